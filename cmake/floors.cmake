@@ -1,5 +1,6 @@
-# ft_floor(NAME DEPS ...): every .cpp of the folder becomes the library ft_NAME, every *_test.cpp the test program
-# NAME_tests, every *_fuzz.cpp a fuzz target of its own. DEPS are exactly the floors of tools/floors.txt plus libraries.
+# ft_floor(NAME DEPS ...): every .cpp of the folder becomes the library ft_NAME, every *_test.cpp the test
+# program NAME_tests, every *_fuzz.cpp a fuzz target of its own. DEPS are exactly the floors of
+# tools/floors.txt plus libraries; TEST_DEPS what only tests need; SOURCES what *.cpp does not catch.
 include(GoogleTest)
 
 add_library(ft_options INTERFACE)

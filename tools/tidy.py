@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""The tree's own rules, read from the text alone: floors, lengths, names, dead files, twins.
+
+    tools/tidy.py [--root DIR]    prints `file:line: [rule] sentence` for each breach; exit code 1 if any
+
+Only tracked files are read (all files where there is no git). Every exception is named here, with its reason.
+tools/tidy_test.py plants each breach and sees it caught.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from cpp_source import blank_literals, functions, line_of
+
+MAX_COLUMNS = 110
+MAX_FUNCTION_LINES = 70
+SOFT_FILE_LINES = 400  # noted, not refused
+HARD_FILE_LINES = 500
+
+# Paths that may be longer than HARD_FILE_LINES: path -> why.
+LONG_FILES = {}
+# "path:function" that may be longer than MAX_FUNCTION_LINES: why.
+LONG_FUNCTIONS = {}
+# Headers that nothing includes on purpose: path -> why.
+UNINCLUDED_HEADERS = {}
+# backends/cpu/<name>.cpp without a twin backends/ref/<name>.cpp: what only a fast backend has.
+WITHOUT_TWIN = {"backend", "cpu_backend", "dispatch", "features", "pack", "pool", "tune", "workers"}
+# Instruction sets that may end the name of a kernel file: its twin is the name without them.
+ISA_SUFFIX = re.compile(r"_(scalar|sse4|avx2|avx512|avx512bf16|avx512vnni|bf16|vnni|amx|neon|sve|i8mm)$")
+
+# Headers that only some places may include: regular expression, place (a test of the path), sentence.
+RESTRICTED_INCLUDES = [
+    (
+        re.compile(r"^(CLI/|spdlog/|toml\+\+/|toml\.hpp|nlohmann/(json|ordered_map)\.hpp)"),
+        lambda path: path.suffix == ".cpp",
+        "is slow to compile: include it in a .cpp, never in a header",
+    ),
+    (
+        re.compile(r"^(sys/socket\.h|sys/un\.h|netinet/|arpa/inet\.h|netdb\.h|boost/asio|boost/beast)"),
+        lambda path: path.parts[0] in ("server", "hub") or is_test(path),
+        "opens sockets, which is for server/ alone",
+    ),
+]
+# Calls that only sched/ and above may make, and the files below it that may.
+CLOCK_OR_ENVIRONMENT = re.compile(
+    r"\b(?:(?:steady|system|high_resolution)_clock::now|(?:secure_)?getenv)\s*\("
+)
+MAY_READ_CLOCK = {"base/clock.h", "base/clock.cpp", "base/log.cpp"}
+SCHED_LEVEL = 6
+
+BANNED_FILE_WORDS = {"util", "utils", "common", "helper", "helpers", "manager", "managers"}
+# `common_prefix` says something; a thing called `common` does not
+BANNED_NAME_WORDS = BANNED_FILE_WORDS - {"common"}
+UNFINISHED = re.compile(r"\b(" + "|".join(("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK")) + r")\b")
+
+CPP = {".cpp", ".h"}
+TEXT = CPP | set(".c .hpp .cu .cuh .metal .rs .py .sh .cmake .toml .ts .svelte .css".split())
+
+
+def is_test(path):
+    return path.parts[0] in ("tests", "bench") or re.search(r"_(test|fuzz|bench)$", path.stem) is not None
+
+
+class Tree:
+    """The files of a checkout, read once, and the breaches found in them."""
+
+    def __init__(self, root):
+        self.root = root
+        self.breaches = []
+        self.notes = []
+        self.text = {}
+        for path in self.list_files():
+            name = path.as_posix()
+            first = (root / path).read_bytes()[:2] if path.suffix == "" else b""
+            if path.suffix in TEXT or path.name == "CMakeLists.txt" or first == b"#!":
+                self.text[name] = (root / path).read_text(encoding="utf-8", errors="replace")
+
+    def walks(self):
+        return not (self.root / ".git").exists() or not self.git("rev-parse", "HEAD")
+
+    def git(self, *arguments):
+        command = ["git", "-c", "safe.directory=*", "-C", str(self.root), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+    def list_files(self):
+        names = (
+            [path.relative_to(self.root) for path in self.root.rglob("*")]
+            if self.walks()
+            else [Path(name) for name in self.git("ls-files", "-z").split("\0") if name]
+        )
+        keep = [
+            p
+            for p in names
+            if (self.root / p).is_file()
+            and not p.parts[0].startswith("build")
+            and "target" not in p.parts
+            and not (p.parts[0].startswith(".") and p.parts[0] != ".ci")
+        ]
+        return sorted(set(keep))
+
+    def breach(self, name, line, rule, sentence):
+        self.breaches.append((name, line, rule, sentence))
+
+    def sources(self):
+        return {name: text for name, text in self.text.items() if Path(name).suffix in CPP}
+
+
+# ---- floors ------------------------------------------------------------------------------------------------
+
+
+def read_floors(tree):
+    """folder -> (level, folders it may include besides itself), from tools/floors.txt."""
+    floors = {}
+    table = (tree.root / "tools/floors.txt").read_text(encoding="utf-8")
+    for number, line in enumerate(table.splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if len(words) < 2 or not re.fullmatch(r"F\d+", words[0]):
+            tree.breach("tools/floors.txt", number, "floors", "is not `F<level> folder allowed...`")
+            continue
+        floors[words[1]] = (int(words[0][1:]), set(words[2:]))
+    for folder, (level, allowed) in floors.items():
+        for other in sorted(allowed):
+            if other not in floors:
+                tree.breach(
+                    "tools/floors.txt", 1, "floors", f"{folder} may include {other}, which has no floor"
+                )
+            elif floors[other][0] > level or folder in floors[other][1]:
+                tree.breach(
+                    "tools/floors.txt", 1, "floors", f"{folder} (F{level}) and {other} stand upside down"
+                )
+    return floors
+
+
+def may_include(path, target, floors):
+    """Whether the source at `path` may include the project header `target` (both relative to the root)."""
+    here, there = path.parts[0], target.parts[0]
+    if here == there:
+        return True
+    if there == "text_ffi":
+        return here == "text"
+    if there == "tests":
+        return is_test(path)
+    if here not in floors:
+        return True  # tests/ and bench/ cross floors
+    if there not in floors:
+        return False
+    level, allowed = floors[here]
+    # A test may bring in what it is proved with, of its level or below: `timeline` against a real backend.
+    return there in allowed or (is_test(path) and floors[there][0] <= level)
+
+
+def check_includes(tree, floors):
+    for name, text in tree.sources().items():
+        path = Path(name)
+        for number, line in enumerate(text.splitlines(), 1):
+            match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
+            if not match:
+                continue
+            target = match.group(2)
+            for pattern, allowed_in, sentence in RESTRICTED_INCLUDES:
+                if pattern.match(target) and not allowed_in(path):
+                    tree.breach(name, number, "includes", f"<{target}> {sentence}")
+            if match.group(1) == "<":
+                continue
+            if "/" not in target or target.startswith("."):
+                tree.breach(
+                    name, number, "includes", f'"{target}": write the path from the root of the project'
+                )
+            elif not may_include(path, Path(target), floors):
+                tree.breach(
+                    name, number, "floors", f"{path.parts[0]} may not include {target}: see tools/floors.txt"
+                )
+            else:
+                check_backend_walls(tree, name, number, path, Path(target))
+
+
+def check_backend_walls(tree, name, number, path, target):
+    """Twin backends do not lean on each other; only what stands in backends/ itself is shared."""
+    if is_test(path) or path.parts[0] != "backends" or target.parts[0] != "backends":
+        return
+    if len(target.parts) > 2 and len(path.parts) > 2 and target.parts[1] != path.parts[1]:
+        tree.breach(name, number, "floors", f"backends/{path.parts[1]} may not include {target.as_posix()}")
+
+
+def check_clocks(tree, floors):
+    """Nothing below sched/ reads a clock or the environment: an answer depends on its request alone."""
+    for name, text in tree.sources().items():
+        path = Path(name)
+        level = floors.get(path.parts[0], (SCHED_LEVEL, ()))[0]
+        if level >= SCHED_LEVEL or is_test(path) or name in MAY_READ_CLOCK:
+            continue
+        blanked = blank_literals(text)
+        for match in CLOCK_OR_ENVIRONMENT.finditer(blanked):
+            tree.breach(
+                name,
+                line_of(blanked, match.start()),
+                "clock",
+                f"{match.group(0)}): below sched/ only base/clock reads clocks, nobody the environment",
+            )
+
+
+# ---- lengths -----------------------------------------------------------------------------------------------
+
+
+def check_lines(tree):
+    for name, text in tree.text.items():
+        lines = text.split("\n")
+        count = len(lines) - (lines[-1] == "")
+        if Path(name).suffix in TEXT and count > HARD_FILE_LINES and name not in LONG_FILES:
+            tree.breach(name, count, "file-length", f"{count} lines; split it (at most {HARD_FILE_LINES})")
+        elif count > SOFT_FILE_LINES and name not in LONG_FILES:
+            tree.notes.append(f"{name}: {count} lines, over the {SOFT_FILE_LINES} we aim at")
+        for number, line in enumerate(lines, 1):
+            width = len(line)
+            if width > MAX_COLUMNS and not re.search(r"https?://\S+$", line):
+                tree.breach(name, number, "line-length", f"{width} columns (at most {MAX_COLUMNS})")
+            if "\t" in line:
+                tree.breach(name, number, "tab", "a tab; indent with spaces")
+            if line != line.rstrip():
+                tree.breach(name, number, "trailing-space", "spaces at the end of the line")
+            marker = UNFINISHED.search(line)
+            if marker:
+                tree.breach(name, number, "unfinished", f"{marker.group(0)}: finish it, or write an issue")
+        if text and not text.endswith("\n"):
+            tree.breach(name, count, "trailing-space", "no newline at the end of the file")
+
+
+def check_functions(tree):
+    for name, text in tree.sources().items():
+        for function, first, lines in functions(text):
+            if lines > MAX_FUNCTION_LINES and f"{name}:{function}" not in LONG_FUNCTIONS:
+                tree.breach(
+                    name,
+                    first,
+                    "function-length",
+                    f"{function} has {lines} lines (at most {MAX_FUNCTION_LINES})",
+                )
+
+
+# ---- names, dead files, twins ------------------------------------------------------------------------------
+
+
+def words_of(identifier):
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", identifier)]
+
+
+def check_names(tree):
+    for name in tree.text:
+        path = Path(name)
+        bad = BANNED_FILE_WORDS & {word for part in path.parts for word in words_of(Path(part).stem)}
+        if bad:
+            tree.breach(
+                name, 1, "banned-name", f"{sorted(bad)[0]} in a file name says nothing: name what it holds"
+            )
+    for name, text in tree.sources().items():
+        blanked = re.sub(r"^\s*#\s*include[^\n]*", "", blank_literals(text), flags=re.MULTILINE)
+        seen = set()
+        for match in re.finditer(r"\b[A-Za-z_]\w*", blanked):
+            identifier = match.group(0)
+            if identifier in seen:
+                continue
+            seen.add(identifier)
+            words = words_of(identifier)
+            bad = BANNED_NAME_WORDS & set(words)
+            if bad or words[-1:] == ["common"]:
+                number = line_of(text, text.find(identifier))
+                tree.breach(name, number, "banned-name", f"{identifier}: name what it holds or does")
+
+
+def check_headers(tree):
+    included = set()
+    for text in tree.sources().values():
+        included.update(re.findall(r'#\s*include\s*[<"]([^>"]+)[>"]', text))
+    for name, text in tree.sources().items():
+        if not name.endswith(".h"):
+            continue
+        if not re.search(r"^#pragma once$", text, re.MULTILINE):
+            tree.breach(name, 1, "header", "has no #pragma once")
+        opening = [line for line in text.split("\n") if line.strip() and line.strip() != "#pragma once"][:1]
+        if not opening or not opening[0].startswith(("//", "/*")):
+            tree.breach(
+                name, 1, "header", "does not open with a comment: what it is, who owns it, thread, cost"
+            )
+        if name not in included and name not in UNINCLUDED_HEADERS:
+            tree.breach(name, 1, "dead-file", "no source includes this header")
+
+
+def check_built(tree):
+    """Every .cpp stands in a folder with a CMakeLists.txt, or one above it names the file or its folder."""
+    for name in tree.sources():
+        path = Path(name)
+        if path.suffix != ".cpp" or (path.parent / "CMakeLists.txt").as_posix() in tree.text:
+            continue
+        built = False
+        for above in path.parents:
+            lists = tree.text.get((above / "CMakeLists.txt").as_posix(), "")
+            inner = path.relative_to(above)
+            folder = f"{inner.parent.as_posix()}/*" if len(inner.parts) > 1 else inner.as_posix()
+            built = built or inner.as_posix() in lists or folder in lists
+        if not built:
+            tree.breach(name, 1, "dead-file", "no CMakeLists.txt builds this source")
+
+
+def check_twins(tree):
+    """The same step has the same file name in each backend, so that two of them can be read side by side."""
+    reference = {Path(name).stem for name in tree.text if name.startswith("backends/ref/")}
+    if not reference:
+        return
+    for name in tree.text:
+        path = Path(name)
+        if not name.startswith("backends/cpu/") or path.suffix != ".cpp" or is_test(path):
+            continue
+        stem = path.stem
+        while ISA_SUFFIX.search(stem):
+            stem = ISA_SUFFIX.sub("", stem)
+        if stem not in reference and stem not in WITHOUT_TWIN and path.stem not in WITHOUT_TWIN:
+            tree.breach(
+                name, 1, "twin", f"backends/ref has no {stem}.cpp; name it like its twin or in WITHOUT_TWIN"
+            )
+
+
+def examine(root):
+    """Reads the tree at `root` and returns it with its breaches and notes."""
+    tree = Tree(root)
+    floors = read_floors(tree)
+    check_includes(tree, floors)
+    check_clocks(tree, floors)
+    check_lines(tree)
+    check_functions(tree)
+    check_names(tree)
+    check_headers(tree)
+    check_built(tree)
+    check_twins(tree)
+    return tree
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    tree = examine(parser.parse_args().root)
+    for note in tree.notes:
+        print(f"note: {note}")
+    for name, line, rule, sentence in sorted(tree.breaches):
+        print(f"{name}:{line}: [{rule}] {sentence}")
+    print(f"tidy: {len(tree.text)} files read, {len(tree.breaches)} breaches")
+    return 1 if tree.breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

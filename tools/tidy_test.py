@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Plants one breach of each rule in a small tree and sees tools/tidy.py name it, with its file and line."""
+
+import contextlib
+import io
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import tidy
+
+HEADER = "// A counter. Owned by its user; any thread; free.\n#pragma once\n\nint next_value();\n\n\n"
+SOURCE = '#include "base/counter.h"\n\nnamespace ft {\nint next_value() { return 1; }\n}\n'
+CLEAN = {
+    "tools/floors.txt": "# the floors\nF0 base\nF1 text base\nF2 backends base\nF6 sched text base\n",
+    "base/CMakeLists.txt": "ft_floor(base)\n",
+    "base/counter.h": HEADER,
+    "base/counter.cpp": SOURCE,
+    "text/CMakeLists.txt": "ft_floor(text DEPS ft_base)\n",
+    "text/words.h": HEADER,
+    "text/words.cpp": '#include "text/words.h"\n\n#include "base/counter.h"\n',
+    "backends/CMakeLists.txt": "file(GLOB sources ref/*.cpp cpu/*.cpp)\n",
+    "backends/ref/norm.cpp": "int ref_norm() { return 0; }\n",
+    "backends/cpu/norm_avx2.cpp": "int cpu_norm() { return 0; }\n",
+}
+
+
+def body(lines):
+    return "".join(f"  value += {i};\n" for i in range(lines))
+
+
+class Tidy(unittest.TestCase):
+    def tidy(self, extra):
+        """Reads CLEAN with `extra` on top; returns its breaches as lines, and the notes."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in {**CLEAN, **extra}.items():
+                path = Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            tree = tidy.examine(Path(folder))
+        return [f"{name}:{line}: [{rule}] " for name, line, rule, _ in tree.breaches], tree.notes
+
+    def assert_caught(self, extra, place, rule):
+        self.assertEqual(self.tidy(extra)[0], [f"{place}: [{rule}] "])
+
+    def assert_clean(self, extra):
+        self.assertEqual(self.tidy(extra)[0], [])
+
+    def source(self, text, name="base/counter.cpp"):
+        return {name: '#include "base/counter.h"\n' + text}
+
+    def test_a_clean_tree_has_no_breach(self):
+        self.assert_clean({})
+
+    def test_a_breach_is_printed_and_fails_the_command(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(
+            sys, "argv", ["tidy.py", "--root", folder]
+        ):
+            (Path(folder) / "tools").mkdir()
+            (Path(folder) / "tools/floors.txt").write_text("F0 base\n", encoding="utf-8")
+            self.assertEqual(self.printed(), (0, "tidy: 0 files read, 0 breaches\n"))
+            (Path(folder) / "a.py").write_text("a\t= 1\n", encoding="utf-8")
+            self.assertEqual(
+                self.printed(),
+                (1, "a.py:1: [tab] a tab; indent with spaces\n" "tidy: 1 files read, 1 breaches\n"),
+            )
+
+    def printed(self):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            code = tidy.main()
+        return code, out.getvalue()
+
+    def test_a_floor_may_not_include_one_above(self):
+        self.assert_caught(self.source('#include "text/words.h"\n'), "base/counter.cpp:2", "floors")
+
+    def test_a_floor_may_not_include_one_beside_it_unless_the_table_says_so(self):
+        self.assert_caught(
+            self.source('#include "text/words.h"\n', "backends/ref/norm.cpp"),
+            "backends/ref/norm.cpp:2",
+            "floors",
+        )
+
+    def test_a_test_may_include_its_own_level_and_below_but_not_above(self):
+        self.assert_clean(
+            {
+                "sched/CMakeLists.txt": "\n",
+                **self.source('#include "text/words.h"\n', "backends/ref/norm_test.cpp"),
+            }
+        )
+        self.assert_caught(
+            self.source('#include "text/words.h"\n', "base/counter_test.cpp"),
+            "base/counter_test.cpp:2",
+            "floors",
+        )
+
+    def test_a_table_that_stands_upside_down(self):
+        self.assert_caught(
+            {
+                "tools/floors.txt": "F0 base text\nF1 text\nF2 backends base\n",
+                "text/words.cpp": '#include "text/words.h"\n#include "text/words.h"\n',
+            },
+            "tools/floors.txt:1",
+            "floors",
+        )
+
+    def test_twin_backends_do_not_include_each_other(self):
+        header = {"backends/ref/norm.h": HEADER}
+        self.assert_clean({**header, "backends/ref/norm.cpp": '#include "backends/ref/norm.h"\n'})
+        self.assert_caught(
+            {**header, "backends/cpu/norm_avx2.cpp": '#include "backends/ref/norm.h"\n'},
+            "backends/cpu/norm_avx2.cpp:1",
+            "floors",
+        )
+
+    def test_includes_start_at_the_root(self):
+        self.assert_caught(self.source('#include "counter.h"\n'), "base/counter.cpp:2", "includes")
+
+    def test_heavy_headers_stay_out_of_headers(self):
+        for heavy in ("CLI/CLI.hpp", "spdlog/spdlog.h", "toml++/toml.h", "nlohmann/json.hpp"):
+            self.assert_caught(
+                {"base/counter.h": HEADER + f"#include <{heavy}>\n"}, "base/counter.h:7", "includes"
+            )
+            self.assert_clean(self.source(f"#include <{heavy}>\n"))
+
+    def test_sockets_stay_in_the_server(self):
+        self.assert_caught(self.source("#include <sys/socket.h>\n"), "base/counter.cpp:2", "includes")
+        self.assert_clean({"server/CMakeLists.txt": "\n", "server/listen.cpp": "#include <sys/socket.h>\n"})
+
+    def test_nothing_below_sched_reads_a_clock_or_the_environment(self):
+        for call in ('getenv("X");', "std::chrono::steady_clock::now();"):
+            self.assert_caught(self.source(f"void f() {{ {call} }}\n"), "base/counter.cpp:2", "clock")
+            self.assert_clean({"sched/CMakeLists.txt": "\n", "sched/admit.cpp": f"void f() {{ {call} }}\n"})
+
+    def test_long_files_are_noted_and_very_long_ones_refused(self):
+        breaches, notes = self.tidy(self.source("int a;\n" * 420))
+        self.assertEqual(breaches, [])
+        self.assertEqual(notes, ["base/counter.cpp: 421 lines, over the 400 we aim at"])
+        self.assert_caught(self.source("int a;\n" * 500), "base/counter.cpp:501", "file-length")
+
+    def test_long_functions_in_every_shape(self):
+        shapes = [
+            "void f() {\n",
+            "template <class T>\nint g(T value) const noexcept {\n",
+            "TEST(Counter, Counts) {\n",
+            "Box::Box(int value)\n    : value_{value}, other_(1) {\n",
+            "auto h = [](int value) {\n",
+            "struct Box {\n  int f() const override {\n",
+            'extern "C" int f(int value) {\n',
+            "auto f(int value) -> std::vector<int> {\n",
+            "namespace {\nstruct {\nint operator()(int value) {\n",
+        ]
+        for shape in shapes:
+            close = "}\n" * (1 + shape.count("struct") + shape.count("namespace"))
+            opened = 1 + shape.count("\n")
+            self.assert_caught(
+                self.source(shape + body(70) + close), f"base/counter.cpp:{opened}", "function-length"
+            )
+            self.assert_clean(self.source(shape + body(68) + close))
+
+    def test_tables_and_classes_may_be_long(self):
+        self.assert_clean(self.source("const int kTable[] = {\n" + "  1,\n" * 100 + "};\n"))
+        self.assert_clean(self.source("class Box {\n" + "  int f() { return '{'; }\n" * 100 + "};\n"))
+
+    def test_braces_in_strings_and_comments_do_not_count(self):
+        quiet = 'void f() {\n  g("}");  // }\n  g(R"({{)");\n}\n'
+        self.assert_clean(self.source(quiet + "void h() {\n" + body(60) + "}\n"))
+        self.assert_caught(
+            self.source(quiet + "void h() {\n" + body(80) + "}\n"), "base/counter.cpp:6", "function-length"
+        )
+
+    def test_long_lines_but_not_addresses(self):
+        self.assert_caught(self.source("// " + "word " * 22 + "end\n"), "base/counter.cpp:2", "line-length")
+        self.assert_clean(self.source("// https://example.org/" + "a" * 120 + "\n"))
+
+    def test_tabs_trailing_spaces_and_a_missing_last_newline(self):
+        self.assert_caught(self.source("int\ta;\n"), "base/counter.cpp:2", "tab")
+        self.assert_caught(self.source("int a; \n"), "base/counter.cpp:2", "trailing-space")
+        self.assert_caught(self.source("int a;"), "base/counter.cpp:2", "trailing-space")
+
+    def test_words_of_unfinished_work(self):
+        for word in ("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"):
+            self.assert_caught(self.source(f"// {word}: later\n"), "base/counter.cpp:2", "unfinished")
+
+    def test_names_that_say_nothing(self):
+        for name in ("string_utils", "helper", "common", "cache_manager"):
+            self.assert_caught({f"base/{name}.cpp": "int a;\n"}, f"base/{name}.cpp:1", "banned-name")
+        for name in ("StringUtils", "make_helper", "CacheManager", "common"):
+            self.assert_caught(self.source(f"int {name};\n"), "base/counter.cpp:2", "banned-name")
+        self.assert_clean(self.source("int common_prefix;\n"))
+
+    def test_headers_open_with_pragma_once_and_a_comment(self):
+        self.assert_caught(
+            {"base/counter.h": HEADER.replace("#pragma once", "#ifndef A")}, "base/counter.h:1", "header"
+        )
+        self.assert_caught(
+            {"base/counter.h": "#pragma once\nint next_value();\n"}, "base/counter.h:1", "header"
+        )
+
+    def test_dead_files(self):
+        self.assert_caught({"base/lonely.h": HEADER}, "base/lonely.h:1", "dead-file")
+        self.assert_caught({"stray/loose.cpp": "int a;\n"}, "stray/loose.cpp:1", "dead-file")
+
+    def test_a_kernel_without_its_twin(self):
+        self.assert_caught(
+            {"backends/cpu/attend_avx512.cpp": "int a;\n"}, "backends/cpu/attend_avx512.cpp:1", "twin"
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
