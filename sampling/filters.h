@@ -1,0 +1,56 @@
+// The steps of a selection that `select` and `distribution` share: penalties, bias and mask to values, values
+// to candidates. The rules are stated in sampling/select.h. Each step reads its inputs in ascending order of
+// token, except that candidates come in no particular order; nothing depends on their order but ties, which
+// go by id. Cost: see sampling/select.h. Thread: pure but for the scratch.
+#pragma once
+
+#include <cfloat>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "sampling/select.h"
+
+namespace ft {
+
+inline constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+inline std::int32_t token_at(std::span<const std::int32_t> ids, std::size_t place) {
+  return ids.empty() ? static_cast<std::int32_t>(place) : ids[place];
+}
+
+/// Is the token's bit set? An empty mask allows everything.
+bool allowed(std::span<const std::uint32_t> mask, std::int32_t token);
+
+/// The first allowed token; the first of all if the mask allows none. For rows without any finite logit.
+std::int32_t lowest_allowed(std::size_t count, std::span<const std::int32_t> ids,
+                            std::span<const std::uint32_t> mask);
+
+/// The logits after penalties, bias and mask: `logits` itself where nothing applies, else scratch.values.
+std::span<const float> adjust(std::span<const float> logits, std::span<const std::int32_t> ids,
+                              const SelectRow& row, SelectScratch& scratch);
+
+struct Highest {
+  float value = kNever;   // never NaN, at most FLT_MAX; kNever if no value is above it
+  std::size_t place = 0;  // the first place that holds it
+};
+
+Highest find_highest(std::span<const float> values);
+
+inline bool filters(const Sampler& sampler, std::size_t count) {
+  return (sampler.top_k > 0 && static_cast<std::size_t>(sampler.top_k) < count) || sampler.top_p < 1 ||
+         sampler.min_p > 0;
+}
+
+/// (value - highest) / temperature in double; value is not NaN.
+inline double tempered(float value, float highest, float temperature) {
+  const float finite = value < FLT_MAX ? value : FLT_MAX;
+  return (static_cast<double>(finite) - static_cast<double>(highest)) / static_cast<double>(temperature);
+}
+
+/// Fills scratch.candidates with what top-k, top-p and min-p leave of `values`, in no particular order. Needs
+/// temperature > 0 and a finite highest value. Weights are set if top-p or min-p is on.
+void filter(std::span<const float> values, std::span<const std::int32_t> ids, const Sampler& sampler,
+            float highest, SelectScratch& scratch);
+
+}  // namespace ft
