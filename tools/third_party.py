@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Writes THIRD_PARTY.md: every library that foretoken is built with, its licence, and who ships it.
+
+    tools/third_party.py            writes the file (run it after a change of text_ffi/Cargo.lock)
+    tools/third_party.py --check    exit code 1 if the file is not what would be written
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "THIRD_PARTY.md"
+CRATE = ROOT / "text_ffi/Cargo.toml"
+
+# Library, version in Debian 12, licence, where it is used. The build links what the distribution ships.
+LIBRARIES = [
+    ("fmt", "9.1", "MIT", "program: text formatting"),
+    ("spdlog", "1.10", "MIT", "program: log"),
+    ("nlohmann/json", "3.11", "MIT", "program: JSON"),
+    ("CLI11", "2.1", "BSD-3-Clause", "program: command line"),
+    ("toml++", "3.3", "MIT", "program: settings file"),
+    ("libedit", "3.1", "BSD-3-Clause", "program: line editing"),
+    ("xxHash", "0.8", "BSD-2-Clause", "program: hashes of prefixes and files"),
+    ("GoogleTest", "1.12", "BSD-3-Clause", "tests only"),
+    ("RapidCheck", "0~1033", "BSD-2-Clause", "tests only"),
+    ("LLVM libFuzzer and sanitizers", "19.1", "Apache-2.0 WITH LLVM-exception", "checks only"),
+]
+
+
+def crates():
+    """(name, version, licence) of each crate that the static library text_ffi holds, ours left out."""
+    if not CRATE.exists():
+        return []
+    command = ["cargo", "metadata", "--format-version=1", "--locked", "--manifest-path", str(CRATE)]
+    metadata = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    linked, waiting = set(), [metadata["resolve"]["root"]]
+    while waiting:
+        current = waiting.pop()
+        if current in linked:
+            continue
+        linked.add(current)
+        for dependency in nodes[current]["deps"]:
+            if any(kind["kind"] != "dev" for kind in dependency["dep_kinds"]):
+                waiting.append(dependency["pkg"])
+    found = [packages[one] for one in linked if packages[one]["source"]]
+    return sorted((one["name"], one["version"], licence(one)) for one in found)
+
+
+def licence(package):
+    if package["license"]:
+        return package["license"].replace("/", " OR ")
+    return f"see its file {package['license_file']}" if package["license_file"] else "not stated"
+
+
+def page():
+    lines = ["# Third-party software", ""]
+    lines += ["Written by `tools/third_party.py`. foretoken itself is Apache-2.0 (LICENSE).", ""]
+    lines += ["## C++ libraries, from the distribution", ""]
+    lines += ["| library | version | licence | used in |", "|---|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in LIBRARIES]
+    found = crates()
+    if found:
+        lines += ["", "## Rust crates, linked into the program through text_ffi/ or run while it is built", ""]
+        lines += ["| crate | version | licence |", "|---|---|---|"]
+        lines += [f"| {' | '.join(row)} |" for row in found]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    text = page()
+    if sys.argv[1:] == ["--check"]:
+        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
+            return 0
+        print("THIRD_PARTY.md is not up to date: run tools/third_party.py")
+        return 1
+    PAGE.write_text(text, encoding="utf-8")
+    print(f"{PAGE.name}: {text.count(chr(10))} lines")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
