@@ -76,7 +76,9 @@ class Executable {
  public:
   virtual ~Executable() = default;
   virtual StepResult run(const StepArgs& args, State& state) = 0;
-  virtual int vocabulary() const = 0;           // columns of logits
+  virtual int vocabulary() const = 0;             // columns of logits
+  /// Token ids of those columns, ascending (Logits::ids); empty: column v is token v.
+  virtual std::span<const std::int32_t> ids() const = 0;
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
 };
 

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/ref/executable.h"
+
+namespace ft::ref {
+namespace {
+
+/// Norm (if there is one) and rotation of one head, in place.
+void prepare_head(const Attend& op, const Decoded& norm, std::int64_t position, float* head) {
+  if (!norm.values.empty()) {
+    float sum = 0;
+    for (int i = 0; i < op.head_dim; ++i) sum += head[i] * head[i];
+    const float scale = 1.0F / std::sqrt(sum / static_cast<float>(op.head_dim) + op.eps);
+    for (int i = 0; i < op.head_dim; ++i) head[i] = head[i] * scale * norm.values[static_cast<std::size_t>(i)];
+  }
+  const int half = op.rotary / 2;
+  for (int j = 0; j < half; ++j) {
+    const float angle = static_cast<float>(position) * op.inverse_frequencies[static_cast<std::size_t>(j)];
+    const float c = std::cos(angle) * op.rotary_scale;
+    const float s = std::sin(angle) * op.rotary_scale;
+    const float a = head[j];
+    const float b = head[j + half];
+    head[j] = a * c - b * s;
+    head[j + half] = b * c + a * s;
+  }
+}
+
+void append(const Step& step, const Attend& op, const Decoded& k_norm, const Segment& segment, int first_row) {
+  const int width = op.kv_heads * op.head_dim;
+  for (int r = 0; r < segment.rows; ++r) {
+    const std::int64_t position = segment.position + r;
+    const std::int32_t block = segment.sequence.blocks[static_cast<std::size_t>(position / kBlockRows)];
+    float* key = step.state->key(op.cache, block, static_cast<int>(position % kBlockRows));
+    std::copy_n(step.row(op.k, first_row + r), width, key);
+    for (int h = 0; h < op.kv_heads; ++h) prepare_head(op, k_norm, position, key + h * op.head_dim);
+    std::copy_n(step.row(op.v, first_row + r), width,
+                step.state->value(op.cache, block, static_cast<int>(position % kBlockRows)));
+  }
+}
+
+void attend_head(const Step& step, const Attend& op, const Segment& segment, std::int64_t position,
+                 const float* query, int kv_head, float* out) {
+  const auto& blocks = segment.sequence.blocks;
+  const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(kv_head) * op.head_dim;
+  std::vector<float> weights(static_cast<std::size_t>(position + 1));
+  for (std::int64_t p = 0; p <= position; ++p) {
+    const std::int32_t block = blocks[static_cast<std::size_t>(p / kBlockRows)];
+    const float* key = step.state->key(op.cache, block, static_cast<int>(p % kBlockRows)) + head;
+    weights[static_cast<std::size_t>(p)] = dot(query, key, op.head_dim) * op.scale;
+  }
+  const float top = *std::max_element(weights.begin(), weights.end());
+  float sum = 0;
+  for (float& weight : weights) sum += weight = std::exp(weight - top);
+  std::fill_n(out, op.head_dim, 0.0F);
+  for (std::int64_t p = 0; p <= position; ++p) {
+    const std::int32_t block = blocks[static_cast<std::size_t>(p / kBlockRows)];
+    const float* value = step.state->value(op.cache, block, static_cast<int>(p % kBlockRows)) + head;
+    const float weight = weights[static_cast<std::size_t>(p)] / sum;
+    for (int i = 0; i < op.head_dim; ++i) out[i] += weight * value[i];
+  }
+}
+
+}  // namespace
+
+void attend(const Step& step, const Attend& op, const Decoded& q_norm, const Decoded& k_norm) {
+  const int stride = op.gated ? 2 * op.head_dim : op.head_dim;
+  const int group = op.heads / op.kv_heads;
+  std::vector<float> query(static_cast<std::size_t>(op.head_dim));
+  int first_row = 0;
+  for (const Segment& segment : step.args->segments) {
+    append(step, op, k_norm, segment, first_row);
+    for (int r = 0; r < segment.rows; ++r) {
+      for (int h = 0; h < op.heads; ++h) {
+        const float* in = step.row(op.q, first_row + r) + h * stride;
+        float* out = step.row(op.out, first_row + r) + h * op.head_dim;
+        std::copy_n(in, op.head_dim, query.data());
+        prepare_head(op, q_norm, segment.position + r, query.data());
+        attend_head(step, op, segment, segment.position + r, query.data(), h / group, out);
+        if (!op.gated) continue;
+        for (int i = 0; i < op.head_dim; ++i) out[i] *= sigmoid(in[op.head_dim + i]);
+      }
+    }
+    first_row += segment.rows;
+  }
+}
+
+}  // namespace ft::ref

@@ -1,0 +1,36 @@
+#include <cmath>
+
+#include "backends/ref/executable.h"
+
+namespace ft::ref {
+namespace {
+
+void rms_norm(const float* in, const float* weight, int width, float eps, float* out) {
+  float sum = 0;
+  for (int i = 0; i < width; ++i) sum += in[i] * in[i];
+  const float scale = 1.0F / std::sqrt(sum / static_cast<float>(width) + eps);
+  for (int i = 0; i < width; ++i) out[i] = in[i] * scale * weight[i];
+}
+
+}  // namespace
+
+void norm(const Step& step, const Norm& op, const Decoded& weight) {
+  for (int r = 0; r < step.rows; ++r) {
+    rms_norm(step.row(op.in, r), weight.values.data(), op.in.width, op.eps, step.row(op.out, r));
+  }
+}
+
+void gated_norm(const Step& step, const GatedNorm& op, const Decoded& weight) {
+  const int head = static_cast<int>(weight.cols);
+  for (int r = 0; r < step.rows; ++r) {
+    const float* in = step.row(op.in, r);
+    const float* gate = step.row(op.gate, r);
+    float* out = step.row(op.out, r);
+    for (int h = 0; h < op.in.width; h += head) {
+      rms_norm(in + h, weight.values.data(), head, op.eps, out + h);
+      for (int i = h; i < h + head; ++i) out[i] *= silu(gate[i]);
+    }
+  }
+}
+
+}  // namespace ft::ref

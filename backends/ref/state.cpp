@@ -1,0 +1,95 @@
+#include "backends/ref/state.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace ft::ref {
+namespace {
+
+std::size_t cache_width(const StateLayout::Cache& cache) {
+  return static_cast<std::size_t>(cache.kv_heads) * static_cast<std::size_t>(cache.head_dim);
+}
+
+std::size_t delta_size(const StateLayout::Delta& delta) {
+  return static_cast<std::size_t>(delta.value_heads) * static_cast<std::size_t>(delta.key_dim) *
+         static_cast<std::size_t>(delta.value_dim);
+}
+
+template <class T>
+void copy_part(std::vector<T>& all, std::size_t size, std::int32_t from, std::int32_t to) {
+  std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(size) * from, size,
+              all.begin() + static_cast<std::ptrdiff_t>(size) * to);
+}
+
+}  // namespace
+
+RefState::RefState(const StateLayout& state_layout, const StateOptions& state_options)
+    : layout(state_layout), options(state_options) {
+  const auto slots = static_cast<std::size_t>(options.slots);
+  for (const auto& cache : layout.caches) {
+    keys_.emplace_back(static_cast<std::size_t>(options.blocks) * kBlockRows * cache_width(cache));
+    values_.emplace_back(keys_.back().size());
+  }
+  for (const auto& window : layout.windows) {
+    FT_ASSERT(window.taps + kMaxTapeRows + 1 <= kRing);
+    windows_.emplace_back(slots * kRing * static_cast<std::size_t>(window.width));
+  }
+  for (const auto& delta : layout.deltas) {
+    deltas_.emplace_back(slots * delta_size(delta));
+    tapes_.emplace_back(slots * 2 * kMaxTapeRows);
+  }
+}
+
+void RefState::copy_block(std::int32_t from, std::int32_t to) {
+  for (std::size_t i = 0; i < keys_.size(); ++i) {
+    copy_part(keys_[i], kBlockRows * cache_width(layout.caches[i]), from, to);
+    copy_part(values_[i], kBlockRows * cache_width(layout.caches[i]), from, to);
+  }
+}
+
+void RefState::copy_slot(std::int32_t from, std::int32_t to) {
+  for (std::size_t i = 0; i < windows_.size(); ++i) {
+    copy_part(windows_[i], kRing * static_cast<std::size_t>(layout.windows[i].width), from, to);
+  }
+  for (std::size_t i = 0; i < deltas_.size(); ++i) {
+    copy_part(deltas_[i], delta_size(layout.deltas[i]), from, to);
+    copy_part(tapes_[i], 2 * kMaxTapeRows, from, to);
+  }
+}
+
+std::int64_t RefState::bytes() const {
+  std::size_t floats = 0;
+  for (const auto* group : {&keys_, &values_, &windows_, &deltas_}) {
+    for (const auto& part : *group) floats += part.size();
+  }
+  return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
+float* RefState::key(int cache, std::int32_t block, int row) {
+  const std::size_t width = cache_width(layout.caches[static_cast<std::size_t>(cache)]);
+  return keys_[static_cast<std::size_t>(cache)].data() + (static_cast<std::size_t>(block) * kBlockRows + row) * width;
+}
+
+float* RefState::value(int cache, std::int32_t block, int row) {
+  const std::size_t width = cache_width(layout.caches[static_cast<std::size_t>(cache)]);
+  return values_[static_cast<std::size_t>(cache)].data() +
+         (static_cast<std::size_t>(block) * kBlockRows + row) * width;
+}
+
+float* RefState::window(int state, std::int32_t slot, std::int64_t position) {
+  const auto width = static_cast<std::size_t>(layout.windows[static_cast<std::size_t>(state)].width);
+  const std::size_t row = static_cast<std::size_t>(slot) * kRing + static_cast<std::size_t>(position % kRing);
+  return windows_[static_cast<std::size_t>(state)].data() + row * width;
+}
+
+float* RefState::delta(int state, std::int32_t slot) {
+  const std::size_t size = delta_size(layout.deltas[static_cast<std::size_t>(state)]);
+  return deltas_[static_cast<std::size_t>(state)].data() + static_cast<std::size_t>(slot) * size;
+}
+
+TapeEntry& RefState::tape(int state, std::int32_t slot, int which, int row) {
+  return tapes_[static_cast<std::size_t>(state)][static_cast<std::size_t>((slot * 2 + which) * kMaxTapeRows + row)];
+}
+
+}  // namespace ft::ref

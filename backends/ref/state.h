@@ -1,0 +1,44 @@
+// The reference backend's memory of timelines, laid out for reading rather than for speed: one vector a layer.
+// Owner: whoever called make_state. Thread: the engine thread. Cost: everything is allocated at once.
+#pragma once
+
+#include <vector>
+
+#include "program/backend.h"
+
+namespace ft::ref {
+
+/// Ring of the last rows before a convolution: position p stands at p % kRing. It holds what a rejected step may
+/// have to look back at: kMaxTapeRows rows and the taps before them.
+inline constexpr int kRing = 32;
+
+/// What one unsettled token did to one layer's recurrent state: S = g * S + k d^T.
+struct TapeEntry {
+  std::vector<float> k;  // [key_heads, key_dim], normalised
+  std::vector<float> d;  // [value_heads, value_dim]
+  std::vector<float> g;  // [value_heads]
+};
+
+struct RefState final : State {
+  RefState(const StateLayout& state_layout, const StateOptions& state_options);
+  void copy_block(std::int32_t from, std::int32_t to) override;
+  void copy_slot(std::int32_t from, std::int32_t to) override;
+  std::int64_t bytes() const override;
+
+  float* key(int cache, std::int32_t block, int row);    // [kv_heads, head_dim]
+  float* value(int cache, std::int32_t block, int row);  // [kv_heads, head_dim]
+  float* window(int state, std::int32_t slot, std::int64_t position);  // [width]
+  float* delta(int state, std::int32_t slot);                          // [value_heads, key_dim, value_dim]
+  TapeEntry& tape(int state, std::int32_t slot, int which, int row);
+
+  StateLayout layout;
+  StateOptions options;
+
+ private:
+  std::vector<std::vector<float>> keys_, values_;   // a cache: [blocks, kBlockRows, kv_heads * head_dim]
+  std::vector<std::vector<float>> windows_;         // a window: [slots, kRing, width]
+  std::vector<std::vector<float>> deltas_;          // a state: [slots, value_heads, key_dim, value_dim]
+  std::vector<std::vector<TapeEntry>> tapes_;       // a state: [slots, 2, kMaxTapeRows]
+};
+
+}  // namespace ft::ref

@@ -1,0 +1,31 @@
+#include "drafters/forced.h"
+
+#include <algorithm>
+
+#include "sampling/philox.h"
+
+namespace ft {
+
+int ForcedDrafter::plan(const DraftSlot& slot) {
+  if (slot.tokens.size() >= recorded_.size()) return 0;
+  const std::size_t left = recorded_.size() - slot.tokens.size();
+  return static_cast<int>(std::min({left, schedule_.size(), static_cast<std::size_t>(kMaxDepth)}));
+}
+
+Status ForcedDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
+  if (inner_ != nullptr) FT_TRY(inner_->propose(slots, round_tokens));
+  for (DraftSlot* slot : slots) {
+    slot->drafted = std::min(slot->depth, plan(*slot));
+    for (int i = 0; i < slot->drafted; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const std::int64_t position = static_cast<std::int64_t>(slot->tokens.size()) + i;
+      const std::int32_t right = recorded_[static_cast<std::size_t>(position)];
+      const bool good = uniform(seed_, position, i, Stream::kAccept) < schedule_[at];
+      slot->drafts[at] = good ? right : (right == 0 ? 1 : right - 1);
+      if (slot->ratio) (*slot->proposal)[at].assign_point(slot->drafts[at]);
+    }
+  }
+  return {};
+}
+
+}  // namespace ft

@@ -1,0 +1,41 @@
+// For measuring: drafts a recorded run of the same request, spoilt so that the draft at depth i is right with a stated
+// probability, whatever came before. Real verification and rollback then run at a stated acceptance. Which drafts are
+// spoilt is a function of (seed, position, depth) alone. The inner drafter, if there is one, does its work and its
+// drafts are overwritten, so that its cost is timed too.
+#pragma once
+
+#include <vector>
+
+#include "drafters/drafter.h"
+
+namespace ft {
+
+class ForcedDrafter final : public Drafter {
+ public:
+  /// `schedule[i]`: probability that the draft at depth i + 1 is right, given that those before it were.
+  ForcedDrafter(Drafter* inner, std::vector<double> schedule, std::uint64_t seed)
+      : inner_(inner), schedule_(std::move(schedule)), seed_(seed) {}
+
+  /// The whole recorded sequence, prompt included; applies to every slot that is opened from now on.
+  void record(std::vector<std::int32_t> tokens) { recorded_ = std::move(tokens); }
+
+  std::string_view name() const override { return "forced"; }
+  Status open(int slot) override { return inner_ != nullptr ? inner_->open(slot) : Status(); }
+  void close(int slot) override {
+    if (inner_ != nullptr) inner_->close(slot);
+  }
+  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override {
+    return inner_ != nullptr ? inner_->observe(slot, tokens, hidden) : Status();
+  }
+  int plan(const DraftSlot& slot) override;
+  bool free_of_cost() const override { return inner_ == nullptr || inner_->free_of_cost(); }
+  Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+
+ private:
+  Drafter* inner_;
+  std::vector<double> schedule_;
+  std::uint64_t seed_;
+  std::vector<std::int32_t> recorded_;
+};
+
+}  // namespace ft

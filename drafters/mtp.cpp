@@ -1,0 +1,196 @@
+#include "drafters/mtp.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ft {
+
+Result<std::unique_ptr<MtpDrafter>> MtpDrafter::make(Backend& backend, const Program& program,
+                                                     const Options& options) {
+  CompileOptions compile;
+  compile.max_rows = std::max(kPendingRows, options.slots * (kMaxDepth + 2)) + kPendingRows * options.slots;
+  compile.max_wanted = options.slots;
+  FT_ASSIGN(std::unique_ptr<Executable> head, backend.compile(program, compile));
+  FT_ASSIGN(std::unique_ptr<State> state,
+            backend.make_state(program.layout(), StateOptions{options.slots, options.blocks}));
+  return std::unique_ptr<MtpDrafter>(new MtpDrafter(options, std::move(head), std::move(state)));
+}
+
+MtpDrafter::MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state)
+    : options_(options),
+      head_(std::move(head)),
+      state_(std::move(state)),
+      pool_(*state_, StateOptions{options.slots, options.blocks}),
+      slots_(static_cast<std::size_t>(options.slots)),
+      txns_(static_cast<std::size_t>(options.slots)),
+      first_rows_(static_cast<std::size_t>(options.slots)) {
+  scratch_.reserve(static_cast<std::size_t>(head_->vocabulary()));
+}
+
+Status MtpDrafter::open(int slot) {
+  close(slot);
+  FT_ASSIGN(Timeline timeline, Timeline::open(pool_));
+  slots_[static_cast<std::size_t>(slot)].timeline = std::move(timeline);
+  return {};
+}
+
+void MtpDrafter::close(int slot) {
+  SlotState& state = slots_[static_cast<std::size_t>(slot)];
+  state.timeline.reset();
+  state.tokens.clear();
+  state.hidden.clear();
+  state.boundary.clear();
+  state.boundary_paired = false;
+}
+
+void MtpDrafter::add_pair(SlotState& slot, std::int32_t token) {
+  slot.tokens.push_back(token);
+  slot.hidden.insert(slot.hidden.end(), slot.boundary.begin(), slot.boundary.end());
+}
+
+Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, std::span<const float> hidden) {
+  SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
+  const auto width = static_cast<std::size_t>(options_.hidden);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (!slot.boundary.empty() && !slot.boundary_paired) add_pair(slot, tokens[i]);
+    slot.boundary_paired = false;
+    const auto row = hidden.subspan(i * width, width);
+    slot.boundary.assign(row.begin(), row.end());
+    if (static_cast<int>(slot.tokens.size()) >= kPendingRows) FT_TRY(flush(slot));
+  }
+  return {};
+}
+
+/// Pairs without a draft: only their keys and values matter.
+Status MtpDrafter::flush(SlotState& slot) {
+  if (slot.tokens.empty()) return {};
+  const int rows = static_cast<int>(slot.tokens.size());
+  FT_ASSIGN(Txn txn, slot.timeline->begin(rows, rows));
+  const Segment segment = txn.segment();
+  StepArgs args;
+  args.tokens = slot.tokens;
+  args.hidden = slot.hidden;
+  args.segments = {&segment, 1};
+  head_->run(args, *state_);
+  txn.commit(rows);
+  slot.tokens.clear();
+  slot.hidden.clear();
+  return {};
+}
+
+int MtpDrafter::plan(const DraftSlot& slot) {
+  const SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
+  return state.timeline && !state.timeline->lost() && !state.boundary.empty() ? kMaxDepth : 0;
+}
+
+SelectRow MtpDrafter::select_row(const DraftSlot& slot, int step) const {
+  SelectRow row = slot.select;
+  row.position += step;
+  row.stream = slot.ratio ? Stream::kDraft : Stream::kTarget;
+  row.drafts = slot.drafts.first(static_cast<std::size_t>(step));
+  row.store = slot.store + step;
+  return row;
+}
+
+/// Runs the prepared step, keeps the rows to feed back in hidden_ (one a slot) and the distributions if asked for.
+void MtpDrafter::run(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
+  StepArgs args;
+  args.tokens = tokens_;
+  args.hidden = hidden_;
+  args.segments = segments_;
+  args.wanted = wanted_;
+  args.selects = selects_;
+  args.round_tokens = round_tokens;
+  const StepResult result = head_->run(args, *state_);
+  const auto width = static_cast<std::size_t>(options_.hidden);
+  const auto vocabulary = static_cast<std::size_t>(head_->vocabulary());
+  hidden_.clear();
+  std::size_t next = 0;
+  for (DraftSlot* slot : slots) {
+    if (slot->depth <= step) continue;
+    const auto row = result.tap.subspan(static_cast<std::size_t>(wanted_[next]) * width, width);
+    hidden_.insert(hidden_.end(), row.begin(), row.end());
+    if (slot->ratio) {
+      distribution(result.logits.subspan(next * vocabulary, vocabulary), head_->ids(), selects_[next], scratch_,
+                   (*slot->proposal)[static_cast<std::size_t>(step)]);
+    }
+    slot->drafted = step + 1;
+    ++next;
+  }
+}
+
+Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
+  tokens_.clear(), hidden_.clear(), segments_.clear(), wanted_.clear(), selects_.clear();
+  for (DraftSlot* slot : slots) {
+    SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
+    add_pair(state, slot->tokens.back());
+    const int rows = static_cast<int>(state.tokens.size());
+    FT_ASSIGN(Txn txn, state.timeline->begin(rows + slot->depth - 1, rows));
+    first_rows_[static_cast<std::size_t>(slot->id)] = rows;
+    txns_[static_cast<std::size_t>(slot->id)].emplace(std::move(txn));
+    segments_.push_back(txns_[static_cast<std::size_t>(slot->id)]->part(0, rows));
+    tokens_.insert(tokens_.end(), state.tokens.begin(), state.tokens.end());
+    hidden_.insert(hidden_.end(), state.hidden.begin(), state.hidden.end());
+    wanted_.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
+    selects_.push_back(select_row(*slot, 0));
+    state.tokens.clear();
+    state.hidden.clear();
+    state.boundary_paired = true;
+  }
+  run(slots, 0, round_tokens);
+  return {};
+}
+
+Status MtpDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
+  const auto width = static_cast<std::size_t>(options_.hidden);
+  std::size_t previous = 0;
+  std::size_t kept = 0;
+  tokens_.clear(), segments_.clear(), wanted_.clear(), selects_.clear();
+  for (DraftSlot* slot : slots) {
+    if (slot->depth < step) continue;  // had no row in the step before
+    if (slot->depth > step) {
+      const auto id = static_cast<std::size_t>(slot->id);
+      segments_.push_back(txns_[id]->part(first_rows_[id] + step - 1, 1));
+      wanted_.push_back(static_cast<std::int32_t>(tokens_.size()));
+      tokens_.push_back(-1 - (slot->store + step - 1));
+      selects_.push_back(select_row(*slot, step));
+      std::copy_n(hidden_.begin() + static_cast<std::ptrdiff_t>(previous * width), width,
+                  hidden_.begin() + static_cast<std::ptrdiff_t>(kept * width));
+      ++kept;
+    }
+    ++previous;
+  }
+  hidden_.resize(kept * width);
+  if (kept > 0) run(slots, step, round_tokens);
+  return {};
+}
+
+/// Ends the transactions of a proposal: true pairs stay, the chain goes.
+void MtpDrafter::finish(std::span<DraftSlot*> slots, bool good) {
+  for (DraftSlot* slot : slots) {
+    const auto id = static_cast<std::size_t>(slot->id);
+    if (!good) slot->drafted = 0;
+    if (!txns_[id]) continue;
+    if (good) {
+      txns_[id]->commit(first_rows_[id]);
+    } else {
+      txns_[id]->rollback();
+    }
+    txns_[id].reset();
+  }
+}
+
+Status MtpDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
+  Status status;
+  try {
+    status = first_pass(slots, round_tokens);
+    for (int step = 1; status.ok() && step < kMaxDepth; ++step) status = next_pass(slots, step, round_tokens);
+  } catch (...) {
+    finish(slots, false);
+    throw;
+  }
+  finish(slots, status.ok());
+  return status;
+}
+
+}  // namespace ft

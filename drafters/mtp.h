@@ -1,0 +1,73 @@
+// Drafts with the model's own multi-token-prediction head: a one-layer network over pairs (hidden state of a token,
+// next token), with its own key/value history of true pairs, fed back with its own output for further tokens.
+// Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden state is the one after the final norm.
+// The program has an Input (the hidden row), a Tap (the row to feed back) and Select.
+// Cost: one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
+// the last proposal. Memory: one key/value layer per sequence and up to kPendingRows hidden rows a slot.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "drafters/drafter.h"
+#include "program/backend.h"
+#include "sampling/select.h"
+#include "timeline/timeline.h"
+
+namespace ft {
+
+class MtpDrafter final : public Drafter {
+ public:
+  static constexpr int kPendingRows = 64;
+
+  struct Options {
+    int slots = 1;
+    int blocks = 1;  // key/value blocks of the head's own cache
+    int hidden = 0;  // width of a hidden row
+  };
+  static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program, const Options& options);
+
+  std::string_view name() const override { return "mtp"; }
+  Status open(int slot) override;
+  void close(int slot) override;
+  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
+  int plan(const DraftSlot& slot) override;
+  bool free_of_cost() const override { return false; }
+  Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+
+  std::int64_t packed_bytes() const { return head_->packed_bytes(); }
+
+ private:
+  struct SlotState {
+    std::optional<Timeline> timeline;    // of pairs; position = pair index
+    std::vector<std::int32_t> tokens;    // pending pairs: their tokens ...
+    std::vector<float> hidden;           // ... and hidden rows [tokens, width]
+    std::vector<float> boundary;         // hidden row of the last committed token, [width] or empty before the first
+    bool boundary_paired = false;        // the pair (boundary, pending token) is in the timeline already
+  };
+  MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state);
+
+  void add_pair(SlotState& slot, std::int32_t token);
+  Status flush(SlotState& slot);
+  Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
+  Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
+  void run(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
+  void finish(std::span<DraftSlot*> slots, bool good);
+  SelectRow select_row(const DraftSlot& slot, int step) const;
+
+  Options options_;
+  std::unique_ptr<Executable> head_;
+  std::unique_ptr<State> state_;
+  TimelinePool pool_;
+  std::vector<SlotState> slots_;
+  SelectScratch scratch_;
+  std::vector<std::optional<Txn>> txns_;  // [slots], open during propose
+  std::vector<int> first_rows_;           // [slots]: rows of the first pass
+  // One step's arguments, reused.
+  std::vector<std::int32_t> tokens_, wanted_;
+  std::vector<float> hidden_;
+  std::vector<Segment> segments_;
+  std::vector<SelectRow> selects_;
+};
+
+}  // namespace ft

@@ -1,0 +1,61 @@
+// A loaded model: its config, its programs and the state of its MTP head. Weights stay in the mapped files until a
+// backend compiles a program, so loading costs milliseconds whatever the size.
+// Owner: the caller; must outlive every compile. Thread: immutable after load_model. Errors name file and tensor.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "format/checkpoint.h"
+#include "format/config.h"
+#include "program/program.h"
+
+namespace ft {
+
+/// The head doctor's finding.
+struct HeadReport {
+  enum class State {
+    kReady,       // drafts
+    kMended,      // drafts, after a repair that the sentence names
+    kNone,        // the config names no head
+    kMissing,     // the config names one, its tensors are absent
+    kIncomplete,  // some tensors are absent
+    kZeroed,      // a matrix holds nothing but zeros
+    kWrongShape,
+  };
+  State state = State::kNone;
+  std::string sentence;  // one line: what is wrong, where, what to do
+  std::string file;      // that holds the head, relative to the model
+  bool usable() const { return state == State::kReady || state == State::kMended; }
+};
+std::string_view head_state_name(HeadReport::State state);
+
+struct Model {
+  std::string directory;
+  std::string name;          // last part of the directory
+  std::string family;        // "qwen3_5"
+  std::string quantisation;  // "affine 4-bit group 32, 8-bit group 64; bf16"
+  format::ModelConfig config;
+  std::unique_ptr<format::Checkpoint> checkpoint;
+  Program trunk;               // Tap: hidden states after the final norm
+  std::optional<Program> mtp;  // Input: hidden states; Tap: those to feed back
+  HeadReport head;
+  bool tied = false;
+  std::int64_t parameters = 0;  // of trunk and head, counted in weights, not in codes
+};
+
+struct LoadOptions {
+  /// Ids that the drafter's head may choose among, ascending; empty: all. A smaller list drafts faster and cannot
+  /// change an answer.
+  std::vector<std::int32_t> draft_vocabulary;
+};
+
+Result<Model> load_model(const std::string& directory, const LoadOptions& options = {});
+
+/// Bytes of key/value cache and recurrent state of one sequence of `context` tokens, with float32 caches.
+std::int64_t state_bytes(const Program& program, std::int64_t context);
+
+}  // namespace ft

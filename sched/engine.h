@@ -1,0 +1,67 @@
+// The engine thread: it alone runs programs. It admits requests into slots, adds prompt chunks, runs rounds for all
+// slots that are ready, turns tokens into events and closes what has ended or was cancelled. It measures rounds and
+// feeds the cost model that depth is chosen by. The only place that catches what a backend throws.
+// Owner: a program's main or the server. Thread: submit from any; the engine has its own. Cost: idle it sleeps.
+// Errors: start returns those of Decoder::make; a request that cannot be admitted ends with kError and a sentence.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "sched/request.h"
+#include "text/answer.h"
+#include "text/tokenizer.h"
+
+namespace ft {
+
+struct EngineOptions {
+  DecoderOptions decoder;
+  std::size_t queue = 256;  // requests that may wait
+};
+
+class Engine {
+ public:
+  /// All references must outlive the engine.
+  static Result<std::unique_ptr<Engine>> start(Backend& backend, const Model& model, const Tokenizer& tokenizer,
+                                               const EngineOptions& options);
+  ~Engine();
+
+  /// kExhausted if the queue is full.
+  Result<Ticket> submit(Request request);
+
+  /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Only while idle.
+  void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
+
+  const Decoder& decoder() const { return *decoder_; }
+
+ private:
+  struct Job;
+  Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, std::size_t queue);
+  void loop();
+  bool step();
+  void admit();
+  void prefill(Job& job);
+  void round();
+  void retire();
+  void calibrate();
+  void end(Job& job);
+  void start_slot(Job& job);
+  bool take_token(Job& job, std::int32_t token, std::span<const float> logits);
+  void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
+
+  std::unique_ptr<Decoder> decoder_;
+  const Tokenizer& tokenizer_;
+  const std::size_t queue_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<std::unique_ptr<Job>> waiting_;  // under mutex_
+  bool stopping_ = false;                     // under mutex_
+  std::vector<std::unique_ptr<Job>> running_;
+  std::vector<Slot*> ready_;
+  std::thread thread_;
+};
+
+}  // namespace ft

@@ -1,0 +1,120 @@
+#include "sched/request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ft {
+namespace {
+
+Error wrong(std::string_view field, std::string_view rule, double found) {
+  return Error{Code::kInvalid, fmt::format("{} must be {}, found {}", field, rule, found)};
+}
+
+/// NaN fails every comparison, so each rule is written as what must hold.
+Status check_sampler(const Sampler& s) {
+  if (!(s.temperature >= 0 && s.temperature <= 100)) return wrong("temperature", "0 to 100", s.temperature);
+  if (!(s.top_k >= 0)) return wrong("top_k", "0 (off) or more", s.top_k);
+  if (!(s.top_p > 0 && s.top_p <= 1)) return wrong("top_p", "above 0 and at most 1", s.top_p);
+  if (!(s.min_p >= 0 && s.min_p < 1)) return wrong("min_p", "at least 0 and below 1", s.min_p);
+  if (!(s.repetition > 0 && s.repetition <= 10)) {
+    return wrong("repetition_penalty", "above 0 and at most 10", s.repetition);
+  }
+  if (!(std::abs(s.presence) <= 10)) return wrong("presence_penalty", "-10 to 10", s.presence);
+  if (!(std::abs(s.frequency) <= 10)) return wrong("frequency_penalty", "-10 to 10", s.frequency);
+  return {};
+}
+
+Status check_bias(std::vector<LogitBias>& bias, int vocabulary) {
+  std::stable_sort(bias.begin(), bias.end(), [](const auto& a, const auto& b) { return a.token < b.token; });
+  for (std::size_t i = 0; i < bias.size(); ++i) {
+    if (bias[i].token < 0 || bias[i].token >= vocabulary) {
+      return Error{Code::kInvalid, fmt::format("logit_bias: token id {} is outside the vocabulary of {}",
+                                               bias[i].token, vocabulary)};
+    }
+    if (i > 0 && bias[i - 1].token == bias[i].token) {
+      return Error{Code::kInvalid, fmt::format("logit_bias: token id {} is given twice", bias[i].token)};
+    }
+    if (std::isnan(bias[i].value)) return wrong("logit_bias", "a number", bias[i].value);
+  }
+  return {};
+}
+
+Status check_stops(const std::vector<std::string>& stops) {
+  if (static_cast<int>(stops.size()) > kMaxStops) {
+    return Error{Code::kInvalid, fmt::format("stop: at most {} strings, found {}", kMaxStops, stops.size())};
+  }
+  for (const std::string& stop : stops) {
+    if (stop.empty()) return Error{Code::kInvalid, "stop: an empty string would end every answer; leave it out"};
+    if (stop.size() > kMaxStopBytes) {
+      return Error{Code::kInvalid, fmt::format("stop: at most {} bytes, found {}", kMaxStopBytes, stop.size())};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Request> Request::make(RequestFields fields, int vocabulary) {
+  FT_TRY(check_sampler(fields.slot.sampler));
+  FT_TRY(check_bias(fields.slot.bias, vocabulary));
+  FT_TRY(check_stops(fields.stops));
+  if (fields.prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
+  for (const std::int32_t token : fields.prompt) {
+    if (token >= 0 && token < vocabulary) continue;
+    return Error{Code::kInvalid,
+                 fmt::format("prompt: token id {} is outside the vocabulary of {}", token, vocabulary)};
+  }
+  if (fields.slot.max_tokens < 1) return wrong("max_tokens", "at least 1", fields.slot.max_tokens);
+  if (fields.slot.depth < -1 || fields.slot.depth > kMaxDepth) {
+    return wrong("depth", fmt::format("auto or 0 to {}", kMaxDepth), fields.slot.depth);
+  }
+  if (fields.slot.logprobs < -1 || fields.slot.logprobs > kMaxLogprobs) {
+    return wrong("logprobs", fmt::format("0 to {}", kMaxLogprobs), fields.slot.logprobs);
+  }
+  return Request(std::move(fields));
+}
+
+void Mailbox::post(Event event) {
+  std::unique_lock lock(mutex_);
+  const bool end = event.kind == Event::Kind::kEnd;
+  changed_.wait(lock, [&] { return cancelled_ || end || events_.size() < kMailboxEvents; });
+  if (cancelled_ && !end) return;
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+Event Mailbox::next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !events_.empty(); });
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  changed_.notify_all();
+  return event;
+}
+
+void Mailbox::cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  changed_.notify_all();
+}
+
+bool Mailbox::cancelled() const {
+  const std::lock_guard lock(mutex_);
+  return cancelled_;
+}
+
+std::string_view finish_name(Finish finish) {
+  switch (finish) {
+    case Finish::kNone: return "none";
+    case Finish::kStop: return "stop";
+    case Finish::kLength: return "length";
+    case Finish::kContext: return "length";
+    case Finish::kCancelled: return "cancelled";
+    case Finish::kError: return "error";
+  }
+  return "none";
+}
+
+}  // namespace ft

@@ -1,0 +1,103 @@
+// A request, what comes back from it, and the ticket that connects the two.
+//   Request  what to decode; cannot be built invalid, so nothing behind it checks again
+//   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report
+//   Ticket   the caller's end: a bounded mailbox of events, and cancel
+// Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be used by one
+// thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the field.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "sampling/logprobs.h"
+#include "spec/decoder.h"
+
+namespace ft {
+
+inline constexpr int kMaxLogprobs = 20;
+inline constexpr int kMaxStops = 16;
+inline constexpr std::size_t kMaxStopBytes = 1024;
+inline constexpr std::size_t kMailboxEvents = 1024;
+
+struct RequestFields {
+  std::vector<std::int32_t> prompt;
+  std::string prompt_text;  // the rendered prompt; its end decides whether the answer begins with reasoning
+  SlotOptions slot;         // sampler, acceptance, depth, max_tokens, eos, bias, logprobs, predicted
+  DrafterKind drafter = DrafterKind::kAuto;
+  std::vector<std::string> stops;
+  std::string tools;        // JSON list of the tools offered, or empty
+  bool parse = true;        // split reasoning and tool calls; false: all text is content
+};
+
+class Request {
+ public:
+  /// Sorts and checks the fields against a model with `vocabulary` ids.
+  static Result<Request> make(RequestFields fields, int vocabulary);
+  const RequestFields& fields() const { return fields_; }
+
+ private:
+  explicit Request(RequestFields fields) : fields_(std::move(fields)) {}
+  RequestFields fields_;
+};
+
+/// What a request cost and what speculation did for it. Times in milliseconds.
+struct Report {
+  int prompt_tokens = 0, completion_tokens = 0;
+  double prompt_ms = 0, decode_ms = 0;
+  std::string drafter;          // "none" if nothing drafted
+  bool engaged = false;
+  std::string reason;           // why not engaged; empty if engaged
+  SpeculationReport speculation;
+  double tokens_per_second() const { return decode_ms > 0 ? completion_tokens * 1e3 / decode_ms : 0; }
+};
+
+struct Event {
+  enum class Kind { kToken, kText, kReasoning, kToolBegin, kToolArguments, kToolEnd, kEnd };
+  Kind kind = Kind::kText;
+  std::string text;                      // of text kinds; the tool's name for kToolBegin
+  std::int32_t token = -1;               // kToken
+  std::optional<TokenLogprobs> logprobs;  // kToken, if asked for
+  Finish finish = Finish::kNone;         // kEnd
+  bool by_stop_string = false;           // kEnd
+  std::string error;                     // kEnd, if finish is kError
+  Report report;                         // kEnd
+};
+
+/// The two ends of one answer share this.
+class Mailbox {
+ public:
+  /// Waits while the box is full, unless the reader has cancelled (then the event is dropped).
+  void post(Event event);
+  /// Waits for the next event; after kEnd there is none.
+  Event next();
+  void cancel();
+  bool cancelled() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Event> events_;
+  bool cancelled_ = false;
+};
+
+class Ticket {
+ public:
+  explicit Ticket(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+  Event next() { return mailbox_->next(); }
+  /// The slot is gone at the next round; kEnd with kCancelled follows.
+  void cancel() { mailbox_->cancel(); }
+
+ private:
+  std::shared_ptr<Mailbox> mailbox_;
+};
+
+std::string_view finish_name(Finish finish);
+
+}  // namespace ft

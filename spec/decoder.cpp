@@ -1,0 +1,150 @@
+#include "spec/decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ft {
+
+Result<DrafterKind> drafter_kind(std::string_view name) {
+  if (name == "auto") return DrafterKind::kAuto;
+  if (name == "mtp") return DrafterKind::kMtp;
+  if (name == "lookup") return DrafterKind::kLookup;
+  if (name == "none") return DrafterKind::kNone;
+  return Error{Code::kInvalid, fmt::format("drafter '{}' is unknown; choose auto, mtp, lookup or none", name)};
+}
+
+Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& model,
+                                               const DecoderOptions& options) {
+  std::unique_ptr<Decoder> decoder(new Decoder(backend, model, options));
+  FT_TRY(decoder->build());
+  return decoder;
+}
+
+Status Decoder::build() {
+  CompileOptions compile;
+  const int round_rows = options_.slots * (kMaxDepth + 1);
+  compile.max_rows = std::max({options_.chunk, round_rows, options_.logit_rows});
+  compile.max_wanted = std::max(round_rows, options_.logit_rows);
+  FT_ASSIGN(target_, backend_.compile(model_.trunk, compile));
+  // Every slot may reach its context, and a round may reserve rows beyond it.
+  const auto blocks_each = static_cast<int>((options_.context + kMaxDepth + kBlockRows) / kBlockRows) + 1;
+  const StateOptions state{options_.slots, options_.slots * blocks_each};
+  FT_ASSIGN(state_, backend_.make_state(model_.trunk.layout(), state));
+  pool_ = std::make_unique<TimelinePool>(*state_, state);
+  lookup_ = std::make_unique<LookupDrafter>(options_.slots);
+  if (model_.mtp.has_value()) {
+    FT_ASSIGN(mtp_, MtpDrafter::make(backend_, *model_.mtp,
+                                     {options_.slots, options_.slots * blocks_each, model_.config.hidden_size}));
+    combined_ = std::make_unique<CombinedDrafter>(*mtp_, *lookup_, options_.slots);
+  }
+  round_ = std::make_unique<Round>(*target_, *state_, options_.slots);
+  slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
+  return {};
+}
+
+Drafter* Decoder::drafter(DrafterKind kind) {
+  switch (kind) {
+    case DrafterKind::kAuto: return combined_ ? static_cast<Drafter*>(combined_.get()) : lookup_.get();
+    case DrafterKind::kMtp: return mtp_.get();
+    case DrafterKind::kLookup: return lookup_.get();
+    case DrafterKind::kForced: return forced_.get();
+    case DrafterKind::kNone: return nullptr;
+  }
+  return nullptr;
+}
+
+std::string Decoder::drafter_problem(DrafterKind kind) const {
+  if (kind == DrafterKind::kMtp && !mtp_) return model_.head.sentence;
+  return {};
+}
+
+ForcedDrafter& Decoder::force(std::vector<double> schedule, std::uint64_t seed) {
+  forced_ = std::make_unique<ForcedDrafter>(mtp_.get(), std::move(schedule), seed);
+  return *forced_;
+}
+
+std::int64_t Decoder::packed_bytes() const {
+  return target_->packed_bytes() + (mtp_ ? mtp_->packed_bytes() : 0);
+}
+
+Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt, SlotOptions options,
+                                            DrafterKind kind) {
+  if (prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
+  options.context = options.context > 0 ? std::min(options.context, options_.context) : options_.context;
+  if (static_cast<std::int64_t>(prompt.size()) >= options.context) {
+    return Error{Code::kExhausted, fmt::format("the prompt has {} tokens and the context holds {}; shorten it or "
+                                               "raise --context",
+                                               prompt.size(), options.context)};
+  }
+  for (const std::int32_t token : prompt) {
+    if (token >= 0 && token < target_->vocabulary()) continue;
+    return Error{Code::kInvalid, fmt::format("token id {} is outside the vocabulary of {}", token,
+                                             target_->vocabulary())};
+  }
+  const auto free = std::find(slot_used_.begin(), slot_used_.end(), 0);
+  if (free == slot_used_.end()) return Error{Code::kExhausted, "all slots are in use; wait for one to end"};
+  auto slot = std::make_unique<Slot>();
+  slot->id = static_cast<int>(free - slot_used_.begin());
+  FT_ASSIGN(slot->timeline, Timeline::open(*pool_));
+  slot->drafter = drafter(kind);
+  if (slot->drafter != nullptr) FT_TRY(slot->drafter->open(slot->id));
+  slot->options = std::move(options);
+  slot->policy = DepthPolicy(slot->options.depth);
+  slot->tokens.reserve(static_cast<std::size_t>(slot->options.context) + kMaxDepth + 1);
+  slot->tokens.assign(prompt.begin(), prompt.end());
+  slot->prompt_tokens = static_cast<int>(prompt.size());
+  slot->history.add_prompt(prompt);
+  *free = 1;
+  return slot;
+}
+
+void Decoder::close(Slot& slot) {
+  if (slot.drafter != nullptr) slot.drafter->close(slot.id);
+  slot.timeline.reset();
+  slot_used_[static_cast<std::size_t>(slot.id)] = 0;
+}
+
+Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions options, DrafterKind kind) {
+  const auto prompt = std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(slot.prompt_tokens));
+  FT_ASSIGN(std::unique_ptr<Slot> copy, open(prompt, std::move(options), kind));
+  Result<Timeline> timeline = slot.timeline->fork();
+  if (!timeline.ok()) {
+    close(*copy);
+    return timeline.error();
+  }
+  copy->timeline = std::move(*timeline);
+  return copy;
+}
+
+Status Decoder::score(std::span<const std::int32_t> tokens, int chunk,
+                      const std::function<void(std::int64_t, std::span<const float>)>& row) {
+  const int most = std::max(options_.slots * (kMaxDepth + 1), options_.logit_rows);
+  chunk = chunk <= 0 ? most : std::min(chunk, most);
+  FT_ASSIGN(Timeline timeline, Timeline::open(*pool_));
+  const auto vocabulary = static_cast<std::size_t>(target_->vocabulary());
+  std::vector<std::int32_t> wanted;
+  for (std::size_t done = 0; done < tokens.size();) {
+    const int rows = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(chunk), tokens.size() - done));
+    FT_ASSIGN(Txn txn, timeline.begin(rows, rows));
+    const Segment segment = txn.segment();
+    wanted.clear();
+    for (int i = 0; i < rows; ++i) wanted.push_back(i);
+    StepResult result;
+    try {
+      result = target_->run(
+          StepArgs{tokens.subspan(done, static_cast<std::size_t>(rows)), {}, {&segment, 1}, wanted, {}, {}}, *state_);
+    } catch (...) {
+      txn.rollback();
+      throw;
+    }
+    txn.commit(rows);
+    for (int i = 0; i < rows; ++i) {
+      row(static_cast<std::int64_t>(done) + i, result.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
+    }
+    done += static_cast<std::size_t>(rows);
+  }
+  return {};
+}
+
+}  // namespace ft

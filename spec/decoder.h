@@ -1,0 +1,85 @@
+// Everything one model needs to decode on one backend: the compiled target and its timelines, the drafters, the round.
+// Opens and closes slots; who calls it decides when which slot gets a prompt chunk or a round.
+// Owner: sched/engine.h, or a test. Thread: the engine thread. Cost: make() packs all weights.
+// Errors: make returns those of compile and memory; open returns kExhausted when no slot or cache block is free.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "drafters/combined.h"
+#include "drafters/forced.h"
+#include "drafters/lookup.h"
+#include "drafters/mtp.h"
+#include "models/model.h"
+#include "spec/round.h"
+
+namespace ft {
+
+enum class DrafterKind { kAuto, kMtp, kLookup, kNone, kForced };
+
+/// "auto", "mtp", "lookup", "none"; kInvalid with the list otherwise.
+Result<DrafterKind> drafter_kind(std::string_view name);
+
+struct DecoderOptions {
+  int slots = 1;
+  std::int64_t context = 4096;  // of each slot, in tokens
+  int chunk = 256;              // prompt rows of one step
+  int logit_rows = 0;           // rows with logits that a caller of score() needs; 0: those of a round
+};
+
+class Decoder {
+ public:
+  /// `backend` and `model` must outlive the decoder.
+  static Result<std::unique_ptr<Decoder>> make(Backend& backend, const Model& model, const DecoderOptions& options);
+
+  /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the vocabulary or
+  /// leaves no room in the context.
+  Result<std::unique_ptr<Slot>> open(std::span<const std::int32_t> prompt, SlotOptions options, DrafterKind kind);
+  void close(Slot& slot);
+  /// A slot that continues `slot` from its prompt state with other options: no prompt work is repeated.
+  Result<std::unique_ptr<Slot>> fork(const Slot& slot, SlotOptions options, DrafterKind kind);
+
+  Status prefill(Slot& slot, int rows) { return round_->prefill(slot, rows); }
+  RoundShape round(std::span<Slot* const> slots) { return round_->run(slots, costs_); }
+  CostModel& costs() { return costs_; }
+
+  /// Logits [tokens, vocabulary] of a text in chunks: `row(position, logits)` for every position.
+  Status score(std::span<const std::int32_t> tokens, int chunk,
+               const std::function<void(std::int64_t, std::span<const float>)>& row);
+
+  /// What would draft for a request of this kind; null: nothing.
+  Drafter* drafter(DrafterKind kind);
+  /// Why `kind` cannot be had, empty if it can.
+  std::string drafter_problem(DrafterKind kind) const;
+  /// Measures at a stated acceptance (DrafterKind::kForced). Replaces an earlier one.
+  ForcedDrafter& force(std::vector<double> schedule, std::uint64_t seed);
+
+  const Model& model() const { return model_; }
+  Backend& backend() { return backend_; }
+  Executable& target() { return *target_; }
+  std::int64_t packed_bytes() const;
+  std::int64_t state_bytes() const { return state_->bytes(); }
+  const DecoderOptions& options() const { return options_; }
+
+ private:
+  Decoder(Backend& backend, const Model& model, const DecoderOptions& options)
+      : backend_(backend), model_(model), options_(options) {}
+  Status build();
+
+  Backend& backend_;
+  const Model& model_;
+  DecoderOptions options_;
+  std::unique_ptr<Executable> target_;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<TimelinePool> pool_;
+  std::unique_ptr<MtpDrafter> mtp_;
+  std::unique_ptr<LookupDrafter> lookup_;
+  std::unique_ptr<CombinedDrafter> combined_;
+  std::unique_ptr<ForcedDrafter> forced_;
+  std::unique_ptr<Round> round_;
+  std::vector<char> slot_used_;  // [slots]
+  CostModel costs_;
+};
+
+}  // namespace ft

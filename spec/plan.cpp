@@ -1,0 +1,123 @@
+// What surrounds the round's page: the plan of each slot, prompts, endings and the ratio rule's acceptance.
+#include <algorithm>
+
+#include "sampling/ratio.h"
+#include "spec/round.h"
+
+namespace ft {
+
+Round::Round(Executable& target, State& state, int slots)
+    : target_(target), state_(state), entries_(static_cast<std::size_t>(slots)) {
+  scratch_.reserve(static_cast<std::size_t>(target.vocabulary()));
+  round_tokens_.resize(static_cast<std::size_t>(slots) * kMaxDepth);
+  const auto rows = static_cast<std::size_t>(slots) * (kMaxDepth + 1);
+  tokens_.reserve(rows), wanted_.reserve(rows), selects_.reserve(rows);
+  segments_.reserve(static_cast<std::size_t>(slots));
+  proposing_.reserve(static_cast<std::size_t>(slots));
+  emitted_.reserve(kMaxDepth + 1);
+}
+
+Status Round::prefill(Slot& slot, int rows) {
+  const std::int64_t done = slot.timeline->length();
+  const int left = static_cast<int>(static_cast<std::int64_t>(slot.tokens.size()) - 1 - done);
+  rows = std::min(rows, left);
+  if (rows <= 0) return {};
+  FT_ASSIGN(Txn txn, slot.timeline->begin(rows, rows));
+  const Segment segment = txn.segment();
+  const auto chunk =
+      std::span<const std::int32_t>(slot.tokens).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
+  StepResult result;
+  try {
+    result = target_.run(StepArgs{chunk, {}, {&segment, 1}, {}, {}, {}}, state_);
+  } catch (...) {
+    txn.rollback();
+    throw;
+  }
+  txn.commit(rows);
+  return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, result.tap) : Status();
+}
+
+void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
+  active_ = 0;
+  shape_ = {};
+  for (Slot* slot : slots) {
+    Entry& entry = entries_[active_];
+    entry.slot = slot;
+    DraftSlot& draft = entry.draft;
+    draft = {};
+    draft.id = slot->id;
+    draft.tokens = slot->tokens;
+    draft.prompt_tokens = slot->prompt_tokens;
+    draft.predicted = slot->options.predicted;
+    draft.select.sampler = &slot->options.sampler;
+    draft.select.position = static_cast<std::int64_t>(slot->tokens.size());
+    draft.select.history = slot->history.counts();
+    draft.select.bias = slot->options.bias;
+    draft.select.mask = slot->options.mask;
+    draft.ratio = slot->options.acceptance == Acceptance::kRatio;
+    draft.proposal = &entry.proposal;
+    draft.store = static_cast<std::int32_t>(active_) * kMaxDepth;
+    draft.drafts = std::span<std::int32_t>(round_tokens_).subspan(static_cast<std::size_t>(draft.store), kMaxDepth);
+    const std::int64_t room = slot->options.context - static_cast<std::int64_t>(slot->tokens.size());
+    const std::int64_t budget = slot->options.max_tokens - slot->output_tokens();
+    const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
+    if (slot->drafter != nullptr && allowed > 0) {
+      const int available = slot->drafter->plan(draft);
+      draft.depth = slot->policy.choose(costs, available, allowed, slot->drafter->free_of_cost());
+    }
+    Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
+    if (!txn.ok()) {
+      slot->finish = Finish::kError;
+      slot->error = txn.error().message;
+      continue;
+    }
+    entry.txn.emplace(std::move(*txn));
+    shape_.deepest = std::max(shape_.deepest, draft.depth);
+    ++active_;
+  }
+  shape_.slots = static_cast<int>(active_);
+}
+
+void Round::abandon() {
+  for (std::size_t i = 0; i < active_; ++i) {
+    Entry& entry = entries_[i];
+    if (entry.txn) entry.txn->rollback();
+    entry.txn.reset();
+    entry.slot->finish = Finish::kError;
+  }
+}
+
+void Round::finish_if_over(Slot& slot, std::int32_t token) {
+  if (slot.finish != Finish::kNone) return;
+  const auto& eos = slot.options.eos;
+  if (std::find(eos.begin(), eos.end(), token) != eos.end()) {
+    slot.finish = Finish::kStop;
+  } else if (slot.output_tokens() >= slot.options.max_tokens) {
+    slot.finish = Finish::kLength;
+  } else if (static_cast<std::int64_t>(slot.tokens.size()) >= slot.options.context) {
+    slot.finish = Finish::kContext;
+  }
+}
+
+/// Leviathan et al. 2023, algorithm 1: fills `emitted` with the accepted drafts and the residual or bonus token.
+int Round::accept_by_ratio(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted) {
+  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  const Sampler& sampler = entry.slot->options.sampler;
+  for (int row = 0; row <= entry.draft.drafted; ++row) {
+    const auto at = static_cast<std::size_t>(entry.first_row + row);
+    SelectRow select = selects_[at];
+    distribution(verified.logits.subspan(at * vocabulary, vocabulary), {}, select, scratch_, target_distribution_);
+    const auto i = static_cast<std::size_t>(row);
+    if (row == entry.draft.drafted) {
+      emitted[i] = draw(target_distribution_, sampler.seed, select.position, Stream::kTarget);
+      return row;
+    }
+    const RatioOutcome outcome = accept_ratio(target_distribution_, entry.proposal[i], entry.draft.drafts[i],
+                                              sampler.seed, select.position);
+    emitted[i] = outcome.token;
+    if (!outcome.accepted) return row;
+  }
+  return entry.draft.drafted;
+}
+
+}  // namespace ft

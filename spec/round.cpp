@@ -1,0 +1,110 @@
+#include "spec/round.h"
+
+#include "sampling/ratio.h"
+#include "spec/accept.h"
+
+namespace ft {
+
+RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs) {
+  plan(slots, costs);
+  if (active_ == 0) return shape_;
+  try {
+    propose();
+    const StepResult verified = verify();
+    for (std::size_t i = 0; i < active_; ++i) {
+      const int keep = emit(entries_[i], verified);
+      commit(entries_[i], verified, keep);
+    }
+  } catch (...) {
+    abandon();  // the backend failed under us: these slots are lost, the caller says so
+    throw;
+  }
+  return shape_;
+}
+
+void Round::propose() {
+  // Slots that share a drafter are drafted together, so that a network runs once for all of them.
+  for (std::size_t i = 0; i < active_; ++i) {
+    Drafter* drafter = entries_[i].slot->drafter;
+    proposing_.clear();
+    for (std::size_t j = 0; j < active_; ++j) {
+      const Entry& other = entries_[j];
+      if (other.slot->drafter != drafter || other.draft.depth == 0) continue;
+      if (j < i) break;  // done with the first slot of this drafter
+      proposing_.push_back(&entries_[j].draft);
+    }
+    if (drafter == nullptr || proposing_.empty()) continue;
+    shape_.network = shape_.network || !drafter->free_of_cost();
+    if (const Status status = drafter->propose(proposing_, round_tokens_); !status.ok()) {
+      for (DraftSlot* draft : proposing_) draft->drafted = 0;  // plain decoding needs no draft
+    }
+  }
+}
+
+StepResult Round::verify() {
+  tokens_.clear(), wanted_.clear(), segments_.clear(), selects_.clear();
+  for (std::size_t i = 0; i < active_; ++i) {
+    Entry& entry = entries_[i];
+    entry.first_row = static_cast<int>(tokens_.size());
+    segments_.push_back(entry.txn->part(0, 1 + entry.draft.drafted));
+    tokens_.push_back(entry.slot->tokens.back());
+    for (int d = 0; d < entry.draft.drafted; ++d) tokens_.push_back(-1 - (entry.draft.store + d));
+    for (int row = 0; row <= entry.draft.drafted; ++row) {
+      wanted_.push_back(entry.first_row + row);
+      SelectRow select = entry.draft.select;
+      select.position += row;
+      select.drafts = entry.draft.drafts.first(static_cast<std::size_t>(row));
+      selects_.push_back(select);
+    }
+  }
+  shape_.rows = static_cast<int>(tokens_.size());
+  StepArgs args{tokens_, {}, segments_, wanted_, selects_, round_tokens_};
+  return target_.run(args, state_);
+}
+
+int Round::emit(Entry& entry, const StepResult& verified) {
+  Slot& slot = *entry.slot;
+  const auto drafted = static_cast<std::size_t>(entry.draft.drafted);
+  const auto selected = verified.selected.subspan(static_cast<std::size_t>(entry.first_row), drafted + 1);
+  emitted_.assign(selected.begin(), selected.end());
+  const int accepted = slot.options.acceptance == Acceptance::kRatio
+                           ? accept_by_ratio(entry, verified, emitted_)
+                           : accept(entry.draft.drafts.first(drafted), selected);
+  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  int keep = 0;
+  while (keep <= accepted && slot.finish == Finish::kNone) {
+    const auto row = static_cast<std::size_t>(entry.first_row + keep);
+    const std::int32_t token = emitted_[static_cast<std::size_t>(keep++)];
+    slot.tokens.push_back(token);
+    slot.history.add_output(token);
+    if (slot.on_token && slot.on_token(token, verified.logits.subspan(row * vocabulary, vocabulary)) &&
+        slot.finish == Finish::kNone) {
+      slot.finish = Finish::kStop;
+    }
+    finish_if_over(slot, token);
+  }
+  const int counted = std::min(accepted, keep);  // nothing after the end counts
+  for (int i = 0; i < entry.draft.drafted; ++i) ++slot.report.drafted_at[static_cast<std::size_t>(i)];
+  for (int i = 0; i < counted; ++i) ++slot.report.accepted_at[static_cast<std::size_t>(i)];
+  slot.report.rounds += 1;
+  slot.report.drafted += entry.draft.drafted;
+  slot.report.accepted += counted;
+  slot.report.emitted += keep;
+  slot.policy.observe(entry.draft.drafted, accepted);
+  return keep;
+}
+
+void Round::commit(Entry& entry, const StepResult& verified, int keep) {
+  Slot& slot = *entry.slot;
+  entry.txn->commit(keep);
+  entry.txn.reset();
+  if (slot.drafter == nullptr || slot.finish != Finish::kNone || verified.tap.empty()) return;
+  const std::size_t width = verified.tap.size() / static_cast<std::size_t>(shape_.rows);
+  const std::size_t first = slot.tokens.size() - static_cast<std::size_t>(keep) - 1;
+  const Status seen = slot.drafter->observe(
+      slot.id, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
+      verified.tap.subspan(static_cast<std::size_t>(entry.first_row) * width, static_cast<std::size_t>(keep) * width));
+  if (!seen.ok()) slot.drafter = nullptr;  // the answer goes on without drafts; the report says how many there were
+}
+
+}  // namespace ft

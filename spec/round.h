@@ -1,0 +1,112 @@
+// The main path. A round takes 1..N slots, each with its own depth and sampler, through plan, propose, verify, accept
+// and commit; round.cpp is one page. Exact: with the coupled rule the tokens of a slot are those of plain decoding, bit
+// for bit, whatever the drafter, the depth and the neighbours; with the ratio rule they have the same distribution.
+// Owner: sched/engine.h, or a test. Thread: the engine thread. Cost: one pass of the target over all rows, the
+// drafter's passes, and O(vocabulary) per row for selection; nothing is allocated after warm-up.
+// Errors: kExhausted for a slot whose timeline cannot grow (that slot finishes with an error, the others go on).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drafters/drafter.h"
+#include "program/backend.h"
+#include "sampling/history.h"
+#include "sampling/select.h"
+#include "spec/depth.h"
+#include "timeline/timeline.h"
+
+namespace ft {
+
+enum class Acceptance { kCoupled, kRatio };
+enum class Finish { kNone, kStop, kLength, kContext, kCancelled, kError };
+
+/// What speculation did for one request; printed, counted and returned with the answer.
+struct SpeculationReport {
+  std::int64_t rounds = 0, drafted = 0, accepted = 0, emitted = 0;
+  std::array<std::int64_t, kMaxDepth> drafted_at{}, accepted_at{};  // by position in the draft
+};
+
+/// What the round needs to know of a request. Valid by construction of sched/request.h.
+struct SlotOptions {
+  Sampler sampler;
+  Acceptance acceptance = Acceptance::kCoupled;
+  int depth = -1;                     // -1: auto
+  int max_tokens = 0;                 // of output
+  std::int64_t context = 0;           // prompt and output together
+  std::vector<std::int32_t> eos;      // ends the answer after being emitted; empty: never
+  std::vector<LogitBias> bias;        // ascending by token
+  std::vector<std::uint32_t> mask;    // see SelectRow
+  std::vector<std::int32_t> predicted;  // draft source given by the caller
+  int logprobs = -1;                  // -1: none; else how many alternatives
+};
+
+struct Slot {
+  int id = 0;                        // 0..slots - 1, the drafter's name for it
+  SlotOptions options;
+  std::optional<Timeline> timeline;  // holds all tokens but the pending last one
+  std::vector<std::int32_t> tokens;  // prompt and output
+  int prompt_tokens = 0;
+  History history;
+  DepthPolicy policy;
+  Drafter* drafter = nullptr;        // null: plain decoding
+  /// Called for every emitted token in order, with the target's logits of its row; true ends the answer with it.
+  std::function<bool(std::int32_t token, std::span<const float> logits)> on_token;
+
+  Finish finish = Finish::kNone;
+  std::string error;  // if finish is kError
+  SpeculationReport report;
+
+  int output_tokens() const { return static_cast<int>(tokens.size()) - prompt_tokens; }
+  bool prefilled() const { return timeline->length() + 1 == static_cast<std::int64_t>(tokens.size()); }
+};
+
+/// What one round did, for the cost model and the metrics.
+struct RoundShape {
+  int slots = 0, rows = 0, deepest = 0;
+  bool network = false;  // the drafter ran a network
+};
+
+class Round {
+ public:
+  Round(Executable& target, State& state, int slots);
+
+  /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
+  Status prefill(Slot& slot, int rows);
+  /// One round for slots that are prefilled and not finished, at least one. Emits at least one token for each slot.
+  RoundShape run(std::span<Slot* const> slots, const CostModel& costs);
+
+ private:
+  struct Entry {
+    Slot* slot = nullptr;
+    DraftSlot draft;
+    std::optional<Txn> txn;
+    int first_row = 0;
+    std::array<Distribution, kMaxDepth> proposal;  // ratio rule only
+  };
+  void plan(std::span<Slot* const> slots, const CostModel& costs);
+  void propose();
+  StepResult verify();
+  int emit(Entry& entry, const StepResult& verified);
+  int accept_by_ratio(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
+  void commit(Entry& entry, const StepResult& verified, int keep);
+  void abandon();
+  void finish_if_over(Slot& slot, std::int32_t token);
+
+  Executable& target_;
+  State& state_;
+  std::vector<Entry> entries_;
+  std::size_t active_ = 0;  // entries in use
+  RoundShape shape_;
+  SelectScratch scratch_;
+  Distribution target_distribution_;
+  // One step's arguments, reused.
+  std::vector<std::int32_t> round_tokens_, tokens_, wanted_, emitted_;
+  std::vector<Segment> segments_;
+  std::vector<SelectRow> selects_;
+  std::vector<DraftSlot*> proposing_;
+};
+
+}  // namespace ft
