@@ -64,7 +64,7 @@ def page():
     lines += [f"| {' | '.join(row)} |" for row in LIBRARIES]
     found = crates()
     if found:
-        lines += ["", "## Rust crates, linked into the program through text_ffi/ or run while it is built", ""]
+        lines += ["", "## Rust crates of text_ffi/, on any platform, linked in or run while it is built", ""]
         lines += ["| crate | version | licence |", "|---|---|---|"]
         lines += [f"| {' | '.join(row)} |" for row in found]
     return "\n".join(lines) + "\n"
