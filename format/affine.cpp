@@ -1,0 +1,139 @@
+#include "format/affine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/assert.h"
+#include "format/half.h"
+
+namespace ft::format {
+namespace {
+
+constexpr float kSmallestScale = 1e-7F;
+
+void store_float(DType dtype, float value, std::byte* at) {
+  if (dtype == DType::kF32) {
+    std::memcpy(at, &value, sizeof value);
+    return;
+  }
+  const std::uint16_t half = dtype == DType::kBF16 ? float_to_bf16(value) : float_to_f16(value);
+  std::memcpy(at, &half, sizeof half);
+}
+
+struct GroupScale {
+  float scale;
+  float bias;
+};
+
+/// The edge of larger magnitude is represented exactly, and so is zero.
+GroupScale choose_scale(const float* group, int count, int highest_code) {
+  float low = std::numeric_limits<float>::infinity();
+  float high = -std::numeric_limits<float>::infinity();
+  for (int i = 0; i < count; ++i) {
+    low = std::min(low, group[i]);
+    high = std::max(high, group[i]);
+  }
+  const bool from_low = std::fabs(low) > std::fabs(high);
+  const float magnitude = std::max((high - low) / static_cast<float>(highest_code), kSmallestScale);
+  const float scale = from_low ? magnitude : -magnitude;
+  const float edge = from_low ? low : high;
+  const float edge_code = std::rint(edge / scale);
+  if (edge_code == 0) return {scale, 0};
+  return {edge / edge_code, edge};
+}
+
+}  // namespace
+
+void unpack_codes(const std::byte* row, int bits, std::int64_t cols, std::uint8_t* out) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(row);
+  const std::uint32_t mask = (1U << bits) - 1U;
+  std::uint32_t pending = 0;  // bits not yet given out, the oldest lowest; never more than 7 + 8
+  int held = 0;
+  for (std::int64_t i = 0; i < cols; ++i) {
+    if (held < bits) {
+      pending |= static_cast<std::uint32_t>(*bytes++) << held;
+      held += 8;
+    }
+    out[i] = static_cast<std::uint8_t>(pending & mask);
+    pending >>= bits;
+    held -= bits;
+  }
+}
+
+void dequantise_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_t count, float* out) {
+  FT_ASSERT(first >= 0 && count >= 0 && first + count <= matrix.rows);
+  const auto cols = static_cast<std::size_t>(matrix.cols);
+  if (!matrix.quantised) {
+    load_floats(matrix.data, matrix.dtype, static_cast<std::size_t>(first) * cols,
+                static_cast<std::size_t>(count) * cols, out);
+    return;
+  }
+  const auto group = static_cast<std::size_t>(matrix.group);
+  const std::size_t groups = cols / group;
+  const std::size_t row_bytes = cols * static_cast<std::size_t>(matrix.bits) / 8;
+  std::vector<std::uint8_t> codes(cols);
+  for (std::int64_t r = first; r < first + count; ++r) {
+    const auto row = static_cast<std::size_t>(r);
+    unpack_codes(matrix.data + row * row_bytes, matrix.bits, matrix.cols, codes.data());
+    for (std::size_t g = 0; g < groups; ++g) {
+      const float scale = load_float(matrix.scales, matrix.scale_dtype, row * groups + g);
+      const float bias = load_float(matrix.biases, matrix.scale_dtype, row * groups + g);
+      for (std::size_t i = g * group; i < (g + 1) * group; ++i)
+        *out++ = static_cast<float>(codes[i]) * scale + bias;
+    }
+  }
+}
+
+AffineMatrix quantise_affine(std::span<const float> values, std::int64_t rows, std::int64_t cols, int bits,
+                             int group, DType scale_dtype) {
+  FT_ASSERT(values.size() == static_cast<std::size_t>(rows * cols) && cols % group == 0);
+  const std::size_t groups = static_cast<std::size_t>(rows * (cols / group));
+  const std::size_t scale_bytes = dtype_bytes(scale_dtype);
+  const int highest_code = (1 << bits) - 1;
+  AffineMatrix result{bits, group, rows, cols, scale_dtype, {}, {}, {}};
+  result.words.resize(groups * static_cast<std::size_t>(group) * static_cast<std::size_t>(bits) / 32);
+  result.scales.resize(groups * scale_bytes);
+  result.biases.resize(groups * scale_bytes);
+
+  // A group is a whole number of words, so the stream can run across groups and rows alike.
+  std::uint64_t pending = 0;
+  int held = 0;
+  std::size_t word = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const float* from = values.data() + g * static_cast<std::size_t>(group);
+    const GroupScale chosen = choose_scale(from, group, highest_code);
+    store_float(scale_dtype, chosen.scale, result.scales.data() + g * scale_bytes);
+    store_float(scale_dtype, chosen.bias, result.biases.data() + g * scale_bytes);
+    for (int i = 0; i < group; ++i) {
+      const float code = std::rint((from[i] - chosen.bias) / chosen.scale);
+      const float kept = code > 0 ? std::min(code, static_cast<float>(highest_code)) : 0.0F;  // NaN becomes 0
+      pending |= static_cast<std::uint64_t>(kept) << held;
+      held += bits;
+      if (held < 32) continue;
+      result.words[word++] = static_cast<std::uint32_t>(pending);
+      pending >>= 32;
+      held -= 32;
+    }
+  }
+  FT_ASSERT(held == 0 && word == result.words.size());
+  return result;
+}
+
+StoredMatrix stored(const AffineMatrix& matrix, std::string name) {
+  return {std::move(name),
+          DType::kU32,
+          true,
+          matrix.bits,
+          matrix.group,
+          matrix.rows,
+          matrix.cols,
+          reinterpret_cast<const std::byte*>(matrix.words.data()),
+          matrix.scales.data(),
+          matrix.biases.data(),
+          matrix.scale_dtype};
+}
+
+}  // namespace ft::format

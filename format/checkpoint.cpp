@@ -1,0 +1,127 @@
+#include "format/checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "format/out_of_memory.h"
+#include "format/safetensors.h"
+#include "format/shard_list.h"
+
+namespace ft::format {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kListedNames = 5;  // in a message about many tensors
+
+bool by_name(const TensorView& a, const TensorView& b) { return a.name < b.name; }
+
+/// Every tensor that the index promises must be in the shard that it names.
+Status check_index(const ShardList& list, const Checkpoint& checkpoint) {
+  std::string listed;
+  std::size_t wrong = 0;
+  for (const auto& [name, file] : list.weight_map) {
+    const TensorView* tensor = checkpoint.find(name);
+    if (tensor != nullptr && tensor->file.ends_with(file)) continue;
+    // A sidecar replaces the head of the main shards, and may be named in the index itself.
+    if (is_mtp_name(name) && !list.sidecar.empty()) continue;
+    if (wrong++ < kListedNames) listed += (listed.empty() ? "" : ", ") + in_quotes(name) + " in " + file;
+  }
+  if (wrong == 0) return {};
+  return Error{Code::kCorrupt, list.index_path + ": names " + std::to_string(wrong) +
+                                   " tensor(s) that their file lacks (" + listed +
+                                   (wrong > kListedNames ? ", ..." : "") +
+                                   "); index and files are of different versions: download both again"};
+}
+
+}  // namespace
+
+bool is_mtp_name(std::string_view name) {
+  return name.starts_with("mtp.") || name.starts_with("language_model.mtp.") ||
+         name.starts_with("model.mtp.");
+}
+
+Result<Checkpoint> Checkpoint::open(const std::string& directory) {
+  return with_memory_guard("open the model " + directory, [&]() -> Result<Checkpoint> {
+    FT_ASSIGN(const ShardList list, list_shards(directory));
+    Checkpoint checkpoint;
+    checkpoint.directory_ = directory;
+    FT_TRY(checkpoint.load_shards(list.shards, list.sidecar));
+    FT_TRY(checkpoint.index_tensors());
+    FT_TRY(check_index(list, checkpoint));
+    checkpoint.find_mtp_file();
+    return checkpoint;
+  });
+}
+
+Status Checkpoint::load_shards(const std::vector<std::string>& files, const std::string& sidecar) {
+  for (const std::string& file : files) FT_TRY(load_file(file, false));
+  if (sidecar.empty()) return {};
+  const std::size_t dropped =
+      std::erase_if(tensors_, [](const TensorView& tensor) { return is_mtp_name(tensor.name); });
+  if (dropped > 0) {
+    log_warn(directory_ + ": the MTP head of " + sidecar + " is used; " + std::to_string(dropped) +
+             " mtp tensors in the main files are ignored");
+  }
+  mtp_is_sidecar_ = true;
+  mtp_file_ = sidecar;
+  return load_file(sidecar, true);
+}
+
+Status Checkpoint::load_file(const std::string& relative, bool sidecar) {
+  const std::string path = (fs::path(directory_) / relative).string();
+  FT_ASSIGN(MappedFile file, MappedFile::open(path));
+  FT_ASSIGN(Safetensors contents, parse_safetensors(file.bytes(), path));
+  for (TensorView& tensor : contents.tensors) {
+    // A head published on its own may leave out the prefix.
+    if (sidecar && !is_mtp_name(tensor.name)) tensor.name.insert(0, "mtp.");
+    tensors_.push_back(std::move(tensor));
+  }
+  if (!sidecar) {
+    const std::string& format = contents.metadata["format"];
+    if (files_.empty()) metadata_format_ = format;
+    if (metadata_format_ != format) metadata_format_.clear();
+  }
+  files_.push_back(std::move(file));
+  return {};
+}
+
+Status Checkpoint::index_tensors() {
+  std::sort(tensors_.begin(), tensors_.end(), by_name);
+  for (std::size_t i = 1; i < tensors_.size(); ++i) {
+    if (tensors_[i].name != tensors_[i - 1].name) continue;
+    return tensor_error(Code::kCorrupt, tensors_[i].file, tensors_[i].name, "every tensor in one file only",
+                        "it in " + tensors_[i - 1].file + " too",
+                        "remove the files that do not belong to this model");
+  }
+  for (const TensorView& tensor : tensors_) total_bytes_ += tensor.bytes.size();
+  return {};
+}
+
+void Checkpoint::find_mtp_file() {
+  if (!mtp_file_.empty()) return;
+  for (const TensorView& tensor : tensors_) {
+    if (!is_mtp_name(tensor.name)) continue;
+    mtp_file_ = fs::path(tensor.file).lexically_relative(directory_).generic_string();
+    return;
+  }
+}
+
+const TensorView* Checkpoint::find(std::string_view name) const {
+  const auto at =
+      std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                       [](const TensorView& tensor, std::string_view key) { return tensor.name < key; });
+  return at != tensors_.end() && at->name == name ? &*at : nullptr;
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> result;
+  result.reserve(tensors_.size());
+  for (const TensorView& tensor : tensors_) result.push_back(tensor.name);
+  return result;
+}
+
+}  // namespace ft::format

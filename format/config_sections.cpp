@@ -1,0 +1,142 @@
+#include "format/config_sections.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+
+#include "format/key_reader.h"
+#include "format/tensor.h"
+
+namespace ft::format {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kMaxTheta = 1e15;
+constexpr double kMaxFactor = 65536;
+
+double yarn_scale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+void read_yarn(KeyReader& keys, RopeConfig& rope, std::int64_t max_positions) {
+  rope.yarn = true;
+  rope.factor = keys.real("factor", 0.0, 1.0, kMaxFactor);
+  if (keys.find("factor") == nullptr) keys.fail("factor", "the factor of yarn", nullptr);
+  rope.original_positions =
+      keys.whole64("original_max_position_embeddings", max_positions, 1, std::int64_t{1} << 40);
+  rope.beta_fast = keys.real("beta_fast", 32.0, 1e-6, 1e6);
+  rope.beta_slow = keys.real("beta_slow", 1.0, 1e-6, 1e6);
+  rope.truncate = keys.flag("truncate", true);
+  // mscale pairs come from DeepSeek's configs; transformers' yarn reads them in this way.
+  const double mscale = keys.real("mscale", 0.0, 0.0, 100.0);
+  const double mscale_all = keys.real("mscale_all_dim", 0.0, 0.0, 100.0);
+  const double derived = mscale > 0 && mscale_all > 0
+                             ? yarn_scale(rope.factor, mscale) / yarn_scale(rope.factor, mscale_all)
+                             : yarn_scale(rope.factor, 1.0);
+  rope.attention_factor = keys.real("attention_factor", derived, 1e-6, 1e6);
+}
+
+void read_mrope(KeyReader& keys, RopeConfig& rope) {
+  rope.mrope_interleaved = keys.flag("mrope_interleaved", true);
+  const json* section = keys.find("mrope_section");
+  const int half = rope.rotary_dim / 2;
+  if (section == nullptr) {
+    // The default describes 64 rotated dimensions; with any other number there is no known section.
+    if (half != 32) rope.mrope_section.clear();
+    return;
+  }
+  bool good = section->is_array() && section->size() == 3;
+  std::vector<int> sizes;
+  for (const json& size : good ? *section : json::array()) {
+    good = good && size.is_number_unsigned() && size.get<std::uint64_t>() <= static_cast<std::uint64_t>(half);
+    sizes.push_back(good ? size.get<int>() : 0);
+  }
+  if (!good || std::accumulate(sizes.begin(), sizes.end(), 0) != half) {
+    keys.fail("mrope_section", "3 sizes whose sum is " + std::to_string(half), section);
+    return;
+  }
+  rope.mrope_section = std::move(sizes);
+}
+
+/// "post_norm" or "pre_norm" at any of the keys; true is pre_norm.
+bool is_pre_norm(KeyReader& keys, const char* key, bool otherwise) {
+  const std::string variant = keys.text(key, "");
+  if (variant.empty()) return otherwise;
+  if (variant != "post_norm" && variant != "pre_norm") {
+    keys.fail(Code::kUnsupported, keys.where() + "." + key + ": expected post_norm or pre_norm, found " +
+                                      in_quotes(variant) + "; use a head with one of these contracts");
+  }
+  return variant == "pre_norm";
+}
+
+void read_contract(KeyReader& contract, MtpContract& mtp) {
+  mtp.base_hidden_pre_norm = is_pre_norm(contract, "base_hidden_variant", mtp.base_hidden_pre_norm);
+  mtp.hidden_pre_norm = is_pre_norm(contract, "hidden_variant", mtp.hidden_pre_norm);
+  mtp.hidden_pre_norm = is_pre_norm(contract, "mtp_hidden_variant", mtp.hidden_pre_norm);
+  mtp.concat_order = contract.text("concat_order", mtp.concat_order);
+  if (mtp.concat_order != "embedding_hidden" && mtp.concat_order != "hidden_embedding") {
+    contract.fail(Code::kUnsupported,
+                  contract.where() + ".concat_order: expected embedding_hidden or hidden_embedding, found " +
+                      in_quotes(mtp.concat_order) + "; use a head with one of these contracts");
+  }
+  if (mtp.norm_encoding.empty()) mtp.norm_encoding = contract.text("norm_encoding", "");
+}
+
+}  // namespace
+
+Status read_rope(KeyReader& text, ModelConfig& config) {
+  RopeConfig& rope = config.rope;
+  const bool modern = text.find("rope_parameters") != nullptr;
+  const char* name = modern ? "rope_parameters" : "rope_scaling";
+  KeyReader keys(text.object(name), text.where() + (text.where().ends_with(".json") ? ": " : ".") + name);
+  FT_TRY(text.status());
+
+  rope.theta = keys.real("rope_theta", text.real("rope_theta", 1e7, 1.0, kMaxTheta), 1.0, kMaxTheta);
+  rope.partial_factor =
+      keys.real("partial_rotary_factor", text.real("partial_rotary_factor", 0.25, 1e-6, 1.0), 1e-6, 1.0);
+  rope.rotary_dim = static_cast<int>(config.head_dim * rope.partial_factor);
+  if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
+    keys.fail("partial_rotary_factor",
+              "a factor that makes an even number of the " + std::to_string(config.head_dim) +
+                  " dimensions of a head",
+              keys.find("partial_rotary_factor"));
+  }
+  const std::string type = keys.text("rope_type", keys.text("type", "default"));
+  if (type == "yarn") {
+    read_yarn(keys, rope, config.max_positions);
+  } else if (type != "default" && type != "mrope") {
+    keys.fail(Code::kUnsupported, keys.where() + ".rope_type: expected default or yarn, found " +
+                                      in_quotes(type) + "; use a model with one of these");
+  }
+  read_mrope(keys, rope);
+  FT_TRY(text.status());
+  return keys.status();
+}
+
+Status read_mtp_contract(KeyReader& top, KeyReader& text, KeyReader& runtime, MtpContract& mtp) {
+  mtp.layers = text.whole("mtp_num_hidden_layers", 1, 0, 16);
+  mtp.dedicated_embeddings = text.flag("mtp_use_dedicated_embeddings", false);
+  FT_TRY(text.status());
+
+  // The most particular place first: what is set is not overwritten by the encoding of a later one.
+  mtp.norm_encoding = top.text("mtplx_mtp_norm_encoding", "");
+  KeyReader quantised(top.object("mtplx_mtp_quantization"), top.where() + ": mtplx_mtp_quantization");
+  if (mtp.norm_encoding.empty()) mtp.norm_encoding = quantised.text("norm_encoding", "");
+  KeyReader in_runtime(runtime.object("mtp_contract"), runtime.where() + ": mtp_contract");
+  read_contract(in_runtime, mtp);
+  KeyReader contract(top.object("mtplx_mtp_contract"), top.where() + ": mtplx_mtp_contract");
+  read_contract(contract, mtp);
+  if (mtp.norm_encoding.empty()) mtp.norm_encoding = runtime.text("mtp_norm_layout", "");
+  mtp.depth_max = runtime.optional_whole("mtp_depth_max", 0, 64);
+  mtp.depth_default = runtime.optional_whole("mtp_depth_default", 0, 64);
+
+  FT_TRY(top.status());
+  FT_TRY(runtime.status());
+  FT_TRY(quantised.status());
+  FT_TRY(in_runtime.status());
+  return contract.status();
+}
+
+}  // namespace ft::format

@@ -1,0 +1,121 @@
+#include "format/json_text.h"
+
+#include <cstdint>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "format/tensor.h"
+
+namespace ft::format {
+namespace {
+
+using nlohmann::json;
+
+// Builds the DOM itself so that depth and duplicates are judged while reading, before anything is stored.
+class DomBuilder : public nlohmann::json_sax<json> {
+ public:
+  explicit DomBuilder(DuplicateKeys duplicates) : duplicates_(duplicates) {}
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(std::int64_t value) override { return put(value); }
+  bool number_unsigned(std::uint64_t value) override { return put(value); }
+  bool number_float(double value, const std::string& /*text*/) override { return put(value); }
+  bool string(std::string& value) override { return put(std::move(value)); }
+  bool binary(json::binary_t& /*value*/) override { return fail("binary data"); }
+  bool start_object(std::size_t /*size*/) override { return open(json::object()); }
+  bool start_array(std::size_t /*size*/) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& name) override {
+    if (duplicates_ == DuplicateKeys::kRefuse && open_.back()->contains(name)) {
+      return fail("the key " + in_quotes(name) + " twice");
+    }
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*e*/) override {
+    return fail("a syntax error at byte " + std::to_string(position));
+  }
+
+  json& root() { return root_; }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  bool fail(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+
+  json* place(json value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    json& parent = *open_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(value));
+      return &parent.back();
+    }
+    return &(parent[key_] = std::move(value));
+  }
+
+  bool put(json value) {
+    place(std::move(value));
+    return true;
+  }
+
+  bool open(json value) {
+    if (open_.size() >= static_cast<std::size_t>(kMaxJsonDepth)) {
+      return fail("more than " + std::to_string(kMaxJsonDepth) + " levels");
+    }
+    open_.push_back(place(std::move(value)));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  DuplicateKeys duplicates_;
+  json root_;
+  std::vector<json*> open_;  // the containers around the current place, outermost first
+  std::string key_;
+  std::string problem_;
+};
+
+}  // namespace
+
+Result<json> parse_json(std::string_view text, const std::string& origin, DuplicateKeys duplicates) {
+  DomBuilder builder(duplicates);
+  if (!json::sax_parse(text.begin(), text.end(), &builder)) {
+    return Error{Code::kCorrupt, origin + ": expected JSON, found " + builder.problem() +
+                                     "; the file is damaged or not what its name says: download it again"};
+  }
+  return std::move(builder.root());
+}
+
+Result<json> read_json_object(const std::string& path) {
+  FT_ASSIGN(const MappedFile file, MappedFile::open(path));
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  if (text.size() > kMaxConfigBytes) {
+    return Error{Code::kCorrupt, path + ": expected at most " + std::to_string(kMaxConfigBytes) +
+                                     " bytes of JSON, found " + std::to_string(text.size()) +
+                                     "; this is not a model's configuration: download it again"};
+  }
+  FT_ASSIGN(json root, parse_json(text, path, DuplicateKeys::kLastWins));
+  if (!root.is_object()) {
+    return Error{Code::kCorrupt, path + ": expected a JSON object, found " + std::string(root.type_name()) +
+                                     "; download the file again"};
+  }
+  return root;
+}
+
+}  // namespace ft::format

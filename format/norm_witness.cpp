@@ -1,0 +1,140 @@
+// How a checkpoint stores its norms, decided from evidence: the part of WeightIndex that reads values.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "format/weights.h"
+
+namespace ft::format {
+namespace {
+
+enum class Vote { kShifted, kRaw, kNone };
+
+struct Witness {
+  const char* name;
+  Vote vote;
+  std::string saw;
+};
+
+// Raw norms cluster around 0, final ones around 1.
+constexpr double kBetweenRawAndShifted = 0.5;
+
+Witness judge_conv(const Checkpoint& checkpoint) {
+  std::size_t mlx = 0;
+  std::size_t hf = 0;
+  for (const TensorView& tensor : checkpoint.tensors()) {
+    if (!tensor.name.ends_with("linear_attn.conv1d.weight") || tensor.shape.size() != 3) continue;
+    (tensor.shape[2] == 1 ? mlx : hf) += 1;
+  }
+  Witness witness{"last side of conv1d", Vote::kNone, "no [C,1,K] or [C,K,1] tensor"};
+  if (mlx + hf == 0) return witness;
+  witness.saw = std::to_string(mlx) + " tensors [C,K,1], " + std::to_string(hf) + " tensors [C,1,K]";
+  if (mlx == 0) witness.vote = Vote::kRaw;
+  if (hf == 0) witness.vote = Vote::kShifted;
+  return witness;
+}
+
+Witness judge_metadata(const Checkpoint& checkpoint) {
+  const std::string& format = checkpoint.metadata_format();
+  Vote vote = Vote::kNone;
+  if (format == "mlx") vote = Vote::kShifted;
+  if (format == "pt") vote = Vote::kRaw;
+  return {"metadata format", vote, format.empty() ? "none" : in_quotes(format)};
+}
+
+Witness judge_prefix(const Checkpoint& checkpoint) {
+  bool raw = false;
+  bool shifted = false;
+  for (const TensorView& tensor : checkpoint.tensors()) {
+    raw = raw || tensor.name.starts_with("model.language_model.");
+    shifted = shifted || tensor.name.starts_with("language_model.model.");
+  }
+  Witness witness{"name prefix", Vote::kNone, "neither or both"};
+  if (raw && !shifted) witness = {"name prefix", Vote::kRaw, "'model.language_model.'"};
+  if (shifted && !raw) witness = {"name prefix", Vote::kShifted, "'language_model.model.'"};
+  return witness;
+}
+
+Witness judge_mean(std::optional<double> mean) {
+  if (!mean) return {"mean of the input norms", Vote::kNone, "no float tensor"};
+  return {"mean of the input norms", *mean < kBetweenRawAndShifted ? Vote::kRaw : Vote::kShifted,
+          std::to_string(*mean)};
+}
+
+}  // namespace
+
+std::optional<double> WeightIndex::mean_of_input_norms(std::string_view prefix, int layers) const {
+  double sum = 0;
+  std::size_t count = 0;
+  for (int layer = 0; layer < layers; ++layer) {
+    const std::string name = std::string(prefix) + std::to_string(layer) + ".input_layernorm.weight";
+    const TensorView* norm = find(name);
+    if (norm == nullptr || !dtype_is_float(norm->dtype)) continue;
+    const std::size_t size = norm->bytes.size() / dtype_bytes(norm->dtype);
+    for (std::size_t i = 0; i < size; ++i) sum += load_float(norm->bytes.data(), norm->dtype, i);
+    count += size;
+  }
+  if (count == 0 || !std::isfinite(sum)) return std::nullopt;
+  return sum / static_cast<double>(count);
+}
+
+Result<bool> WeightIndex::norms_are_shifted() {
+  const std::vector<Witness> witnesses = {judge_conv(checkpoint_), judge_metadata(checkpoint_),
+                                          judge_prefix(checkpoint_),
+                                          judge_mean(mean_of_input_norms("layers.", config_.num_layers))};
+  int shifted = 0;
+  int raw = 0;
+  std::string evidence;
+  for (const Witness& witness : witnesses) {
+    shifted += witness.vote == Vote::kShifted ? 1 : 0;
+    raw += witness.vote == Vote::kRaw ? 1 : 0;
+    const char* says = witness.vote == Vote::kNone  ? "says nothing"
+                       : witness.vote == Vote::kRaw ? "says raw"
+                                                    : "says shifted";
+    evidence +=
+        (evidence.empty() ? "" : "; ") + std::string(witness.name) + " " + says + " (" + witness.saw + ")";
+  }
+  if (shifted > 0 && raw > 0 && std::abs(shifted - raw) >= 2) {
+    warn(checkpoint_.directory() + ": the signs of how norms are stored differ: " + evidence +
+         "; the majority is believed");
+  }
+  if (shifted >= raw + 2) return true;
+  if (raw >= shifted + 2) return false;
+  return Error{Code::kCorrupt,
+               checkpoint_.directory() +
+                   ": expected two agreeing signs of whether 1 must be added to the norms, found: " +
+                   evidence + "; convert the model again from its source"};
+}
+
+Result<bool> WeightIndex::mtp_norms_are_shifted() {
+  bool shifted = true;
+  std::string source = "no norm encoding is given for the sidecar";
+  if (!config_.mtp.norm_encoding.empty()) {
+    shifted = !config_.mtp.norms_are_delta();
+    source = "the norm encoding is " + in_quotes(config_.mtp.norm_encoding);
+  } else if (!checkpoint_.mtp_is_sidecar()) {
+    FT_ASSIGN(shifted, norms_are_shifted());
+    source = "the trunk's norms are stored so";
+  }
+  const std::optional<double> mean = mean_of_input_norms("mtp.layers.", std::max(1, config_.mtp.layers));
+  if (!mean) return shifted;
+  // One direction only: a raw head may have norms of any mean, a final one hardly has them around zero.
+  if (!shifted || std::fabs(*mean) >= kBetweenRawAndShifted) return shifted;
+  warn(checkpoint_.directory() + ": MTP head: " + source +
+       ", which means final norms, but the mean of its input norm is " + std::to_string(*mean) +
+       "; they are taken as raw");
+  return false;
+}
+
+std::string WeightIndex::mtp_problem() {
+  const TensorView* fc = find("mtp.fc.weight");
+  if (fc == nullptr) return "the checkpoint has no MTP head (no tensor 'mtp.fc.weight')";
+  const bool zero =
+      std::all_of(fc->bytes.begin(), fc->bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  if (zero) return fc->file + ": the MTP head is zeroed (tensor " + in_quotes(fc->name) + ")";
+  return "";
+}
+
+}  // namespace ft::format

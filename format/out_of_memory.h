@@ -1,0 +1,38 @@
+// Where memory ends, an Error begins: the public functions of format/ that read files run inside this guard,
+// so that a header which asks for more than there is becomes kExhausted instead of an exception across a
+// floor. Cost: nothing until it happens. The short message needs no allocation if even the sentence cannot be
+// made.
+#pragma once
+
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace ft::format {
+
+inline Error out_of_memory(std::string_view deed) {
+  try {
+    return Error{Code::kExhausted, "not enough memory to " + std::string(deed) +
+                                       "; close other programs or use a smaller model"};
+  } catch (const std::bad_alloc&) {
+    return Error{Code::kExhausted, "out of memory"};
+  }
+}
+
+/// Runs `work`, which returns a Result or Status. `deed` completes "not enough memory to ...".
+template <class Work>
+auto with_memory_guard(std::string_view deed, Work&& work) -> decltype(work()) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(deed);
+  } catch (const std::length_error&) {
+    return out_of_memory(deed);
+  }
+}
+
+}  // namespace ft::format

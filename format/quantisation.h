@@ -1,0 +1,68 @@
+// What config.json says about quantisation, and what the shapes of a module's tensors say: two witnesses, of
+// which the shapes are believed. Formats: MLX affine; the other MLX modes are recognised so that they can be
+// refused by name. Pure values; any thread. Errors: kInvalid for malformed keys, kUnsupported for foreign
+// quantisers. Source: mlx-lm's `quantization` key (utils.py, quantize_config); the rules are listed at
+// lookup() and resolve().
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace ft::format {
+
+enum class QuantMode { kAffine, kMxfp4, kMxfp8, kNvfp4 };
+
+struct Quantisation {
+  QuantMode mode = QuantMode::kAffine;
+  int bits = 4;
+  int group = 64;
+
+  bool operator==(const Quantisation&) const = default;
+};
+
+std::string_view quant_mode_name(QuantMode mode);
+/// "affine 4 bits, groups of 64"
+std::string quantisation_text(const Quantisation& q);
+bool is_affine_width(int bits);   // 2 3 4 5 6 8
+bool is_affine_group(int group);  // 32 64 128
+
+/// Strips `.weight`, then any leading `model.` and `language_model.`: the spellings of one module become one.
+std::string normalised_module(std::string_view path);
+
+/// What the config says about one module.
+struct QuantClaim {
+  bool quantised = false;
+  Quantisation q;
+};
+
+class QuantisationMap {
+ public:
+  /// `quantization`, else `quantization_config`, of `config` or of its `text_config`. An absent key gives an
+  /// empty map. `origin` begins every message. A quant_method that is not MLX's own is kUnsupported.
+  static Result<QuantisationMap> read(const nlohmann::json& config, const std::string& origin);
+
+  /// Any spelling of the path. A listed module: its own values, absent ones being mode affine, 4 bits, groups
+  /// of 64 (never the global values); false means not quantised; true means the global values. A module that
+  /// is not listed has no claim of its own: it is quantised iff it has scales, with the global values.
+  std::optional<QuantClaim> lookup(std::string_view module) const;
+
+  const std::optional<Quantisation>& global() const { return global_; }
+  std::size_t overrides() const { return modules_.size(); }
+
+ private:
+  std::optional<Quantisation> global_;
+  std::map<std::string, QuantClaim> modules_;  // by normalised path
+};
+
+/// Width and group of an affine matrix from its shapes alone: in = cols, bits = weight_cols * 32 / in,
+/// group = in / scale_cols. Nothing when they give no width and group that exist.
+std::optional<Quantisation> resolve_affine(std::int64_t cols, std::int64_t weight_cols,
+                                           std::int64_t scale_cols);
+
+}  // namespace ft::format

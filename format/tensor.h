@@ -1,0 +1,68 @@
+// TensorView: a named, typed, shaped window on bytes of a mapped file. The vocabulary of everything in
+// format/. Owner: the bytes belong to the Checkpoint (or mapping) that made the view and die with it.
+// Threads: const from any. Alignment: bytes may start at ANY address (MLX files do not pad their headers);
+// read elements with load_float or memcpy, never through a typed pointer. Byte order: little endian, as
+// stored and as every supported machine has it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ft::format {
+
+enum class DType {
+  kF64,
+  kF32,
+  kF16,
+  kBF16,
+  kI64,
+  kI32,
+  kI16,
+  kI8,
+  kU64,
+  kU32,
+  kU16,
+  kU8,
+  kBool,
+  kF8E4M3,
+  kF8E5M2,
+  kF8E8M0,
+};
+
+std::size_t dtype_bytes(DType dtype);
+/// The name in a safetensors header: "BF16".
+std::string_view dtype_name(DType dtype);
+std::optional<DType> dtype_from_name(std::string_view name);
+/// F32, F16 or BF16: what load_float reads and what scales may be.
+bool dtype_is_float(DType dtype);
+
+struct TensorView {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;   // row-major; () is one element
+  std::span<const std::byte> bytes;  // (product of shape * dtype_bytes)
+  std::string file;                  // for messages: the path of the file
+};
+
+/// Element `index` of F32, F16 or BF16 data at any address, widened exactly.
+float load_float(const std::byte* data, DType dtype, std::size_t index);
+/// `count` elements from `first`, widened into out. Same rules.
+void load_floats(const std::byte* data, DType dtype, std::size_t first, std::size_t count, float* out);
+
+/// "[8192,320]"
+std::string shape_text(std::span<const std::int64_t> shape);
+/// `name` in quotes, cut to a length that a message can carry, invalid UTF-8 replaced.
+std::string in_quotes(std::string_view name);
+/// "FILE: tensor 'NAME': expected EXPECTED, found FOUND; NEXT": the one shape of every complaint about a
+/// tensor.
+Error tensor_error(Code code, std::string_view file, std::string_view name, std::string_view expected,
+                   std::string_view found, std::string_view next);
+
+}  // namespace ft::format

@@ -1,0 +1,173 @@
+#include "format/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+namespace ft::format {
+namespace {
+
+constexpr const char* kAgain = "the checkpoint does not fit its config.json: download both again";
+
+/// The stored names that a canonical name may have, most usual first.
+std::vector<std::string> candidates(std::string_view name) {
+  std::vector<std::string> result;
+  const auto add = [&](std::string_view prefix) { result.push_back(std::string(prefix).append(name)); };
+  if (name.starts_with("mtp.")) {
+    for (const char* prefix : {"", "language_model.", "model."}) add(prefix);
+  } else if (name.starts_with("lm_head.")) {
+    for (const char* prefix : {"", "language_model.", "model.language_model.", "model."}) add(prefix);
+  } else {
+    for (const char* prefix :
+         {"model.language_model.", "language_model.model.", "model.", "language_model.", ""}) {
+      add(prefix);
+    }
+  }
+  return result;
+}
+
+/// "X.weight" -> "X.scales"; a name without .weight has no companions.
+std::string companion(std::string_view stored, std::string_view leaf) {
+  constexpr std::string_view kWeight = ".weight";
+  if (!stored.ends_with(kWeight)) return {};
+  stored.remove_suffix(kWeight.size());
+  return std::string(stored).append(".").append(leaf);
+}
+
+bool same_shape(std::span<const std::int64_t> stored, std::initializer_list<std::int64_t> wanted) {
+  std::vector<std::int64_t> a;
+  std::vector<std::int64_t> b;
+  for (const std::int64_t side : stored) {
+    if (side != 1) a.push_back(side);
+  }
+  for (const std::int64_t side : wanted) {
+    if (side != 1) b.push_back(side);
+  }
+  return a == b;
+}
+
+Error shape_error(const TensorView& tensor, const std::string& expected) {
+  return tensor_error(Code::kCorrupt, tensor.file, tensor.name, expected,
+                      std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.shape), kAgain);
+}
+
+}  // namespace
+
+const TensorView* WeightIndex::find(std::string_view name) const {
+  for (const std::string& stored : candidates(name)) {
+    if (const TensorView* tensor = checkpoint_.find(stored)) return tensor;
+  }
+  return nullptr;
+}
+
+Result<const TensorView*> WeightIndex::need(std::string_view name) const {
+  if (const TensorView* tensor = find(name)) return tensor;
+  std::string tried;
+  for (const std::string& stored : candidates(name)) tried += (tried.empty() ? "" : ", ") + in_quotes(stored);
+  return Error{Code::kNotFound,
+               checkpoint_.directory() + ": expected a tensor of one of the names " + tried +
+                   ", found none; the checkpoint is incomplete or of another model: download it "
+                   "again"};
+}
+
+Result<StoredMatrix> WeightIndex::matrix(std::string_view name, std::int64_t rows, std::int64_t cols) {
+  FT_ASSIGN(const TensorView* tensor, need(name));
+  const TensorView* scales = checkpoint_.find(companion(tensor->name, "scales"));
+  if (scales != nullptr) return affine(*tensor, *scales, rows, cols);
+  return plain(*tensor, rows, cols);
+}
+
+Result<StoredMatrix> WeightIndex::vector(std::string_view name, std::int64_t n) {
+  FT_ASSIGN(const TensorView* tensor, need(name));
+  return plain(*tensor, 1, n);
+}
+
+Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t rows,
+                                        std::int64_t cols) const {
+  const std::vector<std::int64_t> wanted =
+      rows == 1 ? std::vector<std::int64_t>{cols} : std::vector<std::int64_t>{rows, cols};
+  if (!dtype_is_float(tensor.dtype)) {
+    const bool packed = tensor.dtype == DType::kU32;
+    return tensor_error(
+        packed ? Code::kCorrupt : Code::kUnsupported, tensor.file, tensor.name,
+        "F32, F16 or BF16 " + shape_text(wanted),
+        std::string(dtype_name(tensor.dtype)) + (packed ? " without '.scales' beside it" : ""),
+        packed ? kAgain : "use a bf16 or an MLX affine version of the model");
+  }
+  if (!same_shape(tensor.shape, {rows, cols})) return shape_error(tensor, shape_text(wanted));
+  StoredMatrix result;
+  result.name = tensor.name;
+  result.dtype = tensor.dtype;
+  result.rows = rows;
+  result.cols = cols;
+  result.data = tensor.bytes.data();
+  return result;
+}
+
+Result<StoredMatrix> WeightIndex::affine(const TensorView& codes, const TensorView& scales, std::int64_t rows,
+                                         std::int64_t cols) {
+  if (scales.dtype == DType::kU8 || scales.dtype == DType::kF8E8M0 || scales.dtype == DType::kF8E4M3) {
+    return tensor_error(Code::kUnsupported, scales.file, scales.name,
+                        "scales of MLX affine quantisation (float)",
+                        std::string(dtype_name(scales.dtype)) + ", those of mxfp4, mxfp8 or nvfp4",
+                        "use an affine (for example 4-bit) or bf16 version of the model");
+  }
+  const TensorView* biases = checkpoint_.find(companion(codes.name, "biases"));
+  if (biases == nullptr) {
+    return tensor_error(Code::kCorrupt, codes.file, codes.name, "'.scales' and '.biases' beside it",
+                        "only '.scales'", kAgain);
+  }
+  if (codes.dtype != DType::kU32 || codes.shape.size() != 2 || codes.shape[0] != rows) {
+    return shape_error(codes, "U32 [" + std::to_string(rows) + ",packed columns]");
+  }
+  if (!dtype_is_float(scales.dtype) || scales.shape.size() != 2 || scales.shape[0] != rows) {
+    return shape_error(scales, "F32, F16 or BF16 [" + std::to_string(rows) + ",groups]");
+  }
+  if (biases->dtype != scales.dtype || biases->shape != scales.shape) {
+    return shape_error(
+        *biases, std::string(dtype_name(scales.dtype)) + " " + shape_text(scales.shape) + " like its scales");
+  }
+  const std::optional<Quantisation> found = resolve_affine(cols, codes.shape[1], scales.shape[1]);
+  if (!found) {
+    return shape_error(codes, "2, 3, 4, 5, 6 or 8 bits of " + std::to_string(cols) +
+                                  " columns in groups of 32, 64 or 128 (scales are " +
+                                  shape_text(scales.shape) + ")");
+  }
+  compare_with_config(codes, *found);
+  return StoredMatrix{codes.name,
+                      codes.dtype,
+                      true,
+                      found->bits,
+                      found->group,
+                      rows,
+                      cols,
+                      codes.bytes.data(),
+                      scales.bytes.data(),
+                      biases->bytes.data(),
+                      scales.dtype};
+}
+
+/// The config is the second witness: where it differs the shapes are believed and the reader is told.
+void WeightIndex::compare_with_config(const TensorView& codes, const Quantisation& found) {
+  const std::optional<QuantClaim> own = config_.quantisation.lookup(codes.name);
+  // The head keeps its own widths: the trunk's global values say nothing about a sidecar.
+  if (!own && (is_mtp_name(codes.name) || !config_.quantisation.global())) return;
+  const QuantClaim claim = own ? *own : QuantClaim{true, *config_.quantisation.global()};
+  if (claim.quantised && claim.q == found) return;
+  warn(codes.file + ": tensor " + in_quotes(codes.name) + ": " + config_.path + " says " +
+       (claim.quantised ? quantisation_text(claim.q) : "not quantised") + ", its shapes say " +
+       quantisation_text(found) + "; the shapes are believed");
+}
+
+Result<bool> WeightIndex::head_is_tied() const {
+  if (has("lm_head.weight")) return false;
+  if (config_.tied.value_or(true)) return true;
+  return Error{Code::kNotFound,
+               checkpoint_.directory() +
+                   ": expected a tensor 'lm_head.weight', because config.json says "
+                   "tie_word_embeddings false, found none; the checkpoint is incomplete: download it "
+                   "again"};
+}
+
+}  // namespace ft::format
