@@ -1,6 +1,7 @@
 """transformers in float32 as the reference: the trunk, and the MTP head built from its decoder layer."""
 
 import copy
+import os
 
 import torch
 from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
@@ -37,7 +38,7 @@ class MtpHead(torch.nn.Module):
 class Reference:
     def __init__(self, folder):
         torch.set_grad_enabled(False)
-        torch.set_num_threads(2)
+        torch.set_num_threads(int(os.environ.get("FORETOKEN_TOOL_THREADS", "1")))
         tensors, text_config = checkpoint.read_folder(folder)
         tensors = {name: torch.from_numpy(array) for name, array in tensors.items()}
         config = Qwen3_5TextConfig(**text_config)
