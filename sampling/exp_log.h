@@ -15,7 +15,8 @@ namespace ft {
 inline constexpr double kLn2High = 6.93147180369123816490e-01;  // the upper 33 bits of ln 2
 inline constexpr double kLn2Low = 1.90821492927058770002e-10;
 
-/// exp(x) for x <= 0; 0 below -700, where a probability no longer matters. NaN gives 0.
+/// exp(x) for x <= 0; exp(-700), about 1e-304, below -700 and for NaN: no probability that matters is so
+/// small.
 inline double exp_of_negative(double x) {
   constexpr double kInverseLn2 = 1.44269504088896338700e+00;
   constexpr double kRound =
@@ -23,15 +24,14 @@ inline double exp_of_negative(double x) {
   constexpr double kTaylor[] = {
       1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
       1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       1.0 / 2,      1.0,         1.0};
-  const bool tiny = !(x >= -700.0);
-  const double safe = tiny ? 0.0 : x;
+  const double safe = x > -700.0 ? x : -700.0;
   const double shifted = safe * kInverseLn2 + kRound;
   const double n = shifted - kRound;
   const double r = (safe - n * kLn2High) - n * kLn2Low;
   double sum = kTaylor[0];
   for (int i = 1; i < 14; ++i) sum = sum * r + kTaylor[i];
   const std::uint64_t scale = (std::bit_cast<std::uint64_t>(shifted) + 1023) << 52;
-  return tiny ? 0.0 : sum * std::bit_cast<double>(scale);
+  return sum * std::bit_cast<double>(scale);
 }
 
 /// log(x) for finite normal x > 0; 0 gives -infinity.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/assert.h"
 #include "sampling/exp_log.h"
@@ -108,26 +109,44 @@ void take_from(std::span<const float> values, std::span<const std::int32_t> ids,
   }
 }
 
-std::uint64_t mass(const Candidate& candidate) {
-  return static_cast<std::uint64_t>(candidate.weight * 0x1p44);
+/// A weight in multiples of 2^-44, to the nearest: adding 2^52 leaves them in the low bits of the double.
+std::uint64_t mass_of(double weight) {
+  return std::bit_cast<std::uint64_t>(weight * 0x1p44 + 0x1p52) - std::bit_cast<std::uint64_t>(0x1p52);
 }
 
-std::uint64_t mass(std::span<const Candidate> candidates) {
+std::uint64_t mass_of(std::span<const Candidate> candidates) {
   std::uint64_t sum = 0;  // at most 2^44 * 2^20 tokens: no overflow
-  for (const Candidate& candidate : candidates) sum += mass(candidate);
+  for (const Candidate& candidate : candidates) sum += mass_of(candidate.weight);
   return sum;
 }
 
+/// The mass of a whole row; the compiler makes it a vector loop, which integers allow in any order.
+std::uint64_t mass_of(std::span<const float> values, float highest, float temperature) {
+  std::uint64_t sum = 0;
+  for (const float value : values) sum += mass_of(exp_of_negative(tempered(value, highest, temperature)));
+  return sum;
+}
+
+/// The mass at which top-p stops: its share of the whole, at least one multiple.
+std::uint64_t share_of(float top_p, std::uint64_t whole) {
+  const double share = static_cast<double>(top_p) * static_cast<double>(whole);
+  return share > 1 ? static_cast<std::uint64_t>(share) : 1;
+}
+
+void weigh(float highest, float temperature, std::vector<Candidate>& kept) {
+  for (Candidate& candidate : kept) {
+    candidate.weight = exp_of_negative(tempered(candidate.value, highest, temperature));
+  }
+}
+
 /// Weighted selection: halves the range that holds the crossing until it is short, then walks it in order.
-void take_top_p(float top_p, std::vector<Candidate>& kept) {
-  const double target = static_cast<double>(top_p) * static_cast<double>(mass(kept));
-  auto need = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::max(target, 0.0)));
+void take_top_p(std::uint64_t need, std::vector<Candidate>& kept) {
   auto low = kept.begin();
   auto high = kept.end();
   while (high - low > 64) {
     const auto middle = low + (high - low) / 2;
     std::nth_element(low, middle, high, ahead);
-    const std::uint64_t upper = mass(std::span<const Candidate>(low, middle));
+    const std::uint64_t upper = mass_of(std::span<const Candidate>(low, middle));
     if (upper >= need) {
       high = middle;
     } else {
@@ -137,7 +156,7 @@ void take_top_p(float top_p, std::vector<Candidate>& kept) {
   }
   std::sort(low, high, ahead);
   for (; low != high; ++low) {
-    const std::uint64_t own = mass(*low);
+    const std::uint64_t own = mass_of(low->weight);
     if (own >= need) {
       kept.erase(low + 1, kept.end());
       return;
@@ -147,18 +166,26 @@ void take_top_p(float top_p, std::vector<Candidate>& kept) {
   kept.erase(high, kept.end());
 }
 
-/// The least value that can matter to top-p (a mass of 0 never does) or, without top-p, to min-p. Rounded
-/// down.
-float least_value(const Sampler& sampler, float highest) {
-  double depth = 31;  // exp(-31) < 2^-44
-  if (!(sampler.top_p < 1)) {
-    if (!(sampler.min_p > 0)) return kNever;
-    depth = 1e-6 - log_of_positive(std::min(1.0, static_cast<double>(sampler.min_p)));
-  }
-  const double drop = depth * static_cast<double>(sampler.temperature);
-  const double least = static_cast<double>(highest) - drop;
+/// highest - depth * temperature, rounded down: nothing that lies within the depth is below it.
+float value_at(double depth, float highest, float temperature) {
+  const double drop = depth * static_cast<double>(temperature);
   const double margin = 1e-6 * (static_cast<double>(highest < 0 ? -highest : highest) + drop);
-  return least - margin > -FLT_MAX ? static_cast<float>(least - margin) : kNever;
+  const double least = static_cast<double>(highest) - drop - margin;
+  return least > -FLT_MAX ? static_cast<float>(least) : kNever;
+}
+
+/// top-p over a whole row: only the upper end of it is collected, deeper as long as the share is not reached.
+/// What is 32 below the highest has no mass.
+void take_top_p_of(std::span<const float> values, std::span<const std::int32_t> ids, const Sampler& sampler,
+                   float highest, std::vector<Candidate>& kept) {
+  const std::uint64_t need = share_of(sampler.top_p, mass_of(values, highest, sampler.temperature));
+  for (const double depth : {4.0, 8.0, 16.0, 32.0}) {
+    kept.clear();
+    take_from(values, ids, value_at(depth, highest, sampler.temperature), kept);
+    weigh(highest, sampler.temperature, kept);
+    if (mass_of(std::span<const Candidate>(kept)) >= need) break;
+  }
+  take_top_p(need, kept);
 }
 
 }  // namespace
@@ -232,20 +259,21 @@ void filter(std::span<const float> values, std::span<const std::int32_t> ids, co
             float highest, SelectScratch& scratch) {
   std::vector<Candidate>& kept = scratch.candidates;
   kept.clear();
+  const double min_p = std::min(1.0, static_cast<double>(sampler.min_p));
   if (sampler.top_k > 0 && static_cast<std::size_t>(sampler.top_k) < values.size()) {
     take_top_k(values, ids, static_cast<std::size_t>(sampler.top_k), kept);
+    if (!(sampler.top_p < 1) && !(min_p > 0)) return;
+    weigh(highest, sampler.temperature, kept);
+    if (sampler.top_p < 1)
+      take_top_p(share_of(sampler.top_p, mass_of(std::span<const Candidate>(kept))), kept);
+  } else if (sampler.top_p < 1) {
+    take_top_p_of(values, ids, sampler, highest, kept);
   } else {
-    take_from(values, ids, least_value(sampler, highest), kept);
+    const float least = min_p > 0 ? value_at(-log_of_positive(min_p), highest, sampler.temperature) : kNever;
+    take_from(values, ids, least, kept);
+    weigh(highest, sampler.temperature, kept);
   }
-  if (!(sampler.top_p < 1) && !(sampler.min_p > 0)) return;
-  for (Candidate& candidate : kept) {
-    candidate.weight = exp_of_negative(tempered(candidate.value, highest, sampler.temperature));
-  }
-  if (sampler.top_p < 1) take_top_p(sampler.top_p, kept);
-  if (sampler.min_p > 0) {
-    const double least = std::min(1.0, static_cast<double>(sampler.min_p));
-    std::erase_if(kept, [least](const Candidate& candidate) { return candidate.weight < least; });
-  }
+  if (min_p > 0) std::erase_if(kept, [min_p](const Candidate& c) { return c.weight < min_p; });
 }
 
 }  // namespace ft

@@ -42,9 +42,9 @@ inline bool filters(const Sampler& sampler, std::size_t count) {
          sampler.min_p > 0;
 }
 
-/// (value - highest) / temperature in double; value is not NaN.
+/// (value - highest) / temperature in double.
 inline double tempered(float value, float highest, float temperature) {
-  const float finite = value < FLT_MAX ? value : FLT_MAX;
+  const float finite = value > FLT_MAX ? FLT_MAX : value;
   return (static_cast<double>(finite) - static_cast<double>(highest)) / static_cast<double>(temperature);
 }
 

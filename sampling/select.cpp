@@ -20,16 +20,6 @@ struct Best {
   }
 };
 
-std::int32_t draw_candidate(std::span<const Candidate> candidates, const Noise& noise, float highest,
-                            float temperature) {
-  Best best;
-  for (const Candidate& candidate : candidates) {
-    best.offer(tempered(candidate.value, highest, temperature) + noise.gumbel(candidate.token),
-               candidate.token);
-  }
-  return best.token;
-}
-
 /// Can a token whose uniform number begins with `upper` still reach the best score, `gap` above its own
 /// logit? With r = 1 - (upper + 1) / 2^32 <= 1 - u <= -log(u), its noise is at most -log(r), and exp(-gap) <=
 /// 1 / (1 + gap + gap^2 / 2 + gap^3 / 6). The factor leaves room for rounding: only what surely loses is
@@ -38,6 +28,19 @@ bool may_win(std::uint32_t upper, double gap) {
   if (gap <= 0) return true;
   const double r = static_cast<double>(0xFFFFFFFFu - upper) * 0x1p-32;
   return r * (1 + gap * (1 + gap * (0.5 + gap * (1.0 / 6)))) * (1 - 1e-9) <= 1;
+}
+
+std::int32_t draw_candidate(std::span<const Candidate> candidates, const Noise& noise, float highest,
+                            float temperature) {
+  Best best;
+  for (const Candidate& candidate : candidates) {
+    const double own = tempered(candidate.value, highest, temperature);
+    const auto id = static_cast<std::uint32_t>(candidate.token);
+    const std::uint32_t upper = noise.block(id / 4, 0)[id % 4];
+    if (!may_win(upper, best.score - own)) continue;
+    best.offer(own + noise.gumbel_with(upper, candidate.token), candidate.token);
+  }
+  return best.token;
 }
 
 /// Every token is in the draw. Begins with the likeliest one, so that most others are out before they need
