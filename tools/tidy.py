@@ -28,9 +28,9 @@ LONG_FUNCTIONS = {}
 # Headers that nothing includes on purpose: path -> why.
 UNINCLUDED_HEADERS = {}
 # backends/cpu/<name>.cpp without a twin backends/ref/<name>.cpp: what only a fast backend has.
-WITHOUT_TWIN = {"backend", "cpu_backend", "dispatch", "features", "pack", "pool", "tune", "workers"}
+WITHOUT_TWIN = {"backend", "features", "kernels", "pack", "plan", "pool"}
 # Instruction sets that may end the name of a kernel file: its twin is the name without them.
-ISA_SUFFIX = re.compile(r"_(scalar|sse4|avx2|avx512|avx512bf16|avx512vnni|bf16|vnni|amx|neon|sve|i8mm)$")
+ISA_SUFFIX = re.compile(r"_(portable|scalar|sse4|avx2|avx512|avx512bf16|avx512vnni|bf16|vnni|amx|neon|sve|i8mm)$")
 
 # Headers that only some places may include: regular expression, place (a test of the path), sentence.
 RESTRICTED_INCLUDES = [
@@ -49,7 +49,7 @@ RESTRICTED_INCLUDES = [
 CLOCK_OR_ENVIRONMENT = re.compile(
     r"\b(?:(?:steady|system|high_resolution)_clock::now|(?:secure_)?getenv)\s*\("
 )
-MAY_READ_CLOCK = {"base/clock.h", "base/clock.cpp", "base/log.cpp"}
+MAY_READ_CLOCK = {"base/clock.h", "base/clock.cpp", "base/log.cpp", "base/thread_pool.cpp"}
 SCHED_LEVEL = 6
 
 BANNED_FILE_WORDS = {"util", "utils", "common", "helper", "helpers", "manager", "managers"}

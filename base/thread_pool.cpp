@@ -1,0 +1,154 @@
+#include "base/thread_pool.h"
+
+#ifdef __linux__
+#include <pthread.h>
+#include <sched.h>
+#endif
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace ft {
+namespace {
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+// A pause takes from 5 to 150 cycles, so the number of spins is found once, by spinning for about 20 us.
+long spins_per_microsecond() {
+  static const long spins = [] {
+    using Clock = std::chrono::steady_clock;
+    constexpr int kTrial = 500;
+    const auto begin = Clock::now();
+    for (int i = 0; i < kTrial; ++i) relax();
+    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+    return std::max(1L, static_cast<long>(kTrial / std::max(took.count(), 1.0)));
+  }();
+  return spins;
+}
+
+#ifdef __linux__
+int read_number(const std::string& path) {
+  std::ifstream file(path);
+  int number = -1;
+  file >> number;
+  return number;
+}
+#endif
+
+void pin(int core) {
+#ifdef __linux__
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<std::size_t>(core), &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal costs speed only
+#else
+  static_cast<void>(core);
+#endif
+}
+
+}  // namespace
+
+std::vector<int> usable_cores() {
+  std::vector<int> cores;
+#ifdef __linux__
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    std::set<std::pair<int, int>> seen;  // package, core
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (!CPU_ISSET(static_cast<std::size_t>(cpu), &set)) continue;
+      const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+      const int core = read_number(topology + "core_id");
+      const int package = read_number(topology + "physical_package_id");
+      if (core < 0 || seen.emplace(package, core).second) cores.push_back(cpu);
+    }
+  }
+#endif
+  if (cores.empty()) {
+    const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    for (int i = 0; i < count; ++i) cores.push_back(i);
+  }
+  return cores;
+}
+
+ThreadPool::ThreadPool(int workers, int spin_us) : spins_(spin_us * spins_per_microsecond()) {
+  const std::vector<int> cores = usable_cores();
+  workers_ = workers > 0 ? workers : static_cast<int>(cores.size());
+  const bool pinned = workers_ <= static_cast<int>(cores.size());
+  threads_.reserve(static_cast<std::size_t>(workers_));
+  try {
+    for (int worker = 1; worker < workers_; ++worker) {
+      const int core = pinned ? cores[static_cast<std::size_t>(worker)] : -1;
+      threads_.emplace_back([this, worker, core] { serve(worker, core); });
+    }
+  } catch (...) {  // a thread that cannot be started: let go those that were
+    stop_ = true;
+    epoch_.fetch_add(1);
+    epoch_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    throw;
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_ = true;
+  epoch_.fetch_add(1);
+  epoch_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::wait(const std::atomic<int>& word, int old) const {
+  for (long i = 0; i < spins_; ++i) {
+    if (word.load(std::memory_order_acquire) != old) return;
+    relax();
+  }
+  while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
+}
+
+void ThreadPool::barrier() {
+  if (workers_ == 1) return;
+  // Read before arriving: the last to arrive may raise it at once.
+  const int generation = generation_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == workers_ - 1) {
+    arrived_.store(0, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    return;
+  }
+  wait(generation_, generation);
+}
+
+void ThreadPool::start(Call call, void* context) {
+  call_ = call;
+  context_ = context;
+  if (workers_ > 1) {
+    epoch_.fetch_add(1, std::memory_order_release);
+    epoch_.notify_all();
+  }
+  call(context, 0, workers_);
+  barrier();
+}
+
+void ThreadPool::serve(int worker, int core) {
+  if (core >= 0) pin(core);
+  int seen = 0;
+  while (true) {
+    wait(epoch_, seen);
+    ++seen;  // run() returns only after everyone's barrier, so no epoch is skipped
+    if (stop_) return;
+    call_(context_, worker, workers_);
+    barrier();
+  }
+}
+
+}  // namespace ft
