@@ -1,6 +1,7 @@
 #include "format/key_reader.h"
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace ft::format {

@@ -144,10 +144,6 @@ Status HeaderReader::read_tensor(const std::string& name, const json& entry) {
     return complain(name, std::to_string(*bytes) + " bytes of data for " + what,
                     std::to_string(extent.end - extent.begin));
   }
-  if (extent.begin % dtype_bytes(dtype) != 0) {
-    return complain(name, "an offset that is a multiple of " + std::to_string(dtype_bytes(dtype)) + " bytes",
-                    std::to_string(extent.begin));
-  }
   TensorView view{name, dtype, std::move(shape), data_.subspan(extent.begin, *bytes), path_};
   placed_.push_back({extent, std::move(view)});
   return {};

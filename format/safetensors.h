@@ -3,7 +3,8 @@
 // `file`, which the caller keeps mapped. Threads: any. Cost: one pass over the header, none over the data.
 // Errors: kCorrupt (file, tensor, expected, found, next step), kUnsupported (element type). Source: the
 // safetensors format, "Format" section of its README; like its reference reader this one refuses holes
-// between tensors and bytes after the last.
+// between tensors and bytes after the last. Unaligned data is legal and common (mlx's writer pads neither the
+// header nor between tensors), so views promise no alignment.
 #pragma once
 
 #include <cstddef>

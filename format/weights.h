@@ -43,7 +43,7 @@ class WeightIndex {
   /// the input norms; one side must have two votes more than the other, otherwise an error lists them.
   Result<bool> norms_are_shifted();
   /// The same for the MTP head: what the contract says; else its place (a raw trunk's own shard: raw; a
-  /// sidecar: final); and where the values of its input norm say otherwise, they are believed, with a
+  /// sidecar: final). Norms said to be final whose input norm has a mean near 0 are taken as raw, with a
   /// warning.
   Result<bool> mtp_norms_are_shifted();
 

@@ -1,0 +1,63 @@
+// SafetensorsWriter: makes a safetensors file that is either whole or absent: header, then tensors in any
+// order, into FILE.part, which becomes FILE by rename in finish(). Used to convert and to synthesise
+// checkpoints. Owner: one writer a file; dropping it unfinished removes FILE.part. Threads: one. Cost: one
+// pwrite a call; disk space is reserved at the start, so that a full disk is found then. Errors: kInvalid
+// (tensor list, unknown name, bytes beyond the end, tensors not written), kExhausted (disk full, file size
+// limit), kIo.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "format/tensor.h"
+
+namespace ft::format {
+
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+};
+
+class SafetensorsWriter {
+ public:
+  /// Tensors are laid out largest element first, so that each begins at a multiple of its element's size.
+  static Result<SafetensorsWriter> create(const std::string& path, const std::vector<TensorSpec>& tensors,
+                                          const std::map<std::string, std::string>& metadata);
+
+  SafetensorsWriter(SafetensorsWriter&& other) noexcept;
+  SafetensorsWriter& operator=(SafetensorsWriter&&) = delete;
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+  ~SafetensorsWriter();
+
+  /// Some or all bytes of a tensor, from byte `offset` of it. Each byte is to be written once.
+  Status write(std::string_view name, std::span<const std::byte> bytes, std::uint64_t offset = 0);
+  /// Everything was written: flush, close, rename.
+  Status finish();
+
+ private:
+  struct Place {
+    std::uint64_t begin = 0;    // in the file
+    std::uint64_t size = 0;     // bytes
+    std::uint64_t written = 0;  // bytes
+  };
+
+  SafetensorsWriter() = default;
+  Status write_at(std::uint64_t position, std::span<const std::byte> bytes);
+  Error system_error(const char* deed, int number) const;
+  std::string part() const { return path_ + ".part"; }
+
+  std::string path_;
+  int fd_ = -1;
+  std::uint64_t size_ = 0;  // bytes of the whole file
+  std::map<std::string, Place, std::less<>> places_;
+};
+
+}  // namespace ft::format
