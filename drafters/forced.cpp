@@ -22,7 +22,7 @@ Status ForcedDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_
       const std::int32_t right = recorded_[static_cast<std::size_t>(position)];
       const bool good = uniform(seed_, position, i, Stream::kAccept) < schedule_[at];
       slot->drafts[at] = good ? right : (right == 0 ? 1 : right - 1);
-      if (slot->ratio) (*slot->proposal)[at].assign_point(slot->drafts[at]);
+      if (slot->ratio) (*slot->proposal)[at].entries.assign(1, {slot->drafts[at], 1.0F});
     }
   }
   return {};

@@ -49,7 +49,7 @@ void LookupDrafter::find(const DraftSlot& slot, SlotState& state) {
   extend(state.own, slot.tokens, slot.tokens.size() - 1);
   extend(state.predicted, slot.predicted, slot.predicted.empty() ? 0 : slot.predicted.size() - 1);
   const std::uint64_t hash = gram_hash(slot.tokens.data() + slot.tokens.size() - kMinMatch);
-  const auto consider = [&](const Index& index, std::span<const std::int32_t> text) {
+  const auto consider = [&](const Index& index, std::span<const std::int32_t> text, bool own) {
     const auto found = index.last.find(hash);
     if (found == index.last.end()) return;
     const auto end = static_cast<std::size_t>(found->second);
@@ -57,25 +57,28 @@ void LookupDrafter::find(const DraftSlot& slot, SlotState& state) {
     if (length < kMinMatch || length <= state.match) return;
     state.match = length;
     state.continuation = text.subspan(end);
+    state.repeats = own;
   };
-  consider(state.predicted, slot.predicted);
-  consider(state.own, slot.tokens);
+  consider(state.predicted, slot.predicted, false);
+  consider(state.own, slot.tokens, true);
 }
 
 int LookupDrafter::plan(const DraftSlot& slot) {
   SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
   find(slot, state);
-  return static_cast<int>(std::min<std::size_t>(state.continuation.size(), kMaxDepth));
+  if (state.continuation.empty()) return 0;
+  return state.repeats ? kMaxDepth : static_cast<int>(std::min<std::size_t>(state.continuation.size(), kMaxDepth));
 }
 
 Status LookupDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t>) {
   for (DraftSlot* slot : slots) {
     const SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
-    const int count = std::min(slot->depth, static_cast<int>(state.continuation.size()));
+    const std::size_t length = state.continuation.size();
+    const int count = state.repeats ? slot->depth : std::min(slot->depth, static_cast<int>(length));
     for (int i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      slot->drafts[at] = state.continuation[at];
-      if (slot->ratio) (*slot->proposal)[at].assign_point(slot->drafts[at]);
+      slot->drafts[at] = state.continuation[at % length];
+      if (slot->ratio) (*slot->proposal)[at].entries.assign(1, {slot->drafts[at], 1.0F});
     }
     slot->drafted = count;
   }

@@ -1,6 +1,7 @@
 // Drafts from text that is already there: the longest suffix of the sequence (at most kMaxMatch tokens, at least
 // kMinMatch) that occurred before in prompt and output, or in the text that the caller predicts, is continued as it
-// went on then; the latest occurrence wins. After prompt lookup decoding (Saxena 2023) and vLLM's ngram proposer.
+// went on then; the latest occurrence wins. A
+// continuation that reaches the end of the sequence goes on periodically. After prompt lookup decoding (Saxena 2023) and vLLM's ngram proposer.
 // Cost: a hash table of every kMinMatch-gram, O(1) per committed token, O(match) per proposal; no network.
 #pragma once
 
@@ -37,6 +38,7 @@ class LookupDrafter final : public Drafter {
     Index own, predicted;
     int match = 0;
     std::span<const std::int32_t> continuation;  // into the tokens or the predicted text
+    bool repeats = false;  // a match in the sequence itself: behind its end the continuation begins again
   };
   void find(const DraftSlot& slot, SlotState& state);
 

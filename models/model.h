@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "format/checkpoint.h"
 #include "format/config.h"
+#include "program/backend.h"
 #include "program/program.h"
 
 namespace ft {

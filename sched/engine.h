@@ -41,12 +41,13 @@ class Engine {
   struct Job;
   Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, std::size_t queue);
   void loop();
-  bool step();
+  void step();
   void admit();
   void prefill(Job& job);
   void round();
   void retire();
   void calibrate();
+  double measure(int depth, DrafterKind kind, RoundShape& shape);
   void end(Job& job);
   void start_slot(Job& job);
   bool take_token(Job& job, std::int32_t token, std::span<const float> logits);

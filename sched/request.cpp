@@ -70,8 +70,8 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
   if (fields.slot.depth < -1 || fields.slot.depth > kMaxDepth) {
     return wrong("depth", fmt::format("auto or 0 to {}", kMaxDepth), fields.slot.depth);
   }
-  if (fields.slot.logprobs < -1 || fields.slot.logprobs > kMaxLogprobs) {
-    return wrong("logprobs", fmt::format("0 to {}", kMaxLogprobs), fields.slot.logprobs);
+  if (fields.slot.logprobs < -1 || fields.slot.logprobs > static_cast<int>(kMaxTopLogprobs)) {
+    return wrong("logprobs", fmt::format("0 to {}", kMaxTopLogprobs), fields.slot.logprobs);
   }
   return Request(std::move(fields));
 }

@@ -21,7 +21,6 @@
 
 namespace ft {
 
-inline constexpr int kMaxLogprobs = 20;
 inline constexpr int kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMailboxEvents = 1024;
@@ -63,7 +62,7 @@ struct Event {
   Kind kind = Kind::kText;
   std::string text;                      // of text kinds; the tool's name for kToolBegin
   std::int32_t token = -1;               // kToken
-  std::optional<TokenLogprobs> logprobs;  // kToken, if asked for
+  std::optional<Logprobs> logprobs;  // kToken, if asked for
   Finish finish = Finish::kNone;         // kEnd
   bool by_stop_string = false;           // kEnd
   std::string error;                     // kEnd, if finish is kError

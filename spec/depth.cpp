@@ -10,6 +10,28 @@ CostModel::CostModel() {
   }
 }
 
+void CostModel::calibrate(const std::array<double, kMaxDepth + 2>& by_rows, int rows, int passes,
+                          double with_head) {
+  plain_ = by_rows[1];
+  if (plain_ <= 0) return;
+  std::size_t known = 1;
+  verify[1] = 1;
+  for (std::size_t i = 2; i < verify.size(); ++i) {
+    if (by_rows[i] <= 0) continue;
+    const double cost = std::max(by_rows[i] / plain_, verify[known]);
+    for (std::size_t j = known + 1; j <= i; ++j) {
+      const double part = static_cast<double>(j - known) / static_cast<double>(i - known);
+      verify[j] = verify[known] + part * (cost - verify[known]);
+    }
+    known = i;
+  }
+  const double slope = known > 1 ? (verify[known] - 1) / static_cast<double>(known - 1) : 0;
+  for (std::size_t j = known + 1; j < verify.size(); ++j) verify[j] = verify[j - 1] + slope;
+  if (passes > 0 && with_head > 0) {
+    draft = std::max(0.005, (with_head / plain_ - verify[static_cast<std::size_t>(rows)]) / passes);
+  }
+}
+
 void CostModel::observe(int rows, int passes, double cost) {
   constexpr double kRate = 0.1;
   if (cost <= 0 || rows < 1 || rows >= static_cast<int>(verify.size())) return;

@@ -16,7 +16,10 @@ struct CostModel {
   double draft = 0.1;                          // one pass of the head
   CostModel();
 
-  /// A round of `rows` verified rows and `passes` of the head took `cost` (same unit for all calls).
+  /// What was measured at start, in any one unit: rounds without a network by rows (0: not measured, interpolated),
+  /// and a round of `rows` rows and `passes` passes of the head.
+  void calibrate(const std::array<double, kMaxDepth + 2>& by_rows, int rows, int passes, double with_head);
+  /// A later round of `rows` verified rows and `passes` of the head took `cost`, in the same unit.
   void observe(int rows, int passes, double cost);
 
  private:

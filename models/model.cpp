@@ -1,0 +1,52 @@
+#include "models/model.h"
+
+#include <filesystem>
+
+#include "models/qwen3_5.h"
+
+namespace ft {
+
+std::string_view head_state_name(HeadReport::State state) {
+  switch (state) {
+    case HeadReport::State::kReady: return "ready";
+    case HeadReport::State::kMended: return "mended";
+    case HeadReport::State::kNone: return "none";
+    case HeadReport::State::kMissing: return "missing";
+    case HeadReport::State::kIncomplete: return "incomplete";
+    case HeadReport::State::kZeroed: return "zeroed";
+    case HeadReport::State::kWrongShape: return "wrong shape";
+  }
+  return "none";
+}
+
+Result<Model> load_model(const std::string& directory, const LoadOptions& options) {
+  Model model;
+  model.directory = directory;
+  std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  model.name = path.filename().string();
+  model.family = "qwen3_5";  // the only one that ModelConfig reads; it refuses others by name
+  FT_ASSIGN(model.config, format::ModelConfig::read(directory));
+  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory));
+  model.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
+  FT_TRY(build_qwen3_5(model, options));
+  return model;
+}
+
+std::int64_t state_bytes(const Program& program, std::int64_t context) {
+  const std::int64_t blocks = (context + kBlockRows - 1) / kBlockRows;
+  std::int64_t floats = 0;
+  for (const auto& cache : program.layout().caches) {
+    floats += 2 * blocks * kBlockRows * cache.kv_heads * cache.head_dim;
+  }
+  for (const auto& delta : program.layout().deltas) {
+    const std::int64_t width = static_cast<std::int64_t>(delta.value_heads) * delta.value_dim;
+    const std::int64_t keys = static_cast<std::int64_t>(delta.key_heads) * delta.key_dim;
+    floats += width * delta.key_dim + 2 * kMaxTapeRows * (width + keys + delta.value_heads);
+  }
+  constexpr std::int64_t kRing = 32;  // rows that a backend keeps before a convolution
+  for (const auto& window : program.layout().windows) floats += kRing * window.width;
+  return floats * static_cast<std::int64_t>(sizeof(float));
+}
+
+}  // namespace ft

@@ -1,0 +1,200 @@
+#include "models/qwen3_5.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "models/head_doctor.h"
+#include "models/weight_source.h"
+
+namespace ft {
+namespace {
+
+using format::LayerType;
+using format::ModelConfig;
+
+/// Inverse frequencies of the rotated pairs and the factor on cos and sin; YaRN as in transformers' rope utilities.
+std::vector<float> inverse_frequencies(const format::RopeConfig& rope) {
+  std::vector<float> frequencies;
+  const int half = rope.rotary_dim / 2;
+  const auto dims = static_cast<double>(rope.rotary_dim);
+  const auto correction = [&](double rotations) {
+    return dims * std::log(static_cast<double>(rope.original_positions) / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(rope.theta));
+  };
+  double low = 0;
+  double high = 0;
+  if (rope.yarn) {
+    low = correction(rope.beta_fast);
+    high = correction(rope.beta_slow);
+    if (rope.truncate) low = std::floor(low), high = std::ceil(high);
+    low = std::max(low, 0.0);
+    high = std::min(high, dims - 1);
+    if (low == high) high += 0.001;
+  }
+  for (int j = 0; j < half; ++j) {
+    double frequency = std::pow(rope.theta, -2.0 * j / dims);
+    if (rope.yarn) {
+      const double ramp = std::clamp((j - low) / (high - low), 0.0, 1.0);
+      frequency = frequency / rope.factor * ramp + frequency * (1 - ramp);
+    }
+    frequencies.push_back(static_cast<float>(frequency));
+  }
+  return frequencies;
+}
+
+struct AttentionWeights {
+  Weight q, k, v, o, q_norm, k_norm;
+};
+struct DeltaWeights {
+  Weight qkv, z, a, b, conv, a_log, dt_bias, norm, out;
+};
+struct MlpWeights {
+  Weight gate, up, down;
+};
+
+/// One function per part of the specification: reads the weights, appends the instructions.
+class Builder {
+ public:
+  Builder(Program& program, const ModelConfig& config, WeightSource& source)
+      : p_(program), config_(config), source_(source), eps_(static_cast<float>(config.rms_norm_eps)) {}
+
+  Row attention(Row x, const std::string& prefix) {
+    const int heads = config_.num_heads;
+    const int kv_width = config_.num_kv_heads * config_.head_dim;
+    const int q_width = heads * config_.head_dim * (config_.attn_output_gate ? 2 : 1);
+    const Weight q = source_.matrix(prefix + "q_proj", q_width, config_.hidden_size);
+    const Weight k = source_.matrix(prefix + "k_proj", kv_width, config_.hidden_size);
+    const Weight v = source_.matrix(prefix + "v_proj", kv_width, config_.hidden_size);
+    const Weight o = source_.matrix(prefix + "o_proj", config_.hidden_size, heads * config_.head_dim);
+    const std::vector<Row> in = p_.linear(x, {q, k, v});
+    Attend attend;
+    attend.q = in[0], attend.k = in[1], attend.v = in[2];
+    attend.q_norm = source_.norm(prefix + "q_norm", config_.head_dim);
+    attend.k_norm = source_.norm(prefix + "k_norm", config_.head_dim);
+    attend.heads = heads;
+    attend.kv_heads = config_.num_kv_heads;
+    attend.head_dim = config_.head_dim;
+    attend.rotary = config_.rope.rotary_dim;
+    attend.inverse_frequencies = inverse_frequencies(config_.rope);
+    attend.rotary_scale = config_.rope.yarn ? static_cast<float>(config_.rope.attention_factor) : 1;
+    attend.eps = eps_;
+    attend.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
+    attend.gated = config_.attn_output_gate;
+    return p_.linear(p_.attend(std::move(attend)), {o})[0];
+  }
+
+  Row gated_delta(Row x, const std::string& prefix) {
+    const int value_width = config_.linear_value_heads * config_.linear_value_dim;
+    const int hidden = config_.hidden_size;
+    const Weight qkv = source_.matrix(prefix + "in_proj_qkv", config_.qkv_rows(), hidden);
+    const Weight z = source_.matrix(prefix + "in_proj_z", value_width, hidden);
+    const Weight a = source_.matrix(prefix + "in_proj_a", config_.linear_value_heads, hidden);
+    const Weight b = source_.matrix(prefix + "in_proj_b", config_.linear_value_heads, hidden);
+    const Weight kernel = source_.matrix(prefix + "conv1d", config_.qkv_rows(), config_.conv_kernel);
+    const std::vector<Row> in = p_.linear(x, {qkv, z, a, b});
+    DeltaRule delta;
+    delta.in = p_.conv(in[0], kernel);
+    delta.a = in[2], delta.b = in[3];
+    delta.a_log = source_.vector(prefix + "A_log", config_.linear_value_heads);
+    delta.dt_bias = source_.vector(prefix + "dt_bias", config_.linear_value_heads);
+    delta.key_heads = config_.linear_key_heads;
+    delta.value_heads = config_.linear_value_heads;
+    delta.key_dim = config_.linear_key_dim;
+    delta.value_dim = config_.linear_value_dim;
+    const Row y = p_.delta_rule(std::move(delta));
+    const Weight norm = source_.vector(prefix + "norm", config_.linear_value_dim);
+    const Weight out = source_.matrix(prefix + "out_proj", hidden, value_width);
+    return p_.linear(p_.gated_norm(y, in[1], norm, eps_), {out})[0];
+  }
+
+  Row mlp(Row x, const std::string& prefix) {
+    const Weight gate = source_.matrix(prefix + "gate_proj", config_.intermediate_size, config_.hidden_size);
+    const Weight up = source_.matrix(prefix + "up_proj", config_.intermediate_size, config_.hidden_size);
+    const Weight down = source_.matrix(prefix + "down_proj", config_.hidden_size, config_.intermediate_size);
+    const std::vector<Row> in = p_.linear(x, {gate, up});
+    return p_.linear(p_.swiglu(in[0], in[1]), {down})[0];
+  }
+
+  Row layer(Row x, const std::string& prefix, bool full_attention) {
+    const Row in = norm(x, prefix + "input_layernorm");
+    x = p_.add(x, full_attention ? attention(in, prefix + "self_attn.") : gated_delta(in, prefix + "linear_attn."));
+    return p_.add(x, mlp(norm(x, prefix + "post_attention_layernorm"), prefix + "mlp."));
+  }
+
+  Row norm(Row x, const std::string& name) { return p_.norm(x, source_.norm(name, x.width), eps_); }
+
+ private:
+  Program& p_;
+  const ModelConfig& config_;
+  WeightSource& source_;
+  float eps_;
+};
+
+void build_trunk(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
+                 const Weight& head) {
+  Builder build(p, config, source);
+  Row x = p.embed(embedding);
+  for (std::size_t i = 0; i < config.layer_types.size(); ++i) {
+    x = build.layer(x, fmt::format("layers.{}.", i), config.layer_types[i] == LayerType::kFullAttention);
+  }
+  x = build.norm(x, "norm");
+  p.tap("hidden", x);
+  p.logits(x, head);
+  p.select();
+}
+
+/// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after next.
+void build_head(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
+                const Weight& head, const std::vector<std::int32_t>& vocabulary) {
+  Builder build(p, config, source);
+  const Row hidden = p.input(config.hidden_size);
+  const Row e = build.norm(p.embed(embedding), "mtp.pre_fc_norm_embedding");
+  const Row h = build.norm(hidden, "mtp.pre_fc_norm_hidden");
+  const bool embedding_first = config.mtp.concat_order != "hidden_embedding";
+  const Weight fc = source.matrix("mtp.fc", config.hidden_size, 2 * config.hidden_size);
+  Row x = p.linear(embedding_first ? p.concat(e, h) : p.concat(h, e), {fc})[0];
+  for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}.", i), true);
+  x = build.norm(x, "mtp.norm");
+  p.tap("hidden", x);
+  p.logits(x, head, vocabulary);
+  p.select();
+}
+
+}  // namespace
+
+Status build_qwen3_5(Model& model, const LoadOptions& options) {
+  const ModelConfig& config = model.config;
+  if (config.moe.experts > 0) {
+    return Error{Code::kUnsupported, fmt::format("{}: a mixture of {} experts; this version runs dense models only",
+                                                 config.path, config.moe.experts)};
+  }
+  if (config.attention_bias) {
+    return Error{Code::kUnsupported, config.path + ": attention_bias is true; no published model of the family has "
+                                                   "it and this version does not run it"};
+  }
+  FT_ASSIGN(WeightSource source, WeightSource::open(*model.checkpoint, config));
+  const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
+  model.tied = !source.has("lm_head");
+  const Weight head = model.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  build_trunk(model.trunk, config, source, embedding, head);
+  FT_TRY(source.status());
+  model.head = examine_head(model, source);
+  if (model.head.usable()) {
+    Program program;
+    build_head(program, config, source, embedding, head, options.draft_vocabulary);
+    if (const Status status = source.status(); !status.ok()) {
+      model.head.state = HeadReport::State::kWrongShape;
+      model.head.sentence = "MTP head: " + status.error().message;
+    } else {
+      model.mtp = std::move(program);
+    }
+  }
+  model.quantisation = source.summary();
+  model.parameters = source.parameters();
+  return {};
+}
+
+}  // namespace ft

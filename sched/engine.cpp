@@ -1,0 +1,284 @@
+#include "sched/engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+
+#include "base/log.h"
+
+namespace ft {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+/// Why nothing was drafted, for the report: never silent.
+std::string idle_reason(const Decoder& decoder, const RequestFields& fields, const Slot& slot) {
+  if (fields.drafter == DrafterKind::kNone) return "the drafter is none";
+  if (fields.slot.depth == 0) return "the depth is 0";
+  const std::string problem = decoder.drafter_problem(fields.drafter);
+  if (!problem.empty()) return problem;
+  if (slot.report.rounds == 0) return "no round was run";
+  if (slot.drafter == nullptr) return "the drafter failed; the answer went on without it";
+  if (slot.options.depth > 0 || fields.drafter == DrafterKind::kLookup) return "no draft was found";
+  return "drafting would not have paid at the measured costs";
+}
+
+}  // namespace
+
+struct Engine::Job {
+  Job(Request job_request, std::shared_ptr<Mailbox> job_mailbox)
+      : request(std::move(job_request)), mailbox(std::move(job_mailbox)) {}
+
+  Request request;
+  std::shared_ptr<Mailbox> mailbox;
+  std::unique_ptr<Slot> slot;
+  std::unique_ptr<Answer> answer;
+  bool by_stop_string = false;
+  double prompt_ms = 0, decode_ms = 0;
+};
+
+Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model, const Tokenizer& tokenizer,
+                                              const EngineOptions& options) {
+  FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
+  return std::unique_ptr<Engine>(new Engine(std::move(decoder), tokenizer, options.queue));
+}
+
+Engine::Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, std::size_t queue)
+    : decoder_(std::move(decoder)), tokenizer_(tokenizer), queue_(queue), thread_([this] { loop(); }) {}
+
+Engine::~Engine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+Result<Ticket> Engine::submit(Request request) {
+  auto mailbox = std::make_shared<Mailbox>();
+  auto job = std::make_unique<Job>(std::move(request), mailbox);
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.size() >= queue_) {
+      return Error{Code::kExhausted, "too many requests are waiting; try again when some have ended"};
+    }
+    waiting_.push_back(std::move(job));
+  }
+  wake_.notify_all();
+  return Ticket(std::move(mailbox));
+}
+
+void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded) {
+  const std::lock_guard lock(mutex_);
+  decoder_->force(std::move(schedule), seed).record(std::move(recorded));
+}
+
+void Engine::loop() {
+  calibrate();
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stopping_ || !waiting_.empty() || !running_.empty(); });
+      if (stopping_) break;
+    }
+    admit();
+    try {
+      step();
+    } catch (const std::exception& failure) {
+      // The backend failed under a step: the timelines of that step are lost, so are their requests.
+      for (const auto& job : running_) {
+        if (job->slot->finish != Finish::kError && !job->slot->timeline->lost()) continue;
+        job->slot->finish = Finish::kError;
+        job->slot->error = std::string("the backend failed: ") + failure.what();
+      }
+    }
+    retire();
+  }
+  for (const auto& job : running_) job->slot->finish = Finish::kCancelled;
+  retire();
+  const std::lock_guard lock(mutex_);
+  for (const auto& job : waiting_) {
+    Event event;
+    event.kind = Event::Kind::kEnd;
+    event.finish = Finish::kCancelled;
+    job->mailbox->post(std::move(event));
+  }
+}
+
+void Engine::admit() {
+  while (static_cast<int>(running_.size()) < decoder_->options().slots) {
+    std::unique_ptr<Job> job;
+    {
+      const std::lock_guard lock(mutex_);
+      if (waiting_.empty()) return;
+      job = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    start_slot(*job);
+    if (job->slot) running_.push_back(std::move(job));
+  }
+}
+
+void Engine::start_slot(Job& job) {
+  const RequestFields& fields = job.request.fields();
+  Result<std::unique_ptr<Slot>> slot = decoder_->open(fields.prompt, fields.slot, fields.drafter);
+  if (!slot.ok()) {
+    Event event;
+    event.kind = Event::Kind::kEnd;
+    event.finish = Finish::kError;
+    event.error = slot.error().message;
+    job.mailbox->post(std::move(event));
+    return;
+  }
+  job.slot = std::move(*slot);
+  AnswerOptions answer;
+  answer.stops = fields.stops;
+  answer.prompt_text = fields.prompt_text;
+  answer.tools = fields.tools;
+  answer.parse = fields.parse;
+  job.answer = std::make_unique<Answer>(tokenizer_, answer);
+  job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits) {
+    return take_token(job, token, logits);
+  };
+}
+
+bool Engine::take_token(Job& job, std::int32_t token, std::span<const float> logits) {
+  const SlotOptions& options = job.slot->options;
+  Event event;
+  event.kind = Event::Kind::kToken;
+  event.token = token;
+  if (options.logprobs >= 0) logprobs(logits, token, static_cast<std::size_t>(options.logprobs), event.logprobs.emplace());
+  job.mailbox->post(std::move(event));
+  if (std::find(options.eos.begin(), options.eos.end(), token) != options.eos.end()) return false;
+  post_pieces(job, job.answer->push(token));
+  job.by_stop_string = job.answer->stopped();
+  return job.by_stop_string;
+}
+
+void Engine::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {
+  for (AnswerEvent& piece : pieces) {
+    Event event;
+    switch (piece.kind) {
+      case AnswerEvent::Kind::kContent: event.kind = Event::Kind::kText; break;
+      case AnswerEvent::Kind::kReasoning: event.kind = Event::Kind::kReasoning; break;
+      case AnswerEvent::Kind::kToolBegin: event.kind = Event::Kind::kToolBegin; break;
+      case AnswerEvent::Kind::kToolArguments: event.kind = Event::Kind::kToolArguments; break;
+      case AnswerEvent::Kind::kToolEnd: event.kind = Event::Kind::kToolEnd; break;
+    }
+    event.text = std::move(piece.text);
+    job.mailbox->post(std::move(event));
+  }
+}
+
+/// One prompt chunk for every slot that still needs one, then a round for those that are ready: a long prompt does
+/// not stop the others' answers.
+void Engine::step() {
+  ready_.clear();
+  for (const auto& job : running_) {
+    if (job->mailbox->cancelled()) job->slot->finish = Finish::kCancelled;
+    if (job->slot->finish != Finish::kNone) continue;
+    if (!job->slot->prefilled()) prefill(*job);
+    if (job->slot->finish == Finish::kNone && job->slot->prefilled()) ready_.push_back(job->slot.get());
+  }
+  if (!ready_.empty()) round();
+}
+
+void Engine::prefill(Job& job) {
+  const Clock::time_point start = Clock::now();
+  const Status status = decoder_->prefill(*job.slot, decoder_->options().chunk);
+  job.prompt_ms += ms_since(start);
+  if (status.ok()) return;
+  job.slot->finish = Finish::kError;
+  job.slot->error = status.error().message;
+}
+
+void Engine::round() {
+  const Clock::time_point start = Clock::now();
+  const RoundShape shape = decoder_->round(ready_);
+  const double ms = ms_since(start);
+  for (const auto& job : running_) {
+    if (std::find(ready_.begin(), ready_.end(), job->slot.get()) != ready_.end()) job->decode_ms += ms;
+  }
+  if (shape.slots == 1) decoder_->costs().observe(shape.rows, shape.network ? shape.deepest : 0, ms);
+}
+
+void Engine::retire() {
+  for (auto& job : running_) {
+    if (job->slot->finish == Finish::kNone) continue;
+    end(*job);
+    decoder_->close(*job->slot);
+    job.reset();
+  }
+  std::erase(running_, nullptr);
+}
+
+void Engine::end(Job& job) {
+  const Slot& slot = *job.slot;
+  if (!job.by_stop_string) post_pieces(job, job.answer->finish());
+  Event event;
+  event.kind = Event::Kind::kEnd;
+  event.finish = slot.finish;
+  event.by_stop_string = job.by_stop_string;
+  event.error = slot.error;
+  Report& report = event.report;
+  report.prompt_tokens = slot.prompt_tokens;
+  report.completion_tokens = slot.output_tokens();
+  report.prompt_ms = job.prompt_ms;
+  report.decode_ms = job.decode_ms;
+  report.speculation = slot.report;
+  report.engaged = slot.report.drafted > 0;
+  report.drafter = slot.drafter != nullptr ? std::string(slot.drafter->name()) : "none";
+  if (!report.engaged) report.reason = idle_reason(*decoder_, job.request.fields(), slot);
+  job.mailbox->post(std::move(event));
+}
+
+/// Milliseconds of the fastest of a few rounds at one depth on a throw-away sequence of one repeated token, which
+/// lookup can always continue. 0 if it cannot be measured.
+double Engine::measure(int depth, DrafterKind kind, RoundShape& shape) {
+  constexpr int kRepeats = 4;
+  constexpr double kEnoughMs = 300;
+  constexpr std::array<std::int32_t, 6> kPrompt{};
+  SlotOptions options;
+  options.max_tokens = 1 << 20;
+  options.depth = depth;
+  Result<std::unique_ptr<Slot>> slot = decoder_->open(kPrompt, options, kind);
+  if (!slot.ok()) return 0;
+  Slot* only = slot->get();
+  double best = 0;
+  double spent = 0;
+  if (decoder_->prefill(*only, static_cast<int>(kPrompt.size())).ok()) {
+    for (int i = 0; i < kRepeats && spent < kEnoughMs && only->finish == Finish::kNone; ++i) {
+      only->tokens.back() = 0;  // keeps the sequence periodic whatever the model says
+      const Clock::time_point start = Clock::now();
+      shape = decoder_->round({&only, 1});
+      const double ms = ms_since(start);
+      spent += ms;
+      if (best == 0 || ms < best) best = ms;
+    }
+  }
+  decoder_->close(*only);
+  return best;
+}
+
+/// Measures once what rows and drafts cost on this machine.
+void Engine::calibrate() {
+  std::array<double, kMaxDepth + 2> by_rows{};
+  RoundShape shape;
+  try {
+    for (const int depth : {0, 1, 3, 7}) {
+      const double ms = measure(depth, depth == 0 ? DrafterKind::kNone : DrafterKind::kLookup, shape);
+      if (shape.rows == depth + 1) by_rows[static_cast<std::size_t>(depth) + 1] = ms;
+    }
+    const double with_head = measure(3, DrafterKind::kMtp, shape);
+    decoder_->costs().calibrate(by_rows, shape.rows, shape.network ? shape.deepest : 0, with_head);
+  } catch (const std::exception& failure) {
+    log_warn(std::string("measuring the cost of rounds failed: ") + failure.what());
+  }
+}
+
+}  // namespace ft

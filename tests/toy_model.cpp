@@ -1,0 +1,88 @@
+#include "tests/toy_model.h"
+
+#include <cmath>
+#include <string>
+
+namespace ft::test {
+
+ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random_(toy_options.seed) {
+  const Weight embedding = matrix(options.vocabulary, options.hidden, 1);
+  const Weight output = matrix(options.vocabulary, options.hidden, 2);
+  Row x = trunk.embed(embedding);
+  for (int i = 0; i < options.layers; ++i) {
+    const Row in = trunk.norm(x, ones(options.hidden), 1e-6F);
+    x = trunk.add(x, i == options.layers / 2 ? attention(trunk, in) : delta(trunk, in));
+    x = trunk.add(x, mlp(trunk, trunk.norm(x, ones(options.hidden), 1e-6F)));
+  }
+  x = trunk.norm(x, ones(options.hidden), 1e-6F);
+  trunk.tap("hidden", x);
+  trunk.logits(x, output);
+  trunk.select();
+
+  const Row hidden = head.input(options.hidden);
+  Row y = head.linear(head.concat(head.embed(embedding), hidden), {matrix(options.hidden, 2 * options.hidden, 1)})[0];
+  y = head.add(y, attention(head, head.norm(y, ones(options.hidden), 1e-6F)));
+  y = head.norm(y, ones(options.hidden), 1e-6F);
+  head.tap("hidden", y);
+  head.logits(y, output);
+  head.select();
+}
+
+Weight ToyModel::matrix(std::int64_t rows, std::int64_t cols, float scale) {
+  std::normal_distribution<float> normal(0, options.scale * scale / std::sqrt(static_cast<float>(cols)) * 2);
+  storage_.push_back(std::make_unique<std::vector<float>>(static_cast<std::size_t>(rows * cols)));
+  for (float& value : *storage_.back()) value = normal(random_);
+  Weight weight;
+  weight.name = "toy" + std::to_string(storage_.size());
+  weight.rows = rows;
+  weight.cols = cols;
+  weight.data = reinterpret_cast<const std::byte*>(storage_.back()->data());
+  return weight;
+}
+
+Weight ToyModel::ones(std::int64_t size) {
+  Weight weight = matrix(1, size, 0.05F);
+  weight.offset = 1;
+  return weight;
+}
+
+Row ToyModel::attention(Program& p, Row x) {
+  constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 16, kRotary = 8;
+  const std::vector<Row> in = p.linear(x, {matrix(2 * kHeads * kHeadDim, x.width, 1), matrix(kKvHeads * kHeadDim, x.width, 1),
+                                           matrix(kKvHeads * kHeadDim, x.width, 1)});
+  Attend attend;
+  attend.q = in[0], attend.k = in[1], attend.v = in[2];
+  attend.q_norm = ones(kHeadDim), attend.k_norm = ones(kHeadDim);
+  attend.heads = kHeads, attend.kv_heads = kKvHeads, attend.head_dim = kHeadDim, attend.rotary = kRotary;
+  for (int j = 0; j < kRotary / 2; ++j) {
+    attend.inverse_frequencies.push_back(std::pow(1e4F, -2.0F * static_cast<float>(j) / kRotary));
+  }
+  attend.eps = 1e-6F;
+  attend.scale = 1 / std::sqrt(static_cast<float>(kHeadDim));
+  attend.gated = true;
+  const Row out = p.attend(attend);
+  return p.linear(out, {matrix(x.width, kHeads * kHeadDim, 1)})[0];
+}
+
+Row ToyModel::delta(Program& p, Row x) {
+  constexpr int kKeyHeads = 1, kValueHeads = 3, kKeyDim = 16, kValueDim = 24;
+  constexpr int kWidth = 2 * kKeyHeads * kKeyDim + kValueHeads * kValueDim;
+  const std::vector<Row> in = p.linear(x, {matrix(kWidth, x.width, 1), matrix(kValueHeads * kValueDim, x.width, 1),
+                                           matrix(kValueHeads, x.width, 1), matrix(kValueHeads, x.width, 1)});
+  DeltaRule delta;
+  delta.in = p.conv(in[0], matrix(kWidth, 4, 1));
+  delta.a = in[2], delta.b = in[3];
+  delta.a_log = matrix(1, kValueHeads, 1), delta.dt_bias = matrix(1, kValueHeads, 1);
+  delta.key_heads = kKeyHeads, delta.value_heads = kValueHeads;
+  delta.key_dim = kKeyDim, delta.value_dim = kValueDim;
+  const Row y = p.delta_rule(delta);
+  const Row gated = p.gated_norm(y, in[1], ones(kValueDim), 1e-6F);
+  return p.linear(gated, {matrix(x.width, kValueHeads * kValueDim, 1)})[0];
+}
+
+Row ToyModel::mlp(Program& p, Row x) {
+  const std::vector<Row> in = p.linear(x, {matrix(80, x.width, 1), matrix(80, x.width, 1)});
+  return p.linear(p.swiglu(in[0], in[1]), {matrix(x.width, 80, 1)})[0];
+}
+
+}  // namespace ft::test
