@@ -1,0 +1,251 @@
+#include "text/chat_template.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "text/ffi.h"
+#include "text/json_text.h"
+
+namespace ft {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMaxConfigFileBytes = size_t{64} << 20;
+
+Result<Json> parse_json(std::string_view text, const std::string& what) {
+  if (json_depth(text) > kMaxJsonDepth) {
+    return Error{Code::kInvalid,
+                 what + " are nested deeper than " + std::to_string(kMaxJsonDepth) + " levels; flatten them"};
+  }
+  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    return Error{Code::kInvalid,
+                 what + " are not valid JSON (or hold bytes that are not UTF-8); check the encoder"};
+  }
+  return json;
+}
+
+/// Arguments arrive as the string that the API carries; templates iterate over an object.
+void parse_arguments(Json& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array()) {
+    return;
+  }
+  for (Json& call : *calls) {
+    Json& function = call.is_object() && call.contains("function") ? call["function"] : call;
+    if (!function.is_object() || !function.contains("arguments") || !function["arguments"].is_string()) {
+      continue;
+    }
+    auto parsed = parse_json(function["arguments"].get_ref<const std::string&>(), "arguments");
+    if (parsed.ok() && parsed->is_object()) {
+      function["arguments"] = std::move(*parsed);
+    }
+  }
+}
+
+bool is_text_system(const Json& message) {
+  return message.is_object() && message.value("role", Json()) == "system" && message.contains("content") &&
+         message["content"].is_string();
+}
+
+/// chat.md's preparations: what APIs accept and templates refuse.
+Json prepared(Json messages) {
+  for (Json& message : messages) {
+    if (!message.is_object()) {
+      continue;
+    }
+    if (message.value("role", Json()) == "developer") {
+      message["role"] = "system";
+    }
+    if (message.contains("content") && message["content"].is_null()) {
+      message["content"] = "";
+    }
+    parse_arguments(message);
+  }
+  size_t leading = 0;
+  while (leading < messages.size() && is_text_system(messages[leading])) {
+    ++leading;
+  }
+  for (size_t i = 1; i < leading; ++i) {
+    messages[0]["content"].get_ref<std::string&>() +=
+        "\n\n" + messages[i]["content"].get_ref<const std::string&>();
+  }
+  if (leading > 1) {
+    messages.erase(messages.begin() + 1, messages.begin() + static_cast<std::ptrdiff_t>(leading));
+  }
+  return messages;
+}
+
+/// A template in a configuration: a string, or a list of {name, template}.
+struct Sources {
+  std::string usual;
+  std::string tool_use;
+};
+
+Result<Sources> sources_of(const Json& config, const std::string& path) {
+  const auto found = config.find("chat_template");
+  if (found != config.end() && found->is_string()) {
+    return Sources{found->get<std::string>(), ""};
+  }
+  Sources sources;
+  if (found != config.end() && found->is_array()) {
+    for (const Json& named : *found) {
+      if (!named.is_object() || !named.value("name", Json()).is_string() ||
+          !named.value("template", Json()).is_string()) {
+        return Error{Code::kCorrupt, path + ": chat_template must be a string or a list of {name, template}"};
+      }
+      if (named["name"] == "default") {
+        sources.usual = named["template"].get<std::string>();
+      } else if (named["name"] == "tool_use") {
+        sources.tool_use = named["template"].get<std::string>();
+      }
+    }
+  }
+  if (sources.usual.empty()) {
+    return Error{found == config.end() ? Code::kNotFound : Code::kCorrupt,
+                 path +
+                     " has no usable chat_template; this model completes text but does not chat, unless a "
+                     "chat_template.jinja is put beside it"};
+  }
+  return sources;
+}
+
+Result<Json> read_config(const std::string& path) {
+  FT_ASSIGN(const std::string text, read_text_file(path, kMaxConfigFileBytes));
+  FT_ASSIGN(Json json, parse_json(text, path + ": its contents"));
+  if (!json.is_object()) {
+    return Error{Code::kCorrupt, path + " is not a JSON object; fetch the model again"};
+  }
+  return json;
+}
+
+Result<Sources> find_sources(const std::string& dir, const Json& tokenizer_config) {
+  const std::string jinja = dir + "/chat_template.jinja";
+  std::error_code ignored;
+  if (std::filesystem::exists(jinja, ignored)) {
+    FT_ASSIGN(std::string source, read_text_file(jinja, kMaxConfigFileBytes));
+    return Sources{std::move(source), ""};
+  }
+  const std::string json = dir + "/chat_template.json";
+  if (std::filesystem::exists(json, ignored)) {
+    FT_ASSIGN(const Json config, read_config(json));
+    return sources_of(config, json);
+  }
+  return sources_of(tokenizer_config, dir + "/tokenizer_config.json");
+}
+
+/// bos_token and its kin: strings, or objects with the string as "content".
+Json special_tokens(const Json& config) {
+  Json tokens = Json::object();
+  for (const char* name :
+       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+    const Json value = config.value(name, Json());
+    const Json content = value.is_object() ? value.value("content", Json()) : value;
+    if (content.is_string()) {
+      tokens[name] = content;
+    }
+  }
+  return tokens;
+}
+
+/// The variables of one rendering, as JSON text.
+Result<std::string> context_of(std::string_view messages_json, std::string_view tools_json,
+                               const RenderOptions& options, const std::string& special_tokens_json) {
+  if (messages_json.size() + tools_json.size() + options.extra_json.size() > kMaxMessagesBytes) {
+    return Error{Code::kExhausted, "the messages and tools have more than " +
+                                       std::to_string(kMaxMessagesBytes) +
+                                       " bytes; shorten the conversation"};
+  }
+  FT_ASSIGN(Json messages, parse_json(messages_json, "messages"));
+  if (!messages.is_array()) {
+    return Error{Code::kInvalid, "messages must be a JSON array of {role, content}"};
+  }
+  Json context = Json::parse(special_tokens_json);
+  context["messages"] = prepared(std::move(messages));
+  context["tools"] = nullptr;
+  context["documents"] = nullptr;
+  if (!tools_json.empty()) {
+    FT_ASSIGN(Json tools, parse_json(tools_json, "tools"));
+    if (!tools.is_array() && !tools.is_null()) {
+      return Error{Code::kInvalid, "tools must be a JSON array of {type, function}"};
+    }
+    context["tools"] = std::move(tools);
+  }
+  context["add_generation_prompt"] = options.add_generation_prompt;
+  if (options.enable_thinking) {
+    context["enable_thinking"] = *options.enable_thinking;
+  }
+  if (!options.extra_json.empty()) {
+    FT_ASSIGN(const Json extra, parse_json(options.extra_json, "extra template variables"));
+    if (!extra.is_object()) {
+      return Error{Code::kInvalid, "extra template variables (chat_template_kwargs) must be a JSON object"};
+    }
+    context.update(extra);
+  }
+  return context.dump();
+}
+
+}  // namespace
+
+void ChatTemplate::Deleter::operator()(ft_text_template* handle) const { ft_text_template_free(handle); }
+
+Result<ChatTemplate> ChatTemplate::load(const std::string& model_dir, const TemplateLimits& limits) {
+  Json config = Json::object();
+  const std::string path = model_dir + "/tokenizer_config.json";
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored)) {
+    FT_ASSIGN(config, read_config(path));
+  }
+  FT_ASSIGN(const Sources sources, find_sources(model_dir, config));
+  FT_ASSIGN(ChatTemplate loaded, from_source(sources.usual, special_tokens(config).dump(), limits));
+  if (!sources.tool_use.empty()) {
+    FT_ASSIGN(loaded.tool_use_, compile(sources.tool_use, limits));
+  }
+  return loaded;
+}
+
+Result<ChatTemplate> ChatTemplate::from_source(std::string_view source, std::string_view special_tokens_json,
+                                               const TemplateLimits& limits) {
+  ChatTemplate loaded;
+  loaded.special_tokens_json_ = special_tokens_json.empty() ? "{}" : std::string(special_tokens_json);
+  FT_ASSIGN(const Json tokens, parse_json(loaded.special_tokens_json_, "special tokens"));
+  if (!tokens.is_object()) {
+    return Error{Code::kInvalid, "special tokens must be a JSON object of strings"};
+  }
+  FT_ASSIGN(loaded.default_, compile(source, limits));
+  loaded.source_ = source;
+  return loaded;
+}
+
+Result<ChatTemplate::Handle> ChatTemplate::compile(std::string_view source, const TemplateLimits& limits) {
+  const ft_text_limits raw{limits.fuel, limits.recursion_depth, limits.template_bytes, limits.output_bytes};
+  ft_text_template* handle = nullptr;
+  FfiBytes message;
+  if (const auto code = ft_text_template_new(ffi_data(source), source.size(), &raw, &handle, &message.raw);
+      code != FT_TEXT_OK) {
+    Error error = ffi_error(code, message, "the chat template cannot be used: ");
+    error.message += "; correct the model's template or give another";
+    return error;
+  }
+  return Handle(handle);
+}
+
+Result<std::string> ChatTemplate::render(std::string_view messages_json, std::string_view tools_json,
+                                         const RenderOptions& options) const {
+  FT_ASSIGN(const std::string context, context_of(messages_json, tools_json, options, special_tokens_json_));
+  const ft_text_template* chosen = !tools_json.empty() && tool_use_ ? tool_use_.get() : default_.get();
+  FfiBytes text;
+  FfiBytes message;
+  if (const auto code = ft_text_template_render(chosen, ffi_data(context), context.size(), options.now_s,
+                                                &text.raw, &message.raw);
+      code != FT_TEXT_OK) {
+    return ffi_error(code, message, "the chat template refused: ");
+  }
+  return std::string(text.view());
+}
+
+}  // namespace ft

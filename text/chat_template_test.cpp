@@ -1,0 +1,167 @@
+#include "text/chat_template.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace ft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::string kModel = "assets/qwen3.5-tiny";
+const std::string kUser = R"([{"role":"user","content":"U"}])";
+
+Json golden(const std::string& name) {
+  std::ifstream file("tests/golden/text/" + name);
+  EXPECT_TRUE(file.good()) << name;
+  return Json::parse(file);
+}
+
+/// The rendering, or "error: " and the message.
+std::string shown(const Result<std::string>& result) {
+  return result.ok() ? *result : "error: " + result.error().message;
+}
+
+std::string rendered(const std::string& source, const std::string& messages = kUser,
+                     const RenderOptions& options = {}) {
+  const auto chat = ChatTemplate::from_source(source);
+  return chat.ok() ? shown(chat->render(messages, "", options)) : "error: " + chat.error().message;
+}
+
+RenderOptions options_of(Json kwargs) {
+  RenderOptions options;
+  if (kwargs.contains("add_generation_prompt")) {
+    options.add_generation_prompt = kwargs["add_generation_prompt"].get<bool>();
+    kwargs.erase("add_generation_prompt");
+  }
+  if (kwargs.contains("enable_thinking")) {
+    options.enable_thinking = kwargs["enable_thinking"].get<bool>();
+    kwargs.erase("enable_thinking");
+  }
+  options.extra_json = kwargs.dump();
+  return options;
+}
+
+TEST(ChatTemplate, RendersTheModelsGoldenConversations) {
+  const auto chat = ChatTemplate::load(kModel);
+  ASSERT_TRUE(chat.ok()) << chat.error().message;
+  const Json cases = golden("tiny_template.json");
+  ASSERT_GE(cases.size(), 12u);
+  for (const Json& one : cases) {
+    const std::string tools = one["tools"].is_null() ? "" : one["tools"].dump();
+    EXPECT_EQ(shown(chat->render(one["messages"].dump(), tools, options_of(one["kwargs"]))),
+              one["rendered"].get<std::string>());
+  }
+}
+
+TEST(ChatTemplate, PreparesWhatApisAcceptAndTemplatesRefuse) {
+  const std::string show = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}";
+  EXPECT_EQ(rendered(show, R"([{"role":"developer","content":"D"},{"role":"system","content":"S"},
+                               {"role":"user","content":null}])"),
+            "[system:D\n\nS][user:]");
+  const std::string call =
+      "{% for k, v in messages[0].tool_calls[0].function.arguments|items %}{{ k }}={{ v }};{% endfor %}";
+  EXPECT_EQ(
+      rendered(
+          call,
+          R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"b\":1,\"a\":\"x\"}"}}]}])"),
+      "b=1;a=x;");
+  const std::string raw = "{{ messages[0].tool_calls[0].function.arguments }}";
+  EXPECT_EQ(
+      rendered(raw,
+               R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{not json"}}]}])"),
+      "{not json");
+}
+
+TEST(ChatTemplate, LeavesVariablesUndefinedUnlessGiven) {
+  const std::string ask = "{{ enable_thinking is defined }} {{ tools is none }} {{ extra is defined }}";
+  EXPECT_EQ(rendered(ask), "False True False");
+  RenderOptions options;
+  options.enable_thinking = false;
+  options.extra_json = R"({"extra":1})";
+  EXPECT_EQ(rendered(ask, kUser, options), "True True True");
+}
+
+TEST(ChatTemplate, ShowsTheInjectedClock) {
+  RenderOptions options;
+  options.now_s = 1'709'210'096;  // 2024-02-29 12:34:56, a leap day
+  EXPECT_EQ(rendered("{{ strftime_now('%Y-%m-%d %H:%M:%S %A %-d %B %b %j %I%p %y%%') }}", kUser, options),
+            "2024-02-29 12:34:56 Thursday 29 February Feb 060 12PM 24%");
+  EXPECT_EQ(rendered("{{ strftime_now('%Q') }}").rfind("error: the chat template refused: line 1", 0), 0u);
+}
+
+TEST(ChatTemplate, RepeatsTheTemplatesOwnRefusal) {
+  EXPECT_EQ(rendered("{{ raise_exception('No user message.') }}"),
+            "error: the chat template refused: No user message.");
+  EXPECT_EQ(rendered("{% macro m() %}{{ raise_exception('deep') }}{% endmacro %}{{ m()|trim }}"),
+            "error: the chat template refused: deep");
+}
+
+TEST(ChatTemplate, NamesTheLineOfAMistake) {
+  EXPECT_EQ(rendered("a\n{% if %}").rfind("error: the chat template cannot be used: line 2: syntax error", 0),
+            0u);
+  EXPECT_EQ(rendered("a\n\n{{ messages.x.y }}")
+                .rfind("error: the chat template refused: line 3: undefined value", 0),
+            0u);
+}
+
+TEST(ChatTemplate, StopsWithoutFuel) {
+  const std::string text =
+      rendered("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}");
+  EXPECT_NE(text.find("the template was stopped at line 1: more than 5000000 instructions"),
+            std::string::npos)
+      << text;
+}
+
+TEST(ChatTemplate, StopsDeepRecursion) {
+  const std::string text = rendered("{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}\n{{ f(0) }}");
+  EXPECT_NE(text.find("more than 200 calls inside each other"), std::string::npos) << text;
+}
+
+TEST(ChatTemplate, StopsHugeOutput) {
+  const std::string text =
+      rendered("{% set x = 'x' * 1000000 %}{% for i in range(1000) %}{{ x }}{% endfor %}");
+  EXPECT_NE(text.find("more than 67108864 bytes of output"), std::string::npos) << text;
+}
+
+TEST(ChatTemplate, RefusesASourceBeyondItsLimit) {
+  TemplateLimits limits;
+  limits.template_bytes = 10;
+  EXPECT_TRUE(ChatTemplate::from_source(std::string(10, 'x'), {}, limits).ok());
+  const auto chat = ChatTemplate::from_source(std::string(11, 'x'), {}, limits);
+  ASSERT_FALSE(chat.ok());
+  EXPECT_EQ(chat.error().code, Code::kExhausted);
+}
+
+TEST(ChatTemplate, SurvivesHostileNesting) {
+  EXPECT_EQ(rendered("{{ " + std::string(5000, '(')).rfind("error: ", 0), 0u);
+  EXPECT_EQ(rendered("{{ " + std::string(100'000, '[')).rfind("error: ", 0), 0u);
+  EXPECT_EQ(
+      rendered(
+          "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}ok"),
+      "ok");
+  const std::string deep = rendered(
+      "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ "
+      "ns.x|tojson }}");
+  EXPECT_FALSE(deep.empty());
+}
+
+TEST(ChatTemplate, RefusesMessagesOfTheWrongShape) {
+  EXPECT_EQ(rendered("x", "{}"), "error: messages must be a JSON array of {role, content}");
+  EXPECT_EQ(rendered("x", "[1,").rfind("error: messages are not valid JSON", 0), 0u);
+  EXPECT_EQ(rendered("x", "[\"\xff\"]").rfind("error: messages are not valid JSON", 0), 0u);
+  EXPECT_EQ(rendered("x", std::string(101, '[') + std::string(101, ']')),
+            "error: messages are nested deeper than 100 levels; flatten them");
+  EXPECT_EQ(rendered("{{ messages|length }}", R"([1,null,"a"])"), "3");
+}
+
+TEST(ChatTemplate, NamesAFolderWithoutATemplate) {
+  const auto chat = ChatTemplate::load("assets");
+  ASSERT_FALSE(chat.ok());
+  EXPECT_EQ(chat.error().code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace ft

@@ -1,0 +1,122 @@
+#include "text/tokenizer.h"
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace ft {
+namespace {
+
+const std::string kModel = "assets/qwen3.5-tiny";
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+const Tokenizer& tiny() {
+  static const auto loaded = Tokenizer::load(kModel);
+  EXPECT_TRUE(loaded.ok()) << (loaded.ok() ? "" : loaded.error().message);
+  return *loaded;
+}
+
+TEST(Tokenizer, EncodesAndDecodesLikeTheGoldenOfTheModel) {
+  const auto golden = nlohmann::json::parse(file_text("tests/golden/text/tiny_tokenizer.json"));
+  ASSERT_GE(golden.size(), 300u);
+  for (const auto& entry : golden) {
+    const auto text = entry["text"].get<std::string>();
+    const auto ids = tiny().encode(text, false);
+    ASSERT_TRUE(ids.ok()) << ids.error().message;
+    ASSERT_EQ(*ids, entry["ids"].get<std::vector<int32_t>>()) << text;
+    ASSERT_EQ(tiny().decode(*ids, false), entry["decoded"].get<std::string>());
+  }
+}
+
+TEST(Tokenizer, FindsControlTokensByContent) {
+  const auto end = tiny().id_of("<|im_end|>");
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(*end, 8180);
+  EXPECT_TRUE(tiny().is_special(*end));
+  EXPECT_EQ(tiny().token_bytes(*end), "<|im_end|>");
+  const auto think = tiny().id_of("<think>");
+  ASSERT_TRUE(think.has_value());
+  EXPECT_TRUE(tiny().is_added(*think));
+  EXPECT_FALSE(tiny().is_special(*think));
+  EXPECT_FALSE(tiny().id_of("<no such token>").has_value());
+  EXPECT_EQ(tiny().vocab_size(), 8192);
+}
+
+TEST(Tokenizer, LeavesOutSpecialTokensOnlyWhenAsked) {
+  const std::vector<int32_t> ids = {*tiny().id_of("<think>"), *tiny().id_of("<|im_end|>")};
+  EXPECT_EQ(tiny().decode(ids, false), "<think><|im_end|>");
+  EXPECT_EQ(tiny().decode(ids, true), "<think>");
+}
+
+TEST(Tokenizer, GivesNothingForIdsWithoutAToken) {
+  EXPECT_EQ(tiny().token_bytes(-1), "");
+  EXPECT_EQ(tiny().token_bytes(8192), "");
+  EXPECT_FALSE(tiny().is_special(1 << 30));
+  EXPECT_EQ(tiny().decode(std::vector<int32_t>{-5, 9000}, false), "");
+}
+
+TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
+  const auto ids = tiny().encode("ab\xff", false);
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().code, Code::kInvalid);
+  EXPECT_EQ(ids.error().message, "the text to encode is not UTF-8 at byte 2");
+}
+
+TEST(Tokenizer, RefusesTextBeyondItsLimit) {
+  const auto ids = tiny().encode(std::string(kMaxEncodeBytes + 1, 'a'), false);
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().code, Code::kExhausted);
+}
+
+TEST(Tokenizer, EncodesOneLongPieceWithoutQuadraticCost) {
+  const auto ids = tiny().encode(std::string(200'000, 'a') + std::string(200'000, ' '), false);
+  ASSERT_TRUE(ids.ok()) << ids.error().message;
+  EXPECT_EQ(tiny().decode(*ids, false).size(), 400'000u);
+}
+
+TEST(Tokenizer, NamesAFolderWithoutATokenizer) {
+  const auto loaded = Tokenizer::load("assets");
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_EQ(loaded.error().code, Code::kNotFound);
+  EXPECT_NE(loaded.error().message.find("assets/tokenizer.json"), std::string::npos);
+}
+
+TEST(Tokenizer, RefusesEveryTruncationOfItsFile) {
+  const std::string json = file_text(kModel + "/tokenizer.json");
+  for (size_t size = 0; size < json.size() - 2; size += 1 + json.size() / 37) {
+    const auto loaded = Tokenizer::parse(std::string_view(json).substr(0, size), "cut.json");
+    ASSERT_FALSE(loaded.ok()) << size;
+    EXPECT_EQ(loaded.error().code, Code::kCorrupt);
+    EXPECT_EQ(loaded.error().message.rfind("cut.json is no tokenizer", 0), 0u) << loaded.error().message;
+  }
+}
+
+TEST(Tokenizer, RefusesFilesOfTheWrongShape) {
+  auto code_of = [](const std::string& json) {
+    const auto loaded = Tokenizer::parse(json, "x");
+    return loaded.ok() ? std::string("accepted") : std::to_string(static_cast<int>(loaded.error().code));
+  };
+  const std::string corrupt = std::to_string(static_cast<int>(Code::kCorrupt));
+  const std::string unsupported = std::to_string(static_cast<int>(Code::kUnsupported));
+  EXPECT_EQ(code_of("[]"), unsupported);
+  EXPECT_EQ(code_of("{}"), unsupported);
+  EXPECT_EQ(code_of(R"({"decoder":{"type":"WordPiece"}})"), unsupported);
+  EXPECT_EQ(code_of(R"({"decoder":{"type":"ByteLevel"}})"), corrupt);
+  EXPECT_EQ(code_of(R"({"decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":3}})"), corrupt);
+  EXPECT_EQ(code_of("\xff\xfe"), corrupt);
+  EXPECT_EQ(code_of(std::string(100'000, '[')), corrupt);
+  auto broken = nlohmann::json::parse(file_text(kModel + "/tokenizer.json"));
+  broken["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(";
+  EXPECT_EQ(code_of(broken.dump()), corrupt);
+}
+
+}  // namespace
+}  // namespace ft

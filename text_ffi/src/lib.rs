@@ -1,0 +1,219 @@
+//! The C border (foretoken_text.h): pointers become slices, results become codes, panics stop here.
+//! Everything with a meaning lives in `tokens`, `template`, `python` and `clock`.
+
+mod clock;
+mod python;
+mod template;
+mod tokens;
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::slice;
+
+use template::{ChatTemplate, Limits};
+use tokens::TextTokenizer;
+
+/// Mirrors ft_text_code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Code {
+    Ok = 0,
+    Invalid = 1,
+    Corrupt = 2,
+    Unsupported = 3,
+    Limit = 4,
+    Raised = 5,
+    Panic = 6,
+}
+
+/// What every fallible step of this crate returns: a code for the caller, a sentence for the reader.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(code: Code, message: impl Into<String>) -> Failure {
+        Failure { code, message: message.into() }
+    }
+}
+
+#[repr(C)]
+pub struct Bytes {
+    data: *mut u8,
+    size: usize,
+    capacity: usize,
+}
+
+#[repr(C)]
+pub struct Ids {
+    data: *mut u32,
+    size: usize,
+    capacity: usize,
+}
+
+unsafe fn give_bytes(out: *mut Bytes, value: Vec<u8>) {
+    if out.is_null() {
+        return;
+    }
+    let mut value = std::mem::ManuallyDrop::new(value);
+    *out = Bytes { data: value.as_mut_ptr(), size: value.len(), capacity: value.capacity() };
+}
+
+unsafe fn view<'a>(data: *const u8, size: usize) -> &'a [u8] {
+    if data.is_null() || size == 0 {
+        &[]
+    } else {
+        slice::from_raw_parts(data, size)
+    }
+}
+
+unsafe fn view_text<'a>(data: *const u8, size: usize, what: &str) -> Result<&'a str, Failure> {
+    std::str::from_utf8(view(data, size))
+        .map_err(|e| Failure::new(Code::Invalid, format!("{what} is not UTF-8 at byte {}", e.valid_up_to())))
+}
+
+/// Runs `work`, turning a failure or a panic into a code and a message.
+unsafe fn guarded(error: *mut Bytes, work: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    let failure = match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => return Code::Ok as i32,
+        Ok(Err(failure)) => failure,
+        Err(panic) => {
+            let said = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            Failure::new(Code::Panic, format!("the text library failed inside: {said}"))
+        }
+    };
+    give_bytes(error, failure.message.into_bytes());
+    failure.code as i32
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_bytes_free(bytes: *mut Bytes) {
+    if let Some(bytes) = bytes.as_mut().filter(|b| !b.data.is_null()) {
+        drop(Vec::from_raw_parts(bytes.data, bytes.size, bytes.capacity));
+        *bytes = Bytes { data: std::ptr::null_mut(), size: 0, capacity: 0 };
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_ids_free(ids: *mut Ids) {
+    if let Some(ids) = ids.as_mut().filter(|i| !i.data.is_null()) {
+        drop(Vec::from_raw_parts(ids.data, ids.size, ids.capacity));
+        *ids = Ids { data: std::ptr::null_mut(), size: 0, capacity: 0 };
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_tokenizer_new(
+    json: *const u8,
+    json_size: usize,
+    out: *mut *mut TextTokenizer,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let tokenizer = TextTokenizer::parse(view(json, json_size))?;
+        *out = Box::into_raw(Box::new(tokenizer));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_tokenizer_free(tokenizer: *mut TextTokenizer) {
+    if !tokenizer.is_null() {
+        drop(Box::from_raw(tokenizer));
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_tokenizer_vocab_size(tokenizer: *const TextTokenizer) -> u32 {
+    (*tokenizer).vocab_size()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_tokenizer_token(
+    tokenizer: *const TextTokenizer,
+    id: u32,
+    bytes: *mut Bytes,
+    flags: *mut u32,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let token = (*tokenizer).token(id)?;
+        *flags = u32::from(token.added) | (u32::from(token.special) << 1);
+        give_bytes(bytes, token.bytes);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_tokenizer_id(
+    tokenizer: *const TextTokenizer,
+    content: *const u8,
+    content_size: usize,
+    id: *mut u32,
+) -> i32 {
+    guarded(std::ptr::null_mut(), || {
+        let content = view_text(content, content_size, "the token")?;
+        *id = (*tokenizer).id(content).ok_or_else(|| Failure::new(Code::Invalid, "no such token"))?;
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_tokenizer_encode(
+    tokenizer: *const TextTokenizer,
+    text: *const u8,
+    text_size: usize,
+    add_special: i32,
+    ids: *mut Ids,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let text = view_text(text, text_size, "the text to encode")?;
+        let mut found = std::mem::ManuallyDrop::new((*tokenizer).encode(text, add_special != 0)?);
+        *ids = Ids { data: found.as_mut_ptr(), size: found.len(), capacity: found.capacity() };
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_template_new(
+    source: *const u8,
+    source_size: usize,
+    limits: *const Limits,
+    out: *mut *mut ChatTemplate,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let source = view_text(source, source_size, "the chat template")?;
+        *out = Box::into_raw(Box::new(ChatTemplate::compile(source, *limits)?));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_template_free(chat_template: *mut ChatTemplate) {
+    if !chat_template.is_null() {
+        drop(Box::from_raw(chat_template));
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_template_render(
+    chat_template: *const ChatTemplate,
+    context: *const u8,
+    context_size: usize,
+    now_s: i64,
+    text: *mut Bytes,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let rendered = (*chat_template).render(view(context, context_size), now_s)?;
+        give_bytes(text, rendered);
+        Ok(())
+    })
+}

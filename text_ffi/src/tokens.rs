@@ -1,0 +1,119 @@
+//! A tokenizer.json and the bytes behind each of its ids.
+
+use std::collections::HashMap;
+
+use serde_json::Value as Json;
+use tokenizers::Tokenizer;
+
+use crate::{Code, Failure};
+
+/// How a model token's spelling in tokenizer.json becomes bytes; added tokens are literal in both.
+#[derive(Clone, Copy)]
+enum Spelling {
+    /// GPT-2's alphabet: one printable character per byte.
+    ByteLevel,
+    /// SentencePiece: U+2581 is a space, <0xNN> is a byte.
+    ByteFallback,
+}
+
+pub struct TextTokenizer {
+    inner: Tokenizer,
+    spelling: Spelling,
+    vocab_size: u32,
+    added: HashMap<u32, bool>, // id -> special
+    bytes: HashMap<char, u8>,  // the byte-level alphabet
+}
+
+pub struct Token {
+    pub bytes: Vec<u8>,
+    pub added: bool,
+    pub special: bool,
+}
+
+/// Bytes 33-126, 161-172 and 174-255 stand for themselves, the other 68 follow from U+0100.
+fn byte_level_alphabet() -> HashMap<char, u8> {
+    let mut next = 256u32;
+    (0..=255u8)
+        .map(|byte| match byte {
+            33..=126 | 161..=172 | 174..=255 => (byte as char, byte),
+            _ => {
+                next += 1;
+                (char::from_u32(next - 1).unwrap_or('\u{0}'), byte)
+            }
+        })
+        .collect()
+}
+
+fn spelling_of(decoder: &Json) -> Option<Spelling> {
+    match decoder["type"].as_str()? {
+        "ByteLevel" => Some(Spelling::ByteLevel),
+        "ByteFallback" => Some(Spelling::ByteFallback),
+        "Sequence" => decoder["decoders"].as_array()?.iter().find_map(spelling_of),
+        _ => None,
+    }
+}
+
+impl TextTokenizer {
+    pub fn parse(json: &[u8]) -> Result<TextTokenizer, Failure> {
+        let corrupt = |e: String| Failure::new(Code::Corrupt, e);
+        let document: Json = serde_json::from_slice(json).map_err(|e| corrupt(format!("not valid JSON: {e}")))?;
+        let spelling = spelling_of(&document["decoder"]).ok_or_else(|| {
+            Failure::new(
+                Code::Unsupported,
+                format!("its decoder is {}, and only ByteLevel and ByteFallback are known", document["decoder"]),
+            )
+        })?;
+        drop(document);
+        let mut inner = Tokenizer::from_bytes(json).map_err(|e| corrupt(e.to_string()))?;
+        // What the file says about padding and truncation is for training batches.
+        inner.with_padding(None);
+        inner.with_truncation(None).map_err(|e| corrupt(e.to_string()))?;
+        let added: HashMap<u32, bool> =
+            inner.get_added_tokens_decoder().iter().map(|(id, token)| (*id, token.special)).collect();
+        let highest = inner.get_vocab(true).values().copied().chain(added.keys().copied()).max();
+        let highest = highest.ok_or_else(|| corrupt("its vocabulary is empty".into()))?;
+        Ok(TextTokenizer { inner, spelling, vocab_size: highest + 1, added, bytes: byte_level_alphabet() })
+    }
+
+    pub fn vocab_size(&self) -> u32 {
+        self.vocab_size
+    }
+
+    pub fn id(&self, content: &str) -> Option<u32> {
+        self.inner.token_to_id(content)
+    }
+
+    pub fn token(&self, id: u32) -> Result<Token, Failure> {
+        let content = self
+            .inner
+            .id_to_token(id)
+            .ok_or_else(|| Failure::new(Code::Invalid, format!("token id {id} is not in the vocabulary")))?;
+        let special = self.added.get(&id).copied();
+        let bytes = if special.is_some() { content.into_bytes() } else { self.spell(&content) };
+        Ok(Token { bytes, added: special.is_some(), special: special.unwrap_or(false) })
+    }
+
+    fn spell(&self, content: &str) -> Vec<u8> {
+        match self.spelling {
+            Spelling::ByteLevel => {
+                let mapped: Option<Vec<u8>> = content.chars().map(|c| self.bytes.get(&c).copied()).collect();
+                mapped.unwrap_or_else(|| content.as_bytes().to_vec())
+            }
+            Spelling::ByteFallback => {
+                let hex = content.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+                match hex.filter(|h| h.len() == 2).and_then(|h| u8::from_str_radix(h, 16).ok()) {
+                    Some(byte) => vec![byte],
+                    None => content.replace('\u{2581}', " ").into_bytes(),
+                }
+            }
+        }
+    }
+
+    pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, Failure> {
+        let encoding = self
+            .inner
+            .encode_fast(text, add_special)
+            .map_err(|e| Failure::new(Code::Invalid, format!("the text cannot be encoded: {e}")))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+}
