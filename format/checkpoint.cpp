@@ -45,7 +45,7 @@ bool is_mtp_name(std::string_view name) {
 }
 
 Result<Checkpoint> Checkpoint::open(const std::string& directory) {
-  return with_memory_guard("open the model " + directory, [&]() -> Result<Checkpoint> {
+  return with_memory_guard("open the model", directory, [&]() -> Result<Checkpoint> {
     FT_ASSIGN(const ShardList list, list_shards(directory));
     Checkpoint checkpoint;
     checkpoint.directory_ = directory;

@@ -139,8 +139,9 @@ void read_layer_types(KeyReader& text, ModelConfig& c) {
 void add_ids(KeyReader& level, ModelConfig& c) {
   const json* value = level.find("eos_token_id");
   if (value == nullptr) return;
-  const json list = value->is_array() ? *value : json::array({*value});
-  for (const json& id : list) {
+  const std::size_t count = value->is_array() ? value->size() : 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    const json& id = value->is_array() ? (*value)[i] : *value;
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= static_cast<std::uint64_t>(c.vocab_size)) {
       level.fail("eos_token_id", "token ids from 0 to vocab_size " + std::to_string(c.vocab_size) + " - 1",
                  value);
@@ -163,11 +164,10 @@ void read_generation(KeyReader& generation, ModelConfig& c) {
   s.repetition_penalty = generation.optional_real("repetition_penalty", 1e-3, 100.0);
 }
 
-Result<json> object_or_empty(const std::string& text, const std::string& path) {
-  if (text.empty()) return json(json::object());
-  FT_ASSIGN(json root, parse_json(text, path, DuplicateKeys::kLastWins));
-  if (root.is_object()) return root;
-  return Error{Code::kCorrupt, path + ": expected a JSON object, found " + std::string(root.type_name()) +
+Result<JsonDocument> object_or_empty(const std::string& text, const std::string& path) {
+  FT_ASSIGN(JsonDocument root, parse_json(text.empty() ? "{}" : text, path, DuplicateKeys::kLastWins));
+  if (root->is_object()) return root;
+  return Error{Code::kCorrupt, path + ": expected a JSON object, found " + std::string(root->type_name()) +
                                    "; download the file again"};
 }
 
@@ -179,16 +179,16 @@ Result<ModelConfig> parse_texts(const std::string& config_text, const std::strin
                                 const std::string& runtime_text, const std::string& path) {
   const std::string generation_path = sibling(path, "generation_config.json");
   const std::string runtime_path = sibling(path, "mtplx_runtime.json");
-  FT_ASSIGN(const json root, object_or_empty(config_text, path));
-  FT_ASSIGN(const json generation_root, object_or_empty(generation_text, generation_path));
-  FT_ASSIGN(const json runtime_root, object_or_empty(runtime_text, runtime_path));
+  FT_ASSIGN(const JsonDocument root, object_or_empty(config_text, path));
+  FT_ASSIGN(const JsonDocument generation_root, object_or_empty(generation_text, generation_path));
+  FT_ASSIGN(const JsonDocument runtime_root, object_or_empty(runtime_text, runtime_path));
 
   ModelConfig c;
   c.path = path;
-  KeyReader top(root, path);
+  KeyReader top(*root, path);
   FT_TRY(read_family(top, c));
   const bool nested = top.find("text_config") != nullptr;
-  KeyReader text(nested ? top.object("text_config") : root, nested ? path + ": text_config" : path);
+  KeyReader text(nested ? top.object("text_config") : *root, nested ? path + ": text_config" : path);
   FT_TRY(top.status());
 
   read_sizes(text, c);
@@ -198,7 +198,7 @@ Result<ModelConfig> parse_texts(const std::string& config_text, const std::strin
   FT_TRY(text.status());
   FT_TRY(read_rope(text, c));
 
-  KeyReader generation(generation_root, generation_path);
+  KeyReader generation(*generation_root, generation_path);
   read_generation(generation, c);
   FT_TRY(generation.status());
   add_ids(top, c);
@@ -209,9 +209,9 @@ Result<ModelConfig> parse_texts(const std::string& config_text, const std::strin
   FT_TRY(top.status());
   FT_TRY(text.status());
 
-  KeyReader runtime(runtime_root, runtime_path);
+  KeyReader runtime(*runtime_root, runtime_path);
   FT_TRY(read_mtp_contract(top, text, runtime, c.mtp));
-  FT_ASSIGN(c.quantisation, QuantisationMap::read(root, path));
+  FT_ASSIGN(c.quantisation, QuantisationMap::read(*root, path));
   return c;
 }
 
@@ -241,12 +241,12 @@ bool MtpContract::norms_are_delta() const {
 
 Result<ModelConfig> ModelConfig::parse(const std::string& config, const std::string& generation_config,
                                        const std::string& runtime, const std::string& path) {
-  return with_memory_guard("read " + path,
+  return with_memory_guard("read it", path,
                            [&] { return parse_texts(config, generation_config, runtime, path); });
 }
 
 Result<ModelConfig> ModelConfig::read(const std::string& directory) {
-  return with_memory_guard("read the configuration in " + directory, [&]() -> Result<ModelConfig> {
+  return with_memory_guard("read its configuration", directory, [&]() -> Result<ModelConfig> {
     const std::filesystem::path folder(directory);
     const std::string path = (folder / "config.json").string();
     FT_ASSIGN(const std::string config, read_text(path, true));

@@ -17,7 +17,7 @@ using nlohmann::json;
 // Builds the DOM itself so that depth and duplicates are judged while reading, before anything is stored.
 class DomBuilder : public nlohmann::json_sax<json> {
  public:
-  explicit DomBuilder(DuplicateKeys duplicates) : duplicates_(duplicates) {}
+  explicit DomBuilder(DuplicateKeys duplicates) : duplicates_(duplicates), root_(new json()) {}
 
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -44,7 +44,7 @@ class DomBuilder : public nlohmann::json_sax<json> {
     return fail("a syntax error at byte " + std::to_string(position));
   }
 
-  json& root() { return root_; }
+  JsonDocument take() { return std::move(root_); }
   const std::string& problem() const { return problem_; }
 
  private:
@@ -55,8 +55,8 @@ class DomBuilder : public nlohmann::json_sax<json> {
 
   json* place(json value) {
     if (open_.empty()) {
-      root_ = std::move(value);
-      return &root_;
+      *root_ = std::move(value);
+      return root_.get();
     }
     json& parent = *open_.back();
     if (parent.is_array()) {
@@ -85,24 +85,38 @@ class DomBuilder : public nlohmann::json_sax<json> {
   }
 
   DuplicateKeys duplicates_;
-  json root_;
+  JsonDocument root_;
   std::vector<json*> open_;  // the containers around the current place, outermost first
   std::string key_;
   std::string problem_;
 };
 
+/// Recursion is bounded by kMaxJsonDepth.
+void drain(json& value) noexcept {
+  if (auto* list = value.get_ptr<json::array_t*>()) {
+    for (; !list->empty(); list->pop_back()) drain(list->back());
+  } else if (auto* object = value.get_ptr<json::object_t*>()) {
+    for (; !object->empty(); object->erase(object->begin())) drain(object->begin()->second);
+  }
+}
+
 }  // namespace
 
-Result<json> parse_json(std::string_view text, const std::string& origin, DuplicateKeys duplicates) {
+void DrainingDelete::operator()(json* root) const noexcept {
+  drain(*root);
+  delete root;
+}
+
+Result<JsonDocument> parse_json(std::string_view text, const std::string& origin, DuplicateKeys duplicates) {
   DomBuilder builder(duplicates);
   if (!json::sax_parse(text.begin(), text.end(), &builder)) {
     return Error{Code::kCorrupt, origin + ": expected JSON, found " + builder.problem() +
                                      "; the file is damaged or not what its name says: download it again"};
   }
-  return std::move(builder.root());
+  return builder.take();
 }
 
-Result<json> read_json_object(const std::string& path) {
+Result<JsonDocument> read_json_object(const std::string& path) {
   FT_ASSIGN(const MappedFile file, MappedFile::open(path));
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   if (text.size() > kMaxConfigBytes) {
@@ -110,9 +124,9 @@ Result<json> read_json_object(const std::string& path) {
                                      " bytes of JSON, found " + std::to_string(text.size()) +
                                      "; this is not a model's configuration: download it again"};
   }
-  FT_ASSIGN(json root, parse_json(text, path, DuplicateKeys::kLastWins));
-  if (!root.is_object()) {
-    return Error{Code::kCorrupt, path + ": expected a JSON object, found " + std::string(root.type_name()) +
+  FT_ASSIGN(JsonDocument root, parse_json(text, path, DuplicateKeys::kLastWins));
+  if (!root->is_object()) {
+    return Error{Code::kCorrupt, path + ": expected a JSON object, found " + std::string(root->type_name()) +
                                      "; download the file again"};
   }
   return root;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -17,10 +18,17 @@ inline constexpr std::size_t kMaxConfigBytes = 64U * 1024 * 1024;  // config.jso
 
 enum class DuplicateKeys { kRefuse, kLastWins };  // kLastWins is what Python does with a config
 
+/// Takes a document apart from its leaves. The library's own destructor allocates for every container that is
+/// not empty, and being noexcept ends the process where memory has ended.
+struct DrainingDelete {
+  void operator()(nlohmann::json* root) const noexcept;
+};
+using JsonDocument = std::unique_ptr<nlohmann::json, DrainingDelete>;  // never nullptr
+
 /// `origin` begins every message: the path of the file.
-Result<nlohmann::json> parse_json(std::string_view text, const std::string& origin, DuplicateKeys duplicates);
+Result<JsonDocument> parse_json(std::string_view text, const std::string& origin, DuplicateKeys duplicates);
 
 /// The object in a JSON file of at most kMaxConfigBytes; another kind of value at the top is kCorrupt.
-Result<nlohmann::json> read_json_object(const std::string& path);
+Result<JsonDocument> read_json_object(const std::string& path);
 
 }  // namespace ft::format

@@ -23,7 +23,7 @@ TEST(JsonText, GivesTheSameDocumentAsTheLibrary) {
       R"({"a":[1,-2,3.5,true,false,null,"é\u00e9",[],{}],"b":{"c":{"d":[[0]]},"e":18446744073709551615},"":0})";
   auto parsed = parse_json(text, "x", DuplicateKeys::kRefuse);
   ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(*parsed, nlohmann::json::parse(text));
+  EXPECT_EQ(**parsed, nlohmann::json::parse(text));
 }
 
 TEST(JsonText, AcceptsTheDepthLimitAndRefusesOneMore) {
@@ -36,7 +36,7 @@ TEST(JsonText, ADuplicateKeyIsRefusedOrTheLastWins) {
   EXPECT_EQ(message_of(R"({"a":{"x":1},"b":{"x":1}})"), "ok");
   auto parsed = parse_json(R"({"a":1,"a":{"b":2}})", "x", DuplicateKeys::kLastWins);
   ASSERT_TRUE(parsed.ok());
-  EXPECT_EQ(*parsed, nlohmann::json::parse(R"({"a":{"b":2}})"));
+  EXPECT_EQ(**parsed, nlohmann::json::parse(R"({"a":{"b":2}})"));
 }
 
 TEST(JsonText, SyntaxErrorsNameTheFileAndTheByte) {

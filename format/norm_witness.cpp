@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "format/out_of_memory.h"
 #include "format/weights.h"
 
 namespace ft::format {
@@ -81,6 +82,15 @@ std::optional<double> WeightIndex::mean_of_input_norms(std::string_view prefix, 
 }
 
 Result<bool> WeightIndex::norms_are_shifted() {
+  return with_memory_guard("judge the norms", checkpoint_.directory(), [&] { return count_votes(); });
+}
+
+Result<bool> WeightIndex::mtp_norms_are_shifted() {
+  return with_memory_guard("judge the norms of the MTP head", checkpoint_.directory(),
+                           [&] { return judge_mtp_norms(); });
+}
+
+Result<bool> WeightIndex::count_votes() {
   const std::vector<Witness> witnesses = {judge_conv(checkpoint_), judge_metadata(checkpoint_),
                                           judge_prefix(checkpoint_),
                                           judge_mean(mean_of_input_norms("layers.", config_.num_layers))};
@@ -108,14 +118,14 @@ Result<bool> WeightIndex::norms_are_shifted() {
                    evidence + "; convert the model again from its source"};
 }
 
-Result<bool> WeightIndex::mtp_norms_are_shifted() {
+Result<bool> WeightIndex::judge_mtp_norms() {
   bool shifted = true;
   std::string source = "no norm encoding is given for the sidecar";
   if (!config_.mtp.norm_encoding.empty()) {
     shifted = !config_.mtp.norms_are_delta();
     source = "the norm encoding is " + in_quotes(config_.mtp.norm_encoding);
   } else if (!checkpoint_.mtp_is_sidecar()) {
-    FT_ASSIGN(shifted, norms_are_shifted());
+    FT_ASSIGN(shifted, count_votes());
     source = "the trunk's norms are stored so";
   }
   const std::optional<double> mean = mean_of_input_norms("mtp.layers.", std::max(1, config_.mtp.layers));

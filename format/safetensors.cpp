@@ -213,7 +213,8 @@ Result<Safetensors> parse_safetensors(std::span<const std::byte> file, const std
                       "only " + std::to_string(file.size() - kLengthBytes) + " (is the file truncated?)");
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
-  FT_ASSIGN(const json header, parse_json(text, path, DuplicateKeys::kRefuse));
+  FT_ASSIGN(const JsonDocument document, parse_json(text, path, DuplicateKeys::kRefuse));
+  const json& header = *document;
   if (!header.is_object()) return file_error(path, "a header that is an object", header.type_name());
 
   HeaderReader reader(path, file.subspan(kLengthBytes + length));

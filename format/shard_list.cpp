@@ -68,18 +68,18 @@ Result<std::string> named_sidecar(const json& object, const char* key, const std
 Result<std::string> find_sidecar(const std::string& directory) {
   if (exists(directory, "config.json")) {
     const std::string origin = (fs::path(directory) / "config.json").string();
-    FT_ASSIGN(const json config, read_json_object(origin));
-    const auto extra = config.find("mlx_lm_extra_tensors");
-    if (extra != config.end() && extra->is_object()) {
+    FT_ASSIGN(const JsonDocument config, read_json_object(origin));
+    const auto extra = config->find("mlx_lm_extra_tensors");
+    if (extra != config->end() && extra->is_object()) {
       FT_ASSIGN(std::string named, named_sidecar(*extra, "mtp_file", origin, directory));
       if (!named.empty()) return named;
     }
   }
   if (exists(directory, "mtplx_runtime.json")) {
     const std::string origin = (fs::path(directory) / "mtplx_runtime.json").string();
-    FT_ASSIGN(const json runtime, read_json_object(origin));
+    FT_ASSIGN(const JsonDocument runtime, read_json_object(origin));
     for (const char* key : {"mtp_sidecar_file", "mtp_file"}) {
-      FT_ASSIGN(std::string named, named_sidecar(runtime, key, origin, directory));
+      FT_ASSIGN(std::string named, named_sidecar(*runtime, key, origin, directory));
       if (!named.empty()) return named;
     }
   }
@@ -91,12 +91,12 @@ Result<std::string> find_sidecar(const std::string& directory) {
 
 Status read_index(const std::string& directory, ShardList& list) {
   list.index_path = (fs::path(directory) / kIndexName).string();
-  FT_ASSIGN(const json index, read_json_object(list.index_path));
-  const auto map = index.find("weight_map");
-  if (map == index.end() || !map->is_object() || map->empty()) {
+  FT_ASSIGN(const JsonDocument index, read_json_object(list.index_path));
+  const auto map = index->find("weight_map");
+  if (map == index->end() || !map->is_object() || map->empty()) {
     return Error{Code::kCorrupt, list.index_path +
                                      ": expected a 'weight_map' that names at least one tensor, found " +
-                                     (map == index.end() ? "none" : std::string(map->dump(), 0, 40)) +
+                                     (map == index->end() ? "none" : std::string(map->dump(), 0, 40)) +
                                      "; download the index again"};
   }
   std::set<std::string> shards;

@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "format/out_of_memory.h"
+
 namespace ft::format {
 namespace {
 
@@ -72,15 +74,18 @@ Result<const TensorView*> WeightIndex::need(std::string_view name) const {
 }
 
 Result<StoredMatrix> WeightIndex::matrix(std::string_view name, std::int64_t rows, std::int64_t cols) {
-  FT_ASSIGN(const TensorView* tensor, need(name));
-  const TensorView* scales = checkpoint_.find(companion(tensor->name, "scales"));
-  if (scales != nullptr) return affine(*tensor, *scales, rows, cols);
-  return plain(*tensor, rows, cols);
+  return with_memory_guard("look up a weight", name, [&]() -> Result<StoredMatrix> {
+    FT_ASSIGN(const TensorView* tensor, need(name));
+    const TensorView* scales = checkpoint_.find(companion(tensor->name, "scales"));
+    return scales != nullptr ? affine(*tensor, *scales, rows, cols) : plain(*tensor, rows, cols);
+  });
 }
 
 Result<StoredMatrix> WeightIndex::vector(std::string_view name, std::int64_t n) {
-  FT_ASSIGN(const TensorView* tensor, need(name));
-  return plain(*tensor, 1, n);
+  return with_memory_guard("look up a weight", name, [&]() -> Result<StoredMatrix> {
+    FT_ASSIGN(const TensorView* tensor, need(name));
+    return plain(*tensor, 1, n);
+  });
 }
 
 Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t rows,

@@ -62,6 +62,8 @@ class WeightIndex {
   Result<StoredMatrix> plain(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
   Result<StoredMatrix> affine(const TensorView& codes, const TensorView& scales, std::int64_t rows,
                               std::int64_t cols);
+  Result<bool> count_votes();
+  Result<bool> judge_mtp_norms();
   void compare_with_config(const TensorView& codes, const Quantisation& found);
   std::optional<double> mean_of_input_norms(std::string_view prefix, int layers) const;
   void warn(std::string sentence) { warnings_.push_back(std::move(sentence)); }

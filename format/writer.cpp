@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "format/out_of_memory.h"
 
 namespace ft::format {
 namespace {
@@ -33,11 +34,31 @@ Result<std::uint64_t> size_of(const TensorSpec& tensor, const std::string& path)
   return bytes;
 }
 
+std::string json_string(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string metadata_text(const std::map<std::string, std::string>& metadata) {
+  std::string text(1, '{');
+  for (const auto& [key, value] : metadata) {
+    if (text.size() > 1) text += ',';
+    text += json_string(key) + ':' + json_string(value);
+  }
+  text += '}';
+  return text;
+}
+
 }  // namespace
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
                                                     const std::vector<TensorSpec>& tensors,
                                                     const std::map<std::string, std::string>& metadata) {
+  return with_memory_guard("write its header", path, [&] { return begin(path, tensors, metadata); });
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
+                                                   const std::vector<TensorSpec>& tensors,
+                                                   const std::map<std::string, std::string>& metadata) {
   std::vector<const TensorSpec*> order;
   for (const TensorSpec& tensor : tensors) order.push_back(&tensor);
   std::stable_sort(order.begin(), order.end(), [](const TensorSpec* a, const TensorSpec* b) {
@@ -45,8 +66,8 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
   });
 
   SafetensorsWriter writer;
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::string text(1, '{');
+  if (!metadata.empty()) text += "\"__metadata__\":" + metadata_text(metadata);
   std::uint64_t reached = 0;
   for (const TensorSpec* tensor : order) {
     FT_ASSIGN(const std::uint64_t bytes, size_of(*tensor, path));
@@ -59,11 +80,13 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string& path,
     if (__builtin_add_overflow(reached, bytes, &end) || end > INT64_MAX / 2) {
       return invalid(path, "the tensors together exceed 2^62 bytes; write several files");
     }
-    header[tensor->name] = {
-        {"dtype", dtype_name(tensor->dtype)}, {"shape", tensor->shape}, {"data_offsets", {reached, end}}};
+    if (text.size() > 1) text += ',';
+    text += json_string(tensor->name) + ":{\"dtype\":" + json_string(std::string(dtype_name(tensor->dtype))) +
+            ",\"shape\":" + shape_text(tensor->shape) + ",\"data_offsets\":[" + std::to_string(reached) +
+            ',' + std::to_string(end) + "]}";
     reached = end;
   }
-  std::string text = header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  text += '}';
   while ((8 + text.size()) % kHeaderAlignment != 0) text += ' ';
   const std::uint64_t data_begin = 8 + text.size();
   for (auto& [name, place] : writer.places_) place.begin += data_begin;

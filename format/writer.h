@@ -50,6 +50,8 @@ class SafetensorsWriter {
   };
 
   SafetensorsWriter() = default;
+  static Result<SafetensorsWriter> begin(const std::string& path, const std::vector<TensorSpec>& tensors,
+                                         const std::map<std::string, std::string>& metadata);
   Status write_at(std::uint64_t position, std::span<const std::byte> bytes);
   Error system_error(const char* deed, int number) const;
   std::string part() const { return path_ + ".part"; }
