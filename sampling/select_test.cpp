@@ -150,7 +150,7 @@ Case random_case(std::mt19937& random) {
   c.sampler = {.temperature = pick(0.0F, 0.3F, 1.0F, 1.0F, 7.0F),
                .top_k = pick(0, 0, 1, 5, 20, 600),
                .top_p = pick(1.0F, 1.0F, 0.9F, 0.5F, 0.01F, 0.999F),
-               .min_p = pick(0.0F, 0.0F, 0.05F, 0.4F, 0.99F),
+               .min_p = pick(0.0F, 0.0F, 0.05F, 0.4F, 1.0F),
                .repetition = pick(1.0F, 1.3F, 0.7F),
                .presence = pick(0.0F, 0.5F, -1.0F),
                .frequency = pick(0.0F, 0.25F),
