@@ -42,7 +42,7 @@ Status check_bias(std::vector<LogitBias>& bias, int vocabulary) {
 }
 
 Status check_stops(const std::vector<std::string>& stops) {
-  if (static_cast<int>(stops.size()) > kMaxStops) {
+  if (stops.size() > kMaxStops) {
     return Error{Code::kInvalid, fmt::format("stop: at most {} strings, found {}", kMaxStops, stops.size())};
   }
   for (const std::string& stop : stops) {

@@ -18,11 +18,10 @@
 #include "base/result.h"
 #include "sampling/logprobs.h"
 #include "spec/decoder.h"
+#include "text/stop_matcher.h"
 
 namespace ft {
 
-inline constexpr int kMaxStops = 16;
-inline constexpr std::size_t kMaxStopBytes = 1024;
 inline constexpr std::size_t kMailboxEvents = 1024;
 
 struct RequestFields {
