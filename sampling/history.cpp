@@ -5,13 +5,12 @@
 namespace ft {
 
 void History::add_prompt(std::span<const std::int32_t> tokens) {
-  const std::size_t before = counts_.size();
-  counts_.reserve(before + tokens.size());
+  counts_.reserve(counts_.size() + tokens.size());
   for (const std::int32_t token : tokens) counts_.push_back({token, 0});
-  const auto added = counts_.begin() + static_cast<std::ptrdiff_t>(before);
-  std::ranges::sort(added, counts_.end(), {}, &TokenCount::token);
-  // A stable merge puts the counted entry of an earlier call first, and that is the one that stays.
-  std::ranges::inplace_merge(counts_.begin(), added, counts_.end(), {}, &TokenCount::token);
+  // Of equal tokens the one that has been counted comes first, and that is the one that stays.
+  std::ranges::sort(counts_, [](const TokenCount& a, const TokenCount& b) {
+    return a.token < b.token || (a.token == b.token && a.output > b.output);
+  });
   const auto rest = std::ranges::unique(counts_, {}, &TokenCount::token);
   counts_.erase(rest.begin(), rest.end());
 }

@@ -28,8 +28,11 @@ TEST(Logprobs, AreTheLogSoftmaxOfTheRawLogits) {
     EXPECT_NEAR(out.selected, expected(token), 1e-12);
     std::vector<std::int32_t> order(logits.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-    std::ranges::stable_sort(order, std::greater{},
-                             [&](auto id) { return logits[static_cast<std::size_t>(id)]; });
+    std::ranges::sort(order, [&](std::int32_t a, std::int32_t b) {
+      const float left = logits[static_cast<std::size_t>(a)];
+      const float right = logits[static_cast<std::size_t>(b)];
+      return left > right || (left == right && a < b);
+    });
     ASSERT_EQ(out.top.size(), std::min(top, logits.size()));
     for (std::size_t i = 0; i < out.top.size(); ++i) {
       EXPECT_EQ(out.top[i].token, order[i]);

@@ -76,8 +76,9 @@ std::vector<Entry> slow_candidates(const Case& c) {
   for (const auto& [token, value] : values) {
     if (value > -kInf) kept.push_back({token, value});
   }
-  std::stable_sort(kept.begin(), kept.end(),
-                   [](const Entry& a, const Entry& b) { return a.value > b.value; });
+  std::ranges::sort(kept, [](const Entry& a, const Entry& b) {
+    return a.value > b.value || (a.value == b.value && a.token < b.token);
+  });
   if (kept.empty() || c.sampler.temperature == 0) return kept;
   if (c.sampler.top_k > 0 && kept.size() > static_cast<std::size_t>(c.sampler.top_k)) {
     kept.resize(static_cast<std::size_t>(c.sampler.top_k));
