@@ -21,7 +21,7 @@ namespace ft {
 
 /// Templates come with models from anywhere; each limit ends in an error that names it.
 struct TemplateLimits {
-  uint64_t fuel = 5'000'000;  // instructions of one rendering; 1,000 messages need about 3e5
+  uint64_t fuel = 5'000'000;       // instructions of one rendering; 1,000 messages need about 3e5
   uint64_t recursion_depth = 200;  // macro calls inside each other
   size_t template_bytes = size_t{1} << 20;
   size_t output_bytes = size_t{64} << 20;

@@ -1,0 +1,70 @@
+// Answer: one answer from token ids to what a client is shown: detokenizer, then stop strings, then thinking,
+// then tool calls. The engine and the command line make one for each request. What the events say, joined by
+// kind, is the same for every way to cut the answer into pushes. Owner: one request. Thread: one. Cost:
+// O(bytes of the token), amortised. Errors: create() refuses bad stop strings and tools; push and finish
+// cannot fail.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
+#include "text/thinking.h"
+#include "text/tokenizer.h"
+#include "text/tool_parser.h"
+
+namespace ft {
+
+struct AnswerEvent {
+  enum class Kind { kReasoning, kContent, kToolBegin, kToolArguments, kToolEnd };
+  Kind kind = Kind::kContent;
+  std::string text;  // kToolBegin: the function's name; kToolArguments: the next piece of its arguments' JSON
+};
+
+struct AnswerOptions {
+  std::vector<std::string> stops;
+  bool skip_special = true;          // leave out <|im_end|> and its kin
+  bool split_reasoning = true;       // or <think> stays in the content
+  bool starts_in_reasoning = false;  // prompt_opens_thinking(prompt)
+  bool parse_tools = false;          // for requests with tools, or <tool_call> stays in the content
+  std::string tools_json;            // the request's tools: types of their parameters
+};
+
+class Answer {
+ public:
+  /// `tokenizer` outlives this object.
+  static Result<Answer> create(const Tokenizer& tokenizer, const AnswerOptions& options);
+
+  /// The events of one more token. After a stop string has matched, nothing more comes.
+  std::vector<AnswerEvent> push(int32_t id);
+
+  /// The answer has ended (end token, length, stop string, cancel): what was held back. Call once.
+  std::vector<AnswerEvent> finish();
+
+  /// Index of the stop string that ended the answer, as soon as push has seen it: stop generating.
+  std::optional<size_t> matched_stop() const { return matched_stop_; }
+  /// Calls begun so far: finish_reason is "tool_calls" if any.
+  size_t tool_calls() const { return tools_ ? tools_->calls() : 0; }
+  /// For a thinking budget.
+  bool in_reasoning() const { return thinking_ && thinking_->in_reasoning(); }
+
+ private:
+  Answer(Detokenizer detokenizer, StopMatcher stops)
+      : detokenizer_(std::move(detokenizer)), stops_(std::move(stops)) {}
+
+  void take_text(std::string_view text, std::vector<AnswerEvent>& events);
+  void take_piece(const ThinkingSplitter::Piece& piece, std::vector<AnswerEvent>& events);
+
+  Detokenizer detokenizer_;
+  StopMatcher stops_;
+  std::optional<ThinkingSplitter> thinking_;
+  std::optional<ToolParser> tools_;
+  std::optional<size_t> matched_stop_;
+};
+
+}  // namespace ft

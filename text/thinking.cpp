@@ -1,0 +1,127 @@
+#include "text/thinking.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text/tags.h"
+
+namespace ft {
+
+namespace {
+
+constexpr std::string_view kOpen = "<think>";
+constexpr std::string_view kClose = "</think>";
+
+}  // namespace
+
+bool prompt_opens_thinking(std::string_view prompt) {
+  const size_t end = prompt.find_last_not_of(kTagSpace);
+  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kOpen);
+}
+
+ThinkingSplitter::ThinkingSplitter(const ThinkingOptions& options)
+    : options_(options), state_(options.starts_in_reasoning ? State::kReasoning : State::kStart) {}
+
+ThinkingSplitter::Piece ThinkingSplitter::push(std::string_view text) {
+  Piece piece;
+  held_ += text;
+  while (step(piece, /*last=*/false)) {
+  }
+  return piece;
+}
+
+ThinkingSplitter::Piece ThinkingSplitter::finish() {
+  Piece piece;
+  while (step(piece, /*last=*/true)) {
+  }
+  return piece;
+}
+
+/// Takes what can be decided from held_. False if more text is needed.
+bool ThinkingSplitter::step(Piece& piece, bool last) {
+  if (held_.empty()) {
+    return false;
+  }
+  switch (state_) {
+    case State::kStart:
+      return step_start(piece, last);
+    case State::kReasoning:
+      return step_reasoning(piece, last);
+    case State::kGap: {
+      const size_t text = held_.find_first_not_of('\n');
+      held_.erase(0, text);
+      if (!held_.empty()) {
+        state_ = State::kContent;
+      }
+      return !held_.empty();
+    }
+    case State::kContent:
+      piece.content += std::exchange(held_, {});
+      return false;
+  }
+  return false;
+}
+
+bool ThinkingSplitter::step_start(Piece& piece, bool last) {
+  const TagMatch open = match_tag(held_, {}, kOpen);
+  if (open.kind == TagMatch::kFull) {
+    held_.erase(0, open.size);
+    state_ = State::kReasoning;
+    return !held_.empty();
+  }
+  if (open.kind == TagMatch::kPartial && !last) {
+    return false;
+  }
+  state_ = State::kContent;
+  return step(piece, last);
+}
+
+bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
+  size_t from = 0;  // of what is not yet taken
+  bool more = false;
+  while (from < held_.size()) {
+    const size_t tag = std::min(held_.find('<', from), held_.size());
+    add_reasoning(std::string_view(held_).substr(from, tag - from), piece);
+    from = tag;
+    const std::string_view rest = std::string_view(held_).substr(from);
+    const TagMatch close = match_tag(rest, kClose, {});
+    if (close.kind == TagMatch::kFull) {
+      from += close.size;
+      state_ = State::kGap;
+      newlines_ = 0;
+      more = true;
+      break;
+    }
+    const TagMatch call =
+        options_.tool_call_ends_reasoning ? match_tag(rest, "<tool_call>", "<function=") : TagMatch{};
+    if (call.kind == TagMatch::kFull) {
+      state_ = State::kContent;
+      newlines_ = 0;
+      more = true;
+      break;
+    }
+    const bool undecided = close.kind == TagMatch::kPartial || call.kind == TagMatch::kPartial;
+    if (rest.empty() || (undecided && !last)) {
+      break;
+    }
+    add_reasoning(rest.substr(0, 1), piece);
+    ++from;
+  }
+  held_.erase(0, from);
+  return more && !held_.empty();
+}
+
+/// Shows `text` but holds the newlines at its end, and drops those before the first other character.
+void ThinkingSplitter::add_reasoning(std::string_view text, Piece& piece) {
+  for (const char c : text) {
+    if (c == '\n') {
+      newlines_ += reasoned_ ? 1 : 0;
+      continue;
+    }
+    piece.reasoning.append(std::exchange(newlines_, 0), '\n');
+    piece.reasoning += c;
+    reasoned_ = true;
+  }
+}
+
+}  // namespace ft

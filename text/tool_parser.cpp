@@ -1,0 +1,403 @@
+#include "text/tool_parser.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "text/json_text.h"
+#include "text/tags.h"
+
+namespace ft {
+
+namespace {
+
+constexpr std::string_view kCallOpen = "<tool_call>";
+constexpr std::string_view kCallClose = "</tool_call>";
+constexpr std::string_view kFunctionOpen = "<function=";
+constexpr std::string_view kFunctionClose = "</function>";
+constexpr std::string_view kParameterOpen = "<parameter=";
+constexpr std::string_view kParameterClose = "</parameter>";
+
+constexpr size_t kMaxNameBytes = 256;  // of a function or parameter
+constexpr int kMaxHermesTries = 16;    // "</tool_call>" inside the strings of one JSON call
+constexpr int kMaxHermesDepth = 100;
+
+size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
+
+/// What a value's end may look like: a newline, </parameter>, white space and one of three tags.
+struct ValueEnd {
+  TagMatch::Kind kind = TagMatch::kNone;
+  size_t size = 0;  // of the newline and </parameter>; what follows belongs to the function
+};
+
+ValueEnd match_value_end(std::string_view text, bool last) {
+  const size_t newline = text.starts_with('\n') ? 1 : 0;
+  const std::string_view tag = text.substr(newline);
+  const TagMatch close = match_tag(tag, kParameterClose, {});
+  if (close.kind != TagMatch::kFull) {
+    return {last ? TagMatch::kNone : close.kind, 0};
+  }
+  const size_t size = newline + close.size;
+  bool partial = false;
+  for (const std::string_view next : {kParameterOpen, kFunctionClose, kCallClose}) {
+    const TagMatch match = match_tag(tag, kParameterClose, next);
+    if (match.kind == TagMatch::kFull) {
+      return {TagMatch::kFull, size};
+    }
+    partial = partial || match.kind == TagMatch::kPartial;
+  }
+  if (last && space_at(text.substr(size)) == text.size() - size) {
+    return {TagMatch::kFull, size};
+  }
+  return {partial && !last ? TagMatch::kPartial : TagMatch::kNone, 0};
+}
+
+}  // namespace
+
+void ToolParser::push(std::string_view text, std::vector<ToolEvent>& out) {
+  held_ += text;
+  while (step(out) == Progress::kMore) {
+  }
+}
+
+void ToolParser::finish(std::vector<ToolEvent>& out) {
+  last_ = true;
+  while (step(out) == Progress::kMore) {
+  }
+  if (state_ == State::kValue) {
+    end_value(out);
+  }
+  if (state_ == State::kBody || state_ == State::kKey || state_ == State::kValue) {
+    end_call(out);
+  }
+  if (calls_ == 0) {
+    emit(ToolEvent::Kind::kContent, space_, out);
+  }
+  space_.clear();
+  held_.clear();
+  state_ = State::kText;
+}
+
+ToolParser::Progress ToolParser::step(std::vector<ToolEvent>& out) {
+  switch (state_) {
+    case State::kText:
+      return step_text(out);
+    case State::kCallStart:
+      return step_call_start(out);
+    case State::kName:
+      return step_name(out);
+    case State::kBody:
+      return step_body(out);
+    case State::kKey:
+      return step_key(out);
+    case State::kValue:
+      return step_value(out);
+    case State::kAfter:
+      return step_after();
+    case State::kHermes:
+      return step_hermes(out);
+  }
+  return Progress::kWait;
+}
+
+ToolParser::Progress ToolParser::become(State state, size_t eaten) {
+  held_.erase(0, eaten);
+  state_ = state;
+  return Progress::kMore;
+}
+
+ToolParser::Progress ToolParser::step_text(std::vector<ToolEvent>& out) {
+  size_t from = 0;
+  while (from < held_.size()) {
+    const size_t tag = std::min(held_.find('<', from), held_.size());
+    content(std::string_view(held_).substr(from, tag - from), out);
+    from = tag;
+    const std::string_view rest = std::string_view(held_).substr(from);
+    if (rest.empty()) {
+      break;
+    }
+    const TagMatch open = match_tag(rest, kCallOpen, {});
+    if (open.kind == TagMatch::kFull) {
+      return become(State::kCallStart, from + open.size);
+    }
+    bool undecided = open.kind == TagMatch::kPartial;
+    if (known_bare_call(rest, undecided)) {
+      space_.clear();
+      return become(State::kName, from + kFunctionOpen.size());
+    }
+    if (undecided && !last_) {
+      break;
+    }
+    content(rest.substr(0, 1), out);
+    ++from;
+  }
+  held_.erase(0, from);
+  return Progress::kWait;
+}
+
+/// <function=NAME> without <tool_call>, for a tool of the request. `undecided` is set if more text may tell.
+bool ToolParser::known_bare_call(std::string_view text, bool& undecided) const {
+  const TagMatch open = match_tag(text, kFunctionOpen, {});
+  undecided = undecided || open.kind == TagMatch::kPartial;
+  if (open.kind != TagMatch::kFull) {
+    return false;
+  }
+  const std::string_view name = text.substr(open.size);
+  const size_t end = name.find_first_of("<>\n");
+  if (end == std::string_view::npos) {
+    undecided = undecided || name.size() <= kMaxNameBytes;
+    return false;
+  }
+  return name[end] == '>' && schemas_.has_tool(name.substr(0, end));
+}
+
+/// After <tool_call>. held_ begins behind it; what turns out to be no call is shown with the tag.
+ToolParser::Progress ToolParser::step_call_start(std::vector<ToolEvent>& out) {
+  const size_t space = space_at(held_);
+  const std::string_view rest = std::string_view(held_).substr(space);
+  const TagMatch function = match_tag(rest, kFunctionOpen, {});
+  if (function.kind == TagMatch::kFull) {
+    space_.clear();
+    return become(State::kName, space + function.size);
+  }
+  if (rest.starts_with('{')) {
+    hermes_seen_ = 0;
+    hermes_tries_ = 0;
+    return become(State::kHermes, 0);
+  }
+  if (function.kind == TagMatch::kPartial && space <= kMaxTagGap && !last_) {
+    return Progress::kWait;
+  }
+  content(kCallOpen, out);
+  return become(State::kText, 0);
+}
+
+ToolParser::Progress ToolParser::step_name(std::vector<ToolEvent>& out) {
+  // "<" and a newline end a name too: models forget the ">" or write </function behind the name.
+  const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of("<>\n");
+  if (end == std::string::npos && held_.size() < kMaxNameBytes) {
+    return Progress::kWait;  // at the end of the text a call without its whole name is dropped
+  }
+  const size_t size = std::min({end, held_.size(), kMaxNameBytes});
+  std::string_view name = std::string_view(held_).substr(0, size);
+  name.remove_prefix(space_at(name));
+  begin_call(name.substr(0, name.find_last_not_of(kTagSpace) + 1), out);
+  return become(State::kBody, size < held_.size() && held_[size] == '>' ? size + 1 : size);
+}
+
+ToolParser::Progress ToolParser::step_body(std::vector<ToolEvent>& out) {
+  held_.erase(0, std::min(held_.find('<'), held_.size()));  // white space, or what no grammar explains
+  if (held_.empty()) {
+    return Progress::kWait;
+  }
+  const TagMatch parameter = match_tag(held_, kParameterOpen, {});
+  if (parameter.kind == TagMatch::kFull) {
+    return become(State::kKey, parameter.size);
+  }
+  const TagMatch close = match_tag(held_, kFunctionClose, {});
+  if (close.kind == TagMatch::kFull) {
+    end_call(out);
+    return become(State::kAfter, close.size);
+  }
+  bool undecided = parameter.kind == TagMatch::kPartial || close.kind == TagMatch::kPartial;
+  for (const std::string_view next : {kCallClose, kFunctionOpen, kCallOpen}) {  // </function> is missing
+    const TagMatch match = match_tag(held_, next, {});
+    if (match.kind == TagMatch::kFull) {
+      end_call(out);
+      return become(State::kAfter, 0);
+    }
+    undecided = undecided || match.kind == TagMatch::kPartial;
+  }
+  if (undecided && !last_) {
+    return Progress::kWait;
+  }
+  held_.erase(0, 1);
+  return Progress::kMore;
+}
+
+ToolParser::Progress ToolParser::step_key(std::vector<ToolEvent>& out) {
+  const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of(">\n");
+  if (end == std::string::npos && held_.size() < kMaxNameBytes) {
+    return Progress::kWait;  // at the end of the text the parameter is dropped
+  }
+  const size_t size = std::min({end, held_.size(), kMaxNameBytes});
+  std::string_view key = std::string_view(held_).substr(0, size);
+  key.remove_prefix(space_at(key));
+  key_ = key.substr(0, key.find_last_not_of(kTagSpace) + 1);
+  repeated_ = !keys_.insert(key_).second;
+  streams_ = schemas_.type_of(name_, key_).is_plain_string();
+  value_.clear();
+  value_begun_ = false;
+  if (!repeated_) {
+    const std::string start =
+        (keys_.size() == 1 ? "{" : ",") + json_quoted(key_) + ":" + (streams_ ? "\"" : "");
+    emit(ToolEvent::Kind::kArguments, start, out);
+  }
+  return become(State::kValue, size < held_.size() && held_[size] == '>' ? size + 1 : size);
+}
+
+ToolParser::Progress ToolParser::step_value(std::vector<ToolEvent>& out) {
+  size_t from = 0;
+  bool ended = false;
+  while (from < held_.size() && !ended) {
+    const std::string_view rest = std::string_view(held_).substr(from);
+    const ValueEnd end = match_value_end(rest, last_);
+    if (end.kind == TagMatch::kPartial) {
+      break;
+    }
+    if (end.kind == TagMatch::kFull) {
+      from += end.size;
+      ended = true;
+      break;
+    }
+    if (!value_begun_ && rest[0] == '\n') {  // one newline after the tag is not part of the value
+      value_begun_ = true;
+      ++from;
+      continue;
+    }
+    value_begun_ = true;
+    if (last_ && rest == "\n") {  // nor one at the end of a text that was cut off
+      ++from;
+      continue;
+    }
+    const size_t next = std::min(rest.find_first_of("\n<", 1), rest.size());
+    add_value(rest.substr(0, next), out);
+    from += next;
+  }
+  held_.erase(0, from);
+  if (ended) {
+    end_value(out);
+    return become(State::kBody, 0);
+  }
+  return Progress::kWait;
+}
+
+/// After a function: the block's end, another function, or content again.
+ToolParser::Progress ToolParser::step_after() {
+  const size_t space = space_at(held_);
+  const std::string_view rest = std::string_view(held_).substr(space);
+  const TagMatch close = match_tag(rest, kCallClose, {});
+  const TagMatch function = match_tag(rest, kFunctionOpen, {});
+  if (close.kind == TagMatch::kFull) {
+    return become(State::kText, space + close.size);
+  }
+  if (function.kind == TagMatch::kFull) {
+    return become(State::kName, space + function.size);
+  }
+  if ((close.kind == TagMatch::kPartial || function.kind == TagMatch::kPartial) && !last_) {
+    held_.erase(0, space);
+    return Progress::kWait;
+  }
+  return become(State::kText, space);
+}
+
+ToolParser::Progress ToolParser::step_hermes(std::vector<ToolEvent>& out) {
+  while (hermes_tries_ < kMaxHermesTries) {
+    const size_t close = held_.find(kCallClose, hermes_seen_);
+    if (close == std::string::npos) {
+      hermes_seen_ = held_.size() - std::min(held_.size(), kCallClose.size() - 1);
+      break;
+    }
+    ++hermes_tries_;
+    if (hermes_call(std::string_view(held_).substr(0, close), out)) {
+      return become(State::kText, close + kCallClose.size());
+    }
+    hermes_seen_ = close + kCallClose.size();
+  }
+  if (!last_ && hermes_tries_ < kMaxHermesTries) {
+    return Progress::kWait;
+  }
+  if (last_ && hermes_call(held_, out)) {
+    return become(State::kText, held_.size());
+  }
+  content(kCallOpen, out);
+  return become(State::kText, 0);
+}
+
+bool ToolParser::hermes_call(std::string_view json, std::vector<ToolEvent>& out) {
+  if (!is_json(json, kMaxHermesDepth)) {
+    return false;
+  }
+  const auto call = nlohmann::ordered_json::parse(json.begin(), json.end(), nullptr, false);
+  if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) {
+    return false;
+  }
+  const auto arguments =
+      call.find("arguments") != call.end() ? call.find("arguments") : call.find("parameters");
+  std::string text = arguments == call.end() ? "{}" : arguments->dump();
+  if (arguments != call.end() && arguments->is_string()) {
+    text = arguments->get<std::string>();
+  }
+  if (!is_json(text, kMaxHermesDepth) || text[space_at(text)] != '{') {
+    return false;
+  }
+  space_.clear();
+  begin_call(call["name"].get<std::string>(), out);
+  emit(ToolEvent::Kind::kArguments, text, out);
+  emit(ToolEvent::Kind::kEnd, "", out);
+  return true;
+}
+
+/// Shows `text` but holds white space until something else follows.
+void ToolParser::content(std::string_view text, std::vector<ToolEvent>& out) {
+  if (swallow_) {
+    text.remove_prefix(space_at(text));
+  }
+  if (text.empty()) {
+    return;
+  }
+  swallow_ = false;
+  const size_t shown = text.find_last_not_of(kTagSpace) + 1;
+  if (shown > 0) {
+    emit(ToolEvent::Kind::kContent, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
+  }
+  space_ += text.substr(shown);
+}
+
+/// Joins what is of one kind; an empty piece says nothing, except for a beginning or an end.
+void ToolParser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
+  const bool joins = kind == ToolEvent::Kind::kContent || kind == ToolEvent::Kind::kArguments;
+  if (joins && text.empty()) {
+    return;
+  }
+  if (joins && !out.empty() && out.back().kind == kind) {
+    out.back().text += text;
+  } else {
+    out.push_back({kind, std::string(text)});
+  }
+}
+
+void ToolParser::begin_call(std::string_view name, std::vector<ToolEvent>& out) {
+  name_ = name;
+  keys_.clear();
+  ++calls_;
+  swallow_ = true;
+  emit(ToolEvent::Kind::kBegin, name, out);
+}
+
+void ToolParser::end_call(std::vector<ToolEvent>& out) {
+  emit(ToolEvent::Kind::kArguments, keys_.empty() ? "{}" : "}", out);
+  emit(ToolEvent::Kind::kEnd, "", out);
+}
+
+void ToolParser::add_value(std::string_view text, std::vector<ToolEvent>& out) {
+  if (repeated_) {
+    return;
+  }
+  if (!streams_) {
+    value_ += text;
+    return;
+  }
+  std::string escaped;
+  append_json_escaped(text, escaped);
+  emit(ToolEvent::Kind::kArguments, escaped, out);
+}
+
+void ToolParser::end_value(std::vector<ToolEvent>& out) {
+  if (!repeated_) {
+    emit(ToolEvent::Kind::kArguments,
+         streams_ ? "\"" : json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
+  }
+}
+
+}  // namespace ft
