@@ -1,7 +1,6 @@
 #include "timeline/timeline.h"
 
 #include <fmt/format.h>
-
 #include <utility>
 
 namespace ft {
@@ -14,12 +13,14 @@ TimelinePool::TimelinePool(State& state, const StateOptions& options)
   for (int slot = options.slots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
 }
 
+Error TimelinePool::full() const {
+  return Error{Code::kExhausted, fmt::format("the key/value cache is full ({} blocks of {} positions); raise "
+                                             "--context or run fewer requests at once",
+                                             owners_.size(), kBlockRows)};
+}
+
 Result<std::int32_t> TimelinePool::take_block() {
-  if (free_blocks_.empty()) {
-    return Error{Code::kExhausted, fmt::format("the key/value cache is full ({} blocks of {} positions); raise "
-                                               "--context or run fewer requests at once",
-                                               owners_.size(), kBlockRows)};
-  }
+  if (free_blocks_.empty()) return full();
   const std::int32_t block = free_blocks_.back();
   free_blocks_.pop_back();
   owners_[static_cast<std::size_t>(block)] = 1;
@@ -32,7 +33,8 @@ void TimelinePool::drop_block(std::int32_t block) {
 
 Result<Timeline> Timeline::open(TimelinePool& pool) {
   if (pool.free_slots_.empty()) {
-    return Error{Code::kExhausted, "no free slot for another sequence; wait for one to end or raise the slot count"};
+    return Error{Code::kExhausted,
+                 "no free slot for another sequence; wait for one to end or raise the slot count"};
   }
   const std::int32_t slot = pool.free_slots_.back();
   pool.free_slots_.pop_back();
@@ -82,6 +84,8 @@ Result<Txn> Timeline::begin(int rows, int settled) {
   FT_ASSERT(rows >= 1 && settled >= 0 && settled <= rows && rows - settled <= kMaxTapeRows);
   if (lost_) return Error{Code::kInvalid, "this sequence was lost when a step failed; start it again"};
   const auto blocks = static_cast<std::size_t>((length_ + rows + kBlockRows - 1) / kBlockRows);
+  // All or nothing: a timeline that cannot grow must not starve the others of the last blocks.
+  if (blocks > blocks_.size() + pool_->free_blocks_.size()) return pool_->full();
   while (blocks_.size() < blocks) {
     FT_ASSIGN(const std::int32_t block, pool_->take_block());
     blocks_.push_back(block);

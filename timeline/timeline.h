@@ -1,9 +1,9 @@
-// A timeline is what the model remembers of one sequence: key/value blocks, convolution rows, recurrent state. It
-// changes only through a transaction: begin with m rows, run steps with its segment, commit the first `keep` rows.
-// What is not kept costs nothing: cached keys by length, convolution by cursor (absolute positions in a ring), the
-// recurrent state by a tape of updates that the next step replays.
-// Owner: one slot of the scheduler or one drafter. Thread: the engine thread. Cost: begin and commit are O(blocks
-// added); fork copies one slot's recurrent state and at most one block. Nothing here allocates once a timeline has
+// A timeline is what the model remembers of one sequence: key/value blocks, convolution rows, recurrent
+// state. It changes only through a transaction: begin with m rows, run steps with its segment, commit the
+// first `keep` rows. What is not kept costs nothing: cached keys by length, convolution by cursor (absolute
+// positions in a ring), the recurrent state by a tape of updates that the next step replays. Owner: one slot
+// of the scheduler or one drafter. Thread: the engine thread. Cost: begin and commit are O(blocks added);
+// fork copies one slot's recurrent state and at most one block. Nothing here allocates once a timeline has
 // reached its length. Errors: kExhausted when no block or slot is left.
 #pragma once
 
@@ -28,6 +28,7 @@ class TimelinePool {
  private:
   friend class Timeline;
   friend class Txn;
+  Error full() const;
   Result<std::int32_t> take_block();
   void share_block(std::int32_t block) { ++owners_[static_cast<std::size_t>(block)]; }
   void drop_block(std::int32_t block);
@@ -50,7 +51,8 @@ class Txn {
 
   /// The rows of this transaction for a step. Taking a segment means that the step may have run.
   Segment segment() { return part(0, rows_); }
-  /// Rows [first, first + rows) alone, for programs without recurrent state that go through a transaction in pieces.
+  /// Rows [first, first + rows) alone, for programs without recurrent state that go through a transaction in
+  /// pieces.
   Segment part(int first, int rows);
   int rows() const { return rows_; }
 

@@ -1,0 +1,168 @@
+// Whatever drafts, however deep, whoever shares the round: the tokens are those of plain decoding alone.
+#include <random>
+
+#include "tests/toy_decoder.h"
+
+namespace ft::test {
+namespace {
+
+constexpr int kTokens = 26;
+constexpr int kVocabulary = 101;
+
+/// Three prompts of different lengths; the first two repeat themselves, so that lookup has something to find.
+std::vector<std::int32_t> prompt(int which) {
+  std::mt19937 random(static_cast<unsigned>(which) + 11);
+  std::vector<std::int32_t> tokens;
+  const int count[] = {37, 12, 5};
+  for (int i = 0; i < count[which]; ++i) tokens.push_back(static_cast<std::int32_t>(random() % kVocabulary));
+  if (which < 2) tokens.insert(tokens.end(), tokens.begin(), tokens.begin() + 8);
+  return tokens;
+}
+
+SlotOptions options_of(const std::string& kind, int which) {
+  SlotOptions options;
+  options.max_tokens = kTokens + 3 * which;
+  options.sampler.seed = 77 + static_cast<std::uint64_t>(which);
+  Sampler& sampler = options.sampler;
+  if (kind == "sampled") sampler.temperature = 1;
+  if (kind == "cold") sampler.temperature = 0.3F;
+  if (kind == "filtered")
+    sampler.temperature = 0.8F, sampler.top_k = 20, sampler.top_p = 0.9F, sampler.min_p = 0.05F;
+  if (kind == "penalties") {
+    sampler.temperature = 0.6F, sampler.repetition = 1.3F, sampler.presence = 0.7F, sampler.frequency = 0.9F;
+  }
+  if (kind == "greedy_penalties") sampler.repetition = 1.2F, sampler.presence = 0.5F, sampler.frequency = 2;
+  if (kind == "mask") {
+    sampler.temperature = 0.7F;
+    options.mask = {0xAAAAAAAAU, 0x0000FFFFU, 0xFFFF0000U, 0x15U};
+  }
+  if (kind == "bias") options.bias = {{3, 2.5F}, {40, -100.0F}, {77, 4.0F}};
+  return options;
+}
+
+struct Cell {
+  DrafterKind drafter;
+  const char* name;
+};
+constexpr Cell kDrafters[] = {{DrafterKind::kMtp, "mtp"},
+                              {DrafterKind::kLookup, "lookup"},
+                              {DrafterKind::kAuto, "combined"},
+                              {DrafterKind::kForced, "forced"}};
+
+class Lossless : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 3; ++i) {
+      plain_.push_back(decoder_.answer(prompt(i), options_of(GetParam(), i)));
+      ASSERT_EQ(static_cast<int>(plain_.back().size()), kTokens + 3 * i);
+    }
+    std::vector<std::int32_t> recorded = prompt(0);
+    recorded.insert(recorded.end(), plain_[0].begin(), plain_[0].end());
+    // Right for a while, then spoilt: real acceptance and real rejection at every depth.
+    decoder_->force({0.95, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.7}, 5).record(recorded);
+  }
+
+  std::unique_ptr<Slot> start(int which, DrafterKind kind, int depth, int chunk) {
+    SlotOptions options = options_of(GetParam(), which);
+    options.depth = depth;
+    return decoder_.open(prompt(which), options, kind, chunk);
+  }
+
+  void expect_plain(const Slot& slot, int which, const std::string& where) {
+    ASSERT_EQ(slot.finish, Finish::kLength) << where << slot.error;
+    EXPECT_EQ(ToyDecoder::output(slot), plain_[static_cast<std::size_t>(which)])
+        << where << " prompt " << which;
+    EXPECT_EQ(slot.report.emitted, slot.output_tokens()) << where;
+    drafted_ += slot.report.drafted;
+    accepted_ += slot.report.accepted;
+  }
+
+  /// Three slots of different depths that start and end in different rounds.
+  void run_ragged(const Cell& cell, int depth) {
+    const std::string where = std::string(cell.name) + " ragged depth " + std::to_string(depth);
+    std::vector<std::unique_ptr<Slot>> slots(3);
+    for (int round = 0; round < 200; ++round) {
+      if (round == 0) slots[0] = start(0, cell.drafter, depth, 7);
+      if (round == 2) slots[1] = start(1, cell.drafter, (depth + 3) % (kMaxDepth + 1), 3);
+      if (round == 5) slots[2] = start(2, cell.drafter, (depth + 5) % (kMaxDepth + 1), 1);
+      std::vector<Slot*> running;
+      for (auto& slot : slots) {
+        if (slot && slot->finish == Finish::kNone) running.insert(running.begin(), slot.get());
+      }
+      if (running.empty() && round > 5) break;
+      if (!running.empty()) decoder_->round(running);
+    }
+    for (int i = 0; i < 3; ++i) {
+      expect_plain(*slots[static_cast<std::size_t>(i)], i, where);
+      decoder_->close(*slots[static_cast<std::size_t>(i)]);
+    }
+  }
+
+  ToyDecoder decoder_{3};
+  std::vector<std::vector<std::int32_t>> plain_;
+  std::int64_t drafted_ = 0, accepted_ = 0;
+};
+
+TEST_P(Lossless, AnyDrafterAndDepthAlone) {
+  for (const Cell& cell : kDrafters) {
+    for (int depth = -1; depth <= kMaxDepth; ++depth) {
+      const auto slot = start(0, cell.drafter, depth, depth % 2 == 0 ? 64 : 5);
+      decoder_.finish(*slot);
+      expect_plain(*slot, 0, std::string(cell.name) + " depth " + std::to_string(depth));
+      decoder_->close(*slot);
+    }
+  }
+  EXPECT_GT(accepted_, 0) << "nothing was accepted: the matrix proves nothing";
+  EXPECT_GT(drafted_, accepted_) << "nothing was rejected: the matrix proves nothing";
+}
+
+TEST_P(Lossless, AnyDrafterAndDepthAmongRaggedNeighbours) {
+  for (const Cell& cell : kDrafters) {
+    for (const int depth : {0, 1, 3, 6, 8}) run_ragged(cell, depth);
+  }
+  EXPECT_GT(accepted_, 0);
+  EXPECT_GT(drafted_, accepted_);
+}
+
+TEST_P(Lossless, DifferentDraftersShareARound) {
+  const DrafterKind kinds[] = {DrafterKind::kMtp, DrafterKind::kNone, DrafterKind::kLookup};
+  std::vector<std::unique_ptr<Slot>> slots;
+  for (int i = 0; i < 3; ++i) slots.push_back(start(i, kinds[i], 4, 64));
+  std::vector<Slot*> running = {slots[0].get(), slots[1].get(), slots[2].get()};
+  while (!running.empty()) {
+    decoder_->round(running);
+    std::erase_if(running, [](const Slot* slot) { return slot->finish != Finish::kNone; });
+  }
+  for (int i = 0; i < 3; ++i) expect_plain(*slots[static_cast<std::size_t>(i)], i, "mixed drafters");
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, Lossless,
+                         testing::Values("greedy", "sampled", "cold", "filtered", "penalties",
+                                         "greedy_penalties", "mask", "bias"),
+                         [](const auto& param) { return std::string(param.param); });
+
+TEST(LosslessFork, AForkOfAPromptAnswersLikeItsOwnPrefill) {
+  ToyDecoder decoder(2);
+  const SlotOptions options = options_of("sampled", 0);
+  SlotOptions other = options;
+  other.sampler.seed = 1234;
+  const auto first = decoder.answer(prompt(0), options);
+  const auto second = decoder.answer(prompt(0), other);
+  ASSERT_NE(first, second);
+  for (const DrafterKind kind :
+       {DrafterKind::kNone, DrafterKind::kMtp, DrafterKind::kLookup, DrafterKind::kAuto}) {
+    const auto slot = decoder.open(prompt(0), options, kind);
+    auto fork = decoder->fork(*slot, other, kind);  // both slots are in use now: no third is needed
+    ASSERT_TRUE(fork.ok()) << fork.error().message;
+    EXPECT_TRUE((*fork)->prefilled());
+    decoder.finish(**fork);
+    decoder.finish(*slot);
+    EXPECT_EQ(ToyDecoder::output(*slot), first);
+    EXPECT_EQ(ToyDecoder::output(**fork), second);
+    decoder->close(*slot);
+    decoder->close(**fork);
+  }
+}
+
+}  // namespace
+}  // namespace ft::test
