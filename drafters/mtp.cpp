@@ -71,7 +71,12 @@ Status MtpDrafter::flush(SlotState& slot) {
   args.tokens = slot.tokens;
   args.hidden = slot.hidden;
   args.segments = {&segment, 1};
-  head_->run(args, *state_);
+  try {
+    head_->run(args, *state_);
+  } catch (...) {
+    txn.rollback();
+    throw;
+  }
   txn.commit(rows);
   slot.tokens.clear();
   slot.hidden.clear();
@@ -92,7 +97,8 @@ SelectRow MtpDrafter::select_row(const DraftSlot& slot, int step) const {
   return row;
 }
 
-/// Runs the prepared step, keeps the rows to feed back in hidden_ (one a slot) and the distributions if asked for.
+/// Runs the prepared step, keeps the rows to feed back in hidden_ (one a slot) and the distributions if asked
+/// for.
 void MtpDrafter::run(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
   StepArgs args;
   args.tokens = tokens_;
@@ -111,8 +117,8 @@ void MtpDrafter::run(std::span<DraftSlot*> slots, int step, std::span<std::int32
     const auto row = result.tap.subspan(static_cast<std::size_t>(wanted_[next]) * width, width);
     hidden_.insert(hidden_.end(), row.begin(), row.end());
     if (slot->ratio) {
-      distribution(result.logits.subspan(next * vocabulary, vocabulary), head_->ids(), selects_[next], scratch_,
-                   (*slot->proposal)[static_cast<std::size_t>(step)]);
+      distribution(result.logits.subspan(next * vocabulary, vocabulary), head_->ids(), selects_[next],
+                   scratch_, (*slot->proposal)[static_cast<std::size_t>(step)]);
     }
     slot->drafted = step + 1;
     ++next;

@@ -1,8 +1,7 @@
 #include "spec/decoder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <fmt/format.h>
 
 namespace ft {
 
@@ -11,7 +10,8 @@ Result<DrafterKind> drafter_kind(std::string_view name) {
   if (name == "mtp") return DrafterKind::kMtp;
   if (name == "lookup") return DrafterKind::kLookup;
   if (name == "none") return DrafterKind::kNone;
-  return Error{Code::kInvalid, fmt::format("drafter '{}' is unknown; choose auto, mtp, lookup or none", name)};
+  return Error{Code::kInvalid,
+               fmt::format("drafter '{}' is unknown; choose auto, mtp, lookup or none", name)};
 }
 
 Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& model,
@@ -34,8 +34,9 @@ Status Decoder::build() {
   pool_ = std::make_unique<TimelinePool>(*state_, state);
   lookup_ = std::make_unique<LookupDrafter>(options_.slots);
   if (model_.mtp.has_value()) {
-    FT_ASSIGN(mtp_, MtpDrafter::make(backend_, *model_.mtp,
-                                     {options_.slots, options_.slots * blocks_each, model_.config.hidden_size}));
+    FT_ASSIGN(mtp_,
+              MtpDrafter::make(backend_, *model_.mtp,
+                               {options_.slots, options_.slots * blocks_each, model_.config.hidden_size}));
     combined_ = std::make_unique<CombinedDrafter>(*mtp_, *lookup_, options_.slots);
   }
   round_ = std::make_unique<Round>(*target_, *state_, options_.slots);
@@ -45,11 +46,16 @@ Status Decoder::build() {
 
 Drafter* Decoder::drafter(DrafterKind kind) {
   switch (kind) {
-    case DrafterKind::kAuto: return combined_ ? static_cast<Drafter*>(combined_.get()) : lookup_.get();
-    case DrafterKind::kMtp: return mtp_.get();
-    case DrafterKind::kLookup: return lookup_.get();
-    case DrafterKind::kForced: return forced_.get();
-    case DrafterKind::kNone: return nullptr;
+    case DrafterKind::kAuto:
+      return combined_ ? static_cast<Drafter*>(combined_.get()) : lookup_.get();
+    case DrafterKind::kMtp:
+      return mtp_.get();
+    case DrafterKind::kLookup:
+      return lookup_.get();
+    case DrafterKind::kForced:
+      return forced_.get();
+    case DrafterKind::kNone:
+      return nullptr;
   }
   return nullptr;
 }
@@ -73,14 +79,15 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   if (prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
   options.context = options.context > 0 ? std::min(options.context, options_.context) : options_.context;
   if (static_cast<std::int64_t>(prompt.size()) >= options.context) {
-    return Error{Code::kExhausted, fmt::format("the prompt has {} tokens and the context holds {}; shorten it or "
-                                               "raise --context",
-                                               prompt.size(), options.context)};
+    return Error{Code::kExhausted,
+                 fmt::format("the prompt has {} tokens and the context holds {}; shorten it or "
+                             "raise --context",
+                             prompt.size(), options.context)};
   }
   for (const std::int32_t token : prompt) {
     if (token >= 0 && token < target_->vocabulary()) continue;
-    return Error{Code::kInvalid, fmt::format("token id {} is outside the vocabulary of {}", token,
-                                             target_->vocabulary())};
+    return Error{Code::kInvalid,
+                 fmt::format("token id {} is outside the vocabulary of {}", token, target_->vocabulary())};
   }
   const auto free = std::find(slot_used_.begin(), slot_used_.end(), 0);
   if (free == slot_used_.end()) return Error{Code::kExhausted, "all slots are in use; wait for one to end"};
@@ -106,8 +113,10 @@ void Decoder::close(Slot& slot) {
 }
 
 Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions options, DrafterKind kind) {
-  const auto prompt = std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(slot.prompt_tokens));
+  const auto prompt =
+      std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(slot.prompt_tokens));
   FT_ASSIGN(std::unique_ptr<Slot> copy, open(prompt, std::move(options), kind));
+  copy->timeline.reset();  // its slot of the pool is the one that the fork needs
   Result<Timeline> timeline = slot.timeline->fork();
   if (!timeline.ok()) {
     close(*copy);
@@ -125,7 +134,8 @@ Status Decoder::score(std::span<const std::int32_t> tokens, int chunk,
   const auto vocabulary = static_cast<std::size_t>(target_->vocabulary());
   std::vector<std::int32_t> wanted;
   for (std::size_t done = 0; done < tokens.size();) {
-    const int rows = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(chunk), tokens.size() - done));
+    const int rows =
+        static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(chunk), tokens.size() - done));
     FT_ASSIGN(Txn txn, timeline.begin(rows, rows));
     const Segment segment = txn.segment();
     wanted.clear();
@@ -133,14 +143,16 @@ Status Decoder::score(std::span<const std::int32_t> tokens, int chunk,
     StepResult result;
     try {
       result = target_->run(
-          StepArgs{tokens.subspan(done, static_cast<std::size_t>(rows)), {}, {&segment, 1}, wanted, {}, {}}, *state_);
+          StepArgs{tokens.subspan(done, static_cast<std::size_t>(rows)), {}, {&segment, 1}, wanted, {}, {}},
+          *state_);
     } catch (...) {
       txn.rollback();
       throw;
     }
     txn.commit(rows);
     for (int i = 0; i < rows; ++i) {
-      row(static_cast<std::int64_t>(done) + i, result.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
+      row(static_cast<std::int64_t>(done) + i,
+          result.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
     }
     done += static_cast<std::size_t>(rows);
   }
