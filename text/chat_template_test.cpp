@@ -2,8 +2,9 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 namespace ft {
 namespace {
@@ -13,11 +14,13 @@ using Json = nlohmann::ordered_json;
 const std::string kModel = "assets/qwen3.5-tiny";
 const std::string kUser = R"([{"role":"user","content":"U"}])";
 
-Json golden(const std::string& name) {
-  std::ifstream file("tests/golden/text/" + name);
-  EXPECT_TRUE(file.good()) << name;
-  return Json::parse(file);
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return {std::istreambuf_iterator<char>(file), {}};
 }
+
+Json golden(const std::string& name) { return Json::parse(text_of("tests/golden/text/" + name)); }
 
 /// The rendering, or "error: " and the message.
 std::string shown(const Result<std::string>& result) {
@@ -54,6 +57,33 @@ TEST(ChatTemplate, RendersTheModelsGoldenConversations) {
     EXPECT_EQ(shown(chat->render(one["messages"].dump(), tools, options_of(one["kwargs"]))),
               one["rendered"].get<std::string>());
   }
+}
+
+TEST(ChatTemplate, AgreesWithTransformersOnEveryGoldenRendering) {
+  const Json file = golden("templates.json");
+  std::map<std::string, ChatTemplate> loaded;
+  for (const Json& one : file["cases"]) {
+    const std::string name =
+        one.contains("template") ? one["template"].get<std::string>() : one["source"].get<std::string>();
+    if (!loaded.contains(name)) {
+      const std::string path =
+          name == "tiny" ? kModel + "/chat_template.jinja" : "tests/golden/text/templates/" + name;
+      auto chat = ChatTemplate::from_source(one.contains("source") ? name : text_of(path),
+                                            R"({"eos_token":"<|im_end|>"})");
+      ASSERT_TRUE(chat.ok()) << name << chat.error().message;
+      loaded.emplace(name, std::move(*chat));
+    }
+    const Json& messages = file["conversations"][one["messages"].get<size_t>()];
+    const auto result = loaded.at(name).render(
+        messages.dump(), one["tools"] == true ? file["tools"].dump() : "", options_of(one["kwargs"]));
+    if (one["rendered"].is_null()) {
+      EXPECT_FALSE(result.ok()) << name << "\n" << messages << *result;
+    } else {
+      EXPECT_EQ(shown(result), one["rendered"].get<std::string>()) << name << "\n"
+                                                                   << messages << one["kwargs"];
+    }
+  }
+  EXPECT_GE(file["cases"].size(), 500u);
 }
 
 TEST(ChatTemplate, PreparesWhatApisAcceptAndTemplatesRefuse) {

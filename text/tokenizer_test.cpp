@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <gtest/gtest.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -34,6 +35,29 @@ TEST(Tokenizer, EncodesAndDecodesLikeTheGoldenOfTheModel) {
     ASSERT_EQ(*ids, entry["ids"].get<std::vector<int32_t>>()) << text;
     ASSERT_EQ(tiny().decode(*ids, false), entry["decoded"].get<std::string>());
   }
+}
+
+std::vector<int32_t> ids_of(const std::string& numbers) {
+  std::istringstream in(numbers);
+  return {std::istream_iterator<int32_t>(in), {}};
+}
+
+TEST(Tokenizer, AgreesWithTransformersOnEveryGoldenText) {
+  const auto golden = nlohmann::json::parse(file_text("tests/golden/text/tokenizer.json"));
+  size_t encoded = 0;
+  for (const auto& one : golden["cases"]) {
+    const auto wanted = ids_of(one[1].get<std::string>());
+    if (one[0].is_string()) {
+      const auto text = one[0].get<std::string>();
+      const auto ids = tiny().encode(text, false);
+      ASSERT_TRUE(ids.ok()) << ids.error().message;
+      ASSERT_EQ(*ids, wanted) << text;
+      ++encoded;
+    }
+    const auto& decoded = one.size() > 2 ? one[2] : one[0];
+    ASSERT_EQ(tiny().decode(wanted, false), decoded.get<std::string>()) << one[1];
+  }
+  EXPECT_GE(encoded, 2000u);
 }
 
 TEST(Tokenizer, FindsControlTokensByContent) {
