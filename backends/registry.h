@@ -16,7 +16,8 @@ struct BackendOptions {
   std::string isa = "auto";   // cpu: auto, avx512vnni, avx512, avx2, neon, portable
 };
 
-/// Error kUnsupported if the machine cannot run it, kInvalid with the list of names if there is no such backend.
+/// Error kUnsupported if the machine cannot run it, kInvalid with the list of names if there is no such
+/// backend.
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
 std::vector<std::string> backend_names();
 

@@ -1,5 +1,5 @@
-// FT_ASSERT: a mistake of ours, never of the input. On in debug and sanitizer builds (FORETOKEN_ASSERTS), free
-// otherwise. Prints the expression and place, then aborts.
+// FT_ASSERT: a mistake of ours, never of the input. On in debug and sanitizer builds (FORETOKEN_ASSERTS),
+// free otherwise. Prints the expression and place, then aborts.
 #pragma once
 
 namespace ft {

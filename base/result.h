@@ -30,8 +30,10 @@ struct Error {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Error error)
+      : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -84,20 +86,20 @@ class [[nodiscard]] Status {
 }  // namespace ft
 
 /// Returns the error of `expr` (a Status or a Result) to the caller, if it has one.
-#define FT_TRY(expr)                                              \
-  do {                                                            \
-    if (auto ft_try_status_ = (expr); !ft_try_status_.ok()) {     \
-      return ft_try_status_.error();                              \
-    }                                                             \
+#define FT_TRY(expr)                                          \
+  do {                                                        \
+    if (auto ft_try_status_ = (expr); !ft_try_status_.ok()) { \
+      return ft_try_status_.error();                          \
+    }                                                         \
   } while (false)
 
 #define FT_CONCAT_INNER(a, b) a##b
 #define FT_CONCAT(a, b) FT_CONCAT_INNER(a, b)
 
 /// FT_ASSIGN(auto x, maybe()): x is the value, or the function returns the error.
-#define FT_ASSIGN(declaration, expr)                              \
-  auto FT_CONCAT(ft_result_, __LINE__) = (expr);                  \
-  if (!FT_CONCAT(ft_result_, __LINE__).ok()) {                    \
-    return FT_CONCAT(ft_result_, __LINE__).error();               \
-  }                                                               \
+#define FT_ASSIGN(declaration, expr)                \
+  auto FT_CONCAT(ft_result_, __LINE__) = (expr);    \
+  if (!FT_CONCAT(ft_result_, __LINE__).ok()) {      \
+    return FT_CONCAT(ft_result_, __LINE__).error(); \
+  }                                                 \
   declaration = std::move(*FT_CONCAT(ft_result_, __LINE__))

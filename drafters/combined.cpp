@@ -12,7 +12,8 @@ void CombinedDrafter::close(int slot) {
   head_.close(slot);
 }
 
-Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) {
+Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens,
+                                std::span<const float> hidden) {
   FT_TRY(lookup_.observe(slot, tokens, hidden));
   return head_.observe(slot, tokens, hidden);
 }

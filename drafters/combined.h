@@ -1,5 +1,5 @@
-// Lookup where it has a long match, the model's head otherwise: text that repeats is drafted for nothing, the rest
-// as well as the head can. Both see every committed row. Cost: that of whichever is asked.
+// Lookup where it has a long match, the model's head otherwise: text that repeats is drafted for nothing, the
+// rest as well as the head can. Both see every committed row. Cost: that of whichever is asked.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ namespace ft {
 
 class CombinedDrafter final : public Drafter {
  public:
-  static constexpr int kLongMatch = 12;  // tokens; shorter repetitions are less likely to go on than the head's guess
+  static constexpr int kLongMatch =
+      12;  // tokens; shorter repetitions are less likely to go on than the head's guess
 
   CombinedDrafter(Drafter& head, LookupDrafter& lookup, int slots)
       : head_(head), lookup_(lookup), long_match_(static_cast<std::size_t>(slots)) {}

@@ -1,10 +1,11 @@
-// A drafter guesses the next tokens of a sequence. It can change the speed of an answer, never the answer: the round
-// verifies every guess. One Drafter serves all slots of a round, so that a network runs once for the whole batch.
+// A drafter guesses the next tokens of a sequence. It can change the speed of an answer, never the answer:
+// the round verifies every guess. One Drafter serves all slots of a round, so that a network runs once for
+// the whole batch.
 //   observe  committed rows with the target's hidden states, in order, from the first prompt token on
 //   plan     how many tokens it could offer now
 //   propose  fills `drafts` of each slot, at most `depth`
-// Owner: spec/decoder.h. Thread: the engine thread. Cost: see each drafter; an idle one costs nothing in a round.
-// Errors: kExhausted from open; a failing propose leaves the slots' drafts empty and says why.
+// Owner: spec/decoder.h. Thread: the engine thread. Cost: see each drafter; an idle one costs nothing in a
+// round. Errors: kExhausted from open; a failing propose leaves the slots' drafts empty and says why.
 #pragma once
 
 #include <array>
@@ -22,17 +23,18 @@ inline constexpr int kMaxDepth = 8;
 
 /// One sequence as its drafter sees it during a round. Spans are valid until the round ends.
 struct DraftSlot {
-  int id = 0;                             // 0..slots - 1, the same from open to close
-  std::span<const std::int32_t> tokens;   // prompt and output; the last one is pending: not yet in the target's timeline
+  int id = 0;  // 0..slots - 1, the same from open to close
+  std::span<const std::int32_t>
+      tokens;  // prompt and output; the last one is pending: not yet in the target's timeline
   int prompt_tokens = 0;
   std::span<const std::int32_t> predicted;  // text that the caller expects, or empty
-  SelectRow select;                       // sampler, history, bias and mask of the next token; position = tokens.size()
-  bool ratio = false;                     // draft with independent noise and report the distributions
-  int depth = 0;                          // wanted now
+  SelectRow select;    // sampler, history, bias and mask of the next token; position = tokens.size()
+  bool ratio = false;  // draft with independent noise and report the distributions
+  int depth = 0;       // wanted now
 
-  int drafted = 0;                                // out
-  std::span<std::int32_t> drafts;                 // out: [kMaxDepth], part of the round's token buffer
-  std::int32_t store = 0;                         // index of drafts[0] in the round's token buffer
+  int drafted = 0;                 // out
+  std::span<std::int32_t> drafts;  // out: [kMaxDepth], part of the round's token buffer
+  std::int32_t store = 0;          // index of drafts[0] in the round's token buffer
   std::array<Distribution, kMaxDepth>* proposal = nullptr;  // out if ratio: what drafts[i] was drawn from
 };
 
@@ -47,7 +49,8 @@ class Drafter {
   virtual Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) = 0;
   /// Tokens that propose could offer for this slot, 0..kMaxDepth.
   virtual int plan(const DraftSlot& slot) = 0;
-  /// True if a draft costs no pass of a network; plan() then is the number of tokens that it is sure to offer.
+  /// True if a draft costs no pass of a network; plan() then is the number of tokens that it is sure to
+  /// offer.
   virtual bool free_of_cost() const = 0;
   virtual Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) = 0;
 };

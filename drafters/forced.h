@@ -1,7 +1,7 @@
-// For measuring: drafts a recorded run of the same request, spoilt so that the draft at depth i is right with a stated
-// probability, whatever came before. Real verification and rollback then run at a stated acceptance. Which drafts are
-// spoilt is a function of (seed, position, depth) alone. The inner drafter, if there is one, does its work and its
-// drafts are overwritten, so that its cost is timed too.
+// For measuring: drafts a recorded run of the same request, spoilt so that the draft at depth i is right with
+// a stated probability, whatever came before. Real verification and rollback then run at a stated acceptance.
+// Which drafts are spoilt is a function of (seed, position, depth) alone. The inner drafter, if there is one,
+// does its work and its drafts are overwritten, so that its cost is timed too.
 #pragma once
 
 #include <vector>

@@ -15,10 +15,13 @@ std::uint64_t gram_hash(const std::int32_t* tokens) {
 }
 
 /// How many tokens before `end` equal the last tokens of `suffix`.
-int match_backwards(std::span<const std::int32_t> text, std::size_t end, std::span<const std::int32_t> suffix) {
+int match_backwards(std::span<const std::int32_t> text, std::size_t end,
+                    std::span<const std::int32_t> suffix) {
   int length = 0;
-  while (length < LookupDrafter::kMaxMatch && static_cast<std::size_t>(length) < std::min(end, suffix.size()) &&
-         text[end - 1 - static_cast<std::size_t>(length)] == suffix[suffix.size() - 1 - static_cast<std::size_t>(length)]) {
+  while (length < LookupDrafter::kMaxMatch &&
+         static_cast<std::size_t>(length) < std::min(end, suffix.size()) &&
+         text[end - 1 - static_cast<std::size_t>(length)] ==
+             suffix[suffix.size() - 1 - static_cast<std::size_t>(length)]) {
     ++length;
   }
   return length;
@@ -67,7 +70,8 @@ int LookupDrafter::plan(const DraftSlot& slot) {
   SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
   find(slot, state);
   if (state.continuation.empty()) return 0;
-  return state.repeats ? kMaxDepth : static_cast<int>(std::min<std::size_t>(state.continuation.size(), kMaxDepth));
+  return state.repeats ? kMaxDepth
+                       : static_cast<int>(std::min<std::size_t>(state.continuation.size(), kMaxDepth));
 }
 
 Status LookupDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t>) {

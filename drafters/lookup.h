@@ -1,8 +1,8 @@
-// Drafts from text that is already there: the longest suffix of the sequence (at most kMaxMatch tokens, at least
-// kMinMatch) that occurred before in prompt and output, or in the text that the caller predicts, is continued as it
-// went on then; the latest occurrence wins. A
-// continuation that reaches the end of the sequence goes on periodically. After prompt lookup decoding (Saxena 2023) and vLLM's ngram proposer.
-// Cost: a hash table of every kMinMatch-gram, O(1) per committed token, O(match) per proposal; no network.
+// Drafts from text that is already there: the longest suffix of the sequence (at most kMaxMatch tokens, at
+// least kMinMatch) that occurred before in prompt and output, or in the text that the caller predicts, is
+// continued as it went on then; the latest occurrence wins. A continuation that reaches the end of the
+// sequence goes on periodically. After prompt lookup decoding (Saxena 2023) and vLLM's ngram proposer. Cost:
+// a hash table of every kMinMatch-gram, O(1) per committed token, O(match) per proposal; no network.
 #pragma once
 
 #include <unordered_map>
@@ -31,8 +31,9 @@ class LookupDrafter final : public Drafter {
 
  private:
   struct Index {
-    std::unordered_map<std::uint64_t, std::int32_t> last;  // hash of kMinMatch tokens -> place behind its latest end
-    std::size_t indexed = 0;                               // tokens that are in `last`
+    std::unordered_map<std::uint64_t, std::int32_t>
+        last;                 // hash of kMinMatch tokens -> place behind its latest end
+    std::size_t indexed = 0;  // tokens that are in `last`
   };
   struct SlotState {
     Index own, predicted;

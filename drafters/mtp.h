@@ -1,8 +1,8 @@
-// Drafts with the model's own multi-token-prediction head: a one-layer network over pairs (hidden state of a token,
-// next token), with its own key/value history of true pairs, fed back with its own output for further tokens.
-// Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden state is the one after the final norm.
-// The program has an Input (the hidden row), a Tap (the row to feed back) and Select.
-// Cost: one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
+// Drafts with the model's own multi-token-prediction head: a one-layer network over pairs (hidden state of a
+// token, next token), with its own key/value history of true pairs, fed back with its own output for further
+// tokens. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden state is the one after
+// the final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select. Cost:
+// one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
 // the last proposal. Memory: one key/value layer per sequence and up to kPendingRows hidden rows a slot.
 #pragma once
 
@@ -25,7 +25,8 @@ class MtpDrafter final : public Drafter {
     int blocks = 1;  // key/value blocks of the head's own cache
     int hidden = 0;  // width of a hidden row
   };
-  static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program, const Options& options);
+  static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program,
+                                                  const Options& options);
 
   std::string_view name() const override { return "mtp"; }
   Status open(int slot) override;
@@ -39,11 +40,11 @@ class MtpDrafter final : public Drafter {
 
  private:
   struct SlotState {
-    std::optional<Timeline> timeline;    // of pairs; position = pair index
-    std::vector<std::int32_t> tokens;    // pending pairs: their tokens ...
-    std::vector<float> hidden;           // ... and hidden rows [tokens, width]
-    std::vector<float> boundary;         // hidden row of the last committed token, [width] or empty before the first
-    bool boundary_paired = false;        // the pair (boundary, pending token) is in the timeline already
+    std::optional<Timeline> timeline;  // of pairs; position = pair index
+    std::vector<std::int32_t> tokens;  // pending pairs: their tokens ...
+    std::vector<float> hidden;         // ... and hidden rows [tokens, width]
+    std::vector<float> boundary;  // hidden row of the last committed token, [width] or empty before the first
+    bool boundary_paired = false;  // the pair (boundary, pending token) is in the timeline already
   };
   MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state);
 

@@ -1,9 +1,7 @@
 #include "models/head_doctor.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
+#include <fmt/format.h>
 
 namespace ft {
 namespace {
@@ -24,7 +22,8 @@ std::vector<std::string> matrix_names(int layers) {
 std::vector<std::string> norm_names(int layers) {
   std::vector<std::string> names = {"mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.norm"};
   for (int i = 0; i < layers; ++i) {
-    for (const char* part : {"input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm"}) {
+    for (const char* part :
+         {"input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm"}) {
       names.push_back(fmt::format("mtp.layers.{}.{}", i, part));
     }
   }
@@ -38,10 +37,11 @@ bool all_zero(const std::byte* data, std::size_t size) {
 /// Zero as numbers: no codes and no biases that differ from 0, or no values that do.
 bool zeroed(const Weight& weight) {
   if (weight.format != Format::kAffine) {
-    return all_zero(weight.data, static_cast<std::size_t>(weight.rows * weight.cols * element_bytes(weight.format)));
+    return all_zero(weight.data,
+                    static_cast<std::size_t>(weight.rows * weight.cols * element_bytes(weight.format)));
   }
-  const auto scales =
-      static_cast<std::size_t>(weight.rows * (weight.cols / weight.group) * element_bytes(weight.scale_format));
+  const auto scales = static_cast<std::size_t>(weight.rows * (weight.cols / weight.group) *
+                                               element_bytes(weight.scale_format));
   const auto codes = static_cast<std::size_t>(weight.rows * weight.cols * weight.bits / 8);
   return all_zero(weight.biases, scales) && (all_zero(weight.scales, scales) || all_zero(weight.data, codes));
 }
@@ -58,7 +58,8 @@ std::vector<Shape> matrix_shapes(const format::ModelConfig& config) {
   const std::int64_t inner = config.intermediate_size;
   const std::int64_t gated = config.attn_output_gate ? 2 : 1;
   const std::vector<std::pair<std::int64_t, std::int64_t>> sizes = {
-      {q * gated, hidden}, {kv, hidden}, {kv, hidden}, {hidden, q}, {inner, hidden}, {inner, hidden}, {hidden, inner}};
+      {q * gated, hidden}, {kv, hidden},    {kv, hidden},   {hidden, q},
+      {inner, hidden},     {inner, hidden}, {hidden, inner}};
   std::vector<Shape> shapes = {{"mtp.fc", hidden, 2 * hidden}};
   const std::vector<std::string> names = matrix_names(config.mtp.layers);
   for (std::size_t i = 1; i < names.size(); ++i) {
@@ -87,15 +88,18 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
     report.sentence = "MTP head: " + std::move(sentence);
     return report;
   };
-  if (config.mtp.layers == 0) return found(HeadState::kNone, "the config names none; drafts come from text lookup only");
+  if (config.mtp.layers == 0)
+    return found(HeadState::kNone, "the config names none; drafts come from text lookup only");
   if (present.empty()) {
-    return found(HeadState::kMissing, fmt::format("missing: config.json names {} layer(s), no file of {} holds mtp.* tensors "
-                                              "(conversions often drop them); add the head as mtp.safetensors",
-                                              config.mtp.layers, model.directory));
+    return found(HeadState::kMissing,
+                 fmt::format("missing: config.json names {} layer(s), no file of {} holds mtp.* tensors "
+                             "(conversions often drop them); add the head as mtp.safetensors",
+                             config.mtp.layers, model.directory));
   }
   if (!absent.empty()) {
-    return found(HeadState::kIncomplete, fmt::format("incomplete: {} lacks {} ({} tensors absent); convert the model again",
-                                                 where(model), absent.front(), absent.size()));
+    return found(HeadState::kIncomplete,
+                 fmt::format("incomplete: {} lacks {} ({} tensors absent); convert the model again",
+                             where(model), absent.front(), absent.size()));
   }
   for (const Shape& shape : matrix_shapes(config)) {
     const Weight weight = source.matrix(shape.name, shape.rows, shape.cols);
@@ -103,14 +107,16 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
       return found(HeadState::kWrongShape, "wrong shape: " + status.error().message);
     }
     if (zeroed(weight)) {
-      return found(HeadState::kZeroed, fmt::format("zeroed: {} in {} holds nothing but zeros; get the head again from the "
-                                               "original model",
-                                               shape.name, where(model)));
+      return found(HeadState::kZeroed,
+                   fmt::format("zeroed: {} in {} holds nothing but zeros; get the head again from the "
+                               "original model",
+                               shape.name, where(model)));
     }
   }
   const Result<std::string> mended = source.settle_head_norms();
   if (!mended.ok()) return found(HeadState::kWrongShape, "its norms: " + mended.error().message);
-  if (!mended->empty()) return found(HeadState::kMended, "raw norms where shifted ones were declared: " + *mended);
+  if (!mended->empty())
+    return found(HeadState::kMended, "raw norms where shifted ones were declared: " + *mended);
   report.state = HeadState::kReady;
   return report;
 }

@@ -1,6 +1,7 @@
-// Finds out at load what state the MTP head is in, because a missing, zeroed or wrongly converted head changes no
-// answer and only makes it slow. Reads the head's norms, and its matrices until the first byte that is not zero.
-// Source of the repairs: the norm conventions of published sidecar files (mean of input_layernorm near 0: raw).
+// Finds out at load what state the MTP head is in, because a missing, zeroed or wrongly converted head
+// changes no answer and only makes it slow. Reads the head's norms, and its matrices until the first byte
+// that is not zero. Source of the repairs: the norm conventions of published sidecar files (mean of
+// input_layernorm near 0: raw).
 #pragma once
 
 #include "models/weight_source.h"

@@ -8,13 +8,20 @@ namespace ft {
 
 std::string_view head_state_name(HeadReport::State state) {
   switch (state) {
-    case HeadReport::State::kReady: return "ready";
-    case HeadReport::State::kMended: return "mended";
-    case HeadReport::State::kNone: return "none";
-    case HeadReport::State::kMissing: return "missing";
-    case HeadReport::State::kIncomplete: return "incomplete";
-    case HeadReport::State::kZeroed: return "zeroed";
-    case HeadReport::State::kWrongShape: return "wrong shape";
+    case HeadReport::State::kReady:
+      return "ready";
+    case HeadReport::State::kMended:
+      return "mended";
+    case HeadReport::State::kNone:
+      return "none";
+    case HeadReport::State::kMissing:
+      return "missing";
+    case HeadReport::State::kIncomplete:
+      return "incomplete";
+    case HeadReport::State::kZeroed:
+      return "zeroed";
+    case HeadReport::State::kWrongShape:
+      return "wrong shape";
   }
   return "none";
 }

@@ -1,6 +1,6 @@
-// A loaded model: its config, its programs and the state of its MTP head. Weights stay in the mapped files until a
-// backend compiles a program, so loading costs milliseconds whatever the size.
-// Owner: the caller; must outlive every compile. Thread: immutable after load_model. Errors name file and tensor.
+// A loaded model: its config, its programs and the state of its MTP head. Weights stay in the mapped files
+// until a backend compiles a program, so loading costs milliseconds whatever the size. Owner: the caller;
+// must outlive every compile. Thread: immutable after load_model. Errors name file and tensor.
 #pragma once
 
 #include <memory>
@@ -49,8 +49,8 @@ struct Model {
 };
 
 struct LoadOptions {
-  /// Ids that the drafter's head may choose among, ascending; empty: all. A smaller list drafts faster and cannot
-  /// change an answer.
+  /// Ids that the drafter's head may choose among, ascending; empty: all. A smaller list drafts faster and
+  /// cannot change an answer.
   std::vector<std::int32_t> draft_vocabulary;
 };
 

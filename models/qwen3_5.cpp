@@ -1,9 +1,8 @@
 #include "models/qwen3_5.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <numbers>
 
 #include "models/head_doctor.h"
@@ -15,13 +14,15 @@ namespace {
 using format::LayerType;
 using format::ModelConfig;
 
-/// Inverse frequencies of the rotated pairs and the factor on cos and sin; YaRN as in transformers' rope utilities.
+/// Inverse frequencies of the rotated pairs and the factor on cos and sin; YaRN as in transformers' rope
+/// utilities.
 std::vector<float> inverse_frequencies(const format::RopeConfig& rope) {
   std::vector<float> frequencies;
   const int half = rope.rotary_dim / 2;
   const auto dims = static_cast<double>(rope.rotary_dim);
   const auto correction = [&](double rotations) {
-    return dims * std::log(static_cast<double>(rope.original_positions) / (rotations * 2 * std::numbers::pi)) /
+    return dims *
+           std::log(static_cast<double>(rope.original_positions) / (rotations * 2 * std::numbers::pi)) /
            (2 * std::log(rope.theta));
   };
   double low = 0;
@@ -120,7 +121,8 @@ class Builder {
 
   Row layer(Row x, const std::string& prefix, bool full_attention) {
     const Row in = norm(x, prefix + "input_layernorm");
-    x = p_.add(x, full_attention ? attention(in, prefix + "self_attn.") : gated_delta(in, prefix + "linear_attn."));
+    x = p_.add(
+        x, full_attention ? attention(in, prefix + "self_attn.") : gated_delta(in, prefix + "linear_attn."));
     return p_.add(x, mlp(norm(x, prefix + "post_attention_layernorm"), prefix + "mlp."));
   }
 
@@ -146,7 +148,8 @@ void build_trunk(Program& p, const ModelConfig& config, WeightSource& source, co
   p.select();
 }
 
-/// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after next.
+/// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after
+/// next.
 void build_head(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
                 const Weight& head, const std::vector<std::int32_t>& vocabulary) {
   Builder build(p, config, source);
@@ -168,17 +171,20 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
 Status build_qwen3_5(Model& model, const LoadOptions& options) {
   const ModelConfig& config = model.config;
   if (config.moe.experts > 0) {
-    return Error{Code::kUnsupported, fmt::format("{}: a mixture of {} experts; this version runs dense models only",
-                                                 config.path, config.moe.experts)};
+    return Error{Code::kUnsupported,
+                 fmt::format("{}: a mixture of {} experts; this version runs dense models only", config.path,
+                             config.moe.experts)};
   }
   if (config.attention_bias) {
-    return Error{Code::kUnsupported, config.path + ": attention_bias is true; no published model of the family has "
-                                                   "it and this version does not run it"};
+    return Error{Code::kUnsupported, config.path +
+                                         ": attention_bias is true; no published model of the family has "
+                                         "it and this version does not run it"};
   }
   FT_ASSIGN(WeightSource source, WeightSource::open(*model.checkpoint, config));
   const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
   model.tied = !source.has("lm_head");
-  const Weight head = model.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  const Weight head =
+      model.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
   build_trunk(model.trunk, config, source, embedding, head);
   FT_TRY(source.status());
   model.head = examine_head(model, source);

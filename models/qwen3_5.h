@@ -1,5 +1,5 @@
-// Qwen3.5 and Qwen3.6, dense text models of every size: config and weights to programs. The mathematics is that of
-// transformers' modeling_qwen3_5 (Qwen3_5ForCausalLM) and, for the head, of the published MTP layer.
+// Qwen3.5 and Qwen3.6, dense text models of every size: config and weights to programs. The mathematics is
+// that of transformers' modeling_qwen3_5 (Qwen3_5ForCausalLM) and, for the head, of the published MTP layer.
 #pragma once
 
 #include "models/model.h"

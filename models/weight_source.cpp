@@ -1,8 +1,7 @@
 #include "models/weight_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 #include <vector>
 
@@ -11,9 +10,12 @@ namespace {
 
 Format plain_format(format::DType dtype) {
   switch (dtype) {
-    case format::DType::kF16: return Format::kF16;
-    case format::DType::kBF16: return Format::kBf16;
-    default: return Format::kF32;
+    case format::DType::kF16:
+      return Format::kF16;
+    case format::DType::kBF16:
+      return Format::kBf16;
+    default:
+      return Format::kF32;
   }
 }
 
@@ -34,7 +36,8 @@ Weight to_weight(const format::StoredMatrix& stored) {
   return weight;
 }
 
-/// Canonical names of the index end in ".weight", but for the two parameters that are not weights of a module.
+/// Canonical names of the index end in ".weight", but for the two parameters that are not weights of a
+/// module.
 std::string stored_name(const std::string& name) {
   const bool bare = name.ends_with("A_log") || name.ends_with("dt_bias");
   return bare ? name : name + ".weight";
@@ -44,7 +47,8 @@ std::string stored_name(const std::string& name) {
 
 WeightSource::WeightSource(format::WeightIndex index) : index_(std::move(index)) {}
 
-Result<WeightSource> WeightSource::open(const format::Checkpoint& checkpoint, const format::ModelConfig& config) {
+Result<WeightSource> WeightSource::open(const format::Checkpoint& checkpoint,
+                                        const format::ModelConfig& config) {
   WeightSource source(format::WeightIndex(checkpoint, config));
   FT_ASSIGN(const bool shifted, source.index_.norms_are_shifted());
   source.trunk_offset_ = shifted ? 0.0F : 1.0F;

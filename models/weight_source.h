@@ -1,5 +1,5 @@
-// Hands weights to a model file by their canonical name ("layers.0.mlp.gate_proj", "mtp.fc") and remembers the first
-// thing that is wrong, so that a model file reads like its mathematics and checks once at the end.
+// Hands weights to a model file by their canonical name ("layers.0.mlp.gate_proj", "mtp.fc") and remembers
+// the first thing that is wrong, so that a model file reads like its mathematics and checks once at the end.
 // Owner: the build of one model. Thread: one. Cost: a name lookup each; nothing is read but what is stated.
 #pragma once
 
@@ -29,7 +29,7 @@ class WeightSource {
 
   /// The first failure since the last call.
   Status status();
-  std::string summary() const;      // "affine 4-bit group 32, bf16"
+  std::string summary() const;  // "affine 4-bit group 32, bf16"
   std::int64_t parameters() const { return parameters_; }
 
  private:
@@ -40,7 +40,7 @@ class WeightSource {
   float trunk_offset_ = 0, head_offset_ = 0;
   Status status_;
   std::map<std::string, std::int64_t> formats_;  // words -> parameters
-  std::set<std::string> counted_;  // by stored name: a tied head counts once
+  std::set<std::string> counted_;                // by stored name: a tied head counts once
   std::int64_t parameters_ = 0;
 };
 

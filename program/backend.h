@@ -1,13 +1,14 @@
-// A backend compiles programs and runs them in steps. It is a noun here: ref/ and cpu/ (later cuda/, mlx/) implement it.
+// A backend compiles programs and runs them in steps. It is a noun here: ref/ and cpu/ (later cuda/, mlx/)
+// implement it.
 //   Backend::compile    weights packed, memory planned, once per program
-//   Backend::make_state the memory of timelines: key/value blocks, convolution rings, recurrent states with their tapes
-//   Executable::run     one pass over the list for the rows of one step
-// Thread: one engine thread calls everything here; a backend's own workers are its business. A step allocates nothing
-// after warm-up and takes no lock. StepArgs is plain data that a device backend copies into fixed buffers before it
-// replays a graph; tokens may name tokens that an earlier step of the round selected (round_tokens), so a chain
-// draft - verify - select - accept needs no host in between. Errors: compile and make_state return them; run throws
-// std::exception if the machine fails under it (caught in one place, sched/engine.cpp); the timelines of that step
-// are lost then.
+//   Backend::make_state the memory of timelines: key/value blocks, convolution rings, recurrent states with
+//   their tapes Executable::run     one pass over the list for the rows of one step
+// Thread: one engine thread calls everything here; a backend's own workers are its business. A step allocates
+// nothing after warm-up and takes no lock. StepArgs is plain data that a device backend copies into fixed
+// buffers before it replays a graph; tokens may name tokens that an earlier step of the round selected
+// (round_tokens), so a chain draft - verify - select - accept needs no host in between. Errors: compile and
+// make_state return them; run throws std::exception if the machine fails under it (caught in one place,
+// sched/engine.cpp); the timelines of that step are lost then.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,14 @@ inline constexpr int kMaxTapeRows = 16;  // unsettled rows of one timeline in on
 /// Where one timeline's memory is. Positions [b * kBlockRows, (b + 1) * kBlockRows) are in block blocks[b].
 struct SequenceView {
   std::span<const std::int32_t> blocks;
-  std::int32_t slot = 0;      // recurrent states and convolution ring
-  std::int32_t replay = 0;    // rows of tape `tape` that were kept and are not yet in the recurrent state
-  std::int32_t tape = 0;      // 0 or 1: the tape to replay; this step's unsettled rows go to the other one
+  std::int32_t slot = 0;    // recurrent states and convolution ring
+  std::int32_t replay = 0;  // rows of tape `tape` that were kept and are not yet in the recurrent state
+  std::int32_t tape = 0;    // 0 or 1: the tape to replay; this step's unsettled rows go to the other one
 };
 
-/// Consecutive rows of one timeline. The first `settled` rows are certain to be kept (prompt, pending token): after
-/// the step the recurrent state stands behind them. The others (drafts) leave only tape entries, at most kMaxTapeRows.
+/// Consecutive rows of one timeline. The first `settled` rows are certain to be kept (prompt, pending token):
+/// after the step the recurrent state stands behind them. The others (drafts) leave only tape entries, at
+/// most kMaxTapeRows.
 struct Segment {
   SequenceView sequence;
   std::int64_t position = 0;  // of the first row
@@ -68,23 +70,23 @@ class State {
 };
 
 struct StateOptions {
-  int slots = 1;    // timelines that may exist at once
-  int blocks = 1;   // key/value blocks of kBlockRows positions, shared by all timelines
+  int slots = 1;   // timelines that may exist at once
+  int blocks = 1;  // key/value blocks of kBlockRows positions, shared by all timelines
 };
 
 class Executable {
  public:
   virtual ~Executable() = default;
   virtual StepResult run(const StepArgs& args, State& state) = 0;
-  virtual int vocabulary() const = 0;             // columns of logits
+  virtual int vocabulary() const = 0;  // columns of logits
   /// Token ids of those columns, ascending (Logits::ids); empty: column v is token v.
   virtual std::span<const std::int32_t> ids() const = 0;
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
 };
 
 struct CompileOptions {
-  int max_rows = 256;    // rows of one step, all segments together
-  int max_wanted = 16;   // rows with logits
+  int max_rows = 256;   // rows of one step, all segments together
+  int max_wanted = 16;  // rows with logits
 };
 
 class Backend {
@@ -93,8 +95,10 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// What it runs on: instruction set, threads, device; for `doctor` and reports.
   virtual std::string describe() const = 0;
-  virtual Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options) = 0;
-  virtual Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) = 0;
+  virtual Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                                      const CompileOptions& options) = 0;
+  virtual Result<std::unique_ptr<State>> make_state(const StateLayout& layout,
+                                                    const StateOptions& options) = 0;
 };
 
 }  // namespace ft

@@ -44,7 +44,8 @@ class Checker {
     read(i.q);
     read(i.k);
     read(i.v);
-    require(i.heads > 0 && i.kv_heads > 0 && i.head_dim > 0 && i.heads % i.kv_heads == 0, "wrong head counts");
+    require(i.heads > 0 && i.kv_heads > 0 && i.head_dim > 0 && i.heads % i.kv_heads == 0,
+            "wrong head counts");
     width(i.q, i.heads * i.head_dim * (i.gated ? 2 : 1));
     width(i.k, i.kv_heads * i.head_dim);
     width(i.v, i.kv_heads * i.head_dim);
@@ -87,7 +88,8 @@ class Checker {
   void operator()(const Logits& i) {
     read(i.in);
     matrix(i.head, i.head.rows, i.in.width);
-    for (const std::int32_t id : i.ids) require(id >= 0 && id < i.head.rows, "a listed id is outside the head");
+    for (const std::int32_t id : i.ids)
+      require(id >= 0 && id < i.head.rows, "a listed id is outside the head");
     for (std::size_t j = 1; j < i.ids.size(); ++j) require(i.ids[j - 1] < i.ids[j], "ids must ascend");
     logits_ = true;
   }
@@ -113,9 +115,11 @@ class Checker {
     require(!weight.empty(), "has no weight");
     if (!problem_.empty()) return;
     if (weight.rows != rows || weight.cols != cols) {
-      problem_ = fmt::format("{} is {}x{}, expected {}x{}", weight.name, weight.rows, weight.cols, rows, cols);
+      problem_ =
+          fmt::format("{} is {}x{}, expected {}x{}", weight.name, weight.rows, weight.cols, rows, cols);
     } else if (weight.format == Format::kAffine && (weight.group <= 0 || weight.cols % weight.group != 0)) {
-      problem_ = fmt::format("{} has {} columns, no multiple of its group {}", weight.name, weight.cols, weight.group);
+      problem_ = fmt::format("{} has {} columns, no multiple of its group {}", weight.name, weight.cols,
+                             weight.group);
     }
   }
   void pair(Row a, Row b, Row out, int b_width, int out_width) {

@@ -1,5 +1,6 @@
-// Checks a program's shapes once, before any backend packs a weight: every operand exists and is written before it is
-// read, every weight has the size that its rows ask for. An Error names the instruction, its number and the weight.
+// Checks a program's shapes once, before any backend packs a weight: every operand exists and is written
+// before it is read, every weight has the size that its rows ask for. An Error names the instruction, its
+// number and the weight.
 #pragma once
 
 #include "base/result.h"

@@ -1,7 +1,6 @@
 #include "program/program.h"
 
 #include <fmt/format.h>
-
 #include <utility>
 
 #include "base/assert.h"
@@ -134,7 +133,8 @@ struct Operands {
                        i.heads, i.kv_heads, i.head_dim, i.rotary, i.cache);
   }
   std::string operator()(const Conv& i) const {
-    return fmt::format("{} = {}, {}, window {}", row_text(i.out), row_text(i.in), weight_text(i.kernel), i.state);
+    return fmt::format("{} = {}, {}, window {}", row_text(i.out), row_text(i.in), weight_text(i.kernel),
+                       i.state);
   }
   std::string operator()(const DeltaRule& i) const {
     return fmt::format("{} = {}, a {}, b {}, {} heads of {}x{} ({} key heads), state {}", row_text(i.out),
@@ -162,7 +162,9 @@ struct Operands {
 };
 
 struct BytesRead {
-  std::int64_t operator()(const Embed& i) const { return i.table.rows > 0 ? i.table.bytes() / i.table.rows : 0; }
+  std::int64_t operator()(const Embed& i) const {
+    return i.table.rows > 0 ? i.table.bytes() / i.table.rows : 0;
+  }
   std::int64_t operator()(const Norm& i) const { return i.weight.bytes(); }
   std::int64_t operator()(const Linear& i) const {
     std::int64_t bytes = 0;
@@ -180,9 +182,9 @@ struct BytesRead {
   }
 };
 
-constexpr std::string_view kNames[] = {"embed",      "input",  "norm",  "linear", "attend", "conv", "delta_rule",
-                                       "gated_norm", "swiglu", "geglu", "add",    "concat", "tap",  "logits",
-                                       "select"};
+constexpr std::string_view kNames[] = {"embed", "input",      "norm",       "linear", "attend",
+                                       "conv",  "delta_rule", "gated_norm", "swiglu", "geglu",
+                                       "add",   "concat",     "tap",        "logits", "select"};
 static_assert(std::size(kNames) == std::variant_size_v<Instruction>);
 
 }  // namespace

@@ -1,9 +1,10 @@
 // A model as a flat list of instructions over row matrices. A row is one token of one sequence; `Row` names a
-// matrix [rows of the step, width] of float32 values. The list is emitted once at load by models/<family>.cpp and
-// compiled by a backend; no instruction needs the host between its inputs and outputs, so a list can become one
-// CUDA graph or one lazy expression. Row rule: what an instruction computes for row i depends on row i's own inputs
-// and its timeline's past only, in one order of additions, whatever other rows the step has.
-// Shapes are checked when a backend compiles. Owner: the model; immutable afterwards, so any thread may read it.
+// matrix [rows of the step, width] of float32 values. The list is emitted once at load by models/<family>.cpp
+// and compiled by a backend; no instruction needs the host between its inputs and outputs, so a list can
+// become one CUDA graph or one lazy expression. Row rule: what an instruction computes for row i depends on
+// row i's own inputs and its timeline's past only, in one order of additions, whatever other rows the step
+// has. Shapes are checked when a backend compiles. Owner: the model; immutable afterwards, so any thread may
+// read it.
 #pragma once
 
 #include <string>
@@ -20,16 +21,30 @@ struct Row {
 };
 
 /// out = rows of `table` at the step's token ids.
-struct Embed { Weight table; Row out; };
+struct Embed {
+  Weight table;
+  Row out;
+};
 /// out = the step's hidden rows (StepArgs::hidden), which a drafter's network takes from its target.
-struct Input { Row out; };
+struct Input {
+  Row out;
+};
 /// out = x * rsqrt(mean(x^2) + eps) * weight, over the whole row.
-struct Norm { Row in; Weight weight; float eps = 0; Row out; };
+struct Norm {
+  Row in;
+  Weight weight;
+  float eps = 0;
+  Row out;
+};
 /// outs[j] = weights[j] * in. Matrices that share an input stand together: it is prepared once.
-struct Linear { Row in; std::vector<Weight> weights; std::vector<Row> outs; };
-/// Softmax attention over the timeline's cache: q and k normalised and rotated (first `rotary` dims of a head, pairs
-/// (j, j + rotary / 2)), k and v appended to cache layer `cache`, heads * head_dim out. If `gated`, q holds
-/// [heads][query head_dim, gate head_dim] and the result is multiplied by sigmoid(gate).
+struct Linear {
+  Row in;
+  std::vector<Weight> weights;
+  std::vector<Row> outs;
+};
+/// Softmax attention over the timeline's cache: q and k normalised and rotated (first `rotary` dims of a
+/// head, pairs (j, j + rotary / 2)), k and v appended to cache layer `cache`, heads * head_dim out. If
+/// `gated`, q holds [heads][query head_dim, gate head_dim] and the result is multiplied by sigmoid(gate).
 struct Attend {
   Row q, k, v;
   Weight q_norm, k_norm;  // [head_dim]; empty: no norm
@@ -41,8 +56,15 @@ struct Attend {
   int cache = 0;
   Row out;
 };
-/// Causal depthwise convolution over the timeline's last `taps` rows, then SiLU. kernel [width, taps], current last.
-struct Conv { Row in; Weight kernel; int taps = 0; int state = 0; Row out; };
+/// Causal depthwise convolution over the timeline's last `taps` rows, then SiLU. kernel [width, taps],
+/// current last.
+struct Conv {
+  Row in;
+  Weight kernel;
+  int taps = 0;
+  int state = 0;
+  Row out;
+};
 /// Gated delta rule, token by token in float32 (qwen3_5 section 4.5): in holds q, k [key_heads * key_dim] and
 /// v [value_heads * value_dim]; a, b [value_heads]; out [value_heads * value_dim].
 struct DeltaRule {
@@ -53,29 +75,56 @@ struct DeltaRule {
   Row out;
 };
 /// Per head of width weight.cols: out = norm(in) * weight * silu(gate).
-struct GatedNorm { Row in, gate; Weight weight; float eps = 0; Row out; };
+struct GatedNorm {
+  Row in, gate;
+  Weight weight;
+  float eps = 0;
+  Row out;
+};
 /// out = silu(gate) * up.
-struct Swiglu { Row gate, up, out; };
+struct Swiglu {
+  Row gate, up, out;
+};
 /// out = gelu_tanh(gate) * up.
-struct Geglu { Row gate, up, out; };
-struct Add { Row a, b, out; };
+struct Geglu {
+  Row gate, up, out;
+};
+struct Add {
+  Row a, b, out;
+};
 /// out = [a, b] side by side.
-struct Concat { Row a, b, out; };
+struct Concat {
+  Row a, b, out;
+};
 /// Makes `in` readable after the step under `name` (StepResult::tap).
-struct Tap { std::string name; Row in; };
-/// Logits of the step's wanted rows: head * in, or only the head's rows `ids` (ascending) if that list is not empty.
-struct Logits { Row in; Weight head; std::vector<std::int32_t> ids; };
+struct Tap {
+  std::string name;
+  Row in;
+};
+/// Logits of the step's wanted rows: head * in, or only the head's rows `ids` (ascending) if that list is not
+/// empty.
+struct Logits {
+  Row in;
+  Weight head;
+  std::vector<std::int32_t> ids;
+};
 /// Turns each wanted row's logits into a token (program/select.h), if the step gives SelectRows.
 struct Select {};
 
-using Instruction = std::variant<Embed, Input, Norm, Linear, Attend, Conv, DeltaRule, GatedNorm, Swiglu, Geglu, Add,
-                                 Concat, Tap, Logits, Select>;
+using Instruction = std::variant<Embed, Input, Norm, Linear, Attend, Conv, DeltaRule, GatedNorm, Swiglu,
+                                 Geglu, Add, Concat, Tap, Logits, Select>;
 
 /// What a timeline of this program keeps between steps, layer by layer.
 struct StateLayout {
-  struct Cache { int kv_heads, head_dim; };
-  struct Window { int width, taps; };
-  struct Delta { int key_heads, value_heads, key_dim, value_dim; };
+  struct Cache {
+    int kv_heads, head_dim;
+  };
+  struct Window {
+    int width, taps;
+  };
+  struct Delta {
+    int key_heads, value_heads, key_dim, value_dim;
+  };
   std::vector<Cache> caches;    // Attend::cache
   std::vector<Window> windows;  // Conv::state
   std::vector<Delta> deltas;    // DeltaRule::state
@@ -88,7 +137,7 @@ class Program {
   Row input(int width);
   Row norm(Row in, const Weight& weight, float eps);
   std::vector<Row> linear(Row in, std::vector<Weight> weights);
-  Row attend(Attend instruction);      // sets cache and out
+  Row attend(Attend instruction);  // sets cache and out
   Row conv(Row in, const Weight& kernel);
   Row delta_rule(DeltaRule instruction);  // sets state and out
   Row gated_norm(Row in, Row gate, const Weight& weight, float eps);

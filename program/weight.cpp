@@ -4,20 +4,28 @@ namespace ft {
 
 int element_bytes(Format format) {
   switch (format) {
-    case Format::kF32: return 4;
-    case Format::kF16: return 2;
-    case Format::kBf16: return 2;
-    case Format::kAffine: return 0;
+    case Format::kF32:
+      return 4;
+    case Format::kF16:
+      return 2;
+    case Format::kBf16:
+      return 2;
+    case Format::kAffine:
+      return 0;
   }
   return 0;
 }
 
 std::string_view format_name(Format format) {
   switch (format) {
-    case Format::kF32: return "f32";
-    case Format::kF16: return "f16";
-    case Format::kBf16: return "bf16";
-    case Format::kAffine: return "affine";
+    case Format::kF32:
+      return "f32";
+    case Format::kF16:
+      return "f16";
+    case Format::kBf16:
+      return "bf16";
+    case Format::kAffine:
+      return "affine";
   }
   return "unknown";
 }

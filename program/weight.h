@@ -1,8 +1,9 @@
 // A weight as the checkpoint stores it: a name, a shape and pointers into mapped files. Nothing is copied or
 // converted here; a backend packs it for itself when it compiles a program.
 // Owner: the checkpoint's mapping, which must outlive every compile that uses the weight. Thread: a value.
-// Affine layout (MLX): element i of a row stands in bits [i * bits, (i + 1) * bits) of the row's little-endian
-// bit stream; value = code * scale + bias, one scale and bias per `group` elements along the columns.
+// Affine layout (MLX): element i of a row stands in bits [i * bits, (i + 1) * bits) of the row's
+// little-endian bit stream; value = code * scale + bias, one scale and bias per `group` elements along the
+// columns.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +18,15 @@ enum class Format : std::uint8_t { kF32, kF16, kBf16, kAffine };
 struct Weight {
   std::string name;
   Format format = Format::kF32;
-  std::int64_t rows = 0;             // outputs; 1 for a vector
-  std::int64_t cols = 0;             // inputs
-  const std::byte* data = nullptr;   // [rows, cols], row-major; cols * bits / 8 bytes a row if affine
-  int bits = 0;                      // affine only: 2, 3, 4, 5, 6, 8
-  int group = 0;                     // affine only: 32, 64, 128
+  std::int64_t rows = 0;              // outputs; 1 for a vector
+  std::int64_t cols = 0;              // inputs
+  const std::byte* data = nullptr;    // [rows, cols], row-major; cols * bits / 8 bytes a row if affine
+  int bits = 0;                       // affine only: 2, 3, 4, 5, 6, 8
+  int group = 0;                      // affine only: 32, 64, 128
   const std::byte* scales = nullptr;  // [rows, cols / group]
   const std::byte* biases = nullptr;  // [rows, cols / group]
   Format scale_format = Format::kBf16;
-  float offset = 0;                  // added to every element: 1 for norms stored around zero
+  float offset = 0;  // added to every element: 1 for norms stored around zero
 
   bool empty() const { return data == nullptr; }
   /// Bytes that one pass over the weight reads: codes, scales and biases.

@@ -36,13 +36,13 @@ struct Engine::Job {
   Request request;
   std::shared_ptr<Mailbox> mailbox;
   std::unique_ptr<Slot> slot;
-  std::unique_ptr<Answer> answer;
+  std::optional<Answer> answer;
   bool by_stop_string = false;
   double prompt_ms = 0, decode_ms = 0;
 };
 
-Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model, const Tokenizer& tokenizer,
-                                              const EngineOptions& options) {
+Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
+                                              const Tokenizer& tokenizer, const EngineOptions& options) {
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
   return std::unique_ptr<Engine>(new Engine(std::move(decoder), tokenizer, options.queue));
 }
@@ -124,24 +124,28 @@ void Engine::admit() {
   }
 }
 
+void Engine::refuse(Job& job, const std::string& why) {
+  Event event;
+  event.kind = Event::Kind::kEnd;
+  event.finish = Finish::kError;
+  event.error = why;
+  job.mailbox->post(std::move(event));
+}
+
 void Engine::start_slot(Job& job) {
   const RequestFields& fields = job.request.fields();
+  AnswerOptions options;
+  options.stops = fields.stops;
+  options.split_reasoning = fields.parse;
+  options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
+  options.parse_tools = fields.parse && !fields.tools.empty();
+  options.tools_json = fields.tools;
+  Result<Answer> answer = Answer::create(tokenizer_, options);
+  if (!answer.ok()) return refuse(job, answer.error().message);
   Result<std::unique_ptr<Slot>> slot = decoder_->open(fields.prompt, fields.slot, fields.drafter);
-  if (!slot.ok()) {
-    Event event;
-    event.kind = Event::Kind::kEnd;
-    event.finish = Finish::kError;
-    event.error = slot.error().message;
-    job.mailbox->post(std::move(event));
-    return;
-  }
+  if (!slot.ok()) return refuse(job, slot.error().message);
   job.slot = std::move(*slot);
-  AnswerOptions answer;
-  answer.stops = fields.stops;
-  answer.prompt_text = fields.prompt_text;
-  answer.tools = fields.tools;
-  answer.parse = fields.parse;
-  job.answer = std::make_unique<Answer>(tokenizer_, answer);
+  job.answer.emplace(std::move(*answer));
   job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits) {
     return take_token(job, token, logits);
   };
@@ -152,11 +156,12 @@ bool Engine::take_token(Job& job, std::int32_t token, std::span<const float> log
   Event event;
   event.kind = Event::Kind::kToken;
   event.token = token;
-  if (options.logprobs >= 0) logprobs(logits, token, static_cast<std::size_t>(options.logprobs), event.logprobs.emplace());
+  if (options.logprobs >= 0)
+    logprobs(logits, token, static_cast<std::size_t>(options.logprobs), event.logprobs.emplace());
   job.mailbox->post(std::move(event));
   if (std::find(options.eos.begin(), options.eos.end(), token) != options.eos.end()) return false;
   post_pieces(job, job.answer->push(token));
-  job.by_stop_string = job.answer->stopped();
+  job.by_stop_string = job.answer->matched_stop().has_value();
   return job.by_stop_string;
 }
 
@@ -164,19 +169,29 @@ void Engine::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {
   for (AnswerEvent& piece : pieces) {
     Event event;
     switch (piece.kind) {
-      case AnswerEvent::Kind::kContent: event.kind = Event::Kind::kText; break;
-      case AnswerEvent::Kind::kReasoning: event.kind = Event::Kind::kReasoning; break;
-      case AnswerEvent::Kind::kToolBegin: event.kind = Event::Kind::kToolBegin; break;
-      case AnswerEvent::Kind::kToolArguments: event.kind = Event::Kind::kToolArguments; break;
-      case AnswerEvent::Kind::kToolEnd: event.kind = Event::Kind::kToolEnd; break;
+      case AnswerEvent::Kind::kContent:
+        event.kind = Event::Kind::kText;
+        break;
+      case AnswerEvent::Kind::kReasoning:
+        event.kind = Event::Kind::kReasoning;
+        break;
+      case AnswerEvent::Kind::kToolBegin:
+        event.kind = Event::Kind::kToolBegin;
+        break;
+      case AnswerEvent::Kind::kToolArguments:
+        event.kind = Event::Kind::kToolArguments;
+        break;
+      case AnswerEvent::Kind::kToolEnd:
+        event.kind = Event::Kind::kToolEnd;
+        break;
     }
     event.text = std::move(piece.text);
     job.mailbox->post(std::move(event));
   }
 }
 
-/// One prompt chunk for every slot that still needs one, then a round for those that are ready: a long prompt does
-/// not stop the others' answers.
+/// One prompt chunk for every slot that still needs one, then a round for those that are ready: a long prompt
+/// does not stop the others' answers.
 void Engine::step() {
   ready_.clear();
   for (const auto& job : running_) {
@@ -219,7 +234,7 @@ void Engine::retire() {
 
 void Engine::end(Job& job) {
   const Slot& slot = *job.slot;
-  if (!job.by_stop_string) post_pieces(job, job.answer->finish());
+  post_pieces(job, job.answer->finish());
   Event event;
   event.kind = Event::Kind::kEnd;
   event.finish = slot.finish;
@@ -237,8 +252,8 @@ void Engine::end(Job& job) {
   job.mailbox->post(std::move(event));
 }
 
-/// Milliseconds of the fastest of a few rounds at one depth on a throw-away sequence of one repeated token, which
-/// lookup can always continue. 0 if it cannot be measured.
+/// Milliseconds of the fastest of a few rounds at one depth on a throw-away sequence of one repeated token,
+/// which lookup can always continue. 0 if it cannot be measured.
 double Engine::measure(int depth, DrafterKind kind, RoundShape& shape) {
   constexpr int kRepeats = 4;
   constexpr double kEnoughMs = 300;

@@ -1,8 +1,9 @@
-// The engine thread: it alone runs programs. It admits requests into slots, adds prompt chunks, runs rounds for all
-// slots that are ready, turns tokens into events and closes what has ended or was cancelled. It measures rounds and
-// feeds the cost model that depth is chosen by. The only place that catches what a backend throws.
-// Owner: a program's main or the server. Thread: submit from any; the engine has its own. Cost: idle it sleeps.
-// Errors: start returns those of Decoder::make; a request that cannot be admitted ends with kError and a sentence.
+// The engine thread: it alone runs programs. It admits requests into slots, adds prompt chunks, runs rounds
+// for all slots that are ready, turns tokens into events and closes what has ended or was cancelled. It
+// measures rounds and feeds the cost model that depth is chosen by. The only place that catches what a
+// backend throws. Owner: a program's main or the server. Thread: submit from any; the engine has its own.
+// Cost: idle it sleeps. Errors: start returns those of Decoder::make; a request that cannot be admitted ends
+// with kError and a sentence.
 #pragma once
 
 #include <condition_variable>
@@ -25,17 +26,19 @@ struct EngineOptions {
 class Engine {
  public:
   /// All references must outlive the engine.
-  static Result<std::unique_ptr<Engine>> start(Backend& backend, const Model& model, const Tokenizer& tokenizer,
-                                               const EngineOptions& options);
+  static Result<std::unique_ptr<Engine>> start(Backend& backend, const Model& model,
+                                               const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();
 
   /// kExhausted if the queue is full.
   Result<Ticket> submit(Request request);
 
-  /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Only while idle.
+  /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Only while
+  /// idle.
   void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
 
   const Decoder& decoder() const { return *decoder_; }
+  int vocabulary() const { return decoder_->model().config.vocab_size; }
 
  private:
   struct Job;
@@ -50,8 +53,9 @@ class Engine {
   double measure(int depth, DrafterKind kind, RoundShape& shape);
   void end(Job& job);
   void start_slot(Job& job);
+  static void refuse(Job& job, const std::string& why);
   bool take_token(Job& job, std::int32_t token, std::span<const float> logits);
-  void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
+  static void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
 
   std::unique_ptr<Decoder> decoder_;
   const Tokenizer& tokenizer_;

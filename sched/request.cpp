@@ -1,9 +1,8 @@
 #include "sched/request.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 
 namespace ft {
 namespace {
@@ -46,9 +45,11 @@ Status check_stops(const std::vector<std::string>& stops) {
     return Error{Code::kInvalid, fmt::format("stop: at most {} strings, found {}", kMaxStops, stops.size())};
   }
   for (const std::string& stop : stops) {
-    if (stop.empty()) return Error{Code::kInvalid, "stop: an empty string would end every answer; leave it out"};
+    if (stop.empty())
+      return Error{Code::kInvalid, "stop: an empty string would end every answer; leave it out"};
     if (stop.size() > kMaxStopBytes) {
-      return Error{Code::kInvalid, fmt::format("stop: at most {} bytes, found {}", kMaxStopBytes, stop.size())};
+      return Error{Code::kInvalid,
+                   fmt::format("stop: at most {} bytes, found {}", kMaxStopBytes, stop.size())};
     }
   }
   return {};
@@ -107,12 +108,18 @@ bool Mailbox::cancelled() const {
 
 std::string_view finish_name(Finish finish) {
   switch (finish) {
-    case Finish::kNone: return "none";
-    case Finish::kStop: return "stop";
-    case Finish::kLength: return "length";
-    case Finish::kContext: return "length";
-    case Finish::kCancelled: return "cancelled";
-    case Finish::kError: return "error";
+    case Finish::kNone:
+      return "none";
+    case Finish::kStop:
+      return "stop";
+    case Finish::kLength:
+      return "length";
+    case Finish::kContext:
+      return "length";
+    case Finish::kCancelled:
+      return "cancelled";
+    case Finish::kError:
+      return "error";
   }
   return "none";
 }

@@ -2,8 +2,9 @@
 //   Request  what to decode; cannot be built invalid, so nothing behind it checks again
 //   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report
 //   Ticket   the caller's end: a bounded mailbox of events, and cancel
-// Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be used by one
-// thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the field.
+// Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be used
+// by one thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the
+// field.
 #pragma once
 
 #include <condition_variable>
@@ -30,8 +31,8 @@ struct RequestFields {
   SlotOptions slot;         // sampler, acceptance, depth, max_tokens, eos, bias, logprobs, predicted
   DrafterKind drafter = DrafterKind::kAuto;
   std::vector<std::string> stops;
-  std::string tools;        // JSON list of the tools offered, or empty
-  bool parse = true;        // split reasoning and tool calls; false: all text is content
+  std::string tools;  // JSON list of the tools offered, or empty
+  bool parse = true;  // split reasoning and tool calls; false: all text is content
 };
 
 class Request {
@@ -49,9 +50,9 @@ class Request {
 struct Report {
   int prompt_tokens = 0, completion_tokens = 0;
   double prompt_ms = 0, decode_ms = 0;
-  std::string drafter;          // "none" if nothing drafted
+  std::string drafter;  // "none" if nothing drafted
   bool engaged = false;
-  std::string reason;           // why not engaged; empty if engaged
+  std::string reason;  // why not engaged; empty if engaged
   SpeculationReport speculation;
   double tokens_per_second() const { return decode_ms > 0 ? completion_tokens * 1e3 / decode_ms : 0; }
 };
@@ -59,13 +60,13 @@ struct Report {
 struct Event {
   enum class Kind { kToken, kText, kReasoning, kToolBegin, kToolArguments, kToolEnd, kEnd };
   Kind kind = Kind::kText;
-  std::string text;                      // of text kinds; the tool's name for kToolBegin
-  std::int32_t token = -1;               // kToken
+  std::string text;                  // of text kinds; the tool's name for kToolBegin
+  std::int32_t token = -1;           // kToken
   std::optional<Logprobs> logprobs;  // kToken, if asked for
-  Finish finish = Finish::kNone;         // kEnd
-  bool by_stop_string = false;           // kEnd
-  std::string error;                     // kEnd, if finish is kError
-  Report report;                         // kEnd
+  Finish finish = Finish::kNone;     // kEnd
+  bool by_stop_string = false;       // kEnd
+  std::string error;                 // kEnd, if finish is kError
+  Report report;                     // kEnd
 };
 
 /// The two ends of one answer share this.

@@ -1,7 +1,8 @@
-// Everything one model needs to decode on one backend: the compiled target and its timelines, the drafters, the round.
-// Opens and closes slots; who calls it decides when which slot gets a prompt chunk or a round.
+// Everything one model needs to decode on one backend: the compiled target and its timelines, the drafters,
+// the round. Opens and closes slots; who calls it decides when which slot gets a prompt chunk or a round.
 // Owner: sched/engine.h, or a test. Thread: the engine thread. Cost: make() packs all weights.
-// Errors: make returns those of compile and memory; open returns kExhausted when no slot or cache block is free.
+// Errors: make returns those of compile and memory; open returns kExhausted when no slot or cache block is
+// free.
 #pragma once
 
 #include <memory>
@@ -31,11 +32,13 @@ struct DecoderOptions {
 class Decoder {
  public:
   /// `backend` and `model` must outlive the decoder.
-  static Result<std::unique_ptr<Decoder>> make(Backend& backend, const Model& model, const DecoderOptions& options);
+  static Result<std::unique_ptr<Decoder>> make(Backend& backend, const Model& model,
+                                               const DecoderOptions& options);
 
-  /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the vocabulary or
-  /// leaves no room in the context.
-  Result<std::unique_ptr<Slot>> open(std::span<const std::int32_t> prompt, SlotOptions options, DrafterKind kind);
+  /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the
+  /// vocabulary or leaves no room in the context.
+  Result<std::unique_ptr<Slot>> open(std::span<const std::int32_t> prompt, SlotOptions options,
+                                     DrafterKind kind);
   void close(Slot& slot);
   /// A slot that continues `slot` from its prompt state with other options: no prompt work is repeated.
   Result<std::unique_ptr<Slot>> fork(const Slot& slot, SlotOptions options, DrafterKind kind);

@@ -24,8 +24,8 @@ Status Round::prefill(Slot& slot, int rows) {
   if (rows <= 0) return {};
   FT_ASSIGN(Txn txn, slot.timeline->begin(rows, rows));
   const Segment segment = txn.segment();
-  const auto chunk =
-      std::span<const std::int32_t>(slot.tokens).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
+  const auto chunk = std::span<const std::int32_t>(slot.tokens)
+                         .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
   StepResult result;
   try {
     result = target_.run(StepArgs{chunk, {}, {&segment, 1}, {}, {}, {}}, state_);
@@ -57,7 +57,8 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
     draft.ratio = slot->options.acceptance == Acceptance::kRatio;
     draft.proposal = &entry.proposal;
     draft.store = static_cast<std::int32_t>(active_) * kMaxDepth;
-    draft.drafts = std::span<std::int32_t>(round_tokens_).subspan(static_cast<std::size_t>(draft.store), kMaxDepth);
+    draft.drafts =
+        std::span<std::int32_t>(round_tokens_).subspan(static_cast<std::size_t>(draft.store), kMaxDepth);
     const std::int64_t room = slot->options.context - static_cast<std::int64_t>(slot->tokens.size());
     const std::int64_t budget = slot->options.max_tokens - slot->output_tokens();
     const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
@@ -99,14 +100,16 @@ void Round::finish_if_over(Slot& slot, std::int32_t token) {
   }
 }
 
-/// Leviathan et al. 2023, algorithm 1: fills `emitted` with the accepted drafts and the residual or bonus token.
+/// Leviathan et al. 2023, algorithm 1: fills `emitted` with the accepted drafts and the residual or bonus
+/// token.
 int Round::accept_by_ratio(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted) {
   const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
   const Sampler& sampler = entry.slot->options.sampler;
   for (int row = 0; row <= entry.draft.drafted; ++row) {
     const auto at = static_cast<std::size_t>(entry.first_row + row);
     SelectRow select = selects_[at];
-    distribution(verified.logits.subspan(at * vocabulary, vocabulary), {}, select, scratch_, target_distribution_);
+    distribution(verified.logits.subspan(at * vocabulary, vocabulary), {}, select, scratch_,
+                 target_distribution_);
     const auto i = static_cast<std::size_t>(row);
     if (row == entry.draft.drafted) {
       emitted[i] = draw(target_distribution_, sampler.seed, select.position, Stream::kTarget);

@@ -103,8 +103,10 @@ void Round::commit(Entry& entry, const StepResult& verified, int keep) {
   const std::size_t first = slot.tokens.size() - static_cast<std::size_t>(keep) - 1;
   const Status seen = slot.drafter->observe(
       slot.id, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
-      verified.tap.subspan(static_cast<std::size_t>(entry.first_row) * width, static_cast<std::size_t>(keep) * width));
-  if (!seen.ok()) slot.drafter = nullptr;  // the answer goes on without drafts; the report says how many there were
+      verified.tap.subspan(static_cast<std::size_t>(entry.first_row) * width,
+                           static_cast<std::size_t>(keep) * width));
+  if (!seen.ok())
+    slot.drafter = nullptr;  // the answer goes on without drafts; the report says how many there were
 }
 
 }  // namespace ft

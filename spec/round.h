@@ -1,9 +1,10 @@
-// The main path. A round takes 1..N slots, each with its own depth and sampler, through plan, propose, verify, accept
-// and commit; round.cpp is one page. Exact: with the coupled rule the tokens of a slot are those of plain decoding, bit
-// for bit, whatever the drafter, the depth and the neighbours; with the ratio rule they have the same distribution.
-// Owner: sched/engine.h, or a test. Thread: the engine thread. Cost: one pass of the target over all rows, the
-// drafter's passes, and O(vocabulary) per row for selection; nothing is allocated after warm-up.
-// Errors: kExhausted for a slot whose timeline cannot grow (that slot finishes with an error, the others go on).
+// The main path. A round takes 1..N slots, each with its own depth and sampler, through plan, propose,
+// verify, accept and commit; round.cpp is one page. Exact: with the coupled rule the tokens of a slot are
+// those of plain decoding, bit for bit, whatever the drafter, the depth and the neighbours; with the ratio
+// rule they have the same distribution. Owner: sched/engine.h, or a test. Thread: the engine thread. Cost:
+// one pass of the target over all rows, the drafter's passes, and O(vocabulary) per row for selection;
+// nothing is allocated after warm-up. Errors: kExhausted for a slot whose timeline cannot grow (that slot
+// finishes with an error, the others go on).
 #pragma once
 
 #include <functional>
@@ -33,26 +34,27 @@ struct SpeculationReport {
 struct SlotOptions {
   Sampler sampler;
   Acceptance acceptance = Acceptance::kCoupled;
-  int depth = -1;                     // -1: auto
-  int max_tokens = 0;                 // of output
-  std::int64_t context = 0;           // prompt and output together
-  std::vector<std::int32_t> eos;      // ends the answer after being emitted; empty: never
-  std::vector<LogitBias> bias;        // ascending by token
-  std::vector<std::uint32_t> mask;    // see SelectRow
+  int depth = -1;                       // -1: auto
+  int max_tokens = 0;                   // of output
+  std::int64_t context = 0;             // prompt and output together
+  std::vector<std::int32_t> eos;        // ends the answer after being emitted; empty: never
+  std::vector<LogitBias> bias;          // ascending by token
+  std::vector<std::uint32_t> mask;      // see SelectRow
   std::vector<std::int32_t> predicted;  // draft source given by the caller
-  int logprobs = -1;                  // -1: none; else how many alternatives
+  int logprobs = -1;                    // -1: none; else how many alternatives
 };
 
 struct Slot {
-  int id = 0;                        // 0..slots - 1, the drafter's name for it
+  int id = 0;  // 0..slots - 1, the drafter's name for it
   SlotOptions options;
   std::optional<Timeline> timeline;  // holds all tokens but the pending last one
   std::vector<std::int32_t> tokens;  // prompt and output
   int prompt_tokens = 0;
   History history;
   DepthPolicy policy;
-  Drafter* drafter = nullptr;        // null: plain decoding
-  /// Called for every emitted token in order, with the target's logits of its row; true ends the answer with it.
+  Drafter* drafter = nullptr;  // null: plain decoding
+  /// Called for every emitted token in order, with the target's logits of its row; true ends the answer with
+  /// it.
   std::function<bool(std::int32_t token, std::span<const float> logits)> on_token;
 
   Finish finish = Finish::kNone;
@@ -75,7 +77,8 @@ class Round {
 
   /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
   Status prefill(Slot& slot, int rows);
-  /// One round for slots that are prefilled and not finished, at least one. Emits at least one token for each slot.
+  /// One round for slots that are prefilled and not finished, at least one. Emits at least one token for each
+  /// slot.
   RoundShape run(std::span<Slot* const> slots, const CostModel& costs);
 
  private:

@@ -20,7 +20,8 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   trunk.select();
 
   const Row hidden = head.input(options.hidden);
-  Row y = head.linear(head.concat(head.embed(embedding), hidden), {matrix(options.hidden, 2 * options.hidden, 1)})[0];
+  Row y = head.linear(head.concat(head.embed(embedding), hidden),
+                      {matrix(options.hidden, 2 * options.hidden, 1)})[0];
   y = head.add(y, attention(head, head.norm(y, ones(options.hidden), 1e-6F)));
   y = head.norm(y, ones(options.hidden), 1e-6F);
   head.tap("hidden", y);
@@ -48,8 +49,9 @@ Weight ToyModel::ones(std::int64_t size) {
 
 Row ToyModel::attention(Program& p, Row x) {
   constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 16, kRotary = 8;
-  const std::vector<Row> in = p.linear(x, {matrix(2 * kHeads * kHeadDim, x.width, 1), matrix(kKvHeads * kHeadDim, x.width, 1),
-                                           matrix(kKvHeads * kHeadDim, x.width, 1)});
+  const std::vector<Row> in =
+      p.linear(x, {matrix(2 * kHeads * kHeadDim, x.width, 1), matrix(kKvHeads * kHeadDim, x.width, 1),
+                   matrix(kKvHeads * kHeadDim, x.width, 1)});
   Attend attend;
   attend.q = in[0], attend.k = in[1], attend.v = in[2];
   attend.q_norm = ones(kHeadDim), attend.k_norm = ones(kHeadDim);
@@ -67,8 +69,9 @@ Row ToyModel::attention(Program& p, Row x) {
 Row ToyModel::delta(Program& p, Row x) {
   constexpr int kKeyHeads = 1, kValueHeads = 3, kKeyDim = 16, kValueDim = 24;
   constexpr int kWidth = 2 * kKeyHeads * kKeyDim + kValueHeads * kValueDim;
-  const std::vector<Row> in = p.linear(x, {matrix(kWidth, x.width, 1), matrix(kValueHeads * kValueDim, x.width, 1),
-                                           matrix(kValueHeads, x.width, 1), matrix(kValueHeads, x.width, 1)});
+  const std::vector<Row> in =
+      p.linear(x, {matrix(kWidth, x.width, 1), matrix(kValueHeads * kValueDim, x.width, 1),
+                   matrix(kValueHeads, x.width, 1), matrix(kValueHeads, x.width, 1)});
   DeltaRule delta;
   delta.in = p.conv(in[0], matrix(kWidth, 4, 1));
   delta.a = in[2], delta.b = in[3];

@@ -1,5 +1,5 @@
-// A small random model in memory, with every instruction that Qwen3.5 uses, for tests that need no files: two gated
-// delta layers around one attention layer, an untied head, odd sizes, and an MTP-like head program.
+// A small random model in memory, with every instruction that Qwen3.5 uses, for tests that need no files: two
+// gated delta layers around one attention layer, an untied head, odd sizes, and an MTP-like head program.
 #pragma once
 
 #include <memory>

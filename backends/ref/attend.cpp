@@ -12,7 +12,8 @@ void prepare_head(const Attend& op, const Decoded& norm, std::int64_t position, 
     float sum = 0;
     for (int i = 0; i < op.head_dim; ++i) sum += head[i] * head[i];
     const float scale = 1.0F / std::sqrt(sum / static_cast<float>(op.head_dim) + op.eps);
-    for (int i = 0; i < op.head_dim; ++i) head[i] = head[i] * scale * norm.values[static_cast<std::size_t>(i)];
+    for (int i = 0; i < op.head_dim; ++i)
+      head[i] = head[i] * scale * norm.values[static_cast<std::size_t>(i)];
   }
   const int half = op.rotary / 2;
   for (int j = 0; j < half; ++j) {
@@ -26,7 +27,8 @@ void prepare_head(const Attend& op, const Decoded& norm, std::int64_t position, 
   }
 }
 
-void append(const Step& step, const Attend& op, const Decoded& k_norm, const Segment& segment, int first_row) {
+void append(const Step& step, const Attend& op, const Decoded& k_norm, const Segment& segment,
+            int first_row) {
   const int width = op.kv_heads * op.head_dim;
   for (int r = 0; r < segment.rows; ++r) {
     const std::int64_t position = segment.position + r;

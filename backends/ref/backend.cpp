@@ -11,14 +11,16 @@ class RefBackend final : public Backend {
  public:
   std::string_view name() const override { return "ref"; }
   std::string describe() const override { return "reference float32, 1 thread"; }
-  Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options) override {
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
     return ref::compile(program, options);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     try {
       return std::unique_ptr<State>(std::make_unique<ref::RefState>(layout, options));
     } catch (const std::bad_alloc&) {
-      return Error{Code::kExhausted, "ref backend: no memory for the key/value cache; ask for a smaller --context"};
+      return Error{Code::kExhausted,
+                   "ref backend: no memory for the key/value cache; ask for a smaller --context"};
     }
   }
 };

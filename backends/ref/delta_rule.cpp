@@ -68,7 +68,8 @@ void replay(const DeltaRule& op, const TapeEntry& entry, float* state) {
   for (int h = 0; h < op.value_heads; ++h) {
     const int key_head = h / (op.value_heads / op.key_heads);
     update(op, entry.g[static_cast<std::size_t>(h)], entry.k.data() + key_head * op.key_dim,
-           entry.d.data() + h * op.value_dim, state + static_cast<std::ptrdiff_t>(h) * op.key_dim * op.value_dim);
+           entry.d.data() + h * op.value_dim,
+           state + static_cast<std::ptrdiff_t>(h) * op.key_dim * op.value_dim);
   }
 }
 

@@ -29,7 +29,8 @@ void geglu(const Step& step, const Geglu& op) {
 
 void add(const Step& step, const Add& op) {
   for (int r = 0; r < step.rows; ++r) {
-    for (int i = 0; i < op.out.width; ++i) step.row(op.out, r)[i] = step.row(op.a, r)[i] + step.row(op.b, r)[i];
+    for (int i = 0; i < op.out.width; ++i)
+      step.row(op.out, r)[i] = step.row(op.a, r)[i] + step.row(op.b, r)[i];
   }
 }
 

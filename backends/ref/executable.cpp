@@ -1,8 +1,7 @@
 #include "backends/ref/executable.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <fmt/format.h>
 #include <new>
 
 #include "backends/weight_rows.h"
@@ -22,7 +21,8 @@ Decoded decode(const Weight& weight) {
 
 class RefExecutable final : public Executable {
  public:
-  RefExecutable(const Program& program, const CompileOptions& options) : program_(program), options_(options) {
+  RefExecutable(const Program& program, const CompileOptions& options)
+      : program_(program), options_(options) {
     values_.resize(static_cast<std::size_t>(program.row_count()));
     for (const Instruction& instruction : program.instructions()) {
       std::visit([this](const auto& op) { prepare(op); }, instruction);
@@ -96,7 +96,8 @@ class RefExecutable final : public Executable {
     }
   }
   void execute(const Step& step, const Input& op) {
-    std::copy_n(step.args->hidden.data(), static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.out.width),
+    std::copy_n(step.args->hidden.data(),
+                static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.out.width),
                 step.row(op.out, 0));
   }
   void execute(const Step& step, const Norm& op) { norm(step, op, take()); }
@@ -118,7 +119,8 @@ class RefExecutable final : public Executable {
   void execute(const Step& step, const Add& op) { add(step, op); }
   void execute(const Step& step, const Concat& op) { concat(step, op); }
   void execute(const Step& step, const Tap& op) {
-    result_.tap = {step.row(op.in, 0), static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.in.width)};
+    result_.tap = {step.row(op.in, 0),
+                   static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.in.width)};
   }
   void execute(const Step& step, const Logits& op) {
     const Decoded& head = take();
@@ -135,7 +137,8 @@ class RefExecutable final : public Executable {
     const auto width = static_cast<std::size_t>(vocabulary_);
     for (std::size_t w = 0; w < step.args->selects.size(); ++w) {
       const SelectRow& row = step.args->selects[w];
-      selected_[w] = ft::select(std::span<const float>(logits_).subspan(w * width, width), ids_, row, select_);
+      selected_[w] =
+          ft::select(std::span<const float>(logits_).subspan(w * width, width), ids_, row, select_);
       if (row.store >= 0) step.args->round_tokens[static_cast<std::size_t>(row.store)] = selected_[w];
     }
     result_.selected = {selected_.data(), step.args->selects.size()};
@@ -145,8 +148,8 @@ class RefExecutable final : public Executable {
   CompileOptions options_;
   std::vector<Decoded> weights_;
   std::vector<Matrix> values_;
-  std::vector<float> logits_;            // [max_wanted, vocabulary]
-  std::vector<std::int32_t> selected_;   // [max_wanted]
+  std::vector<float> logits_;           // [max_wanted, vocabulary]
+  std::vector<std::int32_t> selected_;  // [max_wanted]
   std::vector<std::int32_t> ids_;
   SelectScratch select_;
   StepResult result_;
@@ -161,9 +164,10 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
   try {
     return std::unique_ptr<Executable>(std::make_unique<RefExecutable>(program, options));
   } catch (const std::bad_alloc&) {
-    return Error{Code::kExhausted, fmt::format("ref backend: no memory for {:.1f} GB of float32 weights; use the cpu "
-                                               "backend, which keeps them quantised",
-                                               static_cast<double>(program.bytes_per_step()) * 8e-9)};
+    return Error{Code::kExhausted,
+                 fmt::format("ref backend: no memory for {:.1f} GB of float32 weights; use the cpu "
+                             "backend, which keeps them quantised",
+                             static_cast<double>(program.bytes_per_step()) * 8e-9)};
   }
 }
 

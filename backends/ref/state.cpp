@@ -68,7 +68,8 @@ std::int64_t RefState::bytes() const {
 
 float* RefState::key(int cache, std::int32_t block, int row) {
   const std::size_t width = cache_width(layout.caches[static_cast<std::size_t>(cache)]);
-  return keys_[static_cast<std::size_t>(cache)].data() + (static_cast<std::size_t>(block) * kBlockRows + row) * width;
+  return keys_[static_cast<std::size_t>(cache)].data() +
+         (static_cast<std::size_t>(block) * kBlockRows + row) * width;
 }
 
 float* RefState::value(int cache, std::int32_t block, int row) {
@@ -89,7 +90,8 @@ float* RefState::delta(int state, std::int32_t slot) {
 }
 
 TapeEntry& RefState::tape(int state, std::int32_t slot, int which, int row) {
-  return tapes_[static_cast<std::size_t>(state)][static_cast<std::size_t>((slot * 2 + which) * kMaxTapeRows + row)];
+  return tapes_[static_cast<std::size_t>(state)]
+               [static_cast<std::size_t>((slot * 2 + which) * kMaxTapeRows + row)];
 }
 
 }  // namespace ft::ref

@@ -1,5 +1,5 @@
-// The reference backend's memory of timelines, laid out for reading rather than for speed: one vector a layer.
-// Owner: whoever called make_state. Thread: the engine thread. Cost: everything is allocated at once.
+// The reference backend's memory of timelines, laid out for reading rather than for speed: one vector a
+// layer. Owner: whoever called make_state. Thread: the engine thread. Cost: everything is allocated at once.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace ft::ref {
 
-/// Ring of the last rows before a convolution: position p stands at p % kRing. It holds what a rejected step may
-/// have to look back at: kMaxTapeRows rows and the taps before them.
+/// Ring of the last rows before a convolution: position p stands at p % kRing. It holds what a rejected step
+/// may have to look back at: kMaxTapeRows rows and the taps before them.
 inline constexpr int kRing = 32;
 
 /// What one unsettled token did to one layer's recurrent state: S = g * S + k d^T.
@@ -25,8 +25,8 @@ struct RefState final : State {
   void copy_slot(std::int32_t from, std::int32_t to) override;
   std::int64_t bytes() const override;
 
-  float* key(int cache, std::int32_t block, int row);    // [kv_heads, head_dim]
-  float* value(int cache, std::int32_t block, int row);  // [kv_heads, head_dim]
+  float* key(int cache, std::int32_t block, int row);                  // [kv_heads, head_dim]
+  float* value(int cache, std::int32_t block, int row);                // [kv_heads, head_dim]
   float* window(int state, std::int32_t slot, std::int64_t position);  // [width]
   float* delta(int state, std::int32_t slot);                          // [value_heads, key_dim, value_dim]
   TapeEntry& tape(int state, std::int32_t slot, int which, int row);
@@ -35,10 +35,10 @@ struct RefState final : State {
   StateOptions options;
 
  private:
-  std::vector<std::vector<float>> keys_, values_;   // a cache: [blocks, kBlockRows, kv_heads * head_dim]
-  std::vector<std::vector<float>> windows_;         // a window: [slots, kRing, width]
-  std::vector<std::vector<float>> deltas_;          // a state: [slots, value_heads, key_dim, value_dim]
-  std::vector<std::vector<TapeEntry>> tapes_;       // a state: [slots, 2, kMaxTapeRows]
+  std::vector<std::vector<float>> keys_, values_;  // a cache: [blocks, kBlockRows, kv_heads * head_dim]
+  std::vector<std::vector<float>> windows_;        // a window: [slots, kRing, width]
+  std::vector<std::vector<float>> deltas_;         // a state: [slots, value_heads, key_dim, value_dim]
+  std::vector<std::vector<TapeEntry>> tapes_;      // a state: [slots, 2, kMaxTapeRows]
 };
 
 }  // namespace ft::ref

@@ -1,8 +1,8 @@
-// The row rule and the state rule on whole programs, on every backend that this machine can run: whatever way a text is
-// cut into steps, whatever is drafted and rejected in between, whoever shares the step, the logits have the same bits.
-#include <gtest/gtest.h>
-
+// The row rule and the state rule on whole programs, on every backend that this machine can run: whatever way
+// a text is cut into steps, whatever is drafted and rejected in between, whoever shares the step, the logits
+// have the same bits.
 #include <algorithm>
+#include <gtest/gtest.h>
 #include <random>
 
 #include "backends/registry.h"
@@ -74,7 +74,9 @@ TEST_P(RowRule, AnyChunkSizeGivesTheSameBits) {
     for (int done = 0; done < kTokens; done += chunk) {
       const int rows = std::min(chunk, kTokens - done);
       Txn txn = std::move(*timeline.begin(rows, rows));
-      const auto part = step(m, txn.segment(), std::span(tokens).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows)));
+      const auto part =
+          step(m, txn.segment(),
+               std::span(tokens).subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows)));
       txn.commit(rows);
       all.insert(all.end(), part.begin(), part.end());
     }
@@ -99,7 +101,8 @@ TEST_P(RowRule, RejectedRowsLeaveNothingBehind) {
       if (rows - sure > kMaxTapeRows) continue;
       const int keep = sure + static_cast<int>(random() % static_cast<unsigned>(rows - sure + 1));
       std::vector<std::int32_t> step_tokens(tokens.begin() + done, tokens.begin() + done + rows);
-      for (int i = keep; i < rows; ++i) step_tokens[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(random() % 101);
+      for (int i = keep; i < rows; ++i)
+        step_tokens[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(random() % 101);
       if (random() % 4 == 0) {  // a transaction that never ran changes nothing
         Txn idle = std::move(*timeline.begin(1, 1));
         idle.rollback();
@@ -109,9 +112,10 @@ TEST_P(RowRule, RejectedRowsLeaveNothingBehind) {
       txn.commit(keep);
       for (int i = 0; i < keep; ++i) {
         const auto at = static_cast<std::size_t>(i) * vocabulary;
-        ASSERT_TRUE(std::equal(part.begin() + static_cast<std::ptrdiff_t>(at),
-                               part.begin() + static_cast<std::ptrdiff_t>(at + vocabulary),
-                               expected.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(done + i) * vocabulary)))
+        ASSERT_TRUE(std::equal(
+            part.begin() + static_cast<std::ptrdiff_t>(at),
+            part.begin() + static_cast<std::ptrdiff_t>(at + vocabulary),
+            expected.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(done + i) * vocabulary)))
             << "trial " << trial << " position " << done + i;
       }
       done += keep;
@@ -173,7 +177,9 @@ TEST_P(RowRule, AForkGoesOnWithTheSameBits) {
         Txn next = std::move(*timeline->begin(1, 1));
         const auto row = step(m, next.segment(), std::span(tokens).subspan(static_cast<std::size_t>(p), 1));
         next.commit(1);
-        ASSERT_TRUE(std::equal(row.begin(), row.end(), expected.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * vocabulary)))
+        ASSERT_TRUE(std::equal(
+            row.begin(), row.end(),
+            expected.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(p) * vocabulary)))
             << "fork at " << at << " position " << p;
       }
     }

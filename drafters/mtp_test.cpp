@@ -1,0 +1,196 @@
+#include "drafters/mtp.h"
+
+#include <gtest/gtest.h>
+#include <random>
+
+#include "backends/ref/backend.h"
+#include "tests/toy_model.h"
+
+namespace ft {
+namespace {
+
+constexpr int kLength = 150;
+
+/// A text with hidden rows that nobody computed: the head must not care where they come from.
+struct Text {
+  std::vector<std::int32_t> tokens;
+  std::vector<float> hidden;  // [tokens, width]
+
+  Text(unsigned seed, int width) {
+    std::mt19937 random(seed);
+    std::normal_distribution<float> normal;
+    for (int i = 0; i < kLength; ++i) tokens.push_back(static_cast<std::int32_t>(random() % 101));
+    for (int i = 0; i < kLength * width; ++i) hidden.push_back(normal(random));
+  }
+};
+
+/// What one slot's proposal came to.
+struct Proposal {
+  std::vector<std::int32_t> drafts;
+  std::vector<std::vector<std::pair<std::int32_t, float>>> distributions;  // ratio rule only
+  bool operator==(const Proposal&) const = default;
+};
+
+struct Ask {
+  int slot = 0;
+  const Text* text = nullptr;
+  int committed = 0;  // the pending token stands here
+  int depth = 0;
+  const Sampler* sampler = nullptr;
+  bool ratio = false;
+};
+
+class MtpDrafterTest : public testing::Test {
+ protected:
+  std::unique_ptr<MtpDrafter> make(int slots) {
+    return std::move(*MtpDrafter::make(*backend_, toy_.head, {slots, slots * 8, width_}));
+  }
+
+  void show(MtpDrafter& drafter, int slot, const Text& text, int from, int count) {
+    const auto width = static_cast<std::size_t>(width_);
+    const auto first = static_cast<std::size_t>(from);
+    const auto rows = static_cast<std::size_t>(count);
+    ASSERT_TRUE(drafter
+                    .observe(slot, std::span(text.tokens).subspan(first, rows),
+                             std::span(text.hidden).subspan(first * width, rows * width))
+                    .ok());
+  }
+
+  std::vector<Proposal> propose(MtpDrafter& drafter, const std::vector<Ask>& asks) {
+    std::vector<std::int32_t> tokens(asks.size() * kMaxDepth, -7);
+    std::vector<std::array<Distribution, kMaxDepth>> proposals(asks.size());
+    std::vector<DraftSlot> slots(asks.size());
+    std::vector<DraftSlot*> pointers;
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+      const Ask& ask = asks[i];
+      DraftSlot& slot = slots[i];
+      slot.id = ask.slot;
+      slot.tokens = std::span(ask.text->tokens).first(static_cast<std::size_t>(ask.committed) + 1);
+      slot.select.sampler = ask.sampler;
+      slot.select.position = ask.committed + 1;
+      slot.ratio = ask.ratio;
+      slot.depth = ask.depth;
+      slot.store = static_cast<std::int32_t>(i) * kMaxDepth;
+      slot.drafts = std::span(tokens).subspan(static_cast<std::size_t>(slot.store), kMaxDepth);
+      slot.proposal = &proposals[i];
+      EXPECT_EQ(drafter.plan(slot), ask.committed == 0 ? 0 : kMaxDepth);
+      pointers.push_back(&slot);
+    }
+    EXPECT_TRUE(drafter.propose(pointers, tokens).ok());
+    std::vector<Proposal> result(asks.size());
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+      EXPECT_EQ(slots[i].drafted, asks[i].depth);
+      for (int d = 0; d < slots[i].drafted; ++d) {
+        result[i].drafts.push_back(slots[i].drafts[static_cast<std::size_t>(d)]);
+        if (asks[i].ratio)
+          result[i].distributions.push_back(proposals[i][static_cast<std::size_t>(d)].entries);
+      }
+    }
+    return result;
+  }
+
+  /// A drafter that sees everything at once.
+  Proposal fresh(Ask ask) {
+    const auto drafter = make(1);
+    EXPECT_TRUE(drafter->open(0).ok());
+    show(*drafter, 0, *ask.text, 0, ask.committed);
+    ask.slot = 0;
+    return propose(*drafter, {ask})[0];
+  }
+
+  std::unique_ptr<Backend> backend_ = make_ref_backend();
+  test::ToyModel toy_;
+  int width_ = toy_.options.hidden;
+};
+
+TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
+  Sampler sampler;
+  sampler.temperature = 1;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    std::mt19937 random(seed);
+    const Text text(seed, width_);
+    const auto drafter = make(1);
+    ASSERT_TRUE(drafter->open(0).ok());
+    int committed = 0;
+    while (committed < kLength - 20) {
+      const int rows = committed == 0 || random() % 8 == 0 ? 1 + static_cast<int>(random() % 30)
+                                                           : 1 + static_cast<int>(random() % 4);
+      show(*drafter, 0, text, committed, rows);
+      committed += rows;
+      if (random() % 3 == 0) continue;  // a round without a draft, or the next chunk of the prompt
+      const Ask ask{0, &text, committed, 1 + static_cast<int>(random() % kMaxDepth), &sampler, true};
+      const Proposal got = propose(*drafter, {ask})[0];
+      if (random() % 3 != 0) continue;
+      ASSERT_EQ(got, fresh(ask)) << "seed " << seed << " after " << committed << " tokens";
+    }
+    const Ask last{0, &text, committed, kMaxDepth, &sampler, true};
+    ASSERT_EQ(propose(*drafter, {last})[0], fresh(last)) << "seed " << seed;
+  }
+}
+
+TEST_F(MtpDrafterTest, LongPromptsInOneChunkAreSplitWithoutATrace) {
+  const Text text(9, width_);
+  const Sampler greedy;
+  const auto drafter = make(1);
+  ASSERT_TRUE(drafter->open(0).ok());
+  for (int i = 0; i < kLength - 10; ++i) show(*drafter, 0, text, i, 1);
+  const Ask ask{0, &text, kLength - 10, kMaxDepth, &greedy, false};
+  EXPECT_EQ(propose(*drafter, {ask})[0], fresh(ask));
+}
+
+TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
+  Sampler sampled;
+  sampled.temperature = 0.8F;
+  sampled.seed = 4;
+  const Sampler greedy;
+  const Text texts[] = {Text(1, width_), Text(2, width_), Text(3, width_)};
+  const auto drafter = make(3);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(drafter->open(i).ok());
+    show(*drafter, i, texts[i], 0, 40 + 17 * i);
+  }
+  std::vector<Ask> asks = {{2, &texts[2], 74, 2, &sampled, true},
+                           {0, &texts[0], 40, kMaxDepth, &greedy, false},
+                           {1, &texts[1], 57, 5, &sampled, false}};
+  for (int round = 0; round < 4; ++round) {
+    const std::vector<Proposal> together = propose(*drafter, asks);
+    for (std::size_t i = 0; i < asks.size(); ++i)
+      EXPECT_EQ(together[i], fresh(asks[i])) << round << " slot " << i;
+    for (Ask& ask : asks) {
+      show(*drafter, ask.slot, *ask.text, ask.committed, 1 + ask.slot);
+      ask.committed += 1 + ask.slot;
+      ask.depth = 1 + (ask.depth + 3) % kMaxDepth;
+    }
+  }
+}
+
+TEST_F(MtpDrafterTest, ADraftDependsOnTheTokensAndTheHiddenRows) {
+  const Sampler greedy;
+  const Text text(5, width_);
+  Text other_hidden = text;
+  other_hidden.hidden[3] += 2;
+  Text other_token = text;
+  other_token.tokens[7] = (other_token.tokens[7] + 50) % 101;
+  Sampler sampler;
+  sampler.temperature = 1;
+  const Proposal base = fresh({0, &text, 30, 4, &sampler, true});
+  EXPECT_NE(base, fresh({0, &other_hidden, 30, 4, &sampler, true})) << "hidden rows of the past count";
+  EXPECT_NE(base, fresh({0, &other_token, 30, 4, &sampler, true})) << "tokens of the past count";
+}
+
+TEST_F(MtpDrafterTest, ASlotForgetsWhenItIsOpenedAgain) {
+  const Sampler greedy;
+  const Text first(6, width_), second(7, width_);
+  const auto drafter = make(1);
+  ASSERT_TRUE(drafter->open(0).ok());
+  show(*drafter, 0, first, 0, 50);
+  propose(*drafter, {{0, &first, 50, 3, &greedy, false}});
+  drafter->close(0);
+  ASSERT_TRUE(drafter->open(0).ok());
+  show(*drafter, 0, second, 0, 20);
+  const Ask ask{0, &second, 20, 6, &greedy, false};
+  EXPECT_EQ(propose(*drafter, {ask})[0], fresh(ask));
+}
+
+}  // namespace
+}  // namespace ft
