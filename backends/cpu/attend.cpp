@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/executable.h"
+#include "backends/cpu/memory.h"
+#include "backends/weight_rows.h"
+
+namespace ft::cpu {
+namespace {
+
+class RotaryOp final : public Operation {
+ public:
+  explicit RotaryOp(Rotary& rotary) : rotary_(rotary) {}
+  void run(const Step& step, int worker, int workers) override {
+    const std::size_t half = rotary_.frequencies.size();
+    const Share share = share_of(step.rows, 1, worker, workers);
+    for (std::int64_t r = share.first; r < share.last; ++r) {
+      const auto at = static_cast<std::size_t>(r) * half;
+      for (std::size_t j = 0; j < half; ++j) {
+        const float angle = static_cast<float>(step.positions[r]) * rotary_.frequencies[j];
+        rotary_.cosines[at + j] = std::cos(angle) * rotary_.scale;
+        rotary_.sines[at + j] = std::sin(angle) * rotary_.scale;
+      }
+    }
+  }
+
+ private:
+  Rotary& rotary_;
+};
+
+/// Two phases: every head of every row is normalised and rotated, keys and values appended; then, after a
+/// barrier, (segment, key/value head, tile of queries) are the items. A tile's queries are independent of
+/// each other, so tiles may be of any size.
+class AttendOp final : public Operation {
+ public:
+  AttendOp(const Attend& op, const Rotary* rotary, const Parts& parts)
+      : op_(op),
+        q_(parts.matrix(op.q)),
+        k_(parts.matrix(op.k)),
+        v_(parts.matrix(op.v)),
+        out_(parts.matrix(op.out)),
+        rotary_(rotary),
+        query_(reinterpret_cast<float*>(parts.scratch)),
+        worker_scratch_(parts.worker_scratch),
+        worker_floats_(parts.worker_floats),
+        q_norm_(decode(op.q_norm)),
+        k_norm_(decode(op.k_norm)) {}
+
+  void run(const Step& step, int worker, int workers) override {
+    prepare(step, worker, workers);
+    step.pool->barrier();
+    const int group = op_.heads / op_.kv_heads;
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      const std::int64_t queries = static_cast<std::int64_t>(segment.rows) * group;  // of one key/value head
+      const std::int64_t tile = std::clamp<std::int64_t>(queries * op_.kv_heads / workers, 1,
+                                                         std::min<std::int64_t>(queries, kQueryTile));
+      const std::int64_t tiles = (queries + tile - 1) / tile;
+      // Dealt out one by one: later queries see more positions, so consecutive shares would be uneven.
+      for (std::int64_t item = worker; item < tiles * op_.kv_heads; item += workers) {
+        const auto kv_head = static_cast<int>(item / tiles);
+        const std::int64_t first = item % tiles * tile;
+        attend(step, segment, first_row, kv_head, first, std::min(queries, first + tile), worker);
+      }
+      first_row += segment.rows;
+    }
+  }
+
+ private:
+  static std::vector<float> decode(const Weight& weight) {
+    std::vector<float> values(static_cast<std::size_t>(weight.empty() ? 0 : weight.rows * weight.cols));
+    if (!weight.empty()) read_rows(weight, 0, weight.rows, values.data());
+    return values;
+  }
+
+  void prepare(const Step& step, int worker, int workers) const {
+    const int heads = op_.heads + op_.kv_heads;
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      const Share share = share_of(static_cast<std::int64_t>(segment.rows) * heads, 1, worker, workers);
+      for (std::int64_t item = share.first; item < share.last; ++item) {
+        const std::int64_t r = item / heads;
+        const auto head = static_cast<int>(item % heads);
+        if (head < op_.heads) {
+          const std::int64_t stride = op_.gated ? 2 * op_.head_dim : op_.head_dim;
+          prepare_head(step, q_norm_, q_.row(first_row + r) + head * stride, first_row + r,
+                       query(first_row + r, head));
+        } else {
+          append(step, segment, first_row + r, segment.position + r, head - op_.heads, worker);
+        }
+      }
+      first_row += segment.rows;
+    }
+  }
+
+  float* query(std::int64_t row, int head) const { return query_ + (row * op_.heads + head) * op_.head_dim; }
+
+  void prepare_head(const Step& step, const std::vector<float>& norm, const float* in, std::int64_t row,
+                    float* out) const {
+    if (norm.empty()) {
+      std::memcpy(out, in, static_cast<std::size_t>(op_.head_dim) * sizeof(float));
+    } else {
+      step.kernels->rms_norm(in, norm.data(), op_.head_dim, op_.eps, out);
+    }
+    const int half = op_.rotary / 2;
+    if (half == 0) return;
+    const float* cosines = rotary_->cosines.data() + row * half;
+    const float* sines = rotary_->sines.data() + row * half;
+    for (int j = 0; j < half; ++j) {
+      const float a = out[j];
+      const float b = out[j + half];
+      out[j] = a * cosines[j] - b * sines[j];
+      out[j + half] = b * cosines[j] + a * sines[j];
+    }
+  }
+
+  void append(const Step& step, const Segment& segment, std::int64_t row, std::int64_t position, int head,
+              int worker) const {
+    const CpuState::Cache& cache = step.state->cache(op_.cache);
+    const std::int64_t block = segment.sequence.blocks[static_cast<std::size_t>(position / kBlockRows)];
+    float* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
+    const std::int64_t place = position % kBlockRows;
+    float* key = worker_scratch_ + worker * worker_floats_;
+    prepare_head(step, k_norm_, k_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim, row, key);
+    for (int d = 0; d < op_.head_dim; ++d) keys[d * kBlockRows + place] = key[d];
+    std::memcpy(keys + cache.keys_size + place * cache.padded,
+                v_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim,
+                static_cast<std::size_t>(op_.head_dim) * sizeof(float));
+  }
+
+  /// Queries [first, last) of one key/value head: query i is row i / group, head i % group of the head's
+  /// group.
+  void attend(const Step& step, const Segment& segment, std::int64_t first_row, int kv_head,
+              std::int64_t first, std::int64_t last, int worker) const {
+    const CpuState::Cache& cache = step.state->cache(op_.cache);
+    const int group = op_.heads / op_.kv_heads;
+    AttendArgs args;
+    args.keys = cache.keys + kv_head * cache.head_stride;
+    args.values = args.keys + cache.keys_size;
+    args.block_stride = cache.block_stride;
+    args.blocks = segment.sequence.blocks.data();
+    args.head_dim = op_.head_dim;
+    args.padded = cache.padded;
+    args.scale = op_.scale;
+    args.queries = static_cast<int>(last - first);
+    args.scratch = worker_scratch_ + worker * worker_floats_;
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t r = i / group;
+      const auto head = static_cast<int>(kv_head * group + i % group);
+      const std::int64_t at = i - first;
+      args.query[at] = query(first_row + r, head);
+      args.position[at] = segment.position + r;
+      if (op_.gated)
+        args.gate[at] = q_.row(first_row + r) + static_cast<std::int64_t>(2 * head + 1) * op_.head_dim;
+      args.out[at] = out_.row(first_row + r) + static_cast<std::int64_t>(head) * op_.head_dim;
+    }
+    step.kernels->attend(args);
+  }
+
+  Attend op_;
+  Matrix q_, k_, v_, out_;
+  const Rotary* rotary_;
+  float* query_;  // [max_rows, heads, head_dim] normalised and rotated
+  float* worker_scratch_;
+  std::int64_t worker_floats_;
+  std::vector<float> q_norm_, k_norm_;
+};
+
+}  // namespace
+
+std::int64_t attend_scratch_bytes(const Attend& op, int max_rows) {
+  return static_cast<std::int64_t>(max_rows) * op.heads * op.head_dim *
+         static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t attend_worker_floats(const Attend& op) {
+  return kQueryTile * (round_up(op.head_dim, kLanes) + kKeyRows);
+}
+
+std::unique_ptr<Operation> make_rotary(Rotary& rotary) { return std::make_unique<RotaryOp>(rotary); }
+
+std::unique_ptr<Operation> make_attend(const Attend& op, const Rotary* rotary, const Parts& parts) {
+  return std::make_unique<AttendOp>(op, rotary, parts);
+}
+
+}  // namespace ft::cpu

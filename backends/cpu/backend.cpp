@@ -1,0 +1,53 @@
+#include "backends/cpu/backend.h"
+
+#include <fmt/format.h>
+#include <system_error>
+
+#include "backends/cpu/executable.h"
+#include "backends/cpu/features.h"
+
+namespace ft {
+namespace {
+
+constexpr int kMaxThreads = 512;
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(const cpu::Kernels& kernels, int threads) : kernels_(kernels), pool_(threads) {}
+
+  std::string_view name() const override { return "cpu"; }
+  std::string describe() const override {
+    return fmt::format("cpu, {}, {} thread{}", kernels_.name, pool_.workers(),
+                       pool_.workers() == 1 ? "" : "s");
+  }
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    return cpu::compile(program, options, pool_, kernels_);
+  }
+  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
+    return cpu::CpuState::make(layout, options);
+  }
+
+ private:
+  const cpu::Kernels& kernels_;
+  ThreadPool pool_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options) {
+  if (options.threads < 0 || options.threads > kMaxThreads) {
+    return Error{Code::kInvalid, fmt::format("cpu backend: {} threads; use 1 to {}, or 0 for one per core",
+                                             options.threads, kMaxThreads)};
+  }
+  FT_ASSIGN(const cpu::Kernels* kernels, cpu::choose_kernels(options.isa));
+  try {
+    return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*kernels, options.threads));
+  } catch (const std::system_error& error) {
+    return Error{Code::kExhausted,
+                 fmt::format("cpu backend: cannot start {} threads ({}); use fewer with --threads",
+                             options.threads, error.what())};
+  }
+}
+
+}  // namespace ft

@@ -1,0 +1,89 @@
+#include <cstring>
+
+#include "backends/cpu/executable.h"
+#include "backends/weight_rows.h"
+
+namespace ft::cpu {
+namespace {
+
+class EmbedOp final : public Operation {
+ public:
+  EmbedOp(const Embed& op, const Parts& parts) : table_(op.table), out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = share_of(step.rows, 1, worker, workers);
+    for (std::int64_t r = share.first; r < share.last; ++r) read_rows(table_, step.tokens[r], 1, out_.row(r));
+  }
+
+ private:
+  Weight table_;
+  Matrix out_;
+};
+
+class InputOp final : public Operation {
+ public:
+  InputOp(const Input& op, const Parts& parts) : out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = share_of(step.rows * out_.width, kLanes, worker, workers);
+    std::memcpy(out_.data + share.first, step.args->hidden.data() + share.first,
+                static_cast<std::size_t>(share.last - share.first) * sizeof(float));
+  }
+
+ private:
+  Matrix out_;
+};
+
+/// Element by element over two matrices of one width.
+class BinaryOp final : public Operation {
+ public:
+  BinaryOp(Row a, Row b, Row out, void (*Kernels::*kernel)(const float*, const float*, std::int64_t, float*),
+           const Parts& parts)
+      : a_(parts.matrix(a)), b_(parts.matrix(b)), out_(parts.matrix(out)), kernel_(kernel) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = share_of(step.rows * out_.width, kLanes, worker, workers);
+    (step.kernels->*kernel_)(a_.data + share.first, b_.data + share.first, share.last - share.first,
+                             out_.data + share.first);
+  }
+
+ private:
+  Matrix a_, b_, out_;
+  void (*Kernels::*kernel_)(const float*, const float*, std::int64_t, float*);
+};
+
+class ConcatOp final : public Operation {
+ public:
+  ConcatOp(const Concat& op, const Parts& parts)
+      : a_(parts.matrix(op.a)), b_(parts.matrix(op.b)), out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = share_of(step.rows, 1, worker, workers);
+    for (std::int64_t r = share.first; r < share.last; ++r) {
+      std::memcpy(out_.row(r), a_.row(r), static_cast<std::size_t>(a_.width) * sizeof(float));
+      std::memcpy(out_.row(r) + a_.width, b_.row(r), static_cast<std::size_t>(b_.width) * sizeof(float));
+    }
+  }
+
+ private:
+  Matrix a_, b_, out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_embed(const Embed& op, const Parts& parts) {
+  return std::make_unique<EmbedOp>(op, parts);
+}
+std::unique_ptr<Operation> make_input(const Input& op, const Parts& parts) {
+  return std::make_unique<InputOp>(op, parts);
+}
+std::unique_ptr<Operation> make_swiglu(const Swiglu& op, const Parts& parts) {
+  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::swiglu, parts);
+}
+std::unique_ptr<Operation> make_geglu(const Geglu& op, const Parts& parts) {
+  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::geglu, parts);
+}
+std::unique_ptr<Operation> make_add(const Add& op, const Parts& parts) {
+  return std::make_unique<BinaryOp>(op.a, op.b, op.out, &Kernels::add, parts);
+}
+std::unique_ptr<Operation> make_concat(const Concat& op, const Parts& parts) {
+  return std::make_unique<ConcatOp>(op, parts);
+}
+
+}  // namespace ft::cpu

@@ -1,0 +1,308 @@
+#include "backends/cpu/executable.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <new>
+
+#include "backends/cpu/memory.h"
+#include "backends/cpu/plan.h"
+#include "base/assert.h"
+#include "program/check.h"
+#include "sampling/select.h"
+
+namespace ft::cpu {
+namespace {
+
+class SelectOp final : public Operation {
+ public:
+  SelectOp(Matrix logits, std::vector<std::int32_t>& selected, const std::vector<std::int32_t>& ids,
+           int workers)
+      : logits_(logits), selected_(selected), ids_(ids), scratch_(static_cast<std::size_t>(workers)) {
+    for (SelectScratch& scratch : scratch_) scratch.reserve(static_cast<std::size_t>(logits.width));
+  }
+
+  void run(const Step& step, int worker, int workers) override {
+    const auto& selects = step.args->selects;
+    for (std::size_t w = static_cast<std::size_t>(worker); w < selects.size();
+         w += static_cast<std::size_t>(workers)) {
+      const std::span<const float> row(logits_.row(static_cast<std::int64_t>(w)),
+                                       static_cast<std::size_t>(logits_.width));
+      selected_[w] = ft::select(row, ids_, selects[w], scratch_[static_cast<std::size_t>(worker)]);
+      const std::int32_t store = selects[w].store;
+      if (store >= 0) step.args->round_tokens[static_cast<std::size_t>(store)] = selected_[w];
+    }
+  }
+
+ private:
+  Matrix logits_;
+  std::vector<std::int32_t>& selected_;
+  const std::vector<std::int32_t>& ids_;
+  std::vector<SelectScratch> scratch_;
+};
+
+/// A weight that is packed: which, where, and the listed rows if not all.
+struct PackJob {
+  Weight weight;
+  std::vector<std::int32_t> ids;
+  Packed packed;
+  std::int64_t offset = 0;
+};
+
+class CpuExecutable final : public Executable {
+ public:
+  CpuExecutable(const Program& program, const CompileOptions& options, ThreadPool& pool,
+                const Kernels& kernels)
+      : options_(options), pool_(pool), kernels_(kernels) {
+    parts_.program = &program;
+    parts_.options = options;
+    parts_.workers = pool.workers();
+  }
+
+  /// The rest of construction, which may fail.
+  Status build() {
+    const auto& instructions = parts_.program->instructions();
+    for (const Instruction& instruction : instructions) FT_TRY(collect(instruction));
+    FT_TRY(pack());
+    FT_TRY(place());
+    int number = 0;
+    for (const Instruction& instruction : instructions) {
+      parts_.scratch = arena_.data() + plan_->scratch_offset(number++);
+      std::visit([this](const auto& op) { make(op); }, instruction);
+    }
+    tokens_.resize(static_cast<std::size_t>(options_.max_rows));
+    positions_.resize(static_cast<std::size_t>(options_.max_rows));
+    selected_.resize(static_cast<std::size_t>(options_.max_wanted));
+    parts_.program = nullptr;
+    jobs_.clear();
+    return {};
+  }
+
+  StepResult run(const StepArgs& args, State& state) override {
+    Step step;
+    step.args = &args;
+    step.state = static_cast<const CpuState*>(&state);
+    step.kernels = &kernels_;
+    step.pool = &pool_;
+    step.tokens = tokens_.data();
+    step.positions = positions_.data();
+    for (const Segment& segment : args.segments) {
+      FT_ASSERT(step.rows + segment.rows <= options_.max_rows);
+      FT_ASSERT(segment.rows - segment.settled <= kMaxTapeRows);
+      for (int r = 0; r < segment.rows; ++r)
+        positions_[static_cast<std::size_t>(step.rows++)] = segment.position + r;
+    }
+    FT_ASSERT(static_cast<int>(args.wanted.size()) <= options_.max_wanted);
+    for (std::size_t r = 0; r < args.tokens.size(); ++r) {
+      const std::int32_t token = args.tokens[r];
+      tokens_[r] = token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
+    }
+    auto walk = [this, &step](int worker, int workers) {
+      for (const std::unique_ptr<Operation>& operation : operations_) {
+        operation->run(step, worker, workers);
+        pool_.barrier();
+      }
+    };
+    pool_.run(walk);
+    StepResult result;
+    const auto wanted = args.wanted.size();
+    if (logits_.width > 0) result.logits = {logits_.data, wanted * static_cast<std::size_t>(logits_.width)};
+    if (selects_) result.selected = {selected_.data(), args.selects.size()};
+    if (tap_.width > 0) result.tap = {tap_.data, static_cast<std::size_t>(step.rows * tap_.width)};
+    return result;
+  }
+
+  int vocabulary() const override { return static_cast<int>(logits_.width); }
+  std::span<const std::int32_t> ids() const override { return ids_; }
+  std::int64_t packed_bytes() const override { return packed_bytes_; }
+
+ private:
+  // ---- first pass: what must be packed, how much memory the workers need ----
+
+  Status collect(const Instruction& instruction) {
+    if (const auto* linear = std::get_if<Linear>(&instruction)) {
+      for (const Weight& weight : linear->weights) FT_TRY(add_job(weight, {}));
+    } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
+      FT_TRY(add_job(logits->head, logits->ids));
+    } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
+      parts_.worker_floats = std::max(parts_.worker_floats, attend_worker_floats(*attend));
+      add_rotary(*attend);
+    } else if (const auto* delta = std::get_if<DeltaRule>(&instruction)) {
+      parts_.worker_floats = std::max(parts_.worker_floats, delta_worker_floats(*delta));
+    }
+    return {};
+  }
+
+  Status add_job(const Weight& weight, const std::vector<std::int32_t>& ids) {
+    const std::int64_t rows = ids.empty() ? weight.rows : static_cast<std::int64_t>(ids.size());
+    FT_ASSIGN(Packed packed, plan_pack(weight, rows));
+    jobs_.push_back({weight, ids, packed, packed_bytes_});
+    packed_bytes_ += round_up(packed.bytes(), 64);
+    return {};
+  }
+
+  void add_rotary(const Attend& op) {
+    if (op.rotary == 0 || find_rotary(op) != nullptr) return;
+    const std::size_t size = op.inverse_frequencies.size() * static_cast<std::size_t>(options_.max_rows);
+    rotaries_.push_back(std::make_unique<Rotary>(
+        Rotary{op.inverse_frequencies, op.rotary_scale, std::vector<float>(size), std::vector<float>(size)}));
+    operations_.push_back(make_rotary(*rotaries_.back()));
+  }
+
+  const Rotary* find_rotary(const Attend& op) const {
+    for (const std::unique_ptr<Rotary>& rotary : rotaries_) {
+      if (rotary->frequencies == op.inverse_frequencies && rotary->scale == op.rotary_scale)
+        return rotary.get();
+    }
+    return nullptr;
+  }
+
+  /// Every worker packs the blocks that it will read, so they stand near its core.
+  Status pack() {
+    packed_memory_ = Memory::allocate(packed_bytes_);
+    if (packed_memory_.empty()) {
+      return Error{
+          Code::kExhausted,
+          fmt::format("cpu backend: no memory for {:.2f} GB of packed weights; use a smaller model or one "
+                      "with fewer bits",
+                      static_cast<double>(packed_bytes_) * 1e-9)};
+    }
+    auto work = [this](int worker, int workers) {
+      for (const PackJob& job : jobs_) {
+        pack_blocks(job.weight, job.ids, job.packed, job.packed.first_block(worker, workers),
+                    job.packed.first_block(worker + 1, workers), packed_memory_.data() + job.offset);
+      }
+    };
+    pool_.run(work);
+    for (const PackJob& job : jobs_) {
+      packed_.push_back(std::make_unique<Packed>(job.packed));
+      packed_.back()->data = packed_memory_.data() + job.offset;
+    }
+    return {};
+  }
+
+  // ---- second pass: where the activations stand ----
+
+  std::int64_t scratch_bytes(const Instruction& instruction, std::size_t& job) const {
+    if (const auto* linear = std::get_if<Linear>(&instruction)) {
+      return linear_scratch_bytes(peek(job, linear->weights.size()), options_.max_rows);
+    }
+    if (std::holds_alternative<Logits>(instruction)) {
+      return linear_scratch_bytes(peek(job, 1), options_.max_wanted);
+    }
+    if (const auto* attend = std::get_if<Attend>(&instruction))
+      return attend_scratch_bytes(*attend, options_.max_rows);
+    return 0;
+  }
+
+  std::vector<const Packed*> peek(std::size_t& job, std::size_t count) const {
+    std::vector<const Packed*> weights;
+    while (count-- > 0) weights.push_back(packed_[job++].get());
+    return weights;
+  }
+
+  Status place() {
+    std::vector<std::int64_t> scratch;
+    std::size_t job = 0;
+    for (const Instruction& instruction : parts_.program->instructions()) {
+      scratch.push_back(scratch_bytes(instruction, job));
+      if (const auto* logits = std::get_if<Logits>(&instruction)) {
+        logits_.width =
+            logits->ids.empty() ? logits->head.rows : static_cast<std::int64_t>(logits->ids.size());
+      }
+    }
+    plan_ = std::make_unique<Plan>(*parts_.program, options_, scratch);
+    const std::int64_t worker_bytes = round_up(parts_.worker_floats, kLanes) * 4;
+    const std::int64_t logit_bytes = round_up(logits_.width * options_.max_wanted * 4, 64);
+    const std::int64_t total = round_up(plan_->bytes(), 64) + worker_bytes * parts_.workers + logit_bytes;
+    arena_ = Memory::allocate(total);
+    if (arena_.empty()) {
+      return Error{
+          Code::kExhausted,
+          fmt::format("cpu backend: no memory for {:.2f} GB of activations ({} rows a step); use a smaller "
+                      "prompt chunk",
+                      static_cast<double>(total) * 1e-9, options_.max_rows)};
+    }
+    parts_.arena = arena_.data();
+    parts_.worker_floats = round_up(parts_.worker_floats, kLanes);
+    std::byte* behind = arena_.data() + round_up(plan_->bytes(), 64);
+    logits_.data = reinterpret_cast<float*>(behind);
+    parts_.worker_scratch = reinterpret_cast<float*>(behind + logit_bytes);
+    for (int id = 0; id < parts_.program->row_count(); ++id)
+      parts_.row_offsets.push_back(plan_->row_offset(id));
+    return {};
+  }
+
+  // ---- third pass: one operation an instruction ----
+
+  void add(std::unique_ptr<Operation> operation) { operations_.push_back(std::move(operation)); }
+  void make(const Embed& op) { add(make_embed(op, parts_)); }
+  void make(const Input& op) { add(make_input(op, parts_)); }
+  void make(const Norm& op) { add(make_norm(op, parts_)); }
+  void make(const Linear& op) {
+    std::vector<Matrix> outs;
+    for (const Row out : op.outs) outs.push_back(parts_.matrix(out));
+    add(make_linear(peek(next_job_, op.weights.size()), parts_.matrix(op.in), std::move(outs), false,
+                    parts_));
+  }
+  void make(const Attend& op) { add(make_attend(op, find_rotary(op), parts_)); }
+  void make(const Conv& op) { add(make_conv(op, parts_)); }
+  void make(const DeltaRule& op) { add(make_delta_rule(op, parts_)); }
+  void make(const GatedNorm& op) { add(make_gated_norm(op, parts_)); }
+  void make(const Swiglu& op) { add(make_swiglu(op, parts_)); }
+  void make(const Geglu& op) { add(make_geglu(op, parts_)); }
+  void make(const Add& op) { add(make_add(op, parts_)); }
+  void make(const Concat& op) { add(make_concat(op, parts_)); }
+  void make(const Tap& op) { tap_ = parts_.matrix(op.in); }
+  void make(const Logits& op) {
+    ids_ = op.ids;
+    add(make_linear(peek(next_job_, 1), parts_.matrix(op.in), {logits_}, true, parts_));
+  }
+  void make(const Select&) {
+    selects_ = true;
+    add(std::make_unique<SelectOp>(logits_, selected_, ids_, parts_.workers));
+  }
+
+  CompileOptions options_;
+  ThreadPool& pool_;
+  const Kernels& kernels_;
+  Parts parts_;
+  std::vector<PackJob> jobs_;  // in the order of the instructions
+  std::size_t next_job_ = 0;
+  Memory packed_memory_, arena_;
+  std::int64_t packed_bytes_ = 0;
+  std::vector<std::unique_ptr<Packed>> packed_;
+  std::unique_ptr<Plan> plan_;
+  std::vector<std::unique_ptr<Rotary>> rotaries_;
+  Operations operations_;
+  Matrix logits_, tap_;
+  bool selects_ = false;
+  std::vector<std::int32_t> ids_, tokens_, selected_;
+  std::vector<std::int64_t> positions_;
+};
+
+}  // namespace
+
+Share share_of(std::int64_t count, std::int64_t step, int worker, int workers) {
+  const std::int64_t steps = (count + step - 1) / step;
+  return {std::min(count, steps * worker / workers * step),
+          std::min(count, steps * (worker + 1) / workers * step)};
+}
+
+Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
+                                            ThreadPool& pool, const Kernels& kernels) {
+  FT_TRY(check(program));
+  if (options.max_rows < 1 || options.max_wanted < 0) {
+    return Error{Code::kInvalid,
+                 fmt::format("cpu backend: a step of {} rows with {} wanted; ask for at least one row",
+                             options.max_rows, options.max_wanted)};
+  }
+  try {
+    auto executable = std::make_unique<CpuExecutable>(program, options, pool, kernels);
+    FT_TRY(executable->build());
+    return std::unique_ptr<Executable>(std::move(executable));
+  } catch (const std::bad_alloc&) {
+    return Error{Code::kExhausted, "cpu backend: no memory to compile the program; use a smaller model"};
+  }
+}
+
+}  // namespace ft::cpu

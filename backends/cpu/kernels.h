@@ -1,0 +1,123 @@
+// The inner loops of the cpu backend, one table an instruction set. Every set gives the same bits: sixteen
+// lanes, the same operations in the same order (kernels_impl.h), integers exact. So a row's result depends
+// neither on the machine's instruction set nor on how many rows a call has. Packed weights stand in blocks of
+// 16 outputs, zero-filled at the end:
+//   codes  per group of columns: [column pairs][16 outputs] 16-bit words, two of them a pair, each word
+//   holding 4 codes of
+//          4 bits or 2 of 8 bits; then 16 scales and 16 biases in `scale_format`
+//   plain  [columns][16 outputs] of 2 or 4 bytes
+// Thread: pure functions. Cost: said beside each. Errors: none; shapes were checked when the program was
+// compiled.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "program/weight.h"
+
+namespace ft::cpu {
+
+inline constexpr int kLanes = 16;     // outputs of a block of packed weights
+inline constexpr int kTileRows = 8;   // rows that share one read of a block
+inline constexpr int kKeyRows = 32;   // positions of a key/value block (kBlockRows)
+inline constexpr int kQueryTile = 8;  // queries that share one read of a key/value block
+
+/// Products of quantised rows with packed codes. Rows 1 .. kTileRows.
+struct CodesArgs {
+  const std::byte* weights = nullptr;  // first block
+  std::int64_t block_bytes = 0;
+  int blocks = 0;
+  int bits = 4;                // 4 or 8
+  int group = 64, groups = 0;  // columns = group * groups
+  Format scale_format = Format::kBf16;
+  const std::int16_t* codes = nullptr;  // [rows, columns]
+  const float* scales = nullptr;        // [rows, groups] value of one step of the row's codes
+  const float* sums = nullptr;          // [rows, groups] sum of the group's values
+  int rows = 0;
+  float* out = nullptr;  // first row, first output of the first block
+  std::int64_t out_stride = 0;
+  int outputs = 0;  // that exist, from the first block's first on
+};
+
+/// Products of float32 rows with packed plain weights. Rows 1 .. kTileRows.
+struct PlainArgs {
+  const std::byte* weights = nullptr;
+  std::int64_t block_bytes = 0;
+  int blocks = 0;
+  Format format = Format::kBf16;
+  std::int64_t columns = 0;
+  const float* const* in = nullptr;  // [rows] pointers
+  int rows = 0;
+  float* out = nullptr;
+  std::int64_t out_stride = 0;
+  int outputs = 0;
+};
+
+/// Softmax attention of up to kQueryTile queries that share a key/value head, block after block in order of
+/// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim].
+struct AttendArgs {
+  const float* keys = nullptr;  // of block 0 of the pool, this head
+  const float* values = nullptr;
+  std::int64_t block_stride = 0;  // floats from block to block, for both
+  const std::int32_t* blocks = nullptr;
+  int head_dim = 0;
+  int padded = 0;  // head_dim rounded up to kLanes
+  float scale = 0;
+  int queries = 0;
+  const float* query[kQueryTile] = {};  // [head_dim]
+  std::int64_t position[kQueryTile] = {};
+  const float* gate[kQueryTile] = {};  // [head_dim], or null
+  float* out[kQueryTile] = {};         // [head_dim]
+  float* scratch = nullptr;            // [kQueryTile, padded + kKeyRows]
+};
+
+/// A tile of one head's recurrent state: [key_dim, width] with width a multiple of kLanes, at most
+/// kDeltaTile.
+inline constexpr int kDeltaTile = 64;
+
+struct Kernels {
+  const char* name;
+  void (*rms_norm)(const float* in, const float* weight, int width, float eps, float* out);
+  /// out = norm(in) * weight * silu(gate).
+  void (*gated_norm)(const float* in, const float* weight, const float* gate, int width, float eps,
+                     float* out);
+  /// out = in * scale / sqrt(sum(in^2) + 1e-6).
+  void (*l2_norm)(const float* in, int width, float scale, float* out);
+  void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
+  void (*geglu)(const float* gate, const float* up, std::int64_t count, float* out);
+  void (*add)(const float* a, const float* b, std::int64_t count, float* out);
+  /// out[c] = silu(sum over taps of kernel[tap][c] * sources[tap][c]); a null source counts as zeros.
+  void (*conv)(const float* const* sources, const float* kernel, std::int64_t kernel_stride, int taps,
+               int count, float* out);
+  /// 16-bit codes of one row: per group scale = largest / 32767, sums = scale * (sum of codes).
+  void (*quantise)(const float* in, int group, int groups, std::int16_t* codes, float* scales, float* sums);
+  void (*codes_product)(const CodesArgs& args);
+  void (*plain_product)(const PlainArgs& args);
+  void (*attend)(const AttendArgs& args);
+  /// state = g * state + k d^T: what `delta_token` did, with the d that it found.
+  void (*delta_replay)(float* state, int key_dim, int width, float g, const float* k, const float* d);
+  /// One token: decay, d = beta * (v - state^T k), write, out = state^T q. All of [width] but k and q.
+  void (*delta_token)(float* state, int key_dim, int width, float g, float beta, const float* k,
+                      const float* q, const float* v, float* d, float* out);
+};
+
+namespace portable {
+const Kernels& kernels();
+}
+#if defined(__x86_64__)
+namespace avx2 {
+const Kernels& kernels();
+}
+namespace avx512 {
+const Kernels& kernels();
+}
+namespace avx512vnni {
+const Kernels& kernels();
+}
+#elif defined(__aarch64__)
+namespace neon {
+const Kernels& kernels();
+}
+#endif
+
+}  // namespace ft::cpu

@@ -1,0 +1,217 @@
+// Attention over paged keys and values, and the gated delta rule. Included once by each kernels_*.cpp.
+// A query's softmax is taken block by block (kKeyRows positions, fixed by position alone) with the running
+// maximum of Milakov and Gimelshein 2018; within a block positions ascend. Queries of a call share the reads,
+// nothing else.
+#pragma once
+
+#include "backends/cpu/kernels.h"
+
+namespace ft::cpu::FT_ISA {
+
+inline constexpr float kFar = -3.0e38F;  // below every score
+
+/// scores[q] [kKeyRows] = query . key for all positions of a block, dims ascending.
+template <int kQueries>
+inline void block_scores(const float* keys, const float* const* query, int head_dim,
+                         V (&scores)[kQueries][2]) {
+#pragma GCC unroll 8
+  for (int q = 0; q < kQueries; ++q) scores[q][0] = scores[q][1] = splat(0);
+  for (int d = 0; d < head_dim; ++d, keys += kKeyRows) {
+    const V low = load(keys);
+    const V high = load(keys + kLanes);
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) {
+      const V x = splat(query[q][d]);
+      scores[q][0] = fma(x, low, scores[q][0]);
+      scores[q][1] = fma(x, high, scores[q][1]);
+    }
+  }
+}
+
+/// total = total * factor + sum over the block's first `count` positions of weight * value.
+template <int kQueries, int kWide>
+inline void block_values(const float* values, int padded, int count, const float* const* weights,
+                         const float* factors, float* const* totals, int at) {
+  V sums[kQueries][kWide];
+#pragma GCC unroll 8
+  for (int q = 0; q < kQueries; ++q) {
+#pragma GCC unroll 4
+    for (int w = 0; w < kWide; ++w) sums[q][w] = mul(load(totals[q] + at + w * kLanes), splat(factors[q]));
+  }
+  const float* line = values + at;
+  for (int j = 0; j < count; ++j, line += padded) {
+#pragma GCC unroll 8
+    for (int q = 0; q < kQueries; ++q) {
+      const V weight = splat(weights[q][j]);
+#pragma GCC unroll 4
+      for (int w = 0; w < kWide; ++w) sums[q][w] = fma(weight, load(line + w * kLanes), sums[q][w]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int q = 0; q < kQueries; ++q) {
+#pragma GCC unroll 4
+    for (int w = 0; w < kWide; ++w) store(totals[q] + at + w * kLanes, sums[q][w]);
+  }
+}
+
+struct Running {
+  float top[kQueryTile];
+  float mass[kQueryTile];
+  float* total[kQueryTile];    // [padded]
+  float* weights[kQueryTile];  // [kKeyRows]
+};
+
+/// One block for queries first .. first + kQueries, of which every one sees `count` positions.
+template <int kQueries>
+inline void attend_block(const AttendArgs& args, std::int64_t offset, int first, int count, Running& run) {
+  V scores[kQueries][2];
+  block_scores<kQueries>(args.keys + offset, args.query + first, args.head_dim, scores);
+  float factors[kQueries];
+  const float* weights[kQueries];
+  float* totals[kQueries];
+  for (int q = 0; q < kQueries; ++q) {
+    const int at = first + q;
+    float* lane = run.weights[at];
+    store(lane, mul(scores[q][0], splat(args.scale)));
+    store(lane + kLanes, mul(scores[q][1], splat(args.scale)));
+    for (int j = count; j < kKeyRows; ++j) lane[j] = kFar;
+    const V low = load(lane);
+    const V high = load(lane + kLanes);
+    const float block_top = largest(max(low, high));
+    const float top = run.top[at] > block_top ? run.top[at] : block_top;
+    V both[2] = {exp(sub(low, splat(top))), exp(sub(high, splat(top)))};
+    store(lane, both[0]);
+    store(lane + kLanes, both[1]);
+    for (int j = count; j < kKeyRows; ++j) lane[j] = 0;
+    float gone[kLanes];
+    store(gone, exp(splat(run.top[at] - top)));
+    factors[q] = gone[0];
+    run.mass[at] = __builtin_fmaf(run.mass[at], factors[q], sum(add(load(lane), load(lane + kLanes))));
+    run.top[at] = top;
+    weights[q] = lane;
+    totals[q] = run.total[at];
+  }
+  const float* values = args.values + offset;
+  int at = 0;
+  for (; at + 4 * kLanes <= args.padded; at += 4 * kLanes) {
+    block_values<kQueries, 4>(values, args.padded, count, weights, factors, totals, at);
+  }
+  for (; at < args.padded; at += kLanes) {
+    block_values<kQueries, 1>(values, args.padded, count, weights, factors, totals, at);
+  }
+}
+
+inline void attend(const AttendArgs& args) {
+  Running run;
+  std::int64_t last = 0;
+  std::int64_t first = args.position[0];
+  for (int q = 0; q < args.queries; ++q) {
+    run.top[q] = kFar;
+    run.mass[q] = 0;
+    run.total[q] = args.scratch + static_cast<std::int64_t>(q) * (args.padded + kKeyRows);
+    run.weights[q] = run.total[q] + args.padded;
+    for (int i = 0; i < args.padded; i += kLanes) store(run.total[q] + i, splat(0));
+    if (args.position[q] > last) last = args.position[q];
+    if (args.position[q] < first) first = args.position[q];
+  }
+  for (std::int64_t begin = 0; begin <= last; begin += kKeyRows) {
+    const std::int64_t offset = args.blocks[begin / kKeyRows] * args.block_stride;
+    int q = 0;
+    if (begin + kKeyRows - 1 <= first) {  // whole block before every query: shared reads
+      for (; q + kPassQueries <= args.queries; q += kPassQueries) {
+        attend_block<kPassQueries>(args, offset, q, kKeyRows, run);
+      }
+    }
+    for (; q < args.queries; ++q) {
+      const std::int64_t seen = args.position[q] + 1 - begin;
+      if (seen > 0)
+        attend_block<1>(args, offset, q, seen < kKeyRows ? static_cast<int>(seen) : kKeyRows, run);
+    }
+  }
+  for (int q = 0; q < args.queries; ++q) {
+    const V mass = splat(run.mass[q]);
+    for_vectors(args.head_dim, [&](std::int64_t i, auto get, auto put) {
+      V value = div(get(run.total[q] + i), mass);
+      if (args.gate[q] != nullptr) value = mul(value, sigmoid(get(args.gate[q] + i)));
+      put(args.out[q] + i, value);
+    });
+  }
+}
+
+template <int kWide>
+void delta_replay_wide(float* state, int key_dim, float g, const float* k, const float* d) {
+  V update[kWide];
+#pragma GCC unroll 4
+  for (int w = 0; w < kWide; ++w) update[w] = load(d + w * kLanes);
+  const V decay = splat(g);
+  for (int i = 0; i < key_dim; ++i, state += kWide * kLanes) {
+    const V key = splat(k[i]);
+#pragma GCC unroll 4
+    for (int w = 0; w < kWide; ++w) {
+      store(state + w * kLanes, fma(key, update[w], mul(decay, load(state + w * kLanes))));
+    }
+  }
+}
+
+template <int kWide>
+void delta_token_wide(float* state, int key_dim, float g, float beta, const float* k, const float* q,
+                      const float* v, float* d, float* out) {
+  V memory[kWide];
+  V update[kWide];
+  V read[kWide];
+  const V decay = splat(g);
+#pragma GCC unroll 4
+  for (int w = 0; w < kWide; ++w) memory[w] = read[w] = splat(0);
+  const float* line = state;
+  for (int i = 0; i < key_dim; ++i, line += kWide * kLanes) {
+    const V key = splat(k[i]);
+#pragma GCC unroll 4
+    for (int w = 0; w < kWide; ++w) memory[w] = fma(mul(decay, load(line + w * kLanes)), key, memory[w]);
+  }
+#pragma GCC unroll 4
+  for (int w = 0; w < kWide; ++w) {
+    update[w] = mul(splat(beta), sub(load(v + w * kLanes), memory[w]));
+    store(d + w * kLanes, update[w]);
+  }
+  for (int i = 0; i < key_dim; ++i, state += kWide * kLanes) {
+    const V key = splat(k[i]);
+    const V query = splat(q[i]);
+#pragma GCC unroll 4
+    for (int w = 0; w < kWide; ++w) {
+      const V next = fma(key, update[w], mul(decay, load(state + w * kLanes)));
+      store(state + w * kLanes, next);
+      read[w] = fma(next, query, read[w]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int w = 0; w < kWide; ++w) store(out + w * kLanes, read[w]);
+}
+
+inline void delta_replay(float* state, int key_dim, int width, float g, const float* k, const float* d) {
+  switch (width / kLanes) {
+    case 1:
+      return delta_replay_wide<1>(state, key_dim, g, k, d);
+    case 2:
+      return delta_replay_wide<2>(state, key_dim, g, k, d);
+    case 3:
+      return delta_replay_wide<3>(state, key_dim, g, k, d);
+    default:
+      return delta_replay_wide<4>(state, key_dim, g, k, d);
+  }
+}
+
+inline void delta_token(float* state, int key_dim, int width, float g, float beta, const float* k,
+                        const float* q, const float* v, float* d, float* out) {
+  switch (width / kLanes) {
+    case 1:
+      return delta_token_wide<1>(state, key_dim, g, beta, k, q, v, d, out);
+    case 2:
+      return delta_token_wide<2>(state, key_dim, g, beta, k, q, v, d, out);
+    case 3:
+      return delta_token_wide<3>(state, key_dim, g, beta, k, q, v, d, out);
+    default:
+      return delta_token_wide<4>(state, key_dim, g, beta, k, q, v, d, out);
+  }
+}
+
+}  // namespace ft::cpu::FT_ISA

@@ -1,0 +1,27 @@
+// The kernel table of one instruction set. Included by kernels_<isa>.cpp, which defines FT_ISA (its
+// namespace), and after its vec_<isa>.h. Nothing here or below uses the standard library's functions: an
+// inline function compiled for one instruction set must not be linked into code for another.
+#pragma once
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/kernels_math.h"
+#include "backends/cpu/kernels_product.h"
+// Uses for_vectors of kernels_math.h.
+#include "backends/cpu/kernels_attend.h"
+
+namespace ft::cpu::FT_ISA {
+
+#define FT_TEXT_INNER(x) #x
+#define FT_TEXT(x) FT_TEXT_INNER(x)
+
+const Kernels& kernels() {
+  static constexpr Kernels kTable = {FT_TEXT(FT_ISA), rms_norm, gated_norm,   l2_norm,    swiglu,
+                                     geglu,           add_rows, conv,         quantise,   codes_product,
+                                     plain_product,   attend,   delta_replay, delta_token};
+  return kTable;
+}
+
+#undef FT_TEXT
+#undef FT_TEXT_INNER
+
+}  // namespace ft::cpu::FT_ISA

@@ -1,0 +1,173 @@
+#include <algorithm>
+
+#include "backends/cpu/executable.h"
+#include "backends/cpu/memory.h"
+
+namespace ft::cpu {
+namespace {
+
+// Rows of a long step are taken in portions whose input stays in a core's second cache while the weights pass
+// by.
+constexpr std::int64_t kInputBytes = 384 << 10;
+
+/// The step's rows quantised for one group size.
+struct Quantised {
+  int group = 0, groups = 0;
+  std::int16_t* codes = nullptr;  // [max_rows, columns]
+  float* scales = nullptr;        // [max_rows, groups]
+  float* sums = nullptr;          // [max_rows, groups]
+};
+
+std::vector<int> distinct_groups(const std::vector<const Packed*>& weights) {
+  std::vector<int> groups;
+  for (const Packed* weight : weights) {
+    if (weight->codes && std::find(groups.begin(), groups.end(), weight->group) == groups.end()) {
+      groups.push_back(weight->group);
+    }
+  }
+  return groups;
+}
+
+class LinearOp final : public Operation {
+ public:
+  LinearOp(const std::vector<const Packed*>& weights, Matrix in, std::vector<Matrix> outs, bool wanted_only,
+           const Parts& parts)
+      : weights_(weights), in_(in), outs_(std::move(outs)), wanted_only_(wanted_only) {
+    const std::int64_t max_rows = wanted_only ? parts.options.max_wanted : parts.options.max_rows;
+    std::byte* at = parts.scratch;
+    const auto take = [&at](std::int64_t bytes) {
+      std::byte* begin = at;
+      at += round_up(bytes, 64);
+      return begin;
+    };
+    for (const int group : distinct_groups(weights)) {
+      Quantised inputs;
+      inputs.group = group;
+      inputs.groups = static_cast<int>(in.width / group);
+      inputs.codes = reinterpret_cast<std::int16_t*>(take(max_rows * in.width * 2));
+      inputs.scales = reinterpret_cast<float*>(take(max_rows * inputs.groups * 4));
+      inputs.sums = reinterpret_cast<float*>(take(max_rows * inputs.groups * 4));
+      inputs_.push_back(inputs);
+    }
+  }
+
+  void run(const Step& step, int worker, int workers) override {
+    const std::int64_t rows = wanted_only_ ? static_cast<std::int64_t>(step.args->wanted.size()) : step.rows;
+    if (rows == 0) return;
+    if (!inputs_.empty()) {
+      for (const Quantised& inputs : inputs_) prepare(step, inputs, rows, worker, workers);
+      step.pool->barrier();
+    }
+    const std::int64_t portion = std::max<std::int64_t>(
+        kTileRows, kInputBytes / (in_.width * (inputs_.empty() ? 4 : 2)) / kTileRows * kTileRows);
+    for (std::int64_t first = 0; first < rows; first += portion) {
+      const std::int64_t last = std::min(rows, first + portion);
+      for (std::size_t j = 0; j < weights_.size(); ++j) {
+        const Packed& weight = *weights_[j];
+        const int begin = weight.first_block(worker, workers);
+        const int end = weight.first_block(worker + 1, workers);
+        if (begin == end) continue;
+        if (weight.codes) {
+          codes_product(step, weight, outs_[j], begin, end, first, last);
+        } else {
+          plain_product(step, weight, outs_[j], begin, end, first, last);
+        }
+      }
+    }
+  }
+
+ private:
+  const float* input(const Step& step, std::int64_t row) const {
+    return in_.row(wanted_only_ ? step.args->wanted[static_cast<std::size_t>(row)] : row);
+  }
+
+  /// Items are quarters of rows while there are few rows, so that one row keeps several workers busy.
+  void prepare(const Step& step, const Quantised& inputs, std::int64_t rows, int worker, int workers) const {
+    const std::int64_t parts = rows >= 2 * workers ? 1 : std::min(inputs.groups, workers);
+    const Share share = share_of(rows * parts, 1, worker, workers);
+    for (std::int64_t item = share.first; item < share.last; ++item) {
+      const std::int64_t row = item / parts;
+      const std::int64_t from = inputs.groups * (item % parts) / parts;
+      const std::int64_t to = inputs.groups * (item % parts + 1) / parts;
+      const std::int64_t at = row * inputs.groups + from;
+      step.kernels->quantise(
+          input(step, row) + from * inputs.group, inputs.group, static_cast<int>(to - from),
+          inputs.codes + row * in_.width + from * inputs.group, inputs.scales + at, inputs.sums + at);
+    }
+  }
+
+  void codes_product(const Step& step, const Packed& weight, Matrix out, int begin, int end,
+                     std::int64_t first, std::int64_t last) const {
+    const Quantised& inputs = *std::find_if(inputs_.begin(), inputs_.end(),
+                                            [&](const Quantised& q) { return q.group == weight.group; });
+    CodesArgs args;
+    args.block_bytes = weight.block_bytes;
+    args.bits = weight.bits;
+    args.group = weight.group;
+    args.groups = weight.groups;
+    args.scale_format = weight.format;
+    args.out_stride = out.width;
+    // Few rows: one call streams all blocks. Many: block after block, each read once for all tiles of rows.
+    const int at_once = last - first <= kTileRows ? end - begin : 1;
+    for (int block = begin; block < end; block += at_once) {
+      args.weights = weight.data + block * weight.block_bytes;
+      args.blocks = at_once;
+      args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
+      for (std::int64_t row = first; row < last; row += kTileRows) {
+        args.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, last - row));
+        args.codes = inputs.codes + row * in_.width;
+        args.scales = inputs.scales + row * inputs.groups;
+        args.sums = inputs.sums + row * inputs.groups;
+        args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
+        step.kernels->codes_product(args);
+      }
+    }
+  }
+
+  void plain_product(const Step& step, const Packed& weight, Matrix out, int begin, int end,
+                     std::int64_t first, std::int64_t last) const {
+    PlainArgs args;
+    args.block_bytes = weight.block_bytes;
+    args.format = weight.format;
+    args.columns = weight.columns;
+    args.out_stride = out.width;
+    const float* in[kTileRows];
+    args.in = in;
+    const int at_once = last - first <= kTileRows ? end - begin : 2;  // two: independent chains at eight rows
+    for (int block = begin; block < end; block += at_once) {
+      args.weights = weight.data + block * weight.block_bytes;
+      args.blocks = std::min(at_once, end - block);
+      args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
+      for (std::int64_t row = first; row < last; row += kTileRows) {
+        args.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, last - row));
+        for (int m = 0; m < args.rows; ++m) in[m] = input(step, row + m);
+        args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
+        step.kernels->plain_product(args);
+      }
+    }
+  }
+
+  std::vector<const Packed*> weights_;
+  Matrix in_;
+  std::vector<Matrix> outs_;
+  std::vector<Quantised> inputs_;
+  bool wanted_only_;
+};
+
+}  // namespace
+
+std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows) {
+  std::int64_t bytes = 0;
+  for (const int group : distinct_groups(weights)) {
+    const std::int64_t columns = weights.front()->columns;
+    bytes += round_up(max_rows * columns * 2, 64) + 2 * round_up(max_rows * (columns / group) * 4, 64);
+  }
+  return bytes;
+}
+
+std::unique_ptr<Operation> make_linear(const std::vector<const Packed*>& weights, Matrix in,
+                                       std::vector<Matrix> outs, bool wanted_only, const Parts& parts) {
+  return std::make_unique<LinearOp>(weights, in, std::move(outs), wanted_only, parts);
+}
+
+}  // namespace ft::cpu

@@ -1,0 +1,61 @@
+// Zeroed memory for weights, activations and timelines: one mapping, page-aligned, on huge pages where the
+// system has them, and not there physically before it is touched (so the worker that uses it places it).
+// Owner: unique. Thread: a value. Errors: allocate() gives an empty one if the machine has not that much.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+namespace ft::cpu {
+
+class Memory {
+ public:
+  Memory() = default;
+  Memory(Memory&& other) noexcept { swap(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Memory() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+
+  /// Empty if `bytes` is more than the machine's memory or the system refuses.
+  static Memory allocate(std::int64_t bytes) {
+    Memory memory;
+    const std::int64_t page = sysconf(_SC_PAGESIZE);
+    if (bytes < 0 || bytes / page >= sysconf(_SC_PHYS_PAGES)) return memory;
+    const auto size = static_cast<std::size_t>(bytes + page);  // room for reading ahead of the last byte
+    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return memory;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= (4 << 20)) madvise(data, size, MADV_HUGEPAGE);
+#endif
+    memory.data_ = data;
+    memory.bytes_ = size;
+    return memory;
+  }
+
+  bool empty() const { return data_ == nullptr; }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+  float* floats() const { return static_cast<float*>(data_); }
+
+ private:
+  void swap(Memory& other) {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+  }
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// `count` rounded up to a multiple of `step`.
+constexpr std::int64_t round_up(std::int64_t count, std::int64_t step) {
+  return (count + step - 1) / step * step;
+}
+
+}  // namespace ft::cpu

@@ -1,0 +1,41 @@
+// Weights as the kernels read them (layout: kernels.h): 16 outputs side by side, codes widened to 4 or 8
+// bits, 16-bit scales kept as they are. 4 bits in groups of 64 take 4.5 bits a weight, as in the file. Owner:
+// the executable, which gives the memory. Thread: workers pack different blocks of one weight at a time.
+// Cost: one read of the weight, one write. Errors: formats that no kernel has, as a sentence naming the
+// weight.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/kernels.h"
+#include "base/result.h"
+#include "program/weight.h"
+
+namespace ft::cpu {
+
+struct Packed {
+  bool codes = false;  // else plain
+  int bits = 0;        // 4 or 8
+  int group = 0, groups = 0;
+  Format format = Format::kF32;  // of plain values, or of scales and biases
+  std::int64_t rows = 0, columns = 0;
+  int blocks = 0;
+  std::int64_t block_bytes = 0;
+  const std::byte* data = nullptr;  // set when the memory is there
+
+  std::int64_t bytes() const { return block_bytes * blocks; }
+  /// Blocks of `worker`: a fixed share of consecutive ones.
+  int first_block(int worker, int workers) const {
+    return static_cast<int>(static_cast<std::int64_t>(blocks) * worker / workers);
+  }
+};
+
+/// The shape that `weight` takes; `rows` of it, which is ids.size() if only listed rows are wanted.
+Result<Packed> plan_pack(const Weight& weight, std::int64_t rows);
+
+/// Fills blocks [first, last) at `data`. ids: the weight's rows in order, empty for all.
+void pack_blocks(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed, int first,
+                 int last, std::byte* data);
+
+}  // namespace ft::cpu

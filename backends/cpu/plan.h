@@ -1,0 +1,36 @@
+// Where the activations of a step stand: every Row of a program and every instruction's scratch gets a place
+// in one arena, reused as soon as its last reader is done. Offsets are in bytes, 64-aligned. Owner: the
+// executable. Thread: read-only after construction. Cost: O(rows^2) once. Errors: none; the size may be
+// refused.
+#pragma once
+
+#include <vector>
+
+#include "program/backend.h"
+
+namespace ft::cpu {
+
+class Plan {
+ public:
+  /// scratch_bytes[i]: what instruction i needs while it runs.
+  Plan(const Program& program, const CompileOptions& options, const std::vector<std::int64_t>& scratch_bytes);
+
+  std::int64_t bytes() const { return bytes_; }
+  std::int64_t row_offset(int id) const { return rows_[static_cast<std::size_t>(id)].offset; }
+  std::int64_t scratch_offset(int instruction) const {
+    return scratch_[static_cast<std::size_t>(instruction)].offset;
+  }
+
+ private:
+  struct Span {
+    std::int64_t bytes = 0;
+    int first = 0, last = -1;  // instructions during which it is needed
+    std::int64_t offset = 0;
+  };
+  void place(std::vector<Span*>& spans);
+
+  std::vector<Span> rows_, scratch_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace ft::cpu

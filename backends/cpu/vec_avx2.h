@@ -1,0 +1,119 @@
+// Sixteen lanes in two AVX registers (needs AVX2, FMA, F16C). Meaning of each function: vec_portable.h.
+#pragma once
+
+#include <cstdint>
+#include <immintrin.h>
+
+namespace ft::cpu::FT_ISA {
+
+inline constexpr int kPassRows = 4;     // rows that one pass over a block keeps in registers
+inline constexpr int kPassQueries = 2;  // queries, the same
+
+struct V {
+  __m256 lo, hi;
+};
+struct I {
+  __m256i lo, hi;
+};
+struct Words {
+  __m256i lo, hi;
+};
+
+inline V splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+inline V load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+inline void store(float* p, V a) {
+  _mm256_storeu_ps(p, a.lo);
+  _mm256_storeu_ps(p + 8, a.hi);
+}
+inline V load_partial(const float* p, int count) {
+  float lane[16] = {};
+  for (int i = 0; i < count; ++i) lane[i] = p[i];
+  return load(lane);
+}
+inline void store_partial(float* p, V a, int count) {
+  float lane[16];
+  store(lane, a);
+  for (int i = 0; i < count; ++i) p[i] = lane[i];
+}
+inline V add(V a, V b) { return {_mm256_add_ps(a.lo, b.lo), _mm256_add_ps(a.hi, b.hi)}; }
+inline V sub(V a, V b) { return {_mm256_sub_ps(a.lo, b.lo), _mm256_sub_ps(a.hi, b.hi)}; }
+inline V mul(V a, V b) { return {_mm256_mul_ps(a.lo, b.lo), _mm256_mul_ps(a.hi, b.hi)}; }
+inline V div(V a, V b) { return {_mm256_div_ps(a.lo, b.lo), _mm256_div_ps(a.hi, b.hi)}; }
+inline V fma(V a, V b, V c) { return {_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)}; }
+inline V max(V a, V b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
+inline V min(V a, V b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
+inline V abs(V a) {
+  const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
+  return {_mm256_and_ps(a.lo, mask), _mm256_and_ps(a.hi, mask)};
+}
+inline V round(V a) {
+  const V magic = splat(12582912.0F);
+  return sub(add(a, magic), magic);
+}
+inline V scale_by_power(V a, V n) {
+  const __m256i bias = _mm256_set1_epi32(127);
+  const __m256i lo = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.lo), bias), 23);
+  const __m256i hi = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n.hi), bias), 23);
+  return mul(a, V{_mm256_castsi256_ps(lo), _mm256_castsi256_ps(hi)});
+}
+inline float sum(V a) {
+  const __m256 h8 = _mm256_add_ps(a.lo, a.hi);
+  const __m128 h4 = _mm_add_ps(_mm256_castps256_ps128(h8), _mm256_extractf128_ps(h8, 1));
+  const __m128 h2 = _mm_add_ps(h4, _mm_movehl_ps(h4, h4));
+  return _mm_cvtss_f32(_mm_add_ss(h2, _mm_movehdup_ps(h2)));
+}
+inline float largest(V a) {
+  const __m256 h8 = _mm256_max_ps(a.lo, a.hi);
+  const __m128 h4 = _mm_max_ps(_mm256_castps256_ps128(h8), _mm256_extractf128_ps(h8, 1));
+  const __m128 h2 = _mm_max_ps(h4, _mm_movehl_ps(h4, h4));
+  return _mm_cvtss_f32(_mm_max_ss(h2, _mm_movehdup_ps(h2)));
+}
+inline V from_bf16(const void* p) {
+  const auto* half = static_cast<const __m128i*>(p);
+  const __m256i lo = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(half)), 16);
+  const __m256i hi = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(half + 1)), 16);
+  return {_mm256_castsi256_ps(lo), _mm256_castsi256_ps(hi)};
+}
+inline V from_f16(const void* p) {
+  const auto* half = static_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
+}
+inline void store_int16(std::int16_t* p, V a, I* total) {
+  const __m256i lo = _mm256_cvtps_epi32(a.lo);
+  const __m256i hi = _mm256_cvtps_epi32(a.hi);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xD8);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), packed);
+  total->lo = _mm256_add_epi32(total->lo, _mm256_madd_epi16(packed, _mm256_set1_epi16(1)));
+}
+inline I zero_int() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+inline I add(I a, I b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+inline std::int32_t sum(I a) {
+  std::int32_t lane[8];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lane), _mm256_add_epi32(a.lo, a.hi));
+  std::int32_t total = 0;
+  for (const std::int32_t x : lane) total += x;
+  return total;
+}
+inline V to_float(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
+
+inline Words load_words(const void* p) {
+  const auto* half = static_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
+}
+template <int kShift, int kMask>
+inline Words field(Words a) {
+  if constexpr (kShift != 0) a = {_mm256_srli_epi16(a.lo, kShift), _mm256_srli_epi16(a.hi, kShift)};
+  if constexpr ((0xFFFF >> kShift) == kMask) return a;
+  const __m256i mask = _mm256_set1_epi16(kMask);
+  return {_mm256_and_si256(a.lo, mask), _mm256_and_si256(a.hi, mask)};
+}
+inline I dot_pair(I a, Words w, const std::int16_t* x) {
+  std::int32_t pair;
+  __builtin_memcpy(&pair, x, sizeof pair);
+  const __m256i both = _mm256_set1_epi32(pair);
+  return {_mm256_add_epi32(a.lo, _mm256_madd_epi16(w.lo, both)),
+          _mm256_add_epi32(a.hi, _mm256_madd_epi16(w.hi, both))};
+}
+inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+
+}  // namespace ft::cpu::FT_ISA

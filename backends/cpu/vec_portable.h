@@ -1,0 +1,142 @@
+// Sixteen lanes in plain C++: what every instruction set's V, I and Words mean, lane by lane. The other
+// vec_*.h give the same bits: the same operations in the same order, fused where `fma` says so, sums folded
+// in halves. No standard library here: an inline function compiled with an instruction set's flags must not
+// be shared.
+#pragma once
+
+#include <cstdint>
+
+namespace ft::cpu::FT_ISA {
+
+inline constexpr int kPassRows = 1;     // rows that one pass over a block keeps in registers
+inline constexpr int kPassQueries = 1;  // queries, the same
+
+struct V {
+  float lane[16];
+};
+struct I {
+  std::int32_t lane[16];
+};
+struct Words {
+  std::int16_t lane[32];
+};
+
+#define FT_LANES(expression)                               \
+  V out;                                                   \
+  for (int i = 0; i < 16; ++i) out.lane[i] = (expression); \
+  return out
+
+inline V splat(float x) { FT_LANES(x); }
+inline V load(const float* p) { FT_LANES(p[i]); }
+inline void store(float* p, V a) {
+  for (int i = 0; i < 16; ++i) p[i] = a.lane[i];
+}
+inline V load_partial(const float* p, int count) { FT_LANES(i < count ? p[i] : 0.0F); }
+inline void store_partial(float* p, V a, int count) {
+  for (int i = 0; i < count; ++i) p[i] = a.lane[i];
+}
+inline V add(V a, V b) { FT_LANES(a.lane[i] + b.lane[i]); }
+inline V sub(V a, V b) { FT_LANES(a.lane[i] - b.lane[i]); }
+inline V mul(V a, V b) { FT_LANES(a.lane[i] * b.lane[i]); }
+inline V div(V a, V b) { FT_LANES(a.lane[i] / b.lane[i]); }
+inline V fma(V a, V b, V c) { FT_LANES(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i])); }
+/// The second operand if either is NaN.
+inline V max(V a, V b) { FT_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
+inline V min(V a, V b) { FT_LANES(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]); }
+inline V abs(V a) { FT_LANES(__builtin_fabsf(a.lane[i])); }
+/// Nearest integer, ties to even, for |a| < 2^22.
+inline V round(V a) { FT_LANES((a.lane[i] + 12582912.0F) - 12582912.0F); }
+/// a * 2^n for whole n in [-126, 127] and a in [0.5, 2].
+inline V scale_by_power(V a, V n) {
+  V out;
+  for (int i = 0; i < 16; ++i) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(static_cast<std::int32_t>(n.lane[i]) + 127) << 23;
+    float power;
+    __builtin_memcpy(&power, &bits, sizeof power);
+    out.lane[i] = a.lane[i] * power;
+  }
+  return out;
+}
+inline float sum(V a) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) a.lane[i] = a.lane[i] + a.lane[i + half];
+  }
+  return a.lane[0];
+}
+inline float largest(V a) {
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) a.lane[i] = a.lane[i] > a.lane[i + half] ? a.lane[i] : a.lane[i + half];
+  }
+  return a.lane[0];
+}
+inline V from_bf16(const void* p) {
+  V out;
+  std::uint16_t half[16];
+  __builtin_memcpy(half, p, sizeof half);
+  for (int i = 0; i < 16; ++i) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(half[i]) << 16;
+    __builtin_memcpy(&out.lane[i], &bits, sizeof bits);
+  }
+  return out;
+}
+inline V from_f16(const void* p) {
+  V out;
+  std::uint16_t half[16];
+  __builtin_memcpy(half, p, sizeof half);
+  for (int i = 0; i < 16; ++i) {
+    const std::uint32_t sign = static_cast<std::uint32_t>(half[i] & 0x8000U) << 16;
+    const std::uint32_t exponent = (half[i] >> 10) & 31U;
+    const std::uint32_t mantissa = half[i] & 1023U;
+    if (exponent == 0) {
+      const float magnitude = static_cast<float>(mantissa) * 0x1p-24F;
+      out.lane[i] = sign != 0 ? -magnitude : magnitude;
+      continue;
+    }
+    const std::uint32_t bits = sign | ((exponent == 31 ? 255 : exponent + 112) << 23) | (mantissa << 13);
+    __builtin_memcpy(&out.lane[i], &bits, sizeof bits);
+  }
+  return out;
+}
+/// Rounds to nearest even and stores 16 int16; the sum of what was stored is added to `total`.
+inline void store_int16(std::int16_t* p, V a, I* total) {
+  for (int i = 0; i < 16; ++i) {
+    const float r = (a.lane[i] + 12582912.0F) - 12582912.0F;
+    p[i] = r > -32768.0F && r < 32768.0F ? static_cast<std::int16_t>(r) : std::int16_t{-32768};
+    total->lane[i] += p[i];
+  }
+}
+inline I zero_int() { return I{}; }
+inline I add(I a, I b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] += b.lane[i];
+  return a;
+}
+inline std::int32_t sum(I a) {
+  std::int32_t total = 0;
+  for (const std::int32_t x : a.lane) total += x;
+  return total;
+}
+inline V to_float(I a) { FT_LANES(static_cast<float>(a.lane[i])); }
+
+inline Words load_words(const void* p) {
+  Words out;
+  __builtin_memcpy(&out, p, sizeof out);
+  return out;
+}
+/// (word >> kShift) & kMask, word by word.
+template <int kShift, int kMask>
+inline Words field(Words a) {
+  for (std::int16_t& word : a.lane) {
+    word = static_cast<std::int16_t>((static_cast<std::uint16_t>(word) >> kShift) & kMask);
+  }
+  return a;
+}
+/// Lane r: a + word 2r * x[0] + word 2r+1 * x[1].
+inline I dot_pair(I a, Words w, const std::int16_t* x) {
+  for (int i = 0; i < 16; ++i) a.lane[i] += w.lane[2 * i] * x[0] + w.lane[2 * i + 1] * x[1];
+  return a;
+}
+inline void prefetch(const void* p) { __builtin_prefetch(p); }
+
+#undef FT_LANES
+
+}  // namespace ft::cpu::FT_ISA
