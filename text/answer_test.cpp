@@ -1,0 +1,93 @@
+#include "text/answer.h"
+
+#include <gtest/gtest.h>
+
+namespace ft {
+namespace {
+
+const Tokenizer& tiny() {
+  static const auto loaded = Tokenizer::load("assets/qwen3.5-tiny");
+  EXPECT_TRUE(loaded.ok());
+  return *loaded;
+}
+
+const char* const kNames[] = {"R", "C", "B", "A", "E"};
+
+/// Events as "R:reasoning;C:content;", joined by kind.
+std::string shown(Answer& answer, const std::string& text) {
+  const auto ids = tiny().encode(text, false);
+  EXPECT_TRUE(ids.ok());
+  std::vector<AnswerEvent> all;
+  auto take = [&all](const std::vector<AnswerEvent>& events) {
+    for (const AnswerEvent& event : events) {
+      if (!all.empty() && all.back().kind == event.kind && event.kind != AnswerEvent::Kind::kToolEnd) {
+        all.back().text += event.text;
+      } else {
+        all.push_back(event);
+      }
+    }
+  };
+  for (const int32_t id : *ids) {
+    take(answer.push(id));
+    if (answer.matched_stop()) {
+      break;
+    }
+  }
+  take(answer.finish());
+  std::string out;
+  for (const AnswerEvent& event : all) {
+    out += std::string(kNames[static_cast<size_t>(event.kind)]) + ":" + event.text + ";";
+  }
+  return out;
+}
+
+Answer answer_of(const AnswerOptions& options) {
+  auto answer = Answer::create(tiny(), options);
+  EXPECT_TRUE(answer.ok());
+  return std::move(*answer);
+}
+
+TEST(Answer, DividesReasoningContentAndToolCalls) {
+  AnswerOptions options;
+  options.starts_in_reasoning = true;
+  options.parse_tools = true;
+  options.tools_json = R"([{"function":{"name":"add","parameters":{"properties":{"a":{"type":"number"}}}}}])";
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer,
+                  "hm 🦉\n</think>\n\nYes.\n\n<tool_call>\n<function=add>\n<parameter=a>\n2\n</parameter>\n"
+                  "<parameter=note>\nit's\n</parameter>\n</function>\n</tool_call><|im_end|>"),
+            R"(R:hm 🦉;C:Yes.;B:add;A:{"a":2,"note":"it's"};E:;)");
+  EXPECT_EQ(answer.tool_calls(), 1u);
+  EXPECT_FALSE(answer.matched_stop().has_value());
+}
+
+TEST(Answer, EndsAtAStopStringWithoutLeakingIt) {
+  AnswerOptions options;
+  options.stops = {"zzz", "STOP"};
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer, "one two STOP three"), "C:one two ;");
+  EXPECT_EQ(answer.matched_stop(), 1u);
+  EXPECT_TRUE(answer.push(70).empty());
+}
+
+TEST(Answer, ShowsEverythingAsContentWhenNothingIsParsed) {
+  AnswerOptions options;
+  options.split_reasoning = false;
+  options.skip_special = false;
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer, "<think>a</think><tool_call><|im_end|>"),
+            "C:<think>a</think><tool_call><|im_end|>;");
+}
+
+TEST(Answer, RefusesBadStopsAndTools) {
+  AnswerOptions options;
+  options.stops = {""};
+  EXPECT_FALSE(Answer::create(tiny(), options).ok());
+  options.stops.clear();
+  options.parse_tools = true;
+  options.tools_json = "3";
+  EXPECT_FALSE(Answer::create(tiny(), options).ok());
+}
+
+}  // namespace
+}  // namespace ft

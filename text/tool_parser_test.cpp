@@ -1,0 +1,216 @@
+#include "text/tool_parser.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <random>
+
+namespace ft {
+namespace {
+
+const std::string kTools = R"([{"type":"function","function":{"name":"f","parameters":{"type":"object",
+  "$defs":{"N":{"type":"integer"}},
+  "properties":{"s":{"type":"string"},"i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},
+  "o":{"type":"object"},"a":{"type":"array"},"m":{"type":["string","null"]},"u":{"anyOf":[{"type":"integer"},
+  {"type":"null"},{"type":"string"}]},"r":{"$ref":"#/$defs/N"},"e":{"enum":["x","y"]}}}}},
+  {"type":"function","function":{"name":"g","parameters":{}}}])";
+
+ToolSchemas schemas() {
+  static const auto once = ToolSchemas::parse(kTools);
+  EXPECT_TRUE(once.ok());
+  return *once;
+}
+
+/// Content as it is, calls as "[name arguments]"; pushed in pieces of at most `most` bytes.
+std::string parsed(const std::string& text, size_t most = 1 << 20) {
+  ToolParser parser(schemas());
+  std::vector<ToolEvent> events;
+  for (size_t from = 0; from < text.size(); from += most) {
+    parser.push(std::string_view(text).substr(from, most), events);
+  }
+  parser.finish(events);
+  std::string shown;
+  for (const ToolEvent& event : events) {
+    switch (event.kind) {
+      case ToolEvent::Kind::kBegin:
+        shown += "[" + event.text + " ";
+        break;
+      case ToolEvent::Kind::kEnd:
+        shown += "]";
+        break;
+      default:
+        shown += event.text;
+    }
+  }
+  return shown;
+}
+
+std::string call(const std::string& parameters, const std::string& name = "f") {
+  return "<tool_call>\n<function=" + name + ">\n" + parameters + "</function>\n</tool_call>";
+}
+
+std::string value_of(const std::string& key, const std::string& value) {
+  const std::string shown = parsed(call("<parameter=" + key + ">\n" + value + "\n</parameter>\n"));
+  const std::string head = "[f {\"" + key + "\":";
+  EXPECT_EQ(shown.rfind(head, 0), 0u) << shown;
+  return shown.substr(head.size(), shown.size() - head.size() - 2);
+}
+
+TEST(ToolParser, ReadsContentAndCalls) {
+  EXPECT_EQ(
+      parsed("Let me see.\n\n" + call("<parameter=s>\nOslo\n</parameter>\n<parameter=i>\n2\n</parameter>\n")),
+      R"(Let me see.[f {"s":"Oslo","i":2}])");
+  EXPECT_EQ(parsed(call("") + "\n" + call("", "g") + "\n"), "[f {}][g {}]");
+  EXPECT_EQ(parsed("plain text \n"), "plain text \n");
+  EXPECT_EQ(parsed(call("") + "\n\nafter. "), "[f {}]after.");
+}
+
+TEST(ToolParser, ConvertsByTheSchemasTypes) {
+  EXPECT_EQ(value_of("s", "12"), R"("12")");
+  EXPECT_EQ(value_of("s", "null"), R"("null")");
+  EXPECT_EQ(value_of("unknown", "[1]"), R"("[1]")");
+  EXPECT_EQ(value_of("i", "-7"), "-7");
+  EXPECT_EQ(value_of("i", "5.0"), "5");
+  EXPECT_EQ(value_of("i", "007"), "7");
+  EXPECT_EQ(value_of("i", "5.5"), R"("5.5")");
+  EXPECT_EQ(value_of("i", "five"), R"("five")");
+  EXPECT_EQ(value_of("i", "123456789012345678901234567890"), "123456789012345678901234567890");
+  EXPECT_EQ(value_of("n", "3"), "3");
+  EXPECT_EQ(value_of("n", "3.50"), "3.50");
+  EXPECT_EQ(value_of("n", "1e-3"), "1e-3");
+  EXPECT_EQ(value_of("n", "nan"), R"("nan")");
+  EXPECT_EQ(value_of("b", "True"), "true");
+  EXPECT_EQ(value_of("b", "FALSE"), "false");
+  EXPECT_EQ(value_of("b", "1"), R"("1")");
+  EXPECT_EQ(value_of("o", R"({"k": [1, "x"]})"), R"({"k": [1, "x"]})");
+  EXPECT_EQ(value_of("o", R"({'k': True, "n": None, 't': (1, 2,), 'q': 'it\'s "so"\n'})"),
+            R"({"k":true,"n":null,"t":[1,2],"q":"it's \"so\"\n"})");
+  EXPECT_EQ(value_of("o", "[1]"), R"("[1]")");
+  EXPECT_EQ(value_of("a", "[1, 2]"), "[1, 2]");
+  EXPECT_EQ(value_of("a", "[f(x)]"), R"("[f(x)]")");
+  EXPECT_EQ(value_of("m", "null"), "null");
+  EXPECT_EQ(value_of("m", "text"), R"("text")");
+  EXPECT_EQ(value_of("u", "4"), "4");
+  EXPECT_EQ(value_of("u", "null"), "null");
+  EXPECT_EQ(value_of("u", "four"), R"("four")");
+  EXPECT_EQ(value_of("r", "4"), "4");
+  EXPECT_EQ(value_of("e", "x"), R"("x")");
+}
+
+TEST(ToolParser, KeepsValuesVerbatimButForOneNewlineAtEachEnd) {
+  EXPECT_EQ(value_of("s", ""), R"("")");
+  EXPECT_EQ(value_of("s", "\n a < b \n\n"), R"("\n a < b \n\n")");
+  EXPECT_EQ(value_of("s", "\"q\" \\ \t\x01 é"), "\"\\\"q\\\" \\\\ \\t\\u0001 é\"");
+  EXPECT_EQ(parsed("<tool_call><function=f><parameter=s>x</parameter></function></tool_call>"),
+            R"([f {"s":"x"}])");
+  EXPECT_EQ(parsed(call("<parameter=s>\n</parameter>\n")), R"([f {"s":""}])");
+}
+
+TEST(ToolParser, EndsAValueOnlyWhereTheCallGoesOn) {
+  EXPECT_EQ(value_of("s", "a </parameter> b\n</parameter>c"), R"("a </parameter> b\n</parameter>c")");
+  EXPECT_EQ(value_of("s", "<function=g>\n</function>\n<tool_call>"),
+            R"("<function=g>\n</function>\n<tool_call>")");
+}
+
+TEST(ToolParser, KeepsTheFirstOfRepeatedKeys) {
+  EXPECT_EQ(parsed(call("<parameter=i>1</parameter><parameter=i>2</parameter><parameter=s>x</parameter>")),
+            R"([f {"i":1,"s":"x"}])");
+}
+
+TEST(ToolParser, RepairsWhatModelsWrite) {
+  EXPECT_EQ(parsed("<function=f>\n<parameter=i>\n1\n</parameter>\n</function>\n</tool_call>"),
+            R"([f {"i":1}])");
+  EXPECT_EQ(parsed("<function=unknown>\n</function>"), "<function=unknown>\n</function>");
+  EXPECT_EQ(parsed("<tool_call><function=f></function><function=g></function></tool_call>"), "[f {}][g {}]");
+  EXPECT_EQ(parsed("<tool_call><function=f</function></tool_call>"), "[f {}]");
+  EXPECT_EQ(parsed("<tool_call><function=f><parameter=i>1</parameter></tool_call>x"), R"([f {"i":1}]x)");
+  EXPECT_EQ(parsed("<tool_call>\n<function=f>\n<parameter=s>\ncut"), R"([f {"s":"cut"}])");
+  EXPECT_EQ(parsed("<tool_call>\n<function=f>\n<parameter=i>\n12"), R"([f {"i":12}])");
+  EXPECT_EQ(parsed("<tool_call>\n<function=f>\n<parameter=i>\n1\n</parameter>\n"), R"([f {"i":1}])");
+  EXPECT_EQ(parsed("<tool_call>\n<function=f>\n<param"), "[f {}]");
+  EXPECT_EQ(parsed("<tool_call>\n<function=f"), "");
+}
+
+TEST(ToolParser, AcceptsHermesJson) {
+  EXPECT_EQ(parsed(R"(<tool_call>{"name": "f", "arguments": {"s": "</tool_call>", "i": 1}}</tool_call>)"),
+            R"([f {"s":"</tool_call>","i":1}])");
+  EXPECT_EQ(parsed(R"(<tool_call>{"name": "g", "arguments": "{\"a\": 1}"})"), R"([g {"a": 1}])");
+  EXPECT_EQ(parsed(R"(<tool_call>{"name": "g"}</tool_call>)"), "[g {}]");
+  EXPECT_EQ(parsed("<tool_call>{oops}</tool_call>"), "<tool_call>{oops}</tool_call>");
+}
+
+TEST(ToolParser, ShowsWhatOnlyLooksLikeACall) {
+  EXPECT_EQ(parsed("the <tool_call> tag"), "the <tool_call> tag");
+  EXPECT_EQ(parsed("a <tool_ca"), "a <tool_ca");
+  EXPECT_EQ(parsed("x <tool_call>"), "x <tool_call>");
+}
+
+TEST(ToolParser, StreamsStringsAsTheyCome) {
+  ToolParser parser(schemas());
+  std::vector<ToolEvent> events;
+  parser.push("<tool_call>\n<function=f>\n<parameter=s>\nab", events);
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, ToolEvent::Kind::kBegin);
+  EXPECT_EQ(events[1].text, R"({"s":"ab)");
+  events.clear();
+  parser.push("c\n</para", events);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].text, "c");
+}
+
+TEST(ToolParser, GivesTheSameForEverySplitAndAlwaysJson) {
+  const std::vector<std::string> parts = {"<tool_call>",
+                                          "</tool_call>",
+                                          "<function=f>",
+                                          "<function=g>",
+                                          "</function>",
+                                          "<parameter=s>",
+                                          "<parameter=i>",
+                                          "<parameter=o>",
+                                          "</parameter>",
+                                          "\n",
+                                          " ",
+                                          "x",
+                                          "12",
+                                          "{'a': 1}",
+                                          "{\"name\":\"f\"}",
+                                          "<",
+                                          "<param",
+                                          "</",
+                                          "\""};
+  std::mt19937 random(5);
+  for (int round = 0; round < 6000; ++round) {
+    std::string text = random() % 2 == 0 ? "<tool_call>\n<function=f>\n" : "";
+    for (size_t i = random() % 14; i > 0; --i) {
+      text += parts[random() % parts.size()];
+    }
+    const std::string whole = parsed(text);
+    for (const size_t most : {1, 2, 3, 7}) {
+      ASSERT_EQ(parsed(text, most), whole) << text;
+    }
+    ToolParser parser(schemas());
+    std::vector<ToolEvent> events;
+    parser.push(text, events);
+    parser.finish(events);
+    std::string arguments;
+    for (const ToolEvent& event : events) {
+      arguments += event.kind == ToolEvent::Kind::kArguments ? event.text : "";
+      if (event.kind == ToolEvent::Kind::kEnd) {
+        ASSERT_TRUE(nlohmann::json::accept(arguments)) << text << "\n" << arguments;
+        arguments.clear();
+      }
+    }
+    ASSERT_EQ(arguments, "") << text;
+  }
+}
+
+TEST(ToolParser, SurvivesSchemasThatReferToThemselves) {
+  EXPECT_TRUE(ToolSchemas::parse(R"([{"name":"f","parameters":{"properties":{"a":{"$ref":"#/properties/a"},
+    "b":{"anyOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}}])")
+                  .ok());
+  EXPECT_FALSE(ToolSchemas::parse("{").ok());
+  EXPECT_FALSE(ToolSchemas::parse(R"([{"function":{}}])").ok());
+  EXPECT_FALSE(ToolSchemas::parse(std::string(200'000, '[')).ok());
+}
+
+}  // namespace
+}  // namespace ft
