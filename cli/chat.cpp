@@ -1,0 +1,125 @@
+// `foretoken chat`: a conversation in the terminal, or through a pipe.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "cli/answering.h"
+#include "cli/chat_session.h"
+#include "cli/interrupt.h"
+#include "cli/line_editor.h"
+#include "cli/option_flags.h"
+#include "cli/sampling_choice.h"
+#include "cli/streaming.h"
+#include "cli/subcommands.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputChoice output;
+  ModelChoice model;
+  SamplingChoice sampling;
+  AnswerChoice answer{2048, {}, -1};
+  SpeculationChoice speculation;
+  std::string system, load;
+  std::optional<bool> think;
+};
+
+/// One turn: the template, the answer as it comes. The user's message is taken back if nothing came of it.
+Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, Terminal& terminal) {
+  FT_ASSIGN(const Prompt prompt, render_prompt(session.rendered_messages(), "", session.think, loaded));
+  Ask ask;
+  ask.sampler = choose_sampler(session.sampling, loaded.model.config.sampling);
+  ask.bias = session.sampling.bias;
+  ask.answer = session.answer, ask.speculation = session.speculation;
+  FT_ASSIGN(ask.predicted, read_predicted(session.speculation.predict_file, *loaded.tokenizer));
+  FT_ASSIGN(Request request, make_request(prompt, ask, loaded));
+  FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
+  const Interrupt interrupt([&ticket] { ticket.cancel(); });
+  Streaming streaming(terminal, Streaming::Mode::kShow);
+  const GatheredAnswer answer = gather(ticket, [&](const Event& event) {
+    streaming.show(event);
+    if (terminal.gone()) ticket.cancel();
+  });
+  streaming.end();
+  if (answer.finish == Finish::kError) return Error{Code::kExhausted, answer.error};
+  session.add_answer(answer);
+  if (terminal.err_is_terminal()) terminal.err(Style::kDim, fmt::format("[{}]\n", answer_note(answer)));
+  return {};
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  if (!loaded->chat_template) {
+    return Error{Code::kNotFound,
+                 fmt::format("{}; foretoken run --raw does without", loaded->chat_template_problem)};
+  }
+  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  ChatSession session;
+  session.system = options.system, session.think = options.think;
+  session.sampling = options.sampling, session.answer = options.answer,
+  session.speculation = options.speculation;
+  if (!options.load.empty()) {
+    const CommandOutcome loaded_file = run_chat_command(session, "/load " + options.load);
+    if (loaded_file.failed)
+      return Error{Code::kNotFound, loaded_file.words.substr(std::string("foretoken: ").size())};
+  }
+  const bool interactive = ::isatty(STDIN_FILENO) == 1 && terminal.out_is_terminal();
+  if (interactive) {
+    terminal.note(fmt::format("{} on {}; /help for commands, Ctrl-D to leave", loaded->model.name,
+                              loaded->backend->describe()));
+  }
+  LineEditor editor(history_path(), interactive);
+  bool failed = false;
+  while (!terminal.gone() && terminal.status().ok()) {
+    const std::optional<std::string> line = editor.read("> ");
+    if (!line) break;
+    if (line->empty()) continue;
+    if (line->front() == '/') {
+      const CommandOutcome outcome = run_chat_command(session, *line);
+      if (outcome.quit) break;
+      outcome.failed ? terminal.err(outcome.words) : terminal.out(outcome.words);
+      terminal.flush();
+      failed = failed || (outcome.failed && !interactive);
+      continue;
+    }
+    session.messages.push_back({"user", utf8_replace_invalid(*line), ""});
+    if (const Status status = turn(session, *loaded, *engine, terminal); !status.ok()) {
+      session.messages.pop_back();
+      terminal.err(fmt::format("foretoken: {}\n", status.error().message));
+      failed = failed || !interactive;
+    }
+  }
+  if (interactive) terminal.out("\n");
+  return failed ? 1 : 0;  // a script wants to know; a person has seen it
+}
+
+}  // namespace
+
+Command chat_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "chat";
+  command.summary = "A conversation in the terminal";
+  command.examples =
+      "  foretoken chat\n"
+      "  foretoken chat --system \"Answer in one sentence\" --temperature 0\n"
+      "  foretoken chat --load talk.json\n"
+      "  printf 'Hello\\n/stats\\n' | foretoken chat\n";
+  command.flags.group("Conversation");
+  command.flags.add("system", "TEXT", reads_text(options->system), "System message");
+  command.flags.add("think", "on|off", reads_on_off(options->think), "Reasoning before the answer");
+  command.flags.add("load", "FILE", reads_text(options->load), "Go on with a conversation that /save wrote");
+  add_answer_flags(command.flags, options->answer);
+  add_sampling_flags(command.flags, options->sampling);
+  add_speculation_flags(command.flags, options->speculation);
+  add_model_flags(command.flags, options->model);
+  command.flags.group("Output");
+  command.flags.add_switch("quiet", options->output.quiet, "Nothing on stderr but errors").letter = "q";
+  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.quiet = &options->output.quiet;
+  command.options = options;
+  return command;
+}
+
+}  // namespace ft::cli

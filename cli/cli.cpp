@@ -1,0 +1,119 @@
+#include "cli/cli.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <new>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/command_line.h"
+#include "cli/report_json.h"
+#include "cli/subcommands.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr int kGood = 0, kFailed = 1, kUsage = 2;
+
+std::vector<Command> all_commands() {
+  std::vector<Command> commands;
+  commands.push_back(run_command());
+  commands.push_back(chat_command());
+  commands.push_back(bench_command());
+  commands.push_back(verify_command());
+  commands.push_back(score_command());
+  commands.push_back(tokenize_command());
+  commands.push_back(inspect_command());
+  commands.push_back(doctor_command());
+  commands.push_back(synth_command());
+  return commands;
+}
+
+/// $XDG_CONFIG_HOME/foretoken/config.toml, else ~/.config/...; empty without a home.
+std::string default_settings_path() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  if (config != nullptr && *config == '/') return std::string(config) + "/foretoken/config.toml";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home != '\0' ? std::string(home) + "/.config/foretoken/config.toml"
+                                          : std::string();
+}
+
+int report(Terminal& terminal, const Error& error, bool json, int status) {
+  terminal.err(fmt::format("foretoken: {}\n", error.message));
+  if (json) terminal.out(error_json(error) + "\n");
+  terminal.flush();
+  return status;
+}
+
+/// For errors that come before the flags are read.
+bool asks_for_json(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--json") == 0 || std::strcmp(argv[i], "--json=true") == 0) return true;
+  }
+  const char* variable = std::getenv("FORETOKEN_JSON");
+  return variable != nullptr && (std::strcmp(variable, "1") == 0 || std::strcmp(variable, "true") == 0);
+}
+
+/// Settings and environment into the command's options.
+Status configure(const CommandLine& line, const std::vector<Command>& commands) {
+  const char* named = std::getenv("FORETOKEN_CONFIG");
+  std::string path = !line.config.empty() ? line.config : named != nullptr ? named : "";
+  const bool required = !path.empty();
+  if (!required) path = default_settings_path();
+  std::vector<Setting> settings;
+  if (!path.empty()) {
+    FT_ASSIGN(settings, read_settings(path, required));
+  }
+  FT_TRY(check_settings(settings, commands, path));
+  return resolve(
+      *line.command, line.typed, [](const std::string& name) { return std::getenv(name.c_str()); }, settings,
+      path);
+}
+
+int work(const Command& command, Terminal& terminal) {
+  const bool json = command.json != nullptr && *command.json;
+  try {
+    Result<int> status = command.work(terminal);
+    terminal.flush();
+    if (terminal.gone()) return kGood;  // the reader had enough; that is no failure of ours
+    if (!status.ok()) {
+      return report(terminal, status.error(), json, status.error().code == Code::kInvalid ? kUsage : kFailed);
+    }
+    if (!terminal.status().ok()) return report(terminal, terminal.status().error(), false, kFailed);
+    return *status;
+  } catch (const std::bad_alloc&) {
+    return report(terminal,
+                  {Code::kExhausted, "memory ran out; close other programs, or take a smaller --context"},
+                  json, kFailed);
+  } catch (const std::exception& error) {
+    return report(terminal, {Code::kIo, fmt::format("{}; foretoken doctor may tell why", error.what())}, json,
+                  kFailed);
+  }
+}
+
+}  // namespace
+
+int run_cli(int argc, const char* const* argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // Terminal sees EPIPE instead
+  Terminal terminal(STDOUT_FILENO, STDERR_FILENO);
+  const std::vector<Command> commands = all_commands();
+  Result<CommandLine> line = parse_command_line(argc, argv, commands);
+  if (!line.ok()) return report(terminal, line.error(), asks_for_json(argc, argv), kUsage);
+  if (line->command == nullptr) {
+    terminal.out(line->help);
+    terminal.flush();
+    return terminal.status().ok() ? kGood : report(terminal, terminal.status().error(), false, kFailed);
+  }
+  if (const Status configured = configure(*line, commands); !configured.ok()) {
+    const bool json = asks_for_json(argc, argv) || (line->command->json != nullptr && *line->command->json);
+    return report(terminal, configured.error(), json, kUsage);
+  }
+  const bool quiet = line->command->quiet != nullptr && *line->command->quiet;
+  terminal.quiet(quiet);
+  set_log_level(quiet ? LogLevel::kError : LogLevel::kWarn);
+  return work(*line->command, terminal);
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,134 @@
+// `foretoken doctor`: the machine, the backend it gets and why, the shipped model; what is wrong and how to
+// mend it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/registry.h"
+#include "cli/model_path.h"
+#include "cli/option_flags.h"
+#include "cli/report_json.h"
+#include "cli/subcommands.h"
+#include "models/model.h"
+
+namespace ft::cli {
+namespace {
+
+using Kind = Finding::Kind;
+
+struct Options {
+  OutputChoice output;
+  std::string model;
+  BackendOptions backend;
+  bool no_probe = false;
+};
+
+/// What a person would look at first: is the model there, does it load, can it draft.
+void judge_model(const std::string& named, std::vector<Finding>& findings) {
+  const Result<std::string> directory = find_model(named);
+  if (!directory.ok()) {
+    findings.push_back(
+        {Kind::kProblem, directory.error().message, "clone the project again, or name a model"});
+    return;
+  }
+  const Result<Model> model = load_model(*directory);
+  if (!model.ok()) {
+    findings.push_back({Kind::kProblem, model.error().message, "fetch the model again"});
+    return;
+  }
+  findings.push_back(
+      {Kind::kGood,
+       fmt::format("the model {} loads ({}, {})", model->directory, model->family, model->quantisation), ""});
+  findings.push_back(model->head.usable()
+                         ? Finding{Kind::kGood, "its MTP head can draft", ""}
+                         : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
+                                   "lookup drafts are used; take a conversion that keeps the mtp tensors"});
+}
+
+void show(const Machine& machine, const std::vector<Finding>& findings, const std::string& backend,
+          Terminal& terminal) {
+  const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::vector<std::vector<std::string>> rows = {
+      {"system", machine.system},
+      {"processor", machine.processor},
+      {"features", machine.features.empty() ? "none that matter here"
+                                            : fmt::format("{}", fmt::join(machine.features, " "))},
+      {"cores", machine.cpu_limit > 0
+                    ? fmt::format("{}, limited to {:.3g}", machine.logical_cores, machine.cpu_limit)
+                    : std::to_string(machine.logical_cores)},
+      {"memory",
+       fmt::format(
+           "{}, {} free{}", size(machine.memory_total), size(machine.free_bytes()),
+           machine.memory_limit > 0 ? fmt::format(", limited to {}", size(machine.memory_limit)) : "")},
+      {"huge pages", machine.huge_pages.empty() ? "not readable" : machine.huge_pages},
+      {"governor", machine.governor.empty() ? "not readable" : machine.governor},
+      {"backend", backend},
+  };
+  if (machine.read_gb_per_s > 0) {
+    rows.push_back(
+        {"read speed", fmt::format("{:.1f} GB/s: a model of 1 GB decodes at most {:.0f} tokens/s plainly",
+                                   machine.read_gb_per_s, machine.read_gb_per_s)});
+  }
+  terminal.out(table_text(rows));
+  terminal.out("\n");
+  for (const Finding& finding : findings) {
+    const bool good = finding.kind == Kind::kGood;
+    terminal.out(good ? Style::kGood : Style::kBad, good                             ? "good     "
+                                                    : finding.kind == Kind::kWarning ? "warning  "
+                                                                                     : "problem  ");
+    terminal.out(finding.what + "\n");
+    if (!finding.mend.empty()) terminal.out(fmt::format("         to mend: {}\n", finding.mend));
+  }
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  Machine machine = read_machine();
+  const int threads = options.backend.threads > 0 ? options.backend.threads : machine.logical_cores;
+  std::vector<Finding> findings = judge_machine(machine, threads);
+  std::string backend = "none";
+  if (const auto made = make_backend(options.backend); made.ok()) {
+    backend = (*made)->describe();
+    findings.push_back({Kind::kGood, fmt::format("the {} backend runs here", (*made)->name()), ""});
+  } else {
+    findings.push_back({Kind::kProblem, made.error().message, "use --backend ref, which runs anywhere"});
+  }
+  if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
+  judge_model(options.model, findings);
+  bool good = true;
+  for (const Finding& finding : findings) good = good && finding.kind != Kind::kProblem;
+  if (options.output.json) {
+    terminal.out(doctor_json(machine, findings, backend) + "\n");
+  } else {
+    show(machine, findings, backend, terminal);
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+Command doctor_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "doctor";
+  command.summary = "The machine, the backend and the model: what is wrong and how to mend it";
+  command.examples =
+      "  foretoken doctor\n"
+      "  foretoken doctor --model ~/models/Qwen3.5-4B-4bit\n"
+      "  foretoken doctor --isa avx2 --json\n";
+  command.flags.group("What is looked at");
+  command.flags
+      .add("model", "DIR", reads_text(options->model), "Folder of the model (default: the shipped one)")
+      .letter = "m";
+  command.flags.add("backend", "NAME", reads_text(options->backend.name), "auto, cpu or ref");
+  command.flags.add("isa", "NAME", reads_text(options->backend.isa), "Instruction set of the cpu backend");
+  command.flags
+      .add("threads", "N", reads_int(options->backend.threads, 0, 1024), "Worker threads; 0: one per core")
+      .letter = "t";
+  command.flags.add_switch("no-probe", options->no_probe, "Leave the read speed out");
+  add_output_flags(command.flags, options->output);
+  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.json = &options->output.json, command.quiet = &options->output.quiet;
+  command.options = options;
+  return command;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,88 @@
+// `foretoken inspect`: what a model is, what it needs and what would draft for it.
+#include <fmt/format.h>
+
+#include "cli/inspection.h"
+#include "cli/loading.h"
+#include "cli/model_path.h"
+#include "cli/option_flags.h"
+#include "cli/report_json.h"
+#include "cli/subcommands.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputChoice output;
+  std::string model;
+  std::int64_t context = 0;
+  bool program = false;
+};
+
+void show(const Inspection& found, Terminal& terminal) {
+  const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  const std::vector<std::vector<std::string>> rows = {
+      {"model", found.directory},
+      {"family", found.family},
+      {"parameters", fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6)},
+      {"quantisation", found.quantisation},
+      {"file", fmt::format("{}, {} read for one token", size(found.file_bytes), size(found.step_bytes))},
+      {"layers", fmt::format("{}, {} of them full attention", found.layers, found.full_attention_layers)},
+      {"width", fmt::format("hidden {}, MLP {}, heads {} / {} of {}", found.hidden, found.intermediate,
+                            found.heads, found.kv_heads, found.head_dim)},
+      {"vocabulary", fmt::format("{}{}", found.vocabulary, found.tied ? ", head tied to the embedding" : "")},
+      {"context", fmt::format("{} at most", found.max_context)},
+      {"memory", fmt::format("{} weights + {} state at {} tokens = {}; {} are free", size(found.weight_bytes),
+                             size(found.state_bytes), found.context, size(found.memory_needed),
+                             size(found.memory_available))},
+      {"verdict", found.verdict},
+      {"head",
+       fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
+      {"drafts with", found.drafter},
+  };
+  terminal.out(table_text(rows));
+  if (!found.program.empty()) terminal.out("\n" + found.program);
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::string directory, find_model(options.model));
+  Result<Model> model = load_model(directory);
+  if (!model.ok()) return model_error(model.error());
+  FT_ASSIGN(const std::int64_t context, choose_context(options.context, *model));
+  const Inspection found = inspect(*model, read_machine(), context, options.program);
+  if (options.output.json) {
+    terminal.out(inspect_json(found) + "\n");
+  } else {
+    show(found, terminal);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command inspect_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "inspect";
+  command.summary = "Sizes, quantisation, head, memory and verdict of a model";
+  command.examples =
+      "  foretoken inspect\n"
+      "  foretoken inspect ~/models/Qwen3.5-4B-4bit --context 32768\n"
+      "  foretoken inspect --program --json\n";
+  command.flags.group("Model");
+  command.flags.positional = "model";
+  command.flags
+      .add("model", "DIR", reads_text(options->model), "Folder of the model (default: the shipped one)")
+      .letter = "m";
+  command.flags
+      .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
+           "Tokens that memory is counted for; 0: the model's own, at most 4096")
+      .letter = "c";
+  command.flags.add_switch("program", options->program, "The list of instructions that backends run");
+  add_output_flags(command.flags, options->output);
+  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.json = &options->output.json, command.quiet = &options->output.quiet;
+  command.options = options;
+  return command;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,43 @@
+#include "cli/inspection.h"
+
+#include <algorithm>
+
+namespace ft::cli {
+
+Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, bool with_program) {
+  const format::ModelConfig& config = model.config;
+  Inspection found;
+  found.directory = model.directory, found.name = model.name;
+  found.family = model.family, found.quantisation = model.quantisation;
+  found.parameters = model.parameters;
+  found.file_bytes = static_cast<std::int64_t>(model.checkpoint->total_bytes());
+  found.step_bytes = model.trunk.bytes_per_step();
+  found.layers = config.num_layers;
+  found.full_attention_layers = static_cast<int>(
+      std::count(config.layer_types.begin(), config.layer_types.end(), format::LayerType::kFullAttention));
+  found.hidden = config.hidden_size, found.vocabulary = config.vocab_size;
+  found.heads = config.num_heads, found.kv_heads = config.num_kv_heads, found.head_dim = config.head_dim;
+  found.intermediate = config.intermediate_size;
+  found.tied = model.tied;
+  found.max_context = config.max_positions;
+  found.context = context;
+  found.weight_bytes = found.file_bytes;
+  found.state_bytes = state_bytes(model.trunk, context) + (model.mtp ? state_bytes(*model.mtp, context) : 0);
+  found.memory_needed = found.weight_bytes + found.state_bytes;
+  found.memory_available = machine.free_bytes();
+  // Mapped weights and their packed copy may stand in memory together for a while.
+  const std::int64_t comfortable = found.memory_needed + found.weight_bytes;
+  found.verdict = found.memory_available >= comfortable           ? "fits"
+                  : found.memory_available >= found.memory_needed ? "tight"
+                                                                  : "does not fit";
+  found.head_state = head_state_name(model.head.state);
+  found.head_sentence = model.head.sentence, found.head_file = model.head.file;
+  found.drafter = model.mtp ? "mtp+lookup" : "lookup";
+  if (with_program) {
+    found.program = to_text(model.trunk);
+    if (model.mtp) found.program += "\nmtp head:\n" + to_text(*model.mtp);
+  }
+  return found;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,74 @@
+#include "cli/loading.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+#include "cli/model_path.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr std::int64_t kDefaultContext = 4096;  // tokens
+
+double since_ms(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Error model_error(Error error) {
+  if (error.code == Code::kInvalid) error.code = Code::kCorrupt;
+  return error;
+}
+
+Result<std::int64_t> choose_context(std::int64_t asked, const Model& model) {
+  const std::int64_t most = model.config.max_positions;
+  if (asked == 0) return std::min(most, kDefaultContext);
+  if (asked > most) {
+    return Error{Code::kInvalid,
+                 fmt::format("--context: {} is more than the {} positions that {} was made for", asked, most,
+                             model.name)};
+  }
+  return asked;
+}
+
+Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
+  const auto start = std::chrono::steady_clock::now();
+  FT_ASSIGN(const std::string directory, find_model(choice.directory));
+  BackendOptions options;
+  options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
+  auto loaded = std::make_unique<Loaded>();
+  FT_ASSIGN(loaded->backend, make_backend(options));
+  Result<Model> model = load_model(directory);
+  if (!model.ok()) return model_error(model.error());
+  loaded->model = std::move(*model);
+  FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
+  loaded->load_ms = since_ms(start);
+  return loaded;
+}
+
+Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice) {
+  FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice));
+  const auto start = std::chrono::steady_clock::now();
+  Result<Tokenizer> tokenizer = Tokenizer::load(loaded->model.directory);
+  if (!tokenizer.ok()) return model_error(tokenizer.error());
+  loaded->tokenizer.emplace(std::move(*tokenizer));
+  Result<ChatTemplate> chat_template = ChatTemplate::load(loaded->model.directory);
+  if (chat_template.ok()) {
+    loaded->chat_template.emplace(std::move(*chat_template));
+  } else {
+    loaded->chat_template_problem = chat_template.error().message;
+  }
+  loaded->load_ms += since_ms(start);
+  return loaded;
+}
+
+Result<Tokenizer> load_tokenizer(const ModelChoice& choice) {
+  FT_ASSIGN(const std::string directory, find_model(choice.directory));
+  Result<Tokenizer> tokenizer = Tokenizer::load(directory);
+  if (!tokenizer.ok()) return model_error(tokenizer.error());
+  return tokenizer;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,42 @@
+// A model made ready for a subcommand: config, weights, backend, tokenizer, template, each only if it is
+// needed. What is wrong with a model is never the user's usage, so kInvalid becomes kCorrupt here (exit
+// status 1). Owner: the subcommand; nothing moves afterwards, because decoders and engines hold references.
+// Thread: the main thread. Cost: milliseconds, weights stay mapped. Errors: those of each part, naming files.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backends/registry.h"
+#include "cli/options.h"
+#include "models/model.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace ft::cli {
+
+struct Loaded {
+  Model model;
+  std::unique_ptr<Backend> backend;
+  std::optional<Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;
+  std::string chat_template_problem;  // why there is none
+  std::int64_t context = 0;           // tokens
+  double load_ms = 0;                 // so far; the engine's packing comes on top
+};
+
+/// Everything that run, chat, bench need. The template may be absent: --raw does without.
+Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice);
+/// Model and backend only.
+Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice);
+Result<Tokenizer> load_tokenizer(const ModelChoice& choice);
+
+/// The model's own context if `asked` is 0, at most 4096. kInvalid if `asked` is beyond what the model was
+/// made for.
+Result<std::int64_t> choose_context(std::int64_t asked, const Model& model);
+
+/// An error of a model's files: kInvalid becomes kCorrupt.
+Error model_error(Error error);
+
+}  // namespace ft::cli

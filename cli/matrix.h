@@ -1,0 +1,68 @@
+// The losslessness matrix: the same prompts under every drafter, depth, batch, prompt chunk, way into the
+// cache, number of threads and kind of sampling must give the tokens of plain decoding alone. What `verify`
+// runs, and tests.
+//   axes  Axes say which values are crossed; full() is the whole product, quick() what a minute holds
+//   cell  one choice of all axes; it is compared for every prompt
+// Owner: the caller. Thread: the calling thread drives the decoder. Cost: one decoding of `tokens` a cell and
+// prompt. Errors: those of backend and decoder; a difference is no error but part of the report.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/registry.h"
+#include "spec/decoder.h"
+
+namespace ft::cli {
+
+struct MatrixPrompt {
+  std::string name;
+  std::vector<std::int32_t> ids;
+};
+
+enum class SamplingKind { kGreedy, kSampled, kPenalties, kMaskAndBias, kStop };
+std::string_view sampling_kind_name(SamplingKind kind);
+
+struct Cell {
+  SamplingKind sampling = SamplingKind::kGreedy;
+  DrafterKind drafter = DrafterKind::kNone;
+  int depth = -1;       // -1: auto
+  int batch = 1;        // 1, or 3 sequences of different lengths that start and end in different rounds
+  int chunk = 256;      // prompt rows of one step
+  bool forked = false;  // continued from another sequence's timeline instead of prefilled
+  int threads = 1;
+  std::string text() const;
+};
+
+struct CellResult {
+  Cell cell;
+  std::int64_t compared = 0, differing = 0;  // tokens
+  std::int64_t drafted = 0, accepted = 0;
+  std::string first_difference;  // empty if there is none
+};
+
+struct MatrixReport {
+  std::vector<CellResult> cells;
+  std::int64_t compared = 0, differing = 0;
+  bool complete = true;  // false if it was interrupted
+  bool identical() const { return differing == 0 && compared > 0; }
+};
+
+struct MatrixOptions {
+  BackendOptions backend;  // threads is set by each cell
+  int tokens = 24;         // of each answer, at most
+  std::vector<int> threads = {1, 2};
+  bool full = false;
+  std::function<bool(std::size_t done, std::size_t cells)> progress;  // false stops
+};
+
+/// The cells of one number of threads.
+std::vector<Cell> matrix_cells(bool full, int threads, bool has_head);
+
+/// At least one prompt; prompts must be shorter than their decoding's context (built to fit).
+Result<MatrixReport> run_matrix(const Model& model, const std::vector<MatrixPrompt>& prompts,
+                                const MatrixOptions& options);
+
+}  // namespace ft::cli

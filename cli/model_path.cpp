@@ -1,0 +1,53 @@
+#include "cli/model_path.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace ft::cli {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> shipped_model_places(const std::string& program) {
+  std::vector<std::string> places;
+  if (!program.empty()) {
+    const fs::path folder = fs::path(program).parent_path();
+    for (const char* way : {"../../assets", "../share/foretoken/assets", "../assets", "assets"}) {
+      places.push_back((folder / way / kShippedModel).lexically_normal().string());
+    }
+  }
+  places.push_back((fs::path(FORETOKEN_SOURCE_DIR) / "assets" / kShippedModel).string());
+  return places;
+}
+
+Result<std::string> find_model(const std::string& named) {
+  std::error_code ignored;
+  if (!named.empty()) {
+    if (fs::is_directory(named, ignored)) return named;
+    if (fs::exists(named, ignored)) {
+      return Error{
+          Code::kNotFound,
+          fmt::format("{} is a file; name the folder that holds config.json and *.safetensors", named)};
+    }
+    return Error{
+        Code::kNotFound,
+        fmt::format("there is no model at {}; name the folder that holds config.json and *.safetensors",
+                    named)};
+  }
+  const std::vector<std::string> places = shipped_model_places(program_path());
+  for (const std::string& place : places) {
+    if (fs::exists(fs::path(place) / "config.json", ignored)) return place;
+  }
+  return Error{Code::kNotFound,
+               fmt::format("the shipped model was not found; looked in {}; name a model with --model DIR "
+                           "or FORETOKEN_MODEL",
+                           fmt::join(places, ", "))};
+}
+
+std::string program_path() {
+  std::error_code failed;
+  const fs::path path = fs::read_symlink("/proc/self/exe", failed);
+  return failed ? std::string() : path.string();
+}
+
+}  // namespace ft::cli

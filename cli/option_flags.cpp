@@ -1,0 +1,128 @@
+#include "cli/option_flags.h"
+
+#include <fmt/format.h>
+
+namespace ft::cli {
+namespace {
+
+Setter reads_drafter(DrafterKind& target) {
+  return [&target](const std::string& text) -> Status {
+    FT_ASSIGN(target, drafter_kind(text));
+    return {};
+  };
+}
+
+Setter reads_acceptance(Acceptance& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text == "coupled") {
+      target = Acceptance::kCoupled;
+    } else if (text == "ratio") {
+      target = Acceptance::kRatio;
+    } else {
+      return Error{Code::kInvalid, fmt::format("expected coupled or ratio, found '{}'", text)};
+    }
+    return {};
+  };
+}
+
+}  // namespace
+
+void add_output_flags(FlagSet& flags, OutputChoice& output) {
+  flags.group("Output");
+  flags.add_switch("json", output.json, "One JSON object on stdout, everything else on stderr");
+  flags.add_switch("quiet", output.quiet, "Nothing on stderr but errors").letter = "q";
+}
+
+void add_model_flags(FlagSet& flags, ModelChoice& model) {
+  flags.group("Model");
+  flags.add("model", "DIR", reads_text(model.directory), "Folder of the model (default: the shipped one)")
+      .letter = "m";
+  flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
+  flags.add("isa", "NAME", reads_text(model.isa),
+            "Instruction set of the cpu backend: auto, avx512vnni, avx512, avx2, neon, portable");
+  flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0: one per core").letter =
+      "t";
+  flags
+      .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),
+           "Tokens of prompt and answer together; 0: the model's own, at most 4096")
+      .letter = "c";
+}
+
+void add_prompt_flags(FlagSet& flags, PromptChoice& prompt) {
+  flags.group("Prompt (none given: standard input)");
+  flags.add("prompt", "TEXT", reads_text(prompt.text), "The prompt").letter = "p";
+  flags.add("prompt-file", "FILE", reads_text(prompt.file), "The prompt from a file").letter = "f";
+  flags.add("prompt-ids", "IDS", reads_ids(prompt.ids, prompt.has_ids),
+            "Token ids 1,2,3: no template, no tokenizer");
+  flags.add("messages", "FILE", reads_text(prompt.messages), "A conversation: JSON list of {role, content}");
+  flags.add("tools", "FILE", reads_text(prompt.tools), "Tools offered to the model: JSON list of functions");
+  flags.add("system", "TEXT", reads_text(prompt.system), "System message before the prompt");
+  flags.add_switch("raw", prompt.raw, "No chat template: the model goes on from the text as it stands");
+  flags.add("think", "on|off", reads_on_off(prompt.think),
+            "Reasoning before the answer (default: the template's)");
+}
+
+void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling) {
+  flags.group("Sampling (default: the model's generation_config.json)");
+  flags.add("temperature", "X", reads_number(sampling.temperature, {0, 100}), "0 is greedy");
+  flags.add("top-k", "N", reads_int(sampling.top_k, 0, 1 << 24), "The N likeliest tokens only; 0: all");
+  flags.add("top-p", "X", reads_number(sampling.top_p, {0, 1, true}), "The likeliest tokens up to this mass");
+  flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1, false, true}),
+            "At least X of the likeliest one's chance");
+  flags.add("seed", "N", reads_seed(sampling.seed), "Of the noise; the default 0 makes every run the same");
+  flags.add("repetition-penalty", "X", reads_number(sampling.repetition, {0, 10, true}),
+            "Divides the logits of tokens seen before; 1: off");
+  flags.add("presence-penalty", "X", reads_number(sampling.presence, {-10, 10}),
+            "Off the logits of emitted tokens");
+  flags.add("frequency-penalty", "X", reads_number(sampling.frequency, {-10, 10}),
+            "The same, for each occurrence");
+  flags.add_list("logit-bias", "ID=V", reads_bias(sampling.bias), "Added to a token's logit (repeatable)");
+}
+
+void add_answer_flags(FlagSet& flags, AnswerChoice& answer) {
+  flags.group("Answer");
+  flags
+      .add("max-tokens", "N", reads_int(answer.max_tokens, 1, 1 << 24),
+           fmt::format("Longest answer (default {})", answer.max_tokens))
+      .letter = "n";
+  flags.add_list("stop", "TEXT", appends_text(answer.stops), "Ends the answer before this text (repeatable)");
+  flags.add("logprobs", "K", reads_auto_or(answer.logprobs, 0, 20),
+            "Log-probabilities with K alternatives (--json)");
+}
+
+void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation) {
+  flags.group("Speculation (never changes the answer)");
+  flags.add("drafter", "NAME", reads_drafter(speculation.drafter), "auto, mtp, lookup or none");
+  flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
+            "Tokens drafted in a round: auto or 0 to 8");
+  flags.add("acceptance", "RULE", reads_acceptance(speculation.acceptance),
+            "coupled (exact, default) or ratio (same distribution, other tokens)");
+  flags.add("predict", "FILE", reads_text(speculation.predict_file),
+            "Text that the answer will probably repeat");
+}
+
+Status check_prompt_flags(const PromptChoice& prompt) {
+  const int sources = static_cast<int>(prompt.text.has_value()) + static_cast<int>(prompt.file.has_value()) +
+                      static_cast<int>(prompt.messages.has_value()) + static_cast<int>(prompt.has_ids);
+  if (sources > 1) {
+    return Error{
+        Code::kInvalid,
+        "--prompt, --prompt-file, --prompt-ids and --messages name the same thing; give only one of them"};
+  }
+  const bool untemplated = prompt.raw || prompt.has_ids;
+  const char* how = prompt.raw ? "--raw" : "--prompt-ids";
+  const char* useless = !untemplated               ? nullptr
+                        : prompt.messages          ? "--messages"
+                        : !prompt.tools.empty()    ? "--tools"
+                        : !prompt.system.empty()   ? "--system"
+                        : prompt.think.has_value() ? "--think"
+                                                   : nullptr;
+  if (useless != nullptr) {
+    return Error{
+        Code::kInvalid,
+        fmt::format("{} needs the chat template, and {} leaves it out; drop one of them", useless, how)};
+  }
+  return {};
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,62 @@
+// What the command line asks for, one plain struct per concern; a subcommand is made of the ones that it
+// takes. Values here are in range one by one (cli/flag.h checks each); whether they fit a model is asked
+// later. Owner: the subcommand. Thread: values. Cost: none.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "spec/decoder.h"
+
+namespace ft::cli {
+
+struct OutputChoice {
+  bool json = false;   // one object on stdout, everything else on stderr
+  bool quiet = false;  // nothing on stderr but errors
+};
+
+struct ModelChoice {
+  std::string directory;  // empty: the shipped model, see cli/model_path.h
+  std::string backend = "auto";
+  std::string isa = "auto";  // instruction set of the cpu backend
+  int threads = 0;           // 0: one per core
+  std::int64_t context = 0;  // tokens; 0: the model's own, at most 4096
+};
+
+struct PromptChoice {
+  std::optional<std::string> text, file, messages;  // at most one of these and ids; none: standard input
+  std::vector<std::int32_t> ids;
+  bool has_ids = false;
+  std::string tools;  // file with a JSON list; empty: none
+  std::string system;
+  bool raw = false;  // no template
+  std::optional<bool> think;
+};
+
+/// What was asked for; what was not is the model's own (cli/sampling_choice.h).
+struct SamplingChoice {
+  std::optional<float> temperature, top_p, min_p, repetition, presence, frequency;
+  std::optional<int> top_k;
+  std::uint64_t seed = 0;
+  std::vector<LogitBias> bias;
+  bool any() const {
+    return temperature || top_p || min_p || repetition || presence || frequency || top_k || !bias.empty();
+  }
+};
+
+struct AnswerChoice {
+  int max_tokens = 512;
+  std::vector<std::string> stops;
+  int logprobs = -1;  // -1: none
+};
+
+struct SpeculationChoice {
+  DrafterKind drafter = DrafterKind::kAuto;
+  int depth = -1;  // -1: auto
+  Acceptance acceptance = Acceptance::kCoupled;
+  std::string predict_file;
+};
+
+}  // namespace ft::cli

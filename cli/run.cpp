@@ -1,0 +1,85 @@
+// `foretoken run`: one prompt, one answer, as it comes.
+#include <fmt/format.h>
+
+#include "cli/answering.h"
+#include "cli/interrupt.h"
+#include "cli/option_flags.h"
+#include "cli/report_json.h"
+#include "cli/sampling_choice.h"
+#include "cli/streaming.h"
+#include "cli/subcommands.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputChoice output;
+  ModelChoice model;
+  PromptChoice prompt;
+  SamplingChoice sampling;
+  AnswerChoice answer;
+  SpeculationChoice speculation;
+};
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  FT_ASSIGN(const Prompt prompt, make_prompt(options.prompt, *loaded));
+  Ask ask;
+  ask.sampler = choose_sampler(options.sampling, loaded->model.config.sampling);
+  ask.bias = options.sampling.bias;
+  ask.answer = options.answer, ask.speculation = options.speculation;
+  FT_ASSIGN(ask.predicted, read_predicted(options.speculation.predict_file, *loaded->tokenizer));
+  FT_ASSIGN(Request request, make_request(prompt, ask, *loaded));
+  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  FT_ASSIGN(Ticket ticket, engine->submit(std::move(request)));
+
+  RunReport report;
+  report.model = loaded->model.name, report.backend = loaded->backend->describe();
+  report.wants_logprobs = options.answer.logprobs >= 0, report.tokenizer = &*loaded->tokenizer;
+  {
+    const Interrupt interrupt([&ticket] { ticket.cancel(); });
+    Streaming streaming(terminal, options.output.json ? Streaming::Mode::kSilent : Streaming::Mode::kShow);
+    report.answer = gather(ticket, [&](const Event& event) {
+      streaming.show(event);
+      if (terminal.gone()) ticket.cancel();
+    });
+    streaming.end();
+  }
+  report.load_ms = loaded->load_ms;
+  if (options.output.json) terminal.out(run_json(report) + "\n");
+  if (report.answer.finish == Finish::kError) {
+    if (options.output.json) terminal.err(fmt::format("foretoken: {}\n", report.answer.error));
+    return options.output.json ? Result<int>(1) : Error{Code::kExhausted, report.answer.error};
+  }
+  terminal.flush();
+  if (!options.output.json) terminal.note(answer_note(report.answer));
+  return 0;
+}
+
+}  // namespace
+
+Command run_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "run";
+  command.summary = "Answer one prompt";
+  command.examples =
+      "  foretoken run -p \"Write a Python function that adds two numbers\"\n"
+      "  foretoken run -f notes.txt --system \"Summarise in one line\" --temperature 0\n"
+      "  git diff | foretoken run --raw -n 64 --json\n"
+      "  foretoken run --messages talk.json --tools tools.json --json\n"
+      "  foretoken run --prompt-ids 332,807,7 -n 16 --drafter none --json\n";
+  add_prompt_flags(command.flags, options->prompt);
+  add_answer_flags(command.flags, options->answer);
+  add_sampling_flags(command.flags, options->sampling);
+  add_speculation_flags(command.flags, options->speculation);
+  add_model_flags(command.flags, options->model);
+  add_output_flags(command.flags, options->output);
+  command.check = [options] { return check_prompt_flags(options->prompt); };
+  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.json = &options->output.json, command.quiet = &options->output.quiet;
+  command.options = options;
+  return command;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,18 @@
+// One function a subcommand, each in the file of its name. Owner: cli/cli.cpp. Thread: the main thread.
+#pragma once
+
+#include "cli/command.h"
+
+namespace ft::cli {
+
+Command run_command();
+Command chat_command();
+Command bench_command();
+Command verify_command();
+Command score_command();
+Command tokenize_command();
+Command inspect_command();
+Command doctor_command();
+Command synth_command();
+
+}  // namespace ft::cli

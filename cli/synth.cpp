@@ -1,0 +1,114 @@
+// `foretoken synth`: a checkpoint of random weights in a real shape, to measure what a model of that size
+// would do.
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+
+#include "cli/interrupt.h"
+#include "cli/model_path.h"
+#include "cli/option_flags.h"
+#include "cli/report_json.h"
+#include "cli/subcommands.h"
+#include "cli/synth_checkpoint.h"
+#include "cli/text_file.h"
+
+namespace ft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTextFiles[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+                                      "generation_config.json"};
+
+struct Options {
+  OutputChoice output;
+  std::string shape = "qwen3.5-0.8b", bits = "4", group = "64", out;
+  std::uint64_t seed = 0;
+  bool no_mtp = false, mtp = false, force = false;
+};
+
+/// The shipped tokenizer and its template: its ids are a part of any of these vocabularies.
+Status copy_text_files(const std::string& directory) {
+  FT_ASSIGN(const std::string shipped, find_model(""));
+  for (const char* name : kTextFiles) {
+    FT_ASSIGN(const std::string text, read_text_file(shipped + "/" + name, kMaxPromptBytes));
+    FT_TRY(write_text_file(directory + "/" + name, text));
+  }
+  return {};
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  SynthOptions synth;
+  FT_ASSIGN(synth.shape, find_shape(options.shape));
+  synth.bits = std::stoi(options.bits), synth.group = std::stoi(options.group);
+  synth.seed = options.seed, synth.mtp = !options.no_mtp, synth.directory = options.out;
+  std::error_code ignored;
+  if (!options.force && fs::exists(fs::path(options.out) / "config.json", ignored)) {
+    return Error{Code::kInvalid,
+                 fmt::format("{} holds a model already; choose another --out, or write over it with "
+                             "--force",
+                             options.out)};
+  }
+  const auto start = std::chrono::steady_clock::now();
+  std::atomic<bool> stopped{false};
+  Result<SynthResult> result = [&] {
+    const Interrupt interrupt([&stopped] { stopped = true; });
+    std::unique_ptr<Progress> bar;
+    return write_checkpoint(synth, [&](std::int64_t done, std::int64_t all) {
+      if (!bar) bar = std::make_unique<Progress>(terminal, "writing", all);
+      bar->set(done, fmt::format("{} of {}", bytes_text(static_cast<double>(done)),
+                                 bytes_text(static_cast<double>(all))));
+      return !stopped.load();
+    });
+  }();
+  if (!result.ok()) return result.error();
+  FT_TRY(copy_text_files(options.out));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options.output.json) {
+    terminal.out(synth_json(options.out, result->parameters, result->bytes, seconds) + "\n");
+  } else {
+    terminal.out(fmt::format("{}: {:.4g} million random parameters, {} in {:.1f} s\n", options.out,
+                             static_cast<double>(result->parameters) / 1e6,
+                             bytes_text(static_cast<double>(result->bytes)), seconds));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command synth_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "synth";
+  command.summary = "Write a checkpoint of random weights in the shape of a real model";
+  command.examples =
+      "  foretoken synth --shape qwen3.5-4b --bits 4 --out /tmp/qwen3.5-4b\n"
+      "  foretoken bench --model /tmp/qwen3.5-4b --forced-acceptance 0.9,0.8,0.7 --temperature 0 --pairs 1\n"
+      "  foretoken synth --shape tiny --bits 16 --seed 7 --no-mtp --out /tmp/tiny\n";
+  command.flags.group("Checkpoint");
+  command.flags.add("shape", "NAME", reads_choice(options->shape, shape_names()),
+                    "tiny, qwen3.5-0.8b (default), -2b, -4b, -9b or -27b");
+  command.flags.add("bits", "N", reads_choice(options->bits, {"4", "8", "16"}), "4 (default), 8 or 16: bf16");
+  command.flags.add("group", "N", reads_choice(options->group, {"32", "64", "128"}),
+                    "32, 64 (default) or 128");
+  command.flags.add("seed", "N", reads_seed(options->seed),
+                    "The same seed writes the same bytes (default 0)");
+  command.flags.add("out", "DIR", reads_text(options->out), "Folder to write (needed)").letter = "o";
+  command.flags.add_switch("mtp", options->mtp, "With an MTP head (default)");
+  command.flags.add_switch("no-mtp", options->no_mtp, "Without an MTP head");
+  command.flags.add_switch("force", options->force, "Write over a model that is there");
+  add_output_flags(command.flags, options->output);
+  command.check = [options]() -> Status {
+    if (options->out.empty()) return Error{Code::kInvalid, "synth needs --out DIR, the folder to write"};
+    if (options->mtp && options->no_mtp)
+      return Error{Code::kInvalid, "--mtp and --no-mtp exclude each other"};
+    return {};
+  };
+  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.json = &options->output.json, command.quiet = &options->output.quiet;
+  command.options = options;
+  return command;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,22 @@
+// Small files and pipes that hold text for us: prompts, conversations, settings. Thread: any. Cost: one read.
+// Errors: kNotFound, kIo, kInvalid for a directory, kExhausted beyond the limit; each names the file and the
+// next step.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/result.h"
+
+namespace ft::cli {
+
+inline constexpr std::size_t kMaxPromptBytes = std::size_t{64} << 20;
+
+Result<std::string> read_text_file(const std::string& path, std::size_t limit_bytes);
+/// All of standard input.
+Result<std::string> read_standard_input(std::size_t limit_bytes);
+
+/// Writes beside `path` and renames, so that a full disk leaves the old file.
+Status write_text_file(const std::string& path, const std::string& text);
+
+}  // namespace ft::cli

@@ -1,0 +1,82 @@
+// `foretoken tokenize`: text to token ids and back.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/loading.h"
+#include "cli/option_flags.h"
+#include "cli/prompt.h"
+#include "cli/report_json.h"
+#include "cli/subcommands.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputChoice output;
+  ModelChoice model;
+  PromptChoice prompt;
+  bool special = false;
+};
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const Tokenizer tokenizer, load_tokenizer(options.model));
+  std::vector<std::int32_t> ids = options.prompt.ids;
+  std::string text;
+  if (options.prompt.has_ids) {
+    for (const std::int32_t id : ids) {
+      if (id < tokenizer.vocab_size()) continue;
+      return Error{Code::kInvalid,
+                   fmt::format("--ids: {} is outside the tokenizer's {} ids", id, tokenizer.vocab_size())};
+    }
+    text = tokenizer.decode(ids, false);
+  } else {
+    FT_ASSIGN(text, read_prompt_text(options.prompt));
+    FT_ASSIGN(ids, tokenizer.encode(text, options.special));
+  }
+  if (options.output.json) {
+    std::vector<std::string> pieces;
+    for (const std::int32_t id : ids) pieces.emplace_back(tokenizer.token_bytes(id));
+    terminal.out(tokenize_json(ids, pieces, text) + "\n");
+  } else if (options.prompt.has_ids) {
+    terminal.out(text + "\n");
+  } else {
+    terminal.out(fmt::format("{}\n", fmt::join(ids, ",")));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command tokenize_command() {
+  auto options = std::make_shared<Options>();
+  options->prompt.raw = true;
+  Command command;
+  command.name = "tokenize";
+  command.summary = "Text to token ids, and back with --ids";
+  command.examples =
+      "  foretoken tokenize \"def add(\"\n"
+      "  foretoken tokenize --ids 332,807,7\n"
+      "  foretoken tokenize -f notes.txt --json\n";
+  command.flags.group("Text (none given: standard input)");
+  command.flags.positional = "prompt";
+  command.flags.add("prompt", "TEXT", reads_text(options->prompt.text), "The text").letter = "p";
+  command.flags.add("prompt-file", "FILE", reads_text(options->prompt.file), "The text from a file").letter =
+      "f";
+  command.flags.add("ids", "IDS", reads_ids(options->prompt.ids, options->prompt.has_ids),
+                    "Token ids 1,2,3 to text");
+  command.flags.add_switch("special", options->special,
+                           "With the begin and end tokens that the tokenizer adds");
+  command.flags.group("Model");
+  command.flags
+      .add("model", "DIR", reads_text(options->model.directory),
+           "Folder of the model (default: the shipped one)")
+      .letter = "m";
+  add_output_flags(command.flags, options->output);
+  command.check = [options] { return check_prompt_flags(options->prompt); };
+  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.json = &options->output.json, command.quiet = &options->output.quiet;
+  command.options = options;
+  return command;
+}
+
+}  // namespace ft::cli
