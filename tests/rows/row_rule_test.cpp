@@ -205,7 +205,7 @@ std::vector<BackendOptions> machines() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, RowRule, testing::ValuesIn(machines()),
-                         [](const auto& info) { return info.param.name + "_" + info.param.isa; });
+                         [](const auto& machine) { return machine.param.name + "_" + machine.param.isa; });
 
 }  // namespace
 }  // namespace ft::test
