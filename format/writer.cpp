@@ -61,8 +61,10 @@ Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
                                                    const std::map<std::string, std::string>& metadata) {
   std::vector<const TensorSpec*> order;
   for (const TensorSpec& tensor : tensors) order.push_back(&tensor);
-  std::stable_sort(order.begin(), order.end(), [](const TensorSpec* a, const TensorSpec* b) {
-    return dtype_bytes(a->dtype) > dtype_bytes(b->dtype);
+  std::sort(order.begin(), order.end(), [](const TensorSpec* a, const TensorSpec* b) {
+    const std::size_t a_bytes = dtype_bytes(a->dtype);
+    const std::size_t b_bytes = dtype_bytes(b->dtype);
+    return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;  // else in the caller's order
   });
 
   SafetensorsWriter writer;
