@@ -1,0 +1,312 @@
+// Whole programs: against the reference, and bit for bit against themselves under every way of cutting the
+// work.
+#include "backends/cpu/executable.h"
+
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <memory>
+
+#include "backends/cpu/features.h"
+#include "backends/ref/backend.h"
+#include "backends/registry.h"
+#include "backends/test_programs.h"
+#include "backends/test_timeline.h"
+
+namespace ft {
+namespace {
+
+constexpr int kTokens = 75;  // three blocks of keys and values
+
+std::vector<std::int32_t> ordered(int count) {
+  std::vector<std::int32_t> blocks(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) blocks[static_cast<std::size_t>(i)] = i;
+  return blocks;
+}
+
+std::vector<std::int32_t> text(int count, int vocabulary) {
+  RandomWeights random(99);
+  std::vector<std::int32_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(random.below(vocabulary));
+  return tokens;
+}
+
+/// A backend with a program compiled for it and a state.
+struct Machine {
+  Machine(const Program& program, const std::string& isa, int threads, int slots = 1, int blocks = 4,
+          int max_rows = 96) {
+    auto made = isa == "ref" ? Result<std::unique_ptr<Backend>>(make_ref_backend())
+                             : make_backend({.name = "cpu", .threads = threads, .isa = isa});
+    backend = std::move(made.value());
+    auto compiled = backend->compile(program, {.max_rows = max_rows, .max_wanted = max_rows});
+    EXPECT_TRUE(compiled.ok()) << (compiled.ok() ? "" : compiled.error().message);
+    executable = std::move(compiled.value());
+    state = std::move(backend->make_state(program.layout(), {.slots = slots, .blocks = blocks}).value());
+  }
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Executable> executable;
+  std::unique_ptr<State> state;
+};
+
+/// Logits of all tokens, one row a step: plain decoding.
+std::vector<float> decode(Machine& machine, const std::vector<std::int32_t>& tokens) {
+  TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
+  std::vector<float> all;
+  for (const std::int32_t token : tokens) {
+    const std::vector<float> logits = timeline.step({token}, 1);
+    timeline.keep(1, 0);
+    all.insert(all.end(), logits.begin(), logits.end());
+  }
+  return all;
+}
+
+std::vector<std::string> isas() {
+  std::vector<std::string> names;
+  for (const cpu::Kernels* kernels : cpu::available_kernels()) names.emplace_back(kernels->name);
+  return names;
+}
+
+std::vector<TestShape> shapes() {
+  TestShape wide_group;
+  wide_group.group = 128;
+  wide_group.bits = 8;
+  wide_group.mlp = 256;
+  TestShape plain = TestShape::odd();
+  plain.bits = 0;
+  return {TestShape{}, TestShape::odd(), wide_group, plain};
+}
+
+TEST(CpuExecutable, AgreesWithTheReference) {
+  for (const TestShape& shape : shapes()) {
+    const TestProgram test(shape, 1);
+    Machine reference(test.program, "ref", 1);
+    const std::vector<std::int32_t> tokens = text(kTokens, shape.vocabulary);
+    const std::vector<float> expected = decode(reference, tokens);
+    Machine machine(test.program, "auto", 2);
+    const std::vector<float> got = decode(machine, tokens);
+    ASSERT_EQ(got.size(), expected.size());
+    double squares = 0;
+    double errors = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      squares += expected[i] * static_cast<double>(expected[i]);
+      errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
+    }
+    // Plain weights meet float32 activations, codes meet activations of 16 bits, whose error these layers
+    // amplify.
+    EXPECT_LT(std::sqrt(errors / squares), shape.bits == 0 ? 2e-5 : 1e-3) << "relative error of the logits";
+    EXPECT_GT(squares, 0);
+  }
+}
+
+TEST(CpuExecutable, GivesTheSameBitsOnEveryInstructionSetAndWithAnyNumberOfThreads) {
+  for (const TestShape& shape : shapes()) {
+    const TestProgram test(shape, 2);
+    const std::vector<std::int32_t> tokens = text(40, shape.vocabulary);
+    Machine first(test.program, "auto", 1);
+    const std::vector<float> expected = decode(first, tokens);
+    for (const std::string& isa : isas()) {
+      for (const int threads : {1, 2, 3}) {
+        if (isa == "portable" && threads != 2) continue;  // slow
+        Machine machine(test.program, isa, threads);
+        EXPECT_EQ(decode(machine, tokens), expected) << isa << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST(CpuExecutable, RowsHaveTheSameBitsInAnyChunk) {
+  for (const TestShape& shape : shapes()) {
+    const TestProgram test(shape, 3);
+    const std::vector<std::int32_t> tokens = text(kTokens, shape.vocabulary);
+    const auto vocabulary = static_cast<std::size_t>(shape.vocabulary);
+    Machine plainly(test.program, "auto", 2);
+    const std::vector<float> expected = decode(plainly, tokens);
+    for (const std::string& isa : isas()) {
+      Machine machine(test.program, isa, 2);
+      for (int chunk = 1; chunk <= 19; chunk += isa == "portable" ? 9 : isa == isas().front() ? 1 : 3) {
+        const int size = chunk == 19 ? kTokens : chunk;
+        TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
+        for (int at = 0; at < kTokens; at += size) {
+          const int rows = std::min(size, kTokens - at);
+          const std::vector<float> logits =
+              timeline.step({tokens.begin() + at, tokens.begin() + at + rows}, rows);
+          timeline.keep(rows, 0);
+          ASSERT_TRUE(std::equal(logits.begin(), logits.end(),
+                                 expected.begin() + static_cast<std::ptrdiff_t>(vocabulary) * at))
+              << isa << ", chunks of " << size << ", at " << at;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuExecutable, RejectedRowsLeaveNothingBehindUnderAnySchedule) {
+  for (const TestShape& shape : shapes()) {
+    const TestProgram test(shape, 4);
+    const std::vector<std::int32_t> tokens = text(kTokens, shape.vocabulary);
+    Machine machine(test.program, "auto", 2);
+    const std::vector<float> expected = decode(machine, tokens);
+    RandomWeights random(7);
+    for (int trial = 0; trial < 12; ++trial) {
+      TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
+      while (timeline.position() < kTokens) {
+        const auto at = static_cast<int>(timeline.position());
+        const int settled =
+            std::min(kTokens - at, random.below(10) == 0 ? 0 : 1 + random.below(trial == 0 ? 9 : 2));
+        const int drafts = 1 + random.below(kMaxTapeRows);
+        const int right = std::min({random.below(drafts + 1), kTokens - at - settled});
+        std::vector<std::int32_t> rows(tokens.begin() + at, tokens.begin() + at + settled + right);
+        for (int i = right; i < drafts; ++i)
+          rows.push_back(random.below(shape.vocabulary));  // will be rejected
+        if (at + static_cast<int>(rows.size()) > 4 * kBlockRows) break;
+        const std::vector<float> logits = timeline.step(rows, settled);
+        timeline.keep(settled, right);
+        const auto sure = static_cast<std::ptrdiff_t>(settled + right) * shape.vocabulary;
+        ASSERT_TRUE(std::equal(logits.begin(), logits.begin() + sure,
+                               expected.begin() + static_cast<std::ptrdiff_t>(at) * shape.vocabulary))
+            << "trial " << trial << " at " << at << ": " << settled << " + " << drafts << ", kept " << right;
+      }
+    }
+  }
+}
+
+TEST(CpuExecutable, NeighboursAndPlacesInMemoryDoNotShow) {
+  const TestShape shape = TestShape::odd();
+  const TestProgram test(shape, 5);
+  const std::vector<std::int32_t> tokens = text(kTokens, shape.vocabulary);
+  Machine machine(test.program, "auto", 2, 3, 12);
+  const std::vector<float> expected = decode(machine, tokens);
+  const std::vector<std::int32_t> blocks[3] = {{7, 2, 11}, {0, 10, 5}, {4, 9, 1}};
+  TestTimeline timelines[3] = {{*machine.executable, *machine.state, blocks[0], 2},
+                               {*machine.executable, *machine.state, blocks[1], 0},
+                               {*machine.executable, *machine.state, blocks[2], 1}};
+  RandomWeights random(11);
+  while (timelines[0].position() < kTokens) {
+    std::vector<Segment> segments;
+    std::vector<std::int32_t> step_tokens, wanted;
+    int rows[3];
+    for (int i = 0; i < 3; ++i) {  // the same text in all, each at its own pace
+      const auto at = static_cast<int>(timelines[i].position());
+      rows[i] = std::min(kTokens - at, 1 + random.below(7));
+      if (rows[i] == 0) continue;
+      segments.push_back(timelines[i].segment(rows[i], rows[i]));
+      for (int r = 0; r < rows[i]; ++r) {
+        wanted.push_back(static_cast<std::int32_t>(step_tokens.size()));
+        step_tokens.push_back(tokens[static_cast<std::size_t>(at + r)]);
+      }
+    }
+    StepArgs args;
+    args.tokens = step_tokens;
+    args.segments = segments;
+    args.wanted = wanted;
+    const StepResult result = machine.executable->run(args, *machine.state);
+    auto logits = result.logits.begin();
+    for (int i = 0; i < 3; ++i) {
+      const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(rows[i]) * shape.vocabulary;
+      ASSERT_TRUE(
+          std::equal(logits, logits + size, expected.begin() + timelines[i].position() * shape.vocabulary));
+      logits += size;
+      timelines[i].keep(rows[i], 0);
+    }
+  }
+}
+
+TEST(CpuExecutable, CopiedBlocksAndSlotsContinueAlike) {
+  const TestShape shape;
+  const TestProgram test(shape, 6);
+  Machine machine(test.program, "auto", 2, 2, 4);
+  const std::vector<std::int32_t> tokens = text(20, shape.vocabulary);
+  TestTimeline source(*machine.executable, *machine.state, {0, 1}, 0);
+  source.step(tokens, 18);
+  source.keep(18, 1);  // one row waits in the tape
+  machine.state->copy_block(0, 3);
+  machine.state->copy_slot(0, 1);
+  TestTimeline copy = source;
+  TestTimeline other(*machine.executable, *machine.state, {3, 2}, 1);
+  other.adopt(source);
+  const std::vector<float> expected = copy.step({5, 6}, 2);
+  EXPECT_EQ(other.step({5, 6}, 2), expected);
+}
+
+TEST(CpuExecutable, ListedIdsAreTheHeadsRows) {
+  TestShape shape;
+  const TestProgram whole(shape, 8);
+  shape.ids = {3, 4, 17, 90, 127};
+  const TestProgram part(shape, 8);
+  Machine all(whole.program, "auto", 2);
+  Machine some(part.program, "auto", 2);
+  const std::vector<std::int32_t> tokens = text(5, shape.vocabulary);
+  const std::vector<float> expected = decode(all, tokens);
+  const std::vector<float> got = decode(some, tokens);
+  EXPECT_EQ(some.executable->vocabulary(), 5);
+  ASSERT_EQ(got.size(), 25U);
+  for (std::size_t r = 0; r < 5; ++r) {
+    for (std::size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(got[r * 5 + i], expected[r * 128 + static_cast<std::size_t>(shape.ids[i])]);
+    }
+  }
+}
+
+TEST(CpuExecutable, SelectsIntoTheRoundsTokensAndReadsThemBack) {
+  const TestShape shape;
+  const TestProgram test(shape, 9);
+  Machine machine(test.program, "auto", 2);
+  const std::vector<std::int32_t> blocks = ordered(4);
+  const Sampler greedy;
+  SelectRow select;
+  select.sampler = &greedy;
+  select.store = 2;
+  const std::vector<SelectRow> selects = {select};
+  std::vector<std::int32_t> round(4, -7);
+  const std::vector<std::int32_t> first = {3, 9};
+  const std::vector<std::int32_t> wanted = {1};
+  std::vector<Segment> segments = {{{blocks, 0, 0, 0}, 0, 2, 2}};
+  StepArgs args;
+  args.tokens = first;
+  args.segments = segments;
+  args.wanted = wanted;
+  args.selects = selects;
+  args.round_tokens = round;
+  const StepResult result = machine.executable->run(args, *machine.state);
+  const auto best = std::max_element(result.logits.begin(), result.logits.end()) - result.logits.begin();
+  ASSERT_EQ(result.selected.size(), 1U);
+  EXPECT_EQ(result.selected[0], best);
+  EXPECT_EQ(round, (std::vector<std::int32_t>{-7, -7, static_cast<std::int32_t>(best), -7}));
+  EXPECT_EQ(result.tap.size(), 2U * static_cast<std::size_t>(shape.hidden));
+  // The same token by number and by its place in the round.
+  std::vector<float> rows[2];
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<std::int32_t> next = {i == 0 ? static_cast<std::int32_t>(best) : -3};
+    const std::vector<std::int32_t> zero = {0};
+    segments = {{{blocks, 0, 0, 0}, 2, 1, 0}};
+    args.tokens = next;
+    args.segments = segments;
+    args.wanted = zero;
+    args.selects = {};
+    const StepResult again = machine.executable->run(args, *machine.state);
+    rows[i].assign(again.logits.begin(), again.logits.end());
+  }
+  EXPECT_EQ(rows[0], rows[1]);
+}
+
+TEST(CpuExecutable, RefusesInSentences) {
+  RandomWeights weights(1);
+  Program wrong_group;
+  wrong_group.logits(wrong_group.linear(wrong_group.input(64), {weights.affine(16, 64, 4, 16)})[0],
+                     weights.plain(Format::kF32, 3, 16, 1));
+  auto backend = std::move(make_backend({.name = "cpu", .threads = 1}).value());
+  const auto refused = backend->compile(wrong_group, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_NE(refused.error().message.find("groups of 16"), std::string::npos) << refused.error().message;
+  StateLayout layout;
+  layout.caches = {{8, 256}};
+  const auto too_large = backend->make_state(layout, {.slots = 1, .blocks = 1 << 30});
+  ASSERT_FALSE(too_large.ok());
+  EXPECT_EQ(too_large.error().code, Code::kExhausted);
+  EXPECT_FALSE(make_backend({.name = "cpu", .isa = "mmx"}).ok());
+  EXPECT_FALSE(make_backend({.name = "cpu", .threads = -1}).ok());
+}
+
+}  // namespace
+}  // namespace ft

@@ -1,0 +1,136 @@
+// Small programs with every instruction, for tests of backends: one with the shapes of a real model made
+// small, one with sizes that are no multiple of anything. Owner: a test. Thread: one.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "backends/random_weights.h"
+#include "program/program.h"
+
+namespace ft {
+
+struct TestShape {
+  int hidden = 128, vocabulary = 128, mlp = 192;
+  int heads = 4, kv_heads = 2, head_dim = 64, rotary = 16;
+  int key_heads = 2, value_heads = 4, key_dim = 64, value_dim = 128, taps = 4;
+  int bits = 4, group = 64;  // bits 0: bf16
+  Format scales = Format::kBf16;
+  int layers = 2;  // of both kinds each
+  std::vector<std::int32_t> ids;
+
+  static TestShape odd() {
+    TestShape shape;
+    shape.hidden = 96;
+    shape.vocabulary = 107;
+    shape.mlp = 160;
+    shape.heads = 6;
+    shape.kv_heads = 2;
+    shape.head_dim = 16 + 16;
+    shape.rotary = 6;
+    shape.key_heads = 2;
+    shape.value_heads = 4;
+    shape.key_dim = 20;
+    shape.value_dim = 40;
+    shape.taps = 3;
+    shape.group = 32;
+    shape.scales = Format::kF16;
+    shape.bits = 5;
+    return shape;
+  }
+};
+
+class TestProgram {
+ public:
+  TestProgram(const TestShape& test_shape, std::uint64_t seed) : weights_(seed), shape_(test_shape) {
+    const Weight table = matrix(shape_.vocabulary, shape_.hidden);
+    Row x = program.embed(table);
+    for (int layer = 0; layer < shape_.layers; ++layer) {
+      x = program.add(x, attention(norm(x)));
+      x = program.add(x, mlp(norm(x), layer % 2 == 1));
+      x = program.add(x, gated_delta(norm(x)));
+      x = program.add(x, mlp(norm(x), layer % 2 == 1));
+    }
+    x = norm(x);
+    program.tap("final", x);
+    program.logits(x, table, shape_.ids);
+    program.select();
+  }
+
+  Program program;
+
+ private:
+  Weight matrix(int rows, int cols) {
+    if (shape_.bits == 0)
+      return weights_.plain(Format::kBf16, rows, cols, 1.7F / std::sqrt(static_cast<float>(cols)));
+    return weights_.affine(rows, cols, shape_.bits, shape_.group, shape_.scales);
+  }
+  Row norm(Row x) { return program.norm(x, weights_.plain(Format::kBf16, 1, x.width, 0.3F, 1), 1e-6F); }
+
+  Row attention(Row x) {
+    const int q_width = 2 * shape_.heads * shape_.head_dim;
+    const int kv_width = shape_.kv_heads * shape_.head_dim;
+    const std::vector<Row> qkv =
+        program.linear(x, {matrix(q_width, x.width), matrix(kv_width, x.width),
+                           shape_.bits == 0 ? matrix(kv_width, x.width)
+                                            : weights_.affine(kv_width, x.width, 8, 32, Format::kF32)});
+    Attend attend;
+    attend.q = qkv[0];
+    attend.k = qkv[1];
+    attend.v = qkv[2];
+    attend.q_norm = weights_.plain(Format::kF32, 1, shape_.head_dim, 0.2F, 1);
+    attend.k_norm = weights_.plain(Format::kF16, 1, shape_.head_dim, 0.2F, 1);
+    attend.heads = shape_.heads;
+    attend.kv_heads = shape_.kv_heads;
+    attend.head_dim = shape_.head_dim;
+    attend.rotary = shape_.rotary;
+    for (int j = 0; j < shape_.rotary / 2; ++j) {
+      attend.inverse_frequencies.push_back(
+          std::pow(10000.0F, -2.0F * static_cast<float>(j) / static_cast<float>(shape_.rotary)));
+    }
+    attend.eps = 1e-6F;
+    attend.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
+    attend.gated = true;
+    return project(program.attend(attend));
+  }
+
+  Row gated_delta(Row x) {
+    const int keys = shape_.key_heads * shape_.key_dim;
+    const int values = shape_.value_heads * shape_.value_dim;
+    const std::vector<Row> rows =
+        program.linear(x, {matrix(2 * keys + values, x.width), matrix(values, x.width),
+                           weights_.plain(Format::kBf16, shape_.value_heads, x.width, 0.1F),
+                           matrix(shape_.value_heads, x.width)});
+    DeltaRule delta;
+    delta.in = program.conv(rows[0], weights_.plain(Format::kBf16, rows[0].width, shape_.taps, 0.8F));
+    delta.a = rows[2];
+    delta.b = rows[3];
+    delta.a_log = weights_.plain(Format::kF32, 1, shape_.value_heads, 1);
+    delta.dt_bias = weights_.plain(Format::kF32, 1, shape_.value_heads, 1);
+    delta.key_heads = shape_.key_heads;
+    delta.value_heads = shape_.value_heads;
+    delta.key_dim = shape_.key_dim;
+    delta.value_dim = shape_.value_dim;
+    const Row y = program.delta_rule(delta);
+    return project(
+        program.gated_norm(y, rows[1], weights_.plain(Format::kF32, 1, shape_.value_dim, 0.3F, 1), 1e-6F));
+  }
+
+  Row mlp(Row x, bool geglu) {
+    const std::vector<Row> rows =
+        program.linear(x, {matrix(shape_.mlp, x.width), matrix(shape_.mlp, x.width)});
+    return project(geglu ? program.geglu(rows[0], rows[1]) : program.swiglu(rows[0], rows[1]));
+  }
+
+  /// Back to the hidden width; plain where the groups do not divide.
+  Row project(Row x) {
+    const bool divides = x.width % shape_.group == 0;
+    return program.linear(x, {divides ? matrix(shape_.hidden, x.width)
+                                      : weights_.plain(Format::kF16, shape_.hidden, x.width, 0.1F)})[0];
+  }
+
+  RandomWeights weights_;
+  TestShape shape_;
+};
+
+}  // namespace ft

@@ -1,0 +1,62 @@
+// One sequence driven through an executable by hand: what timeline/ and spec/ do, in the fewest lines, for
+// tests. Owner: a test. Thread: one. Errors: fails the test by throwing.
+#pragma once
+
+#include <algorithm>
+#include <stdexcept>
+#include <vector>
+
+#include "program/backend.h"
+
+namespace ft {
+
+/// Tokens in, logits of every row out. Rows beyond `settled` may be dropped again with keep().
+class TestTimeline {
+ public:
+  TestTimeline(Executable& executable, State& state, std::vector<std::int32_t> blocks, std::int32_t slot)
+      : executable_(executable), state_(state), blocks_(std::move(blocks)), slot_(slot) {}
+
+  Segment segment(int rows, int settled) const {
+    return {{blocks_, slot_, replay_, tape_}, position_, rows, settled};
+  }
+
+  /// Runs one step of this timeline alone. Returns logits [rows, vocabulary].
+  std::vector<float> step(const std::vector<std::int32_t>& tokens, int settled) {
+    const std::vector<Segment> segments = {segment(static_cast<int>(tokens.size()), settled)};
+    std::vector<std::int32_t> wanted(tokens.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<std::int32_t>(i);
+    StepArgs args;
+    args.tokens = tokens;
+    args.segments = segments;
+    args.wanted = wanted;
+    const StepResult result = executable_.run(args, state_);
+    return {result.logits.begin(), result.logits.end()};
+  }
+
+  /// Ends a step: its settled rows and `kept` of the others stay.
+  void keep(int settled, int kept) {
+    position_ += settled + kept;
+    // Without unsettled rows nothing was written to the other tape, and nothing is left to replay.
+    replay_ = kept;
+    tape_ = 1 - tape_;
+  }
+
+  /// Goes on where `other` stands, with memory of its own.
+  void adopt(const TestTimeline& other) {
+    position_ = other.position_;
+    replay_ = other.replay_;
+    tape_ = other.tape_;
+  }
+
+  std::int64_t position() const { return position_; }
+
+ private:
+  Executable& executable_;
+  State& state_;
+  std::vector<std::int32_t> blocks_;
+  std::int32_t slot_;
+  std::int64_t position_ = 0;
+  std::int32_t replay_ = 0, tape_ = 0;
+};
+
+}  // namespace ft
