@@ -123,6 +123,7 @@ TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
       if (random() % 3 != 0) continue;
       ASSERT_EQ(got, fresh(ask)) << "seed " << seed << " after " << committed << " tokens";
     }
+    show(*drafter, 0, text, committed++, 1);
     const Ask last{0, &text, committed, kMaxDepth, &sampler, true};
     ASSERT_EQ(propose(*drafter, {last})[0], fresh(last)) << "seed " << seed;
   }
