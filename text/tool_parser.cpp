@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/utf8.h"
 #include "text/json_text.h"
 #include "text/tags.h"
 
@@ -23,6 +24,11 @@ constexpr int kMaxHermesTries = 16;    // "</tool_call>" inside the strings of o
 constexpr int kMaxHermesDepth = 100;
 
 size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
+
+/// Of a name that ends at `end`, or else is cut before the character that crosses its limit.
+size_t name_size(std::string_view text, size_t end) {
+  return end != std::string_view::npos ? end : utf8_complete_prefix(text.substr(0, kMaxNameBytes));
+}
 
 /// What a value's end may look like: a newline, </parameter>, white space and one of three tags.
 struct ValueEnd {
@@ -178,7 +184,7 @@ ToolParser::Progress ToolParser::step_name(std::vector<ToolEvent>& out) {
   if (end == std::string::npos && held_.size() < kMaxNameBytes) {
     return Progress::kWait;  // at the end of the text a call without its whole name is dropped
   }
-  const size_t size = std::min({end, held_.size(), kMaxNameBytes});
+  const size_t size = name_size(held_, end);
   std::string_view name = std::string_view(held_).substr(0, size);
   name.remove_prefix(space_at(name));
   begin_call(name.substr(0, name.find_last_not_of(kTagSpace) + 1), out);
@@ -220,7 +226,7 @@ ToolParser::Progress ToolParser::step_key(std::vector<ToolEvent>& out) {
   if (end == std::string::npos && held_.size() < kMaxNameBytes) {
     return Progress::kWait;  // at the end of the text the parameter is dropped
   }
-  const size_t size = std::min({end, held_.size(), kMaxNameBytes});
+  const size_t size = name_size(held_, end);
   std::string_view key = std::string_view(held_).substr(0, size);
   key.remove_prefix(space_at(key));
   key_ = key.substr(0, key.find_last_not_of(kTagSpace) + 1);

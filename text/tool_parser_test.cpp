@@ -203,6 +203,18 @@ TEST(ToolParser, GivesTheSameForEverySplitAndAlwaysJson) {
   }
 }
 
+TEST(ToolParser, CutsALongNameBetweenCharacters) {
+  std::string long_name = "x";
+  std::string cut = "x";
+  for (int i = 0; i < 200; ++i) {
+    long_name += "\u00e9";
+    cut += i < 127 ? "\u00e9" : "";  // 255 of 256 bytes: the next character would cross
+  }
+  const std::string shown = parsed(call("<parameter=" + long_name + ">v</parameter>"));
+  EXPECT_EQ(shown.rfind("[f {\"" + cut + "\":\"", 0), 0u) << shown;
+  EXPECT_EQ(parsed(call("", long_name)).rfind("[" + cut + " {}]", 0), 0u);
+}
+
 TEST(ToolParser, SurvivesSchemasThatReferToThemselves) {
   EXPECT_TRUE(ToolSchemas::parse(R"([{"name":"f","parameters":{"properties":{"a":{"$ref":"#/properties/a"},
     "b":{"anyOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}}])")
