@@ -22,7 +22,7 @@ Result<Json> parse_json(std::string_view text, const std::string& what) {
                  what + " are nested deeper than " + std::to_string(kMaxJsonDepth) + " levels; flatten them"};
   }
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) {
+  if (json.is_discarded() || text.find('\0') != std::string_view::npos) {
     return Error{Code::kInvalid,
                  what + " are not valid JSON (or hold bytes that are not UTF-8); check the encoder"};
   }

@@ -184,6 +184,7 @@ TEST(ChatTemplate, RefusesMessagesOfTheWrongShape) {
   EXPECT_EQ(rendered("x", "[\"\xff\"]").rfind("error: messages are not valid JSON", 0), 0u);
   EXPECT_EQ(rendered("x", std::string(101, '[') + std::string(101, ']')),
             "error: messages are nested deeper than 100 levels; flatten them");
+  EXPECT_EQ(rendered("x", std::string("[]\0", 3)).rfind("error: messages are not valid JSON", 0), 0u);
   EXPECT_EQ(rendered("{{ messages|length }}", R"([1,null,"a"])"), "3");
 }
 

@@ -69,7 +69,9 @@ int json_depth(std::string_view text) {
 }
 
 bool is_json(std::string_view text, int max_depth) {
-  return json_depth(text) <= max_depth && nlohmann::json::accept(text.begin(), text.end());
+  // nlohmann takes a NUL for the end of the text; JSON has none.
+  return text.find('\0') == std::string_view::npos && json_depth(text) <= max_depth &&
+         nlohmann::json::accept(text.begin(), text.end());
 }
 
 }  // namespace ft

@@ -203,6 +203,11 @@ TEST(ToolParser, GivesTheSameForEverySplitAndAlwaysJson) {
   }
 }
 
+TEST(ToolParser, TakesNothingWithANulForJson) {
+  EXPECT_EQ(value_of("o", std::string("{}\0", 3)), R"("{}\u0000")");
+  EXPECT_FALSE(ToolSchemas::parse(std::string_view("[]\0", 3)).ok());
+}
+
 TEST(ToolParser, CutsALongNameBetweenCharacters) {
   std::string long_name = "x";
   std::string cut = "x";

@@ -157,9 +157,10 @@ Result<ToolSchemas> ToolSchemas::parse(std::string_view tools_json) {
   if (tools_json.empty()) {
     return schemas;
   }
-  const Json tools = json_depth(tools_json) > kMaxSchemaDepth
-                         ? Json(Json::value_t::discarded)
-                         : Json::parse(tools_json.begin(), tools_json.end(), nullptr, false);
+  const Json tools =
+      json_depth(tools_json) > kMaxSchemaDepth || tools_json.find('\0') != std::string_view::npos
+          ? Json(Json::value_t::discarded)
+          : Json::parse(tools_json.begin(), tools_json.end(), nullptr, false);
   if (!tools.is_array() && !tools.is_null()) {
     return Error{Code::kInvalid, "tools must be a JSON array of {type, function}, nested at most " +
                                      std::to_string(kMaxSchemaDepth) + " levels deep"};
