@@ -10,6 +10,8 @@ constexpr std::string_view kWeatherTool =
 constexpr BuiltInPrompt kPrompts[] = {
     {"chat: fibonacci", "Write a Python function `fibonacci` that returns the nth Fibonacci number.", "",
      false},
+    {"chat: dataclass",
+     "Write a dataclass `Point` with the fields x and y and a method that adds two points.", "", false},
     {"chat: rename",
      "Rename the variable `x` to `total` in this code:\n\ndef add(x, y):\n    x = x + y\n    return x\n", "",
      false},
@@ -18,8 +20,6 @@ constexpr BuiltInPrompt kPrompts[] = {
     {"tool: weather", "What is the weather in Oslo?", kWeatherTool, false},
     {"docs: prose",
      "Configuration\n=============\n\nThe settings are read from a file in the home directory. ", "", true},
-    {"chat: dataclass",
-     "Write a dataclass `Point` with the fields x and y and a method that adds two points.", "", false},
 };
 
 }  // namespace

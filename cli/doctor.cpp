@@ -87,7 +87,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::string backend = "none";
   if (const auto made = make_backend(options.backend); made.ok()) {
     backend = (*made)->describe();
-    findings.push_back({Kind::kGood, fmt::format("the {} backend runs here", (*made)->name()), ""});
+    const char* why =
+        options.backend.isa == "auto" ? "the widest instruction set that this processor has" : "as asked";
+    findings.push_back({Kind::kGood, fmt::format("the backend runs here: {} ({})", backend, why), ""});
   } else {
     findings.push_back({Kind::kProblem, made.error().message, "use --backend ref, which runs anywhere"});
   }

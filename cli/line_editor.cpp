@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <histedit.h>
 #include <string_view>
-#include <utility>
 #include <unistd.h>
+#include <utility>
 
 namespace ft::cli {
 namespace {

@@ -1,0 +1,313 @@
+"""Drives the built program as a person or a script would: exit status, one JSON object, bad input of every kind.
+
+    python3 tests/cli/cli_test.py build/release/foretoken
+
+Every test gives one short run; the shipped model is used.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "assets" / "qwen3.5-tiny"
+PROGRAM = None
+TIMEOUT_S = 300
+
+
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretoken-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb"}
+
+    def run_program(self, *arguments, given=b"", **environment):
+        return subprocess.run([PROGRAM, *arguments], input=given, capture_output=True, timeout=TIMEOUT_S, check=False,
+                              cwd=self.folder, env={**self.environment, **environment})
+
+    def expect(self, status, *arguments, **rest):
+        done = self.run_program(*arguments, **rest)
+        self.assertEqual(done.returncode, status, f"{arguments}: {done.stdout[-300:]} {done.stderr[-600:]}")
+        return done
+
+    def expect_error(self, status, words, *arguments, **rest):
+        """One sentence on stderr that holds `words`, nothing on stdout."""
+        done = self.expect(status, *arguments, **rest)
+        said = done.stderr.decode()
+        self.assertTrue(said.startswith("foretoken: "), said)
+        self.assertIn(words, said)
+        self.assertEqual(done.stdout, b"")
+        return said
+
+    def expect_json(self, status, *arguments, **rest):
+        """Exactly one JSON object on stdout, and a newline."""
+        done = self.expect(status, *arguments, "--json", **rest)
+        text = done.stdout.decode()
+        self.assertTrue(text.endswith("}\n"), text[-200:])
+        self.assertEqual(text.count("\n"), 1)
+        return json.loads(text)
+
+
+class Usage(CliTest):
+    def test_help_is_no_failure_and_has_examples(self):
+        for name in ("run", "chat", "bench", "verify", "score", "tokenize", "inspect", "doctor", "synth"):
+            done = self.expect(0, name, "--help")
+            self.assertIn(b"Examples:", done.stdout, name)
+        self.assertIn(b"bench --quick", self.expect(0, "--help").stdout)
+        self.assertIn(b"foretoken ", self.expect(0, "--version").stdout)
+
+    def test_wrong_flags_are_status_2(self):
+        for arguments, words in (
+                (("run", "--colour"), "does not know '--colour'"),
+                (("rum",), "is 'run' meant?"),
+                (("run", "-p", "a", "--temperature", "hot"), "--temperature: expected"),
+                (("run", "-p", "a", "--top-p", "0"), "--top-p: expected"),
+                (("run", "-p", "a", "--depth", "9"), "--depth: expected"),
+                (("run", "-p", "a", "--drafter", "magic"), "drafter 'magic' is unknown"),
+                (("run", "-p", "a", "--prompt-ids", "1"), "only one of them"),
+                (("run", "--prompt-ids", "1,x"), "--prompt-ids: expected token ids"),
+                (("run", "-p", "a", "--max-tokens", "0"), "--max-tokens: expected"),
+                (("run", "-p", "a", "--backend", "abacus"), "backend 'abacus' is unknown"),
+                (("run", "-p", "a", "--context", "99999999"), "--context"),
+                (("run", "-p", "a", "--raw", "--system", "b"), "--system needs the chat template"),
+                (("bench", "--forced-acceptance", "1.5"), "--forced-acceptance: expected"),
+                (("synth", "--shape", "tiny"), "--out"),
+                (("synth", "--shape", "huge", "--out", "x"), "--shape: expected"),
+        ):
+            with self.subTest(arguments=arguments):
+                self.expect_error(2, words, *arguments)
+
+    def test_json_errors_are_one_object_too(self):
+        error = self.expect_json(2, "run", "-p", "a", "--seed", "x")["error"]
+        self.assertEqual(error["code"], "invalid")
+        self.assertIn("--seed", error["message"])
+        error = self.expect_json(1, "run", "-p", "a", "--model", "/nowhere")["error"]
+        self.assertEqual(error["code"], "not_found")
+
+    def test_settings_come_from_file_environment_and_flags(self):
+        config = self.folder / ".config" / "foretoken" / "config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text("[tokenize]\nprompt = \"from file\"\n")
+        self.assertEqual(self.expect_json(0, "tokenize")["text"], "from file")
+        self.assertEqual(self.expect_json(0, "tokenize", FORETOKEN_PROMPT="from env")["text"], "from env")
+        self.assertEqual(self.expect_json(0, "tokenize", "typed", FORETOKEN_PROMPT="from env")["text"], "typed")
+
+    def test_settings_that_are_wrong_name_their_line(self):
+        config = self.folder / "c.toml"
+        config.write_text("threads = 1\ntemprature = 1\n")
+        self.expect_error(2, "line 2: unknown key 'temprature'; is 'temperature' meant?", "run", "-p", "a", "--config",
+                          str(config))
+        config.write_text("threads = 1\nthreads == 2\n")
+        self.expect_error(2, "c.toml line 2", "run", "-p", "a", "--config", str(config))
+        self.expect_error(2, "nowhere.toml", "run", "-p", "a", "--config", "/nowhere.toml")
+
+
+class BadInput(CliTest):
+    def test_missing_model_says_where_it_looked(self):
+        self.expect_error(1, "there is no model at /nowhere", "run", "-p", "a", "--model", "/nowhere")
+        self.expect_error(1, "is a file", "run", "-p", "a", "--model", str(MODEL / "config.json"))
+
+    def broken_model(self, change):
+        copy = self.folder / "model"
+        shutil.copytree(MODEL, copy)
+        change(copy)
+        return str(copy)
+
+    def test_truncated_model_is_an_error_of_the_model(self):
+        def cut(model):
+            with open(model / "model.safetensors", "r+b") as file:
+                file.truncate(file.seek(0, 2) // 2)
+        self.expect_error(1, "model.safetensors", "run", "-p", "a", "--model", self.broken_model(cut))
+
+    def test_lying_header_is_an_error_of_the_model(self):
+        def lie(model):
+            with open(model / "model.safetensors", "r+b") as file:
+                file.write(struct.pack("<Q", 1 << 60))
+        self.expect_error(1, "model.safetensors", "inspect", self.broken_model(lie))
+
+    def test_broken_config_is_an_error_of_the_model(self):
+        model = self.broken_model(lambda folder: (folder / "config.json").write_text("{\"model_type\": 3}"))
+        self.expect_error(1, "config.json", "inspect", model)
+        error = self.expect_json(1, "inspect", model)["error"]
+        self.assertIn("config.json", error["message"])
+
+    def test_missing_tokenizer_is_an_error_of_the_model(self):
+        model = self.broken_model(lambda folder: (folder / "tokenizer.json").unlink())
+        self.expect_error(1, "tokenizer.json", "run", "-p", "a", "--model", model)
+
+    def test_ids_outside_the_vocabulary_are_wrong_usage(self):
+        self.expect_error(2, "outside the vocabulary", "run", "--prompt-ids", "1,999999999")
+        self.expect_error(2, "outside", "tokenize", "--ids", "999999999")
+        self.expect_error(2, "outside the vocabulary", "score", "--prompt-ids", "999999999")
+        self.expect_error(2, "logit_bias", "run", "-p", "a", "--logit-bias", "999999999=1")
+
+    def test_text_that_is_not_utf8_is_wrong_usage(self):
+        self.expect_error(2, "not UTF-8", "run", "--raw", given=b"abc\xff")
+        self.expect_error(2, "not UTF-8", "tokenize", given=b"\xc3")
+
+    def test_empty_prompts_are_wrong_usage(self):
+        self.expect_error(2, "empty", "run", "-p", "")
+        self.expect_error(2, "empty", "run", "--raw", given=b"")
+
+    def test_huge_prompt_does_not_fit_the_context(self):
+        self.expect_error(1, "the context holds 64", "run", "--raw", "-c", "64", given=b"word " * 5000)
+
+    def test_files_that_hold_no_conversation(self):
+        talk = self.folder / "talk.json"
+        for text in ("", "{", "[]", "[{\"role\": 1}]", "[" * 100000):
+            talk.write_text(text)
+            self.expect_error(2, "talk.json", "run", "--messages", str(talk))
+        self.expect_error(1, "nowhere.json", "run", "--messages", "/nowhere.json")
+        self.expect_error(1, "nowhere.txt", "run", "--prompt-file", "/nowhere.txt")
+
+    def test_closed_stdout_is_said_and_a_broken_pipe_is_not(self):
+        closed = subprocess.run(["/bin/sh", "-c", f"'{PROGRAM}' tokenize hello >&-"], capture_output=True,
+                                env=self.environment, timeout=TIMEOUT_S, check=False)
+        self.assertEqual(closed.returncode, 1)
+        self.assertIn(b"standard output cannot be written", closed.stderr)
+        if os.path.exists("/dev/full"):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, "tokenize", "hello"], stdout=full, stderr=subprocess.PIPE,
+                                      env=self.environment, timeout=TIMEOUT_S, check=False)
+            self.assertEqual(done.returncode, 1)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run([PROGRAM, "run", "--quiet", "-p", "hello", "-n", "4"], stdout=writer,
+                              stderr=subprocess.PIPE, env=self.environment, timeout=TIMEOUT_S, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+
+class Work(CliTest):
+    PROMPT = ("-p", "Write a Python function `fibonacci` that returns the nth Fibonacci number.")
+
+    def test_run_reports_what_the_issue_promises(self):
+        report = self.expect_json(0, "run", *self.PROMPT, "-n", "16", "--temperature", "0")
+        self.assertEqual(list(report), ["model", "backend", "text", "reasoning", "tool_calls", "token_ids",
+                                        "finish_reason", "usage", "timing", "speculation"])
+        self.assertEqual(report["usage"]["completion_tokens"], len(report["token_ids"]))
+        self.assertLessEqual(len(report["token_ids"]), 16)
+        self.assertIn(report["finish_reason"], ("stop", "length"))
+        spec = report["speculation"]
+        self.assertEqual(spec["engaged"], spec["drafted"] > 0)
+        self.assertEqual(spec["engaged"], spec["reason"] == "")
+        text = self.expect_json(0, "tokenize", "--ids", ",".join(map(str, report["token_ids"])))["text"]
+        self.assertTrue(text.startswith(report["text"]))
+
+    def test_drafters_depths_and_threads_change_no_token(self):
+        sampled = (*self.PROMPT, "-n", "24", "--temperature", "0.9", "--seed", "5")
+        plain = self.expect_json(0, "run", *sampled, "--drafter", "none")
+        self.assertFalse(plain["speculation"]["engaged"])
+        for extra in (("--drafter", "mtp", "--depth", "3"), ("--drafter", "lookup"), ("--depth", "8"),
+                      ("--threads", "1")):
+            self.assertEqual(self.expect_json(0, "run", *sampled, *extra)["token_ids"], plain["token_ids"], extra)
+        other = self.expect_json(0, "run", *sampled[:-1], "6", "--drafter", "none")
+        self.assertNotEqual(other["token_ids"], plain["token_ids"], "another seed")
+
+    def test_stop_strings_end_before_themselves(self):
+        report = self.expect_json(0, "run", *self.PROMPT, "-n", "64", "--temperature", "0", "--stop", "def")
+        self.assertEqual(report["finish_reason"], "stop")
+        self.assertNotIn("def", report["text"])
+
+    def test_logprobs_have_one_entry_a_token(self):
+        report = self.expect_json(0, "run", *self.PROMPT, "-n", "5", "--temperature", "0", "--logprobs", "3")
+        self.assertEqual([entry["id"] for entry in report["logprobs"]], report["token_ids"])
+        for entry in report["logprobs"]:
+            self.assertEqual(len(entry["top"]), 3)
+            self.assertEqual(entry["top"][0]["id"], entry["id"], "greedy takes the likeliest")
+
+    def test_the_prompt_comes_from_anywhere(self):
+        ask = "Name a colour."
+        (self.folder / "p.txt").write_text(ask + "\n")
+        talk = [{"role": "user", "content": ask}]
+        (self.folder / "m.json").write_text(json.dumps(talk))
+        settings = ("-n", "6", "--temperature", "0")
+        wanted = self.expect_json(0, "run", "-p", ask, *settings)["token_ids"]
+        self.assertEqual(self.expect_json(0, "run", "-f", "p.txt", *settings)["token_ids"], wanted)
+        self.assertEqual(self.expect_json(0, "run", "--messages", "m.json", *settings)["token_ids"], wanted)
+        self.assertEqual(self.expect_json(0, "run", *settings, given=ask.encode() + b"\n")["token_ids"], wanted)
+
+    def test_score_agrees_with_the_golden_file(self):
+        for golden in sorted((ROOT / "tests" / "golden" / "model").glob("*/short.json")):
+            if golden.parent.name == "bf16":
+                continue
+            want = json.loads(golden.read_text())
+            ids = ",".join(map(str, want["tokens"]))
+            got = self.expect_json(0, "score", "--prompt-ids", ids, "--top", "20")["positions"]
+            self.assertEqual([p["id"] for p in got], want["tokens"])
+            self.assertEqual([p["argmax"] for p in got], want["positions"]["argmax"])
+            for position in got:
+                self.assertEqual(list(position), ["id", "argmax", "argmax_logit", "logsumexp", "top"])
+                self.assertEqual(len(position["top"]), 20)
+                self.assertEqual(position["top"][0], [position["argmax"], position["argmax_logit"]])
+
+    def test_tokenize_goes_there_and_back(self):
+        text = "def f():\n    return 'h\u00e9 \u4f60'"
+        ids = self.expect_json(0, "tokenize", "-p", text)["ids"]
+        self.assertEqual(self.expect_json(0, "tokenize", "--ids", ",".join(map(str, ids)))["text"], text)
+
+    def test_inspect_and_doctor_tell_of_the_shipped_model(self):
+        found = self.expect_json(0, "inspect", "--context", "1024", "--program")
+        self.assertEqual(found["family"], "qwen3_5")
+        self.assertEqual(found["verdict"], "fits")
+        self.assertEqual(found["drafter"], "mtp+lookup")
+        self.assertEqual(found["memory"]["context"], 1024)
+        self.assertIn("attend", found["program"])
+        self.assertTrue(self.expect_json(0, "doctor", "--no-probe")["good"])
+        self.assertFalse(self.expect_json(1, "doctor", "--no-probe", "--model", "/nowhere")["good"])
+
+    def test_bench_finds_the_same_tokens(self):
+        report = self.expect_json(0, "bench", *self.PROMPT, "-n", "12", "--pairs", "1")
+        self.assertEqual(len(report["prompts"]), 2, "greedy and as the model's makers sample")
+        self.assertEqual(sorted(report["summary"]), ["accepted_by_position", "identical", "plain_tokens_per_second",
+                                                     "ratio", "speculative_tokens_per_second", "spread",
+                                                     "tokens_per_round"])
+        self.assertTrue(report["summary"]["identical"])
+        forced = self.expect_json(0, "bench", *self.PROMPT, "-n", "24", "--pairs", "1", "--temperature", "0", "--depth",
+                                  "2", "--forced-acceptance", "1,1")
+        self.assertEqual(forced["summary"]["accepted_by_position"][:2], [1.0, 1.0])
+
+    def test_verify_compares_and_finds_no_difference(self):
+        report = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "3", "--threads", "1")
+        self.assertTrue(report["identical"] and report["complete"])
+        self.assertGreater(len(report["cells"]), 40)
+        self.assertTrue(all(cell["differing"] == 0 and cell["compared"] > 0 for cell in report["cells"]))
+
+    def test_synth_writes_a_model_that_runs(self):
+        out = str(self.folder / "tiny")
+        self.expect_json(0, "synth", "--shape", "tiny", "--out", out, "--seed", "3")
+        report = self.expect_json(0, "run", "--model", out, "--prompt-ids", "1,2,3", "-n", "6", "--temperature", "0")
+        self.assertGreater(len(report["token_ids"]), 0)
+        self.expect_error(2, "--force", "synth", "--shape", "tiny", "--out", out)
+
+    def test_chat_reads_from_a_pipe(self):
+        words = b"Name a colour.\n/stats\n/set temperature 0\n/quit\nnever read\n"
+        done = self.expect(0, "chat", "-n", "8", given=words)
+        self.assertIn(b"1 answers", done.stdout)
+        self.assertIn(b"temperature is 0", done.stdout)
+        self.assertNotIn(b"never read", done.stdout)
+        self.expect(1, "chat", given=b"/nonsense\n")
+
+    def test_interrupt_ends_the_answer_with_its_report(self):
+        process = subprocess.Popen([PROGRAM, "run", "--json", "--raw", "-p", "def", "-n", "4000", "--temperature", "1"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+        if process.returncode == -signal.SIGINT:
+            self.skipTest("the signal came before the answer began")
+        self.assertEqual(process.returncode, 0)
+        self.assertIn(json.loads(out)["finish_reason"], ("cancelled", "stop", "length"))
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
