@@ -255,8 +255,8 @@ void Engine::end(Job& job) {
 /// Milliseconds of the fastest of a few rounds at one depth on a throw-away sequence of one repeated token,
 /// which lookup can always continue. 0 if it cannot be measured.
 double Engine::measure(int depth, DrafterKind kind, RoundShape& shape) {
-  constexpr int kRepeats = 4;
-  constexpr double kEnoughMs = 300;
+  constexpr int kRepeats = 12;
+  constexpr double kEnoughMs = 150;
   constexpr std::array<std::int32_t, 6> kPrompt{};
   SlotOptions options;
   options.max_tokens = 1 << 20;
@@ -282,7 +282,7 @@ double Engine::measure(int depth, DrafterKind kind, RoundShape& shape) {
 
 /// Measures once what rows and drafts cost on this machine.
 void Engine::calibrate() {
-  std::array<double, kMaxDepth + 2> by_rows{};
+  std::array<double, CostModel::kRows + 1> by_rows{};
   RoundShape shape;
   try {
     for (const int depth : {0, 1, 3, 7}) {
@@ -290,7 +290,9 @@ void Engine::calibrate() {
       if (shape.rows == depth + 1) by_rows[static_cast<std::size_t>(depth) + 1] = ms;
     }
     const double with_head = measure(3, DrafterKind::kMtp, shape);
-    decoder_->costs().calibrate(by_rows, shape.rows, shape.network ? shape.deepest : 0, with_head);
+    const bool drafted = shape.network && shape.rows == 4 && by_rows[4] > 0;
+    const double floor_ms = 0.01 * by_rows[1];
+    decoder_->costs().calibrate(by_rows, drafted ? std::max((with_head - by_rows[4]) / 3, floor_ms) : 0);
   } catch (const std::exception& failure) {
     log_warn(std::string("measuring the cost of rounds failed: ") + failure.what());
   }

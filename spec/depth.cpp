@@ -5,54 +5,55 @@
 namespace ft {
 
 CostModel::CostModel() {
-  for (std::size_t rows = 0; rows < verify.size(); ++rows) {
-    verify[rows] = rows == 0 ? 0 : 1 + 0.1 * static_cast<double>(rows - 1);
-  }
+  for (int rows = 1; rows <= kRows; ++rows) verify_[static_cast<std::size_t>(rows)] = 1 + 0.1 * (rows - 1);
 }
 
-void CostModel::calibrate(const std::array<double, kMaxDepth + 2>& by_rows, int rows, int passes,
-                          double with_head) {
-  plain_ = by_rows[1];
-  if (plain_ <= 0) return;
+void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double draft) {
+  if (measured[1] <= 0) return;
+  verify_[1] = measured[1];
   std::size_t known = 1;
-  verify[1] = 1;
-  for (std::size_t i = 2; i < verify.size(); ++i) {
-    if (by_rows[i] <= 0) continue;
-    const double cost = std::max(by_rows[i] / plain_, verify[known]);
-    for (std::size_t j = known + 1; j <= i; ++j) {
-      const double part = static_cast<double>(j - known) / static_cast<double>(i - known);
-      verify[j] = verify[known] + part * (cost - verify[known]);
+  for (std::size_t rows = 2; rows < measured.size(); ++rows) {
+    if (measured[rows] <= 0) continue;
+    const double cost = std::max(measured[rows], verify_[known]);  // more rows never cost less
+    for (std::size_t between = known + 1; between <= rows; ++between) {
+      const double part = static_cast<double>(between - known) / static_cast<double>(rows - known);
+      verify_[between] = verify_[known] + part * (cost - verify_[known]);
     }
-    known = i;
+    known = rows;
   }
-  const double slope = known > 1 ? (verify[known] - 1) / static_cast<double>(known - 1) : 0;
-  for (std::size_t j = known + 1; j < verify.size(); ++j) verify[j] = verify[j - 1] + slope;
-  if (passes > 0 && with_head > 0) {
-    draft = std::max(0.005, (with_head / plain_ - verify[static_cast<std::size_t>(rows)]) / passes);
-  }
+  const double slope =
+      known > 1 ? (verify_[known] - verify_[1]) / static_cast<double>(known - 1) : 0.1 * verify_[1];
+  for (std::size_t rows = known + 1; rows < verify_.size(); ++rows) verify_[rows] = verify_[rows - 1] + slope;
+  draft_ = draft > 0 ? draft : 0.15 * verify_[1];
+  measured_ = true;
 }
 
 void CostModel::observe(int rows, int passes, double cost) {
-  constexpr double kRate = 0.1;
-  if (cost <= 0 || rows < 1 || rows >= static_cast<int>(verify.size())) return;
-  if (rows == 1 && passes == 0) {
-    plain_ = plain_ == 0 ? cost : plain_ + kRate * (cost - plain_);
-    return;
-  }
-  if (plain_ == 0) return;
-  const auto at = static_cast<std::size_t>(rows);
-  const double ratio = std::clamp(cost / plain_ - draft * passes, 0.8, 16.0);
-  verify[at] += kRate * (ratio - verify[at]);
-  if (passes > 0) {
-    const double pass = std::clamp((cost / plain_ - verify[at]) / passes, 0.005, 4.0);
-    draft += kRate * (pass - draft);
-  }
-  for (std::size_t i = 2; i < verify.size(); ++i) verify[i] = std::max(verify[i], verify[i - 1]);
+  constexpr double kFaster = 0.3;
+  constexpr double kSlower = 0.02;
+  if (cost <= 0 || rows < 1 || rows > kRows || !measured_) return;
+  double& verify = verify_[static_cast<std::size_t>(rows)];
+  const double expected = verify + passes * draft_;
+  const double late = std::min(cost, 4 * expected) - expected;
+  const double change = late * (late < 0 ? kFaster : kSlower);
+  const double share = verify / expected;
+  verify += change * share;
+  if (passes > 0) draft_ += change * (1 - share) / passes;
+  // More rows never cost less: neighbours that say so were measured at a worse moment.
+  for (int i = 1; i < rows; ++i)
+    verify_[static_cast<std::size_t>(i)] = std::min(verify_[static_cast<std::size_t>(i)], verify);
+  for (int i = rows + 1; i <= kRows; ++i)
+    verify_[static_cast<std::size_t>(i)] = std::max(verify_[static_cast<std::size_t>(i)], verify);
+}
+
+double CostModel::round(int depth, bool free) const {
+  return (verify(depth + 1) + (free ? 0 : draft_ * depth)) / verify(1);
 }
 
 int DepthPolicy::choose(const CostModel& costs, int available, int allowed, bool free) {
   const int most = std::min({available, allowed, kMaxDepth});
-  if (fixed_ >= 0) return std::clamp(fixed_, 0, std::max(most, 0));
+  if (most <= 0) return 0;
+  if (fixed_ >= 0) return std::min(fixed_, most);
   int best = 0;
   double best_rate = 1;
   double chain = 1;
@@ -60,14 +61,21 @@ int DepthPolicy::choose(const CostModel& costs, int available, int allowed, bool
   for (int depth = 1; depth <= most; ++depth) {
     chain *= recent_[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
-    const double cost = costs.verify[static_cast<std::size_t>(depth + 1)] + (free ? 0 : costs.draft * depth);
-    if (tokens / cost <= best_rate) continue;
-    best_rate = tokens / cost;
+    const double rate = tokens / costs.round(depth, free);
+    if (rate <= best_rate) continue;
+    best_rate = rate;
     best = depth;
   }
-  idle_ = best > 0 ? 0 : idle_ + 1;
-  if (best == 0 && most > 0 && idle_ % kProbeEvery == 0) return 1;
-  return best;
+  if (best > 0) {
+    idle_ = 0;
+    next_probe_ = kFirstProbe;
+    return best;
+  }
+  // What is never tried is never learnt: try again now and then, less often each time it does not pay.
+  if (++idle_ < next_probe_) return 0;
+  idle_ = 0;
+  next_probe_ = std::min(2 * next_probe_, kLastProbe);
+  return std::min(most, 2);
 }
 
 void DepthPolicy::observe(int drafted, int accepted) {

@@ -1,8 +1,9 @@
 // How many tokens to draft in the next round of a slot. Fixed, or chosen so that the expected tokens per unit
-// of time are most: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + drafting(d)), from costs that the scheduler
+// of time are most: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + d * draft), from costs that the scheduler
 // measures and from the acceptance of recent rounds. Depth never changes an answer, so measured times may
-// decide it. Owner: one policy a slot, one cost model an engine. Thread: the engine thread. Cost:
-// O(kMaxDepth).
+// decide it. Times on a shared machine are late, never early, so an estimate follows a faster round quickly
+// and a slower one slowly. Owner: one policy a slot, one cost model an engine. Thread: the engine thread.
+// Cost: O(kMaxDepth).
 #pragma once
 
 #include <array>
@@ -11,21 +12,27 @@
 
 namespace ft {
 
-/// What a round costs, in units of one plain step. Starts from a guess, refined by the scheduler's clock.
-struct CostModel {
-  std::array<double, kMaxDepth + 2>
-      verify{};        // [rows]: a target pass of that many rows of one slot; verify[1] is 1
-  double draft = 0.1;  // one pass of the head
+/// What a round of one slot costs, in any one unit of time. Before anything was measured: a guess.
+class CostModel {
+ public:
+  static constexpr int kRows = kMaxDepth + 1;  // of the largest round
   CostModel();
 
-  /// What was measured at start, in any one unit: rounds without a network by rows (0: not measured,
-  /// interpolated), and a round of `rows` rows and `passes` passes of the head.
-  void calibrate(const std::array<double, kMaxDepth + 2>& by_rows, int rows, int passes, double with_head);
-  /// A later round of `rows` verified rows and `passes` of the head took `cost`, in the same unit.
+  /// A round of `rows` verified rows and `passes` passes of the head took `cost`.
   void observe(int rows, int passes, double cost);
+  /// Fills the row counts that were not measured from those that were. `measured[rows]` > 0 is a cost; [1]
+  /// must be.
+  void calibrate(const std::array<double, kRows + 1>& measured, double draft);
+
+  double verify(int rows) const { return verify_[static_cast<std::size_t>(rows)]; }
+  double draft() const { return draft_; }
+  /// The cost of a round in plain steps; `free`: its drafts need no network.
+  double round(int depth, bool free) const;
 
  private:
-  double plain_ = 0;  // cost of one row, in the caller's unit
+  std::array<double, kRows + 1> verify_{};  // [rows]
+  double draft_ = 0.15;                     // one pass of the head
+  bool measured_ = false;
 };
 
 class DepthPolicy {
@@ -40,10 +47,12 @@ class DepthPolicy {
  private:
   static constexpr double kPrior = 0.75;  // acceptance assumed before anything was seen
   static constexpr double kDecay = 0.95;  // weight of the past per observation
-  static constexpr int kProbeEvery = 24;  // rounds at depth 0 between two probes of depth 1
+  static constexpr int kFirstProbe = 16;  // rounds at depth 0 before the first probe; doubled after each
+  static constexpr int kLastProbe = 512;
 
   int fixed_;
-  int idle_ = 0;
+  int idle_ = 0;  // rounds at depth 0 since the last draft
+  int next_probe_ = kFirstProbe;
   std::array<double, kMaxDepth> recent_{};  // [i]: chance that draft i + 1 is right if those before it are
 };
 

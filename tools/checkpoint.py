@@ -70,7 +70,9 @@ def read_raw(folder):
     folder = pathlib.Path(folder)
     config = json.loads((folder / "config.json").read_text())
     index = folder / "model.safetensors.index.json"
-    files = sorted(set(json.loads(index.read_text())["weight_map"].values())) if index.exists() else ["model.safetensors"]
+    files = ["model.safetensors"]
+    if index.exists():
+        files = sorted(set(json.loads(index.read_text())["weight_map"].values()))
     if (folder / "mtp.safetensors").exists():
         files.append("mtp.safetensors")
     tensors, metadata = {}, None

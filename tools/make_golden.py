@@ -16,7 +16,8 @@ import torch
 
 import reference_model
 
-ABOUT = ("Hugging Face transformers, float32, CPU; {weights}. Greedy continuation does not stop at end tokens. mtp: base "
+ABOUT = ("Hugging Face transformers, float32, CPU; {weights}. Greedy continuation does not stop at end tokens. "
+         "mtp: base "
          "hidden is the post-final-norm state of pending_index - 1, paired with pending_token; the head has seen all "
          "earlier true pairs; recursion feeds back the vector after mtp.norm. margin: first choice minus second.")
 
@@ -89,7 +90,8 @@ def compare(mine, given):
     worst = 0.0
     pairs = [(mine["positions"][k], given["positions"][k]) for k in ("argmax", "logit", "logsumexp")]
     pairs += [(mine["last8_top20"], given["last8_top20"]),
-              (mine["greedy"]["tokens"], given["greedy"]["tokens"]), (mine["greedy"]["margin"], given["greedy"]["margin"])]
+              (mine["greedy"]["tokens"], given["greedy"]["tokens"]),
+              (mine["greedy"]["margin"], given["greedy"]["margin"])]
     pairs += [(a[k], b[k]) for a, b in zip(mine["mtp"], given["mtp"], strict=True)
               for k in ("pending_index", "pending_token", "drafts", "top5")]
     for a, b in pairs:

@@ -53,7 +53,8 @@ Make a table with the columns name and price for apple 2, pear 3 and plum 4.
 Sort these numbers: 5, 3, 9, 1.
 Translate the variable names to snake_case: userName, totalPrice, itemCount.
 Find the bug:\n\n```python\ndef last(items):\n    return items[len(items)]\n```
-Find the bug:\n\n```python\ndef average(values):\n    total = 0\n    for value in values:\n        total = value\n    return total / len(values)\n```
+Find the bug:\n\n```python\ndef average(values):\n    total = 0\n    for value in values:\n        total = value\n\
+    return total / len(values)\n```
 Add type hints:\n\n```python\ndef join_words(words, separator):\n    return separator.join(words)\n```
 Add a docstring:\n\n```python\ndef clamp(x, low, high):\n    return max(low, min(x, high))\n```
 Rename `a` to `width` and `b` to `height`:\n\n```python\ndef area(a, b):\n    return a * b\n```""".split("\n")

@@ -40,5 +40,6 @@ for label, dtype in types.items():
                 tensors[f"{name}.values"] = mx.dequantize(q, scales, biases, group_size=group, bits=bits)
 
 out = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/quant/affine.safetensors"
-mx.save_safetensors(str(out), tensors, {"format": "mlx", "made_by": f"tools/make_quant_golden.py with mlx {mx.__version__}"})
+made_by = f"tools/make_quant_golden.py with mlx {mx.__version__}"
+mx.save_safetensors(str(out), tensors, {"format": "mlx", "made_by": made_by})
 print(out, out.stat().st_size, "bytes")

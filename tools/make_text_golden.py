@@ -161,5 +161,6 @@ def write(name, about, cases, **shared):
 if __name__ == "__main__":
     write("tokenizer.json", "[text, ids] or [text, ids, what the ids decode to]; text null: only decoded",
           tokenizer_golden())
-    write("templates.json", "templates/*.jinja rendered by transformers; messages: index of conversations; rendered null: refused",
+    write("templates.json", "templates/*.jinja rendered by transformers; "
+          "messages: index of conversations; rendered null: refused",
           template_golden(), conversations=conversations(), tools=weather_tools())

@@ -1,0 +1,162 @@
+#include "sched/request.h"
+
+#include <cmath>
+#include <functional>
+#include <gtest/gtest.h>
+#include <limits>
+#include <thread>
+
+namespace ft {
+namespace {
+
+constexpr int kVocabulary = 100;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+RequestFields valid() {
+  RequestFields fields;
+  fields.prompt = {1, 2, 99};
+  fields.slot.max_tokens = 1;
+  return fields;
+}
+
+using Change = std::function<void(RequestFields&)>;
+
+std::string refusal(const Change& change) {
+  RequestFields fields = valid();
+  change(fields);
+  const Result<Request> request = Request::make(std::move(fields), kVocabulary);
+  if (!request.ok()) EXPECT_EQ(request.error().code, Code::kInvalid);
+  return request.ok() ? "" : request.error().message;
+}
+
+TEST(Request, NamesTheFieldThatIsBeyondItsLimitAndTakesTheLimitItself) {
+  struct Limit {
+    const char* field;
+    Change at, beyond;
+  };
+  const Limit limits[] = {
+      {"temperature", [](auto& f) { f.slot.sampler.temperature = 100; },
+       [](auto& f) { f.slot.sampler.temperature = 100.1F; }},
+      {"temperature", [](auto& f) { f.slot.sampler.temperature = 0; },
+       [](auto& f) { f.slot.sampler.temperature = -0.1F; }},
+      {"top_k", [](auto& f) { f.slot.sampler.top_k = 0; }, [](auto& f) { f.slot.sampler.top_k = -1; }},
+      {"top_p", [](auto& f) { f.slot.sampler.top_p = 1; }, [](auto& f) { f.slot.sampler.top_p = 1.01F; }},
+      {"top_p", [](auto& f) { f.slot.sampler.top_p = 1e-6F; }, [](auto& f) { f.slot.sampler.top_p = 0; }},
+      {"min_p", [](auto& f) { f.slot.sampler.min_p = 0; }, [](auto& f) { f.slot.sampler.min_p = -0.1F; }},
+      {"min_p", [](auto& f) { f.slot.sampler.min_p = 0.99F; }, [](auto& f) { f.slot.sampler.min_p = 1; }},
+      {"repetition_penalty", [](auto& f) { f.slot.sampler.repetition = 10; },
+       [](auto& f) { f.slot.sampler.repetition = 0; }},
+      {"presence_penalty", [](auto& f) { f.slot.sampler.presence = -10; },
+       [](auto& f) { f.slot.sampler.presence = 10.1F; }},
+      {"frequency_penalty", [](auto& f) { f.slot.sampler.frequency = 10; },
+       [](auto& f) { f.slot.sampler.frequency = -10.1F; }},
+      {"max_tokens", [](auto& f) { f.slot.max_tokens = 1; }, [](auto& f) { f.slot.max_tokens = 0; }},
+      {"depth", [](auto& f) { f.slot.depth = kMaxDepth; }, [](auto& f) { f.slot.depth = kMaxDepth + 1; }},
+      {"depth", [](auto& f) { f.slot.depth = -1; }, [](auto& f) { f.slot.depth = -2; }},
+      {"logprobs", [](auto& f) { f.slot.logprobs = 20; }, [](auto& f) { f.slot.logprobs = 21; }},
+      {"logit_bias", [](auto& f) { f.slot.bias = {{99, 1}}; }, [](auto& f) { f.slot.bias = {{100, 1}}; }},
+      {"logit_bias", [](auto& f) { f.slot.bias = {{0, 1}}; }, [](auto& f) { f.slot.bias = {{-1, 1}}; }},
+      {"prompt", [](auto& f) { f.prompt = {0, 99}; }, [](auto& f) { f.prompt = {100}; }},
+      {"prompt", [](auto& f) { f.prompt = {0}; }, [](auto& f) { f.prompt = {}; }},
+      {"stop", [](auto& f) { f.stops.assign(kMaxStops, "x"); },
+       [](auto& f) { f.stops.assign(kMaxStops + 1, "x"); }},
+      {"stop", [](auto& f) { f.stops = {std::string(kMaxStopBytes, 'x')}; },
+       [](auto& f) { f.stops = {std::string(kMaxStopBytes + 1, 'x')}; }},
+      {"stop", [](auto& f) { f.stops = {"a"}; }, [](auto& f) { f.stops = {"a", ""}; }},
+  };
+  for (const Limit& limit : limits) {
+    EXPECT_EQ(refusal(limit.at), "") << limit.field;
+    EXPECT_NE(refusal(limit.beyond).find(limit.field), std::string::npos)
+        << limit.field << ": " << refusal(limit.beyond);
+  }
+}
+
+TEST(Request, NoNumberThatIsNoneGetsIn) {
+  const Change changes[] = {
+      [](auto& f) { f.slot.sampler.temperature = kNan; },
+      [](auto& f) { f.slot.sampler.top_p = kNan; },
+      [](auto& f) { f.slot.sampler.min_p = kNan; },
+      [](auto& f) { f.slot.sampler.repetition = kNan; },
+      [](auto& f) { f.slot.sampler.presence = kNan; },
+      [](auto& f) { f.slot.sampler.frequency = kNan; },
+      [](auto& f) { f.slot.bias = {{1, kNan}}; },
+      [](auto& f) { f.slot.sampler.temperature = std::numeric_limits<float>::infinity(); }};
+  for (const Change& change : changes) EXPECT_NE(refusal(change), "");
+}
+
+TEST(Request, SortsTheBiasAndRefusesATokenGivenTwice) {
+  RequestFields fields = valid();
+  fields.slot.bias = {{50, 1}, {3, 2}, {70, 3}};
+  const Result<Request> request = Request::make(std::move(fields), kVocabulary);
+  ASSERT_TRUE(request.ok());
+  const auto& bias = request->fields().slot.bias;
+  ASSERT_EQ(bias.size(), 3U);
+  EXPECT_EQ(bias[0].token, 3);
+  EXPECT_EQ(bias[0].value, 2);
+  EXPECT_EQ(bias[2].token, 70);
+  EXPECT_EQ(refusal([](auto& f) { f.slot.bias = {{5, 1}, {2, 1}, {5, 2}}; }),
+            "logit_bias: token id 5 is given twice");
+}
+
+Event token(std::int32_t id) {
+  Event event;
+  event.kind = Event::Kind::kToken;
+  event.token = id;
+  return event;
+}
+
+Event end() {
+  Event event;
+  event.kind = Event::Kind::kEnd;
+  return event;
+}
+
+TEST(Mailbox, GivesEventsInOrderThroughAFullBox) {
+  auto box = std::make_shared<Mailbox>();
+  constexpr int kCount = static_cast<int>(kMailboxEvents) * 3;
+  std::thread engine([&] {
+    for (int i = 0; i < kCount; ++i) box->post(token(i));  // waits whenever the box is full
+    box->post(end());
+  });
+  Ticket ticket(box);
+  for (int i = 0; i < kCount; ++i) ASSERT_EQ(ticket.next().token, i);
+  EXPECT_EQ(ticket.next().kind, Event::Kind::kEnd);
+  engine.join();
+}
+
+TEST(Mailbox, CancelFreesAnEngineThatWaitsAndLetsTheEndThrough) {
+  auto box = std::make_shared<Mailbox>();
+  Ticket ticket(box);
+  for (std::size_t i = 0; i < kMailboxEvents; ++i) box->post(token(static_cast<int>(i)));
+  std::thread engine([&] {
+    box->post(token(-5));  // the box is full: this waits until the reader has cancelled, and is dropped
+    box->post(end());
+  });
+  ticket.cancel();
+  engine.join();
+  EXPECT_TRUE(box->cancelled());
+  Event last = ticket.next();
+  while (last.kind != Event::Kind::kEnd) {
+    EXPECT_NE(last.token, -5);
+    last = ticket.next();
+  }
+}
+
+TEST(Mailbox, TheEndFindsRoomInAFullBox) {
+  Mailbox box;
+  for (std::size_t i = 0; i < kMailboxEvents; ++i) box.post(token(0));
+  box.post(end());  // must not wait for a reader that may be gone
+  for (std::size_t i = 0; i < kMailboxEvents; ++i) box.next();
+  EXPECT_EQ(box.next().kind, Event::Kind::kEnd);
+}
+
+TEST(Report, HasASpeedOnlyWhereTimeWasTaken) {
+  Report report;
+  EXPECT_EQ(report.tokens_per_second(), 0);
+  report.completion_tokens = 50;
+  report.decode_ms = 250;
+  EXPECT_EQ(report.tokens_per_second(), 200);
+}
+
+}  // namespace
+}  // namespace ft
