@@ -93,11 +93,10 @@ TEST(ChatTemplate, PreparesWhatApisAcceptAndTemplatesRefuse) {
             "[system:D\n\nS][user:]");
   const std::string call =
       "{% for k, v in messages[0].tool_calls[0].function.arguments|items %}{{ k }}={{ v }};{% endfor %}";
-  EXPECT_EQ(
-      rendered(
-          call,
-          R"([{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"b\":1,\"a\":\"x\"}"}}]}])"),
-      "b=1;a=x;");
+  EXPECT_EQ(rendered(call,
+                     R"([{"role":"assistant","tool_calls":[{"function":
+              {"name":"f","arguments":"{\"b\":1,\"a\":\"x\"}"}}]}])"),
+            "b=1;a=x;");
   const std::string raw = "{{ messages[0].tool_calls[0].function.arguments }}";
   EXPECT_EQ(
       rendered(raw,

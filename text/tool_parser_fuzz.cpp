@@ -9,7 +9,8 @@
 namespace {
 
 const char kTools[] = R"([{"function":{"name":"f","parameters":{"properties":{"s":{"type":"string"},
-  "i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},"o":{"type":"object"},"a":{"type":"array"},
+  "i":{"type":"integer"},"n":{"type":"number"},"b":{"type":"boolean"},
+  "o":{"type":"object"},"a":{"type":"array"},
   "u":{"type":["null","integer","string"]}}}}}])";
 
 std::string joined(const std::string& text, size_t most) {

@@ -1,12 +1,12 @@
-/* The C interface of text_ffi: Hugging Face tokenizers and minijinja behind opaque handles. Used by text/ only.
- * Strings are (pointer, length) in UTF-8 without a terminator. Every function returns a ft_text_code; on anything
- * but FT_TEXT_OK `error`, if given, receives a sentence. A Rust panic stops at this border (FT_TEXT_PANIC).
+/* The C interface of text_ffi: Hugging Face tokenizers and minijinja behind opaque handles. Used by text/
+ * only. Strings are (pointer, length) in UTF-8 without a terminator. Every function that can fail returns a
+ * ft_text_code; on anything but FT_TEXT_OK `error`, if given, receives a sentence. A Rust panic stops at this
+ * border (FT_TEXT_PANIC).
  * Buffers that a function fills belong to the caller, who gives them back with ft_text_bytes_free or
  * ft_text_ids_free; a buffer must be zero ({0}) before the call and stays zero on failure.
  * Handles are immutable after creation: any number of threads may use one at the same time.
  */
-#ifndef FORETOKEN_TEXT_H_
-#define FORETOKEN_TEXT_H_
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -61,11 +61,12 @@ ft_text_code ft_text_tokenizer_token(const ft_text_tokenizer* tokenizer, uint32_
                                      uint32_t* flags, ft_text_bytes* error);
 
 /* The id whose content in tokenizer.json is exactly `content`; FT_TEXT_INVALID if there is none. */
-ft_text_code ft_text_tokenizer_id(const ft_text_tokenizer* tokenizer, const uint8_t* content, size_t content_size,
-                                  uint32_t* id);
+ft_text_code ft_text_tokenizer_id(const ft_text_tokenizer* tokenizer, const uint8_t* content,
+                                  size_t content_size, uint32_t* id);
 
-ft_text_code ft_text_tokenizer_encode(const ft_text_tokenizer* tokenizer, const uint8_t* text, size_t text_size,
-                                      int32_t add_special, ft_text_ids* ids, ft_text_bytes* error);
+ft_text_code ft_text_tokenizer_encode(const ft_text_tokenizer* tokenizer, const uint8_t* text,
+                                      size_t text_size, int32_t add_special, ft_text_ids* ids,
+                                      ft_text_bytes* error);
 
 /* ---- chat template ---- */
 typedef struct ft_text_template ft_text_template;
@@ -90,5 +91,3 @@ ft_text_code ft_text_template_render(const ft_text_template* chat_template, cons
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* FORETOKEN_TEXT_H_ */

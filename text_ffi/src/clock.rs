@@ -1,7 +1,17 @@
 //! strftime_now: Python's strftime for the directives that chat templates use, on an injected clock.
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
@@ -69,12 +79,24 @@ pub fn strftime(format: &str, now_s: i64) -> Option<String> {
             'y' => two(m.year.rem_euclid(100) as u32),
             'm' => two(m.month),
             'd' => two(m.day),
-            'e' => if bare { m.day.to_string() } else { format!("{:2}", m.day) },
+            'e' => {
+                if bare {
+                    m.day.to_string()
+                } else {
+                    format!("{:2}", m.day)
+                }
+            }
             'H' => two(hour),
             'I' => two(hour12),
             'M' => two(minute),
             'S' => two(second),
-            'j' => if bare { m.year_day.to_string() } else { format!("{:03}", m.year_day) },
+            'j' => {
+                if bare {
+                    m.year_day.to_string()
+                } else {
+                    format!("{:03}", m.year_day)
+                }
+            }
             'B' => month.to_string(),
             'b' | 'h' => month[..3].to_string(),
             'A' => DAYS[m.week_day].to_string(),

@@ -69,8 +69,9 @@ unsafe fn view<'a>(data: *const u8, size: usize) -> &'a [u8] {
 }
 
 unsafe fn view_text<'a>(data: *const u8, size: usize, what: &str) -> Result<&'a str, Failure> {
-    std::str::from_utf8(view(data, size))
-        .map_err(|e| Failure::new(Code::Invalid, format!("{what} is not UTF-8 at byte {}", e.valid_up_to())))
+    std::str::from_utf8(view(data, size)).map_err(|e| {
+        Failure::new(Code::Invalid, format!("{what} is not UTF-8 at byte {}", e.valid_up_to()))
+    })
 }
 
 /// Runs `work`, turning a failure or a panic into a code and a message.

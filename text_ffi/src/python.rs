@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use minijinja::value::{ValueKind, ValueIter};
+use minijinja::value::{ValueIter, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
 /// str.isspace() of one character: Unicode White_Space and the four ASCII separators.

@@ -1,6 +1,6 @@
 //! A chat template in the environment that transformers builds: Jinja2 with trim_blocks, lstrip_blocks, loop
-//! controls, raise_exception, strftime_now and Python's str and json. Templates come with models from anywhere, so
-//! source, instructions, recursion and output are limited.
+//! controls, raise_exception, strftime_now and Python's str and json. Templates come with models from
+//! anywhere, so source, instructions, recursion and output are limited.
 
 use std::fmt;
 use std::io;
@@ -14,8 +14,8 @@ use crate::{clock, python, Code, Failure};
 const NAME: &str = "chat template";
 /// The variable that carries the clock into strftime_now; no template can spell it.
 const NOW: &str = "now in s";
-/// Values nest as deep as fuel allows (`[ns.x]` in a loop) and minijinja drops and compares them recursively: each
-/// rendering gets a stack for that. Only the pages that are touched cost memory.
+/// Values nest as deep as fuel allows (`[ns.x]` in a loop) and minijinja drops and compares them recursively:
+/// each rendering gets a stack for that. Only the pages that are touched cost memory.
 const STACK_SIZE: usize = 512 << 20; // bytes
 
 /// Mirrors ft_text_limits.
@@ -68,7 +68,11 @@ impl io::Write for &mut Bounded {
 impl ChatTemplate {
     pub fn compile(source: &str, limits: Limits) -> Result<ChatTemplate, Failure> {
         if source.len() as u64 > limits.template_size {
-            let text = format!("the template has {} bytes, more than the limit of {}", source.len(), limits.template_size);
+            let text = format!(
+                "the template has {} bytes, more than the limit of {}",
+                source.len(),
+                limits.template_size
+            );
             return Err(Failure::new(Code::Limit, text));
         }
         let mut env = environment();
@@ -82,9 +86,9 @@ impl ChatTemplate {
     pub fn render(&self, context: &[u8], now_s: i64) -> Result<Vec<u8>, Failure> {
         std::thread::scope(|scope| {
             let roomy = std::thread::Builder::new().name("chat template".into()).stack_size(STACK_SIZE);
-            let thread = roomy
-                .spawn_scoped(scope, || self.render_here(context, now_s))
-                .map_err(|e| Failure::new(Code::Limit, format!("no thread to render on ({e}); free memory")))?;
+            let thread = roomy.spawn_scoped(scope, || self.render_here(context, now_s)).map_err(|e| {
+                Failure::new(Code::Limit, format!("no thread to render on ({e}); free memory"))
+            })?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
@@ -98,7 +102,8 @@ impl ChatTemplate {
         let now = (NOW.to_string(), Value::from(now_s));
         let root = Value::from_pairs(variables.into_iter().map(|(k, v)| (k, value_of(v))).chain([now]));
         let mut out = Bounded { text: Vec::new(), limit: self.limits.output_size as usize };
-        let template = self.env.get_template(NAME).map_err(|e| Failure::new(Code::Corrupt, sentence(&e)))?;
+        let template =
+            self.env.get_template(NAME).map_err(|e| Failure::new(Code::Corrupt, sentence(&e)))?;
         let outcome = template.render_captured_to(root, &mut out).map(drop);
         match outcome {
             Ok(()) => Ok(out.text),
@@ -111,10 +116,13 @@ impl ChatTemplate {
             return Failure::new(Code::Raised, raised);
         }
         let at = error.line().map(|line| format!(" at line {line}")).unwrap_or_default();
-        let limit = |what: String| Failure::new(Code::Limit, format!("the template was stopped{at}: {what}"));
+        let limit =
+            |what: String| Failure::new(Code::Limit, format!("the template was stopped{at}: {what}"));
         match chain_kind(error) {
             ErrorKind::OutOfFuel => limit(format!("more than {} instructions", self.limits.fuel)),
-            ErrorKind::WriteFailure => limit(format!("more than {} bytes of output", self.limits.output_size)),
+            ErrorKind::WriteFailure => {
+                limit(format!("more than {} bytes of output", self.limits.output_size))
+            }
             _ if format!("{error:#}").contains("recursion limit") => {
                 limit(format!("more than {} calls inside each other", self.limits.recursion_depth))
             }
@@ -146,7 +154,10 @@ fn raised_message(error: &Error) -> Option<String> {
 
 fn chain_kind(error: &Error) -> ErrorKind {
     let kinds = causes(error).filter_map(|e| e.downcast_ref::<Error>()).map(Error::kind);
-    kinds.into_iter().find(|k| matches!(k, ErrorKind::OutOfFuel | ErrorKind::WriteFailure)).unwrap_or(error.kind())
+    kinds
+        .into_iter()
+        .find(|k| matches!(k, ErrorKind::OutOfFuel | ErrorKind::WriteFailure))
+        .unwrap_or(error.kind())
 }
 
 /// Insertion order is kept; an integer beyond 64 bits becomes a float, as serde_json reads it.
@@ -178,7 +189,9 @@ fn environment() -> Environment<'static> {
     env.set_unknown_method_callback(method);
     env.add_filter("tojson", tojson);
     env.add_filter("string", |value: &Value| python::str_of(value));
-    env.add_filter("trim", |value: &Value, chars: Option<String>| strip(&python::str_of(value), chars.as_deref(), "strip"));
+    env.add_filter("trim", |value: &Value, chars: Option<String>| {
+        strip(&python::str_of(value), chars.as_deref(), "strip")
+    });
     env.add_filter("upper", |value: &Value| python::str_of(value).to_uppercase());
     env.add_filter("lower", |value: &Value| python::str_of(value).to_lowercase());
     env.add_function("raise_exception", raise_exception);
@@ -212,7 +225,9 @@ fn tojson(value: &Value, ensure_ascii: Option<bool>, options: Kwargs) -> Result<
     };
     let separators = match options.get::<Option<Vec<String>>>("separators")?.as_deref() {
         Some([item, key]) => (item.clone(), key.clone()),
-        Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "tojson: separators must be two strings")),
+        Some(_) => {
+            return Err(Error::new(ErrorKind::InvalidOperation, "tojson: separators must be two strings"))
+        }
         None => (if indent.is_some() { "," } else { ", " }.to_string(), ": ".to_string()),
     };
     let keyword: Option<bool> = options.get("ensure_ascii")?;
@@ -251,8 +266,8 @@ fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Resul
     minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
 }
 
-/// transformers' {% generation %} marks assistant text for training masks and renders its body. The same bytes with
-/// another word: `{%- generation %}` becomes `{%- if true %}`.
+/// transformers' {% generation %} marks assistant text for training masks and renders its body. The
+/// same bytes with another word: `{%- generation %}` becomes `{%- if true %}`.
 fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;

@@ -56,11 +56,15 @@ fn spelling_of(decoder: &Json) -> Option<Spelling> {
 impl TextTokenizer {
     pub fn parse(json: &[u8]) -> Result<TextTokenizer, Failure> {
         let corrupt = |e: String| Failure::new(Code::Corrupt, e);
-        let document: Json = serde_json::from_slice(json).map_err(|e| corrupt(format!("not valid JSON: {e}")))?;
+        let document: Json =
+            serde_json::from_slice(json).map_err(|e| corrupt(format!("not valid JSON: {e}")))?;
         let spelling = spelling_of(&document["decoder"]).ok_or_else(|| {
             Failure::new(
                 Code::Unsupported,
-                format!("its decoder is {}, and only ByteLevel and ByteFallback are known", document["decoder"]),
+                format!(
+                    "its decoder is {}, and only ByteLevel and ByteFallback are known",
+                    document["decoder"]
+                ),
             )
         })?;
         drop(document);
@@ -84,10 +88,9 @@ impl TextTokenizer {
     }
 
     pub fn token(&self, id: u32) -> Result<Token, Failure> {
-        let content = self
-            .inner
-            .id_to_token(id)
-            .ok_or_else(|| Failure::new(Code::Invalid, format!("token id {id} is not in the vocabulary")))?;
+        let content = self.inner.id_to_token(id).ok_or_else(|| {
+            Failure::new(Code::Invalid, format!("token id {id} is not in the vocabulary"))
+        })?;
         let special = self.added.get(&id).copied();
         let bytes = if special.is_some() { content.into_bytes() } else { self.spell(&content) };
         Ok(Token { bytes, added: special.is_some(), special: special.unwrap_or(false) })
@@ -96,7 +99,8 @@ impl TextTokenizer {
     fn spell(&self, content: &str) -> Vec<u8> {
         match self.spelling {
             Spelling::ByteLevel => {
-                let mapped: Option<Vec<u8>> = content.chars().map(|c| self.bytes.get(&c).copied()).collect();
+                let mapped: Option<Vec<u8>> =
+                    content.chars().map(|c| self.bytes.get(&c).copied()).collect();
                 mapped.unwrap_or_else(|| content.as_bytes().to_vec())
             }
             Spelling::ByteFallback => {
