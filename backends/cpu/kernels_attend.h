@@ -5,27 +5,31 @@
 #pragma once
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/unroll.h"
 
 namespace ft::cpu::FT_ISA {
 
 inline constexpr float kFar = -3.0e38F;  // below every score
 
-/// scores[q] [kKeyRows] = query . key for all positions of a block, dims ascending.
+/// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending.
 template <int kQueries>
-inline void block_scores(const float* keys, const float* const* query, int head_dim,
-                         V (&scores)[kQueries][2]) {
-#pragma GCC unroll 8
-  for (int q = 0; q < kQueries; ++q) scores[q][0] = scores[q][1] = splat(0);
+inline void block_scores(const float* keys, const float* const* query, int head_dim, float scale,
+                         float* const* scores) {
+  V sums[kQueries][2];
+  unroll<kQueries>([&](auto q) FT_INLINE { sums[q][0] = sums[q][1] = splat(0); });
   for (int d = 0; d < head_dim; ++d, keys += kKeyRows) {
     const V low = load(keys);
     const V high = load(keys + kLanes);
-#pragma GCC unroll 8
-    for (int q = 0; q < kQueries; ++q) {
+    unroll<kQueries>([&](auto q) FT_INLINE {
       const V x = splat(query[q][d]);
-      scores[q][0] = fma(x, low, scores[q][0]);
-      scores[q][1] = fma(x, high, scores[q][1]);
-    }
+      sums[q][0] = fma(x, low, sums[q][0]);
+      sums[q][1] = fma(x, high, sums[q][1]);
+    });
   }
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    store(scores[q], mul(sums[q][0], splat(scale)));
+    store(scores[q] + kLanes, mul(sums[q][1], splat(scale)));
+  });
 }
 
 /// total = total * factor + sum over the block's first `count` positions of weight * value.
@@ -33,25 +37,20 @@ template <int kQueries, int kWide>
 inline void block_values(const float* values, int padded, int count, const float* const* weights,
                          const float* factors, float* const* totals, int at) {
   V sums[kQueries][kWide];
-#pragma GCC unroll 8
-  for (int q = 0; q < kQueries; ++q) {
-#pragma GCC unroll 4
-    for (int w = 0; w < kWide; ++w) sums[q][w] = mul(load(totals[q] + at + w * kLanes), splat(factors[q]));
-  }
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    unroll<kWide>([&](auto w)
+                      FT_INLINE { sums[q][w] = mul(load(totals[q] + at + w * kLanes), splat(factors[q])); });
+  });
   const float* line = values + at;
   for (int j = 0; j < count; ++j, line += padded) {
-#pragma GCC unroll 8
-    for (int q = 0; q < kQueries; ++q) {
+    unroll<kQueries>([&](auto q) FT_INLINE {
       const V weight = splat(weights[q][j]);
-#pragma GCC unroll 4
-      for (int w = 0; w < kWide; ++w) sums[q][w] = fma(weight, load(line + w * kLanes), sums[q][w]);
-    }
+      unroll<kWide>([&](auto w) FT_INLINE { sums[q][w] = fma(weight, load(line + w * kLanes), sums[q][w]); });
+    });
   }
-#pragma GCC unroll 8
-  for (int q = 0; q < kQueries; ++q) {
-#pragma GCC unroll 4
-    for (int w = 0; w < kWide; ++w) store(totals[q] + at + w * kLanes, sums[q][w]);
-  }
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    unroll<kWide>([&](auto w) FT_INLINE { store(totals[q] + at + w * kLanes, sums[q][w]); });
+  });
 }
 
 struct Running {
@@ -64,16 +63,14 @@ struct Running {
 /// One block for queries first .. first + kQueries, of which every one sees `count` positions.
 template <int kQueries>
 inline void attend_block(const AttendArgs& args, std::int64_t offset, int first, int count, Running& run) {
-  V scores[kQueries][2];
-  block_scores<kQueries>(args.keys + offset, args.query + first, args.head_dim, scores);
+  block_scores<kQueries>(args.keys + offset, args.query + first, args.head_dim, args.scale,
+                         run.weights + first);
   float factors[kQueries];
   const float* weights[kQueries];
   float* totals[kQueries];
   for (int q = 0; q < kQueries; ++q) {
     const int at = first + q;
     float* lane = run.weights[at];
-    store(lane, mul(scores[q][0], splat(args.scale)));
-    store(lane + kLanes, mul(scores[q][1], splat(args.scale)));
     for (int j = count; j < kKeyRows; ++j) lane[j] = kFar;
     const V low = load(lane);
     const V high = load(lane + kLanes);
@@ -141,15 +138,13 @@ inline void attend(const AttendArgs& args) {
 template <int kWide>
 void delta_replay_wide(float* state, int key_dim, float g, const float* k, const float* d) {
   V update[kWide];
-#pragma GCC unroll 4
-  for (int w = 0; w < kWide; ++w) update[w] = load(d + w * kLanes);
+  unroll<kWide>([&](auto w) FT_INLINE { update[w] = load(d + w * kLanes); });
   const V decay = splat(g);
   for (int i = 0; i < key_dim; ++i, state += kWide * kLanes) {
     const V key = splat(k[i]);
-#pragma GCC unroll 4
-    for (int w = 0; w < kWide; ++w) {
+    unroll<kWide>([&](auto w) FT_INLINE {
       store(state + w * kLanes, fma(key, update[w], mul(decay, load(state + w * kLanes))));
-    }
+    });
   }
 }
 
@@ -160,31 +155,27 @@ void delta_token_wide(float* state, int key_dim, float g, float beta, const floa
   V update[kWide];
   V read[kWide];
   const V decay = splat(g);
-#pragma GCC unroll 4
-  for (int w = 0; w < kWide; ++w) memory[w] = read[w] = splat(0);
+  unroll<kWide>([&](auto w) FT_INLINE { memory[w] = read[w] = splat(0); });
   const float* line = state;
   for (int i = 0; i < key_dim; ++i, line += kWide * kLanes) {
     const V key = splat(k[i]);
-#pragma GCC unroll 4
-    for (int w = 0; w < kWide; ++w) memory[w] = fma(mul(decay, load(line + w * kLanes)), key, memory[w]);
+    unroll<kWide>([&](auto w)
+                      FT_INLINE { memory[w] = fma(mul(decay, load(line + w * kLanes)), key, memory[w]); });
   }
-#pragma GCC unroll 4
-  for (int w = 0; w < kWide; ++w) {
+  unroll<kWide>([&](auto w) FT_INLINE {
     update[w] = mul(splat(beta), sub(load(v + w * kLanes), memory[w]));
     store(d + w * kLanes, update[w]);
-  }
+  });
   for (int i = 0; i < key_dim; ++i, state += kWide * kLanes) {
     const V key = splat(k[i]);
     const V query = splat(q[i]);
-#pragma GCC unroll 4
-    for (int w = 0; w < kWide; ++w) {
+    unroll<kWide>([&](auto w) FT_INLINE {
       const V next = fma(key, update[w], mul(decay, load(state + w * kLanes)));
       store(state + w * kLanes, next);
       read[w] = fma(next, query, read[w]);
-    }
+    });
   }
-#pragma GCC unroll 4
-  for (int w = 0; w < kWide; ++w) store(out + w * kLanes, read[w]);
+  unroll<kWide>([&](auto w) FT_INLINE { store(out + w * kLanes, read[w]); });
 }
 
 inline void delta_replay(float* state, int key_dim, int width, float g, const float* k, const float* d) {

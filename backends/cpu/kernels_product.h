@@ -8,6 +8,7 @@
 #pragma once
 
 #include "backends/cpu/kernels.h"
+#include "backends/cpu/unroll.h"
 
 namespace ft::cpu::FT_ISA {
 
@@ -20,8 +21,7 @@ inline V load_values(Format format, const std::byte* p) {
   return load(lane);
 }
 
-inline void store_block(const float* from_row, V value, int exist) {
-  auto* out = const_cast<float*>(from_row);
+inline void store_block(float* out, V value, int exist) {
   if (exist >= kLanes) {
     store(out, value);
   } else {
@@ -37,33 +37,29 @@ inline void dot_unit(const std::byte* w, const std::int16_t* x, std::int64_t x_s
                      I (&dots)[kRows][kChains]) {
   constexpr int kVectors = kBits;          // of 64 bytes
   constexpr int kColumns = 32 / kVectors;  // columns of a vector: 8 or 4
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) {
+  unroll<kVectors>([&](auto v) FT_INLINE {
     const Words packed = load_words(w + 64 * v);
     prefetch(w + 64 * v + kPrefetchBytes);
     if constexpr (kBits == 4) {
       const Words part[4] = {field<0, 15>(packed), field<4, 15>(packed), field<8, 15>(packed),
                              field<12, 15>(packed)};
-#pragma GCC unroll 8
-      for (int m = 0; m < kRows; ++m) {
+      unroll<kRows>([&](auto m) FT_INLINE {
         const std::int16_t* row = x + m * x_stride + v * kColumns;
-#pragma GCC unroll 4
-        for (int s = 0; s < 4; ++s)
+        unroll<4>([&](auto s) FT_INLINE {
           dots[m][s % kChains] = dot_pair(dots[m][s % kChains], part[s], row + 2 * s);
-      }
+        });
+      });
     } else {
       const Words part[2] = {field<0, 255>(packed), field<8, 255>(packed)};
-#pragma GCC unroll 8
-      for (int m = 0; m < kRows; ++m) {
+      unroll<kRows>([&](auto m) FT_INLINE {
         const std::int16_t* row = x + m * x_stride + v * kColumns;
-#pragma GCC unroll 2
-        for (int s = 0; s < 2; ++s) {
+        unroll<2>([&](auto s) FT_INLINE {
           I& dot = dots[m][(2 * v + s) % kChains];
           dot = dot_pair(dot, part[s], row + 2 * s);
-        }
-      }
+        });
+      });
     }
-  }
+  });
 }
 
 template <int kRows, int kBits>
@@ -76,14 +72,11 @@ void codes_rows(const CodesArgs& args) {
   for (int b = 0; b < args.blocks; ++b) {
     const std::byte* w = args.weights + b * args.block_bytes;
     V total[kRows];
-    for (V& t : total) t = splat(0);
+    unroll<kRows>([&](auto m) FT_INLINE { total[m] = splat(0); });
     for (int g = 0; g < args.groups; ++g) {
       I dots[kRows][kChains];
-#pragma GCC unroll 8
-      for (int m = 0; m < kRows; ++m) {
-#pragma GCC unroll 4
-        for (int c = 0; c < kChains; ++c) dots[m][c] = zero_int();
-      }
+      unroll<kRows>([&](auto m)
+                        FT_INLINE { unroll<kChains>([&](auto c) FT_INLINE { dots[m][c] = zero_int(); }); });
       const std::int16_t* x = args.codes + static_cast<std::int64_t>(g) * args.group;
       for (int u = 0; u < units; ++u, w += 64 * kBits, x += 32) {
         dot_unit<kRows, kBits, kChains>(w, x, columns, dots);
@@ -92,19 +85,20 @@ void codes_rows(const CodesArgs& args) {
       const V bias = load_values(args.scale_format, w + scale_bytes);
       prefetch(w + kPrefetchBytes);
       w += 2 * scale_bytes;
-#pragma GCC unroll 8
-      for (int m = 0; m < kRows; ++m) {
+      unroll<kRows>([&](auto m) FT_INLINE {
         I dot = dots[m][0];
-#pragma GCC unroll 4
-        for (int c = 1; c < kChains; ++c) dot = add(dot, dots[m][c]);
+        unroll<kChains - 1>([&](auto before) FT_INLINE {
+          constexpr int c = before + 1;
+          dot = add(dot, dots[m][c]);
+        });
         const std::int64_t at = static_cast<std::int64_t>(m) * args.groups + g;
         total[m] = fma(to_float(dot), mul(scale, splat(args.scales[at])), total[m]);
         total[m] = fma(bias, splat(args.sums[at]), total[m]);
-      }
+      });
     }
-    for (int m = 0; m < kRows; ++m) {
+    unroll<kRows>([&](auto m) FT_INLINE {
       store_block(args.out + m * args.out_stride + b * kLanes, total[m], args.outputs - b * kLanes);
-    }
+    });
   }
 }
 
@@ -114,28 +108,22 @@ void plain_rows(const PlainArgs& args, int first_block) {
   const int step = args.format == Format::kF32 ? 64 : 32;  // bytes of a column
   const std::byte* w = args.weights + first_block * args.block_bytes;
   V total[kBlocks][kRows];
-#pragma GCC unroll 8
-  for (int b = 0; b < kBlocks; ++b) {
-#pragma GCC unroll 8
-    for (int m = 0; m < kRows; ++m) total[b][m] = splat(0);
-  }
+  unroll<kBlocks>([&](auto b)
+                      FT_INLINE { unroll<kRows>([&](auto m) FT_INLINE { total[b][m] = splat(0); }); });
   for (std::int64_t k = 0; k < args.columns; ++k, w += step) {
     V x[kRows];
-#pragma GCC unroll 8
-    for (int m = 0; m < kRows; ++m) x[m] = splat(args.in[m][k]);
-#pragma GCC unroll 8
-    for (int b = 0; b < kBlocks; ++b) {
+    unroll<kRows>([&](auto m) FT_INLINE { x[m] = splat(args.in[m][k]); });
+    unroll<kBlocks>([&](auto b) FT_INLINE {
       const V value = load_values(args.format, w + b * args.block_bytes);
-#pragma GCC unroll 8
-      for (int m = 0; m < kRows; ++m) total[b][m] = fma(value, x[m], total[b][m]);
-    }
+      unroll<kRows>([&](auto m) FT_INLINE { total[b][m] = fma(value, x[m], total[b][m]); });
+    });
   }
-  for (int b = 0; b < kBlocks; ++b) {
+  unroll<kBlocks>([&](auto b) FT_INLINE {
     const int at = (first_block + b) * kLanes;
-    for (int m = 0; m < kRows; ++m) {
+    unroll<kRows>([&](auto m) FT_INLINE {
       store_block(args.out + m * args.out_stride + at, total[b][m], args.outputs - at);
-    }
-  }
+    });
+  });
 }
 
 template <int kRows>

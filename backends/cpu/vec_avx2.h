@@ -114,6 +114,8 @@ inline I dot_pair(I a, Words w, const std::int16_t* x) {
   return {_mm256_add_epi32(a.lo, _mm256_madd_epi16(w.lo, both)),
           _mm256_add_epi32(a.hi, _mm256_madd_epi16(w.hi, both))};
 }
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+[[gnu::always_inline]] inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
 
 }  // namespace ft::cpu::FT_ISA

@@ -89,6 +89,8 @@ inline I dot_pair(I a, Words w, const std::int16_t* x) {
   return {_mm512_add_epi32(a.r, _mm512_madd_epi16(w.r, _mm512_set1_epi32(pair)))};
 #endif
 }
-inline void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+[[gnu::always_inline]] inline void prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
 
 }  // namespace ft::cpu::FT_ISA

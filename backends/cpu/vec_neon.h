@@ -117,7 +117,7 @@ inline I dot_pair(I a, Words w, const std::int16_t* x) {
   }
   return a;
 }
-inline void prefetch(const void* p) { __builtin_prefetch(p); }
+[[gnu::always_inline]] inline void prefetch(const void* p) { __builtin_prefetch(p); }
 
 #undef FT_QUARTERS
 

@@ -1,0 +1,66 @@
+// Counts operator new of the whole test program, so that a step that allocates is seen.
+#include <atomic>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <new>
+
+#include "backends/registry.h"
+#include "backends/test_programs.h"
+
+namespace {
+
+std::atomic<long> allocations{0};
+
+void* counted(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes); }
+void* operator new[](std::size_t bytes) { return counted(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace ft {
+namespace {
+
+TEST(CpuExecutable, AllocatesNothingInAStep) {
+  const TestProgram test(TestShape{}, 12);
+  auto backend = std::move(make_backend({.name = "cpu", .threads = 2}).value());
+  auto executable = std::move(backend->compile(test.program, {.max_rows = 32, .max_wanted = 4}).value());
+  auto state = std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
+  const std::vector<std::int32_t> blocks = {0, 1, 2, 3};
+  Sampler sampler;
+  sampler.temperature = 1;
+  sampler.top_k = 5;
+  SelectRow row;
+  row.sampler = &sampler;
+  const std::vector<SelectRow> selects(3, row);
+  const std::vector<std::int32_t> wanted = {0, 1, 2};
+  std::vector<std::int32_t> tokens(19, 4);
+  std::int64_t position = 0;
+  for (int step = 0; step < 6; ++step) {
+    const std::vector<Segment> segments = {{{blocks, 0, 0, step % 2}, position, 19, 16}};
+    StepArgs args;
+    args.tokens = tokens;
+    args.segments = segments;
+    args.wanted = wanted;
+    args.selects = selects;
+    const long before = allocations.load();
+    const StepResult result = executable->run(args, *state);
+    if (step > 0) {
+      EXPECT_EQ(allocations.load(), before) << "step " << step;
+    }
+    EXPECT_EQ(result.selected.size(), 3U);
+    position += 16;
+  }
+  EXPECT_GT(allocations.load(), 0);  // the counter counts
+}
+
+}  // namespace
+}  // namespace ft
