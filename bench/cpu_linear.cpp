@@ -89,6 +89,41 @@ Options parse(int count, char** words) {
   return options;
 }
 
+struct Figures {
+  std::map<int, std::vector<double>> times, shares;  // by rows: seconds, share of the bandwidth
+  std::vector<double> bandwidths;                    // bytes a second
+};
+
+void report(const Options& options, const std::string& machine, double bytes,
+            const std::vector<int>& row_counts, const Figures& figures) {
+  const double one = median(figures.times.at(1));
+  const double work = static_cast<double>(options.outputs * options.inputs) * options.copies;
+  std::string rows_json;
+  if (!options.json) {
+    fmt::print("{}: {} x {}x{}, {} bits, group {}, {:.0f} MB, read {:.1f} GB/s\n", machine, options.copies,
+               options.outputs, options.inputs, options.bits, options.group, bytes * 1e-6,
+               median(figures.bandwidths) * 1e-9);
+  }
+  for (const int rows : row_counts) {
+    const double seconds = median(figures.times.at(rows));
+    const double share = median(figures.shares.at(rows));
+    if (options.json) {
+      rows_json += fmt::format("{}{{\"rows\":{},\"ms\":{:.3f},\"share\":{:.3f},\"ratio\":{:.3f}}}",
+                               rows_json.empty() ? "" : ",", rows, seconds * 1e3, share, seconds / one);
+    } else {
+      fmt::print("rows {:3}: {:8.2f} ms  {:5.1f} GB/s  share {:.2f}  t/t(1) {:.2f}  {:.0f} GMAC/s\n", rows,
+                 seconds * 1e3, bytes / seconds * 1e-9, share, seconds / one, work * rows / seconds * 1e-9);
+    }
+  }
+  if (options.json) {
+    fmt::print(
+        "{{\"bench\":\"cpu_linear\",\"backend\":\"{}\",\"outputs\":{},\"inputs\":{},\"bits\":{},\"group\":{},"
+        "\"bytes\":{:.0f},\"read_gb_s\":{:.2f},\"rows\":[{}]}}\n",
+        machine, options.outputs, options.inputs, options.bits, options.group, bytes,
+        median(figures.bandwidths) * 1e-9, rows_json);
+  }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -116,8 +151,7 @@ int main(int count, char** words) {
   for (float& value : hidden) value = random.uniform();
   const std::vector<int> row_counts = {1, 2, 3, 4, 5, 6, 8, 16, 64, 256};
   const auto bytes = static_cast<double>((*executable)->packed_bytes());
-  std::map<int, std::vector<double>> times, shares;
-  std::vector<double> bandwidths;
+  auto [times, shares, bandwidths] = Figures{};
   Probe probe(options.threads);
   for (int round = 0; round < options.rounds; ++round) {
     for (const int rows : row_counts) {
@@ -136,31 +170,6 @@ int main(int count, char** words) {
       bandwidths.push_back(before);
     }
   }
-  const double one = median(times[1]);
-  const double work = static_cast<double>(options.outputs * options.inputs) * options.copies;
-  std::string rows_json;
-  if (!options.json) {
-    fmt::print("{}: {} x {}x{}, {} bits, group {}, {:.0f} MB, read {:.1f} GB/s\n", (*backend)->describe(),
-               options.copies, options.outputs, options.inputs, options.bits, options.group, bytes * 1e-6,
-               median(bandwidths) * 1e-9);
-  }
-  for (const int rows : row_counts) {
-    const double seconds = median(times[rows]);
-    const double share = median(shares[rows]);
-    if (options.json) {
-      rows_json += fmt::format("{}{{\"rows\":{},\"ms\":{:.3f},\"share\":{:.3f},\"ratio\":{:.3f}}}",
-                               rows_json.empty() ? "" : ",", rows, seconds * 1e3, share, seconds / one);
-    } else {
-      fmt::print("rows {:3}: {:8.2f} ms  {:5.1f} GB/s  share {:.2f}  t/t(1) {:.2f}  {:.0f} GMAC/s\n", rows,
-                 seconds * 1e3, bytes / seconds * 1e-9, share, seconds / one, work * rows / seconds * 1e-9);
-    }
-  }
-  if (options.json) {
-    fmt::print(
-        "{{\"bench\":\"cpu_linear\",\"backend\":\"{}\",\"outputs\":{},\"inputs\":{},\"bits\":{},\"group\":{},"
-        "\"bytes\":{:.0f},\"read_gb_s\":{:.2f},\"rows\":[{}]}}\n",
-        (*backend)->describe(), options.outputs, options.inputs, options.bits, options.group, bytes,
-        median(bandwidths) * 1e-9, rows_json);
-  }
+  report(options, (*backend)->describe(), bytes, row_counts, {times, shares, bandwidths});
   return 0;
 }
