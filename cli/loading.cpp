@@ -40,7 +40,9 @@ Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
   options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
   auto loaded = std::make_unique<Loaded>();
   FT_ASSIGN(loaded->backend, make_backend(options));
-  Result<Model> model = load_model(directory);
+  LoadOptions load_options;
+  load_options.frequent_drafts = choice.frequent_drafts;
+  Result<Model> model = load_model(directory, load_options);
   if (!model.ok()) return model_error(model.error());
   loaded->model = std::move(*model);
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));

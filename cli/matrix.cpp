@@ -174,7 +174,10 @@ class Matrix {
   Result<MatrixReport> run() {
     std::vector<Cell> cells;
     for (const int threads : options_.threads) {
-      const std::vector<Cell> some = matrix_cells(options_.full, threads, model_.mtp.has_value());
+      const MatrixSize size = options_.full                         ? MatrixSize::kFull
+                              : threads == options_.threads.front() ? MatrixSize::kQuick
+                                                                    : MatrixSize::kBrief;
+      const std::vector<Cell> some = matrix_cells(size, threads, model_.mtp.has_value());
       cells.insert(cells.end(), some.begin(), some.end());
     }
     int threads = -1;
@@ -298,6 +301,14 @@ void quick_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell
   cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 7, true, threads});
 }
 
+/// What a second number of threads may change: how rows of a step and of a batch are shared out.
+void brief_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
+  const DrafterKind best = has_head ? DrafterKind::kMtp : DrafterKind::kLookup;
+  cells.push_back({kind, DrafterKind::kNone, 0, kBatch, 7, false, threads});
+  cells.push_back({kind, best, 3, 1, 256, false, threads});
+  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 256, true, threads});
+}
+
 }  // namespace
 
 std::string_view sampling_kind_name(SamplingKind kind) {
@@ -322,9 +333,21 @@ std::string Cell::text() const {
                      forked ? "forked" : "cold", threads, threads == 1 ? "" : "s");
 }
 
-std::vector<Cell> matrix_cells(bool full, int threads, bool has_head) {
+std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head) {
   std::vector<Cell> cells;
-  for (const SamplingKind kind : kKinds) (full ? full_cells : quick_cells)(kind, threads, has_head, cells);
+  for (const SamplingKind kind : kKinds) {
+    switch (size) {
+      case MatrixSize::kFull:
+        full_cells(kind, threads, has_head, cells);
+        break;
+      case MatrixSize::kQuick:
+        quick_cells(kind, threads, has_head, cells);
+        break;
+      case MatrixSize::kBrief:
+        brief_cells(kind, threads, has_head, cells);
+        break;
+    }
+  }
   return cells;
 }
 

@@ -1,8 +1,7 @@
 // The losslessness matrix: the same prompts under every drafter, depth, batch, prompt chunk, way into the
 // cache, number of threads and kind of sampling must give the tokens of plain decoding alone. What `verify`
 // runs, and tests.
-//   axes  Axes say which values are crossed; full() is the whole product, quick() what a minute holds
-//   cell  one choice of all axes; it is compared for every prompt
+// A cell is one choice of all axes; it is compared for every prompt.
 // Owner: the caller. Thread: the calling thread drives the decoder. Cost: one decoding of `tokens` a cell and
 // prompt. Errors: those of backend and decoder; a difference is no error but part of the report.
 #pragma once
@@ -58,8 +57,10 @@ struct MatrixOptions {
   std::function<bool(std::size_t done, std::size_t cells)> progress;  // false stops
 };
 
+/// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: what threads may change.
+enum class MatrixSize { kFull, kQuick, kBrief };
 /// The cells of one number of threads.
-std::vector<Cell> matrix_cells(bool full, int threads, bool has_head);
+std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head);
 
 /// At least one prompt; prompts must be shorter than their decoding's context (built to fit).
 Result<MatrixReport> run_matrix(const Model& model, const std::vector<MatrixPrompt>& prompts,

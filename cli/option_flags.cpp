@@ -38,6 +38,8 @@ void add_model_flags(FlagSet& flags, ModelChoice& model) {
   flags.add("model", "DIR", reads_text(model.directory), "Folder of the model (default: the shipped one)")
       .letter = "m";
   flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
+  flags.add("draft-vocabulary", "N", reads_int(model.frequent_drafts, 0, 1 << 24),
+            "The head drafts among the N most frequent tokens; 0: all (never changes the answer)");
   flags.add("isa", "NAME", reads_text(model.isa),
             "Instruction set of the cpu backend: auto, avx512vnni, avx512, avx2, neon, portable");
   flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0: one per core").letter =

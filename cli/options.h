@@ -20,6 +20,7 @@ struct OutputChoice {
 struct ModelChoice {
   std::string directory;  // empty: the shipped model, see cli/model_path.h
   std::string backend = "auto";
+  int frequent_drafts = 0;   // LoadOptions::frequent_drafts
   std::string isa = "auto";  // instruction set of the cpu backend
   int threads = 0;           // 0: one per core
   std::int64_t context = 0;  // tokens; 0: the model's own, at most 4096

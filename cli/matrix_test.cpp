@@ -1,0 +1,45 @@
+#include "cli/matrix.h"
+
+#include <gtest/gtest.h>
+#include <set>
+
+namespace ft::cli {
+namespace {
+
+/// Every value of an axis that occurs in the cells.
+template <class Get>
+auto values(const std::vector<Cell>& cells, Get get) {
+  std::set<decltype(get(cells.front()))> found;
+  for (const Cell& cell : cells) found.insert(get(cell));
+  return found;
+}
+
+TEST(Matrix, EachSizeMovesEveryAxis) {
+  for (const MatrixSize size : {MatrixSize::kFull, MatrixSize::kQuick}) {
+    const std::vector<Cell> cells = matrix_cells(size, 2, true);
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.sampling; }).size(), 5U);
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.drafter; }).size(), 4U);
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.depth; }), (std::set<int>{-1, 0, 1, 3, 8}));
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.batch; }), (std::set<int>{1, 3}));
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.chunk; }), (std::set<int>{1, 7, 256}));
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.forked; }).size(), 2U);
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.threads; }), std::set<int>{2});
+  }
+}
+
+TEST(Matrix, FullIsTheWholeProduct) {
+  // 3 drafters x 5 depths and none at depth 0, times 2 batches, 3 chunks, 2 ways in, 5 kinds of sampling.
+  EXPECT_EQ(matrix_cells(MatrixSize::kFull, 1, true).size(), 16U * 2 * 3 * 2 * 5);
+}
+
+TEST(Matrix, AModelWithoutAHeadIsNotAskedForOne) {
+  for (const MatrixSize size : {MatrixSize::kFull, MatrixSize::kQuick, MatrixSize::kBrief}) {
+    for (const Cell& cell : matrix_cells(size, 1, false))
+      EXPECT_NE(cell.drafter, DrafterKind::kMtp) << cell.text();
+  }
+}
+
+TEST(Matrix, NothingComparedIsNotIdentical) { EXPECT_FALSE(MatrixReport{}.identical()); }
+
+}  // namespace
+}  // namespace ft::cli
