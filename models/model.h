@@ -49,8 +49,11 @@ struct Model {
 };
 
 struct LoadOptions {
-  /// Ids that the drafter's head may choose among, ascending; empty: all. A smaller list drafts faster and
-  /// cannot change an answer.
+  /// The head drafts among the ids below this and the end tokens; 0: all. Tokenizers number their tokens by
+  /// how frequent they are, so the first ids are the likely ones.
+  int frequent_drafts = 0;
+  /// The same as an explicit list instead: ids that the drafter's head may choose among, ascending; empty:
+  /// all. A smaller list drafts faster and cannot change an answer.
   std::vector<std::int32_t> draft_vocabulary;
 };
 

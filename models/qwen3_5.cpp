@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <numbers>
+#include <numeric>
 
 #include "models/head_doctor.h"
 #include "models/weight_source.h"
@@ -166,6 +167,20 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
   p.select();
 }
 
+/// The ids that the head may draft; empty: all.
+std::vector<std::int32_t> draft_ids(const LoadOptions& options, const ModelConfig& config) {
+  if (!options.draft_vocabulary.empty()) return options.draft_vocabulary;
+  if (options.frequent_drafts <= 0 || options.frequent_drafts >= config.vocab_size) return {};
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(options.frequent_drafts));
+  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<int> ends = config.eos_ids;
+  std::sort(ends.begin(), ends.end());
+  for (const int end : ends) {
+    if (end >= options.frequent_drafts && end < config.vocab_size) ids.push_back(end);
+  }
+  return ids;
+}
+
 }  // namespace
 
 Status build_qwen3_5(Model& model, const LoadOptions& options) {
@@ -190,7 +205,7 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
   model.head = examine_head(model, source);
   if (model.head.usable()) {
     Program program;
-    build_head(program, config, source, embedding, head, options.draft_vocabulary);
+    build_head(program, config, source, embedding, head, draft_ids(options, config));
     if (const Status status = source.status(); !status.ok()) {
       model.head.state = HeadReport::State::kWrongShape;
       model.head.sentence = "MTP head: " + status.error().message;
