@@ -127,8 +127,11 @@ void read_layer_types(KeyReader& text, ModelConfig& c) {
     return;
   }
   for (const json& type : *types) {
-    const bool full = type == "full_attention";
-    if (!full && type != "linear_attention") {
+    // Not `type == "..."`: the library's comparison makes a copy, and being noexcept ends the process without
+    // memory.
+    const auto* word = type.get_ptr<const std::string*>();
+    const bool full = word != nullptr && *word == "full_attention";
+    if (!full && (word == nullptr || *word != "linear_attention")) {
       text.fail("layer_types", "only 'linear_attention' and 'full_attention'", &type);
       return;
     }

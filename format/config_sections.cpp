@@ -49,8 +49,9 @@ void read_mrope(KeyReader& keys, RopeConfig& rope) {
   }
   bool good = section->is_array() && section->size() == 3;
   std::vector<int> sizes;
-  for (const json& size : good ? *section : json::array()) {
-    good = good && size.is_number_unsigned() && size.get<std::uint64_t>() <= static_cast<std::uint64_t>(half);
+  for (std::size_t i = 0; good && i < section->size(); ++i) {  // in place: a copy's destructor would allocate
+    const json& size = (*section)[i];
+    good = size.is_number_unsigned() && size.get<std::uint64_t>() <= static_cast<std::uint64_t>(half);
     sizes.push_back(good ? size.get<int>() : 0);
   }
   if (!good || std::accumulate(sizes.begin(), sizes.end(), 0) != half) {

@@ -116,7 +116,8 @@ Result<QuantisationMap> QuantisationMap::read(const json& config, const std::str
   const std::string where = origin + ": quantization";
 
   const auto method = object->find("quant_method");
-  if (method != object->end() && !method->is_null() && *method != "mlx") {
+  if (method != object->end() && !method->is_null() &&
+      (!method->is_string() || method->get_ref<const std::string&>() != "mlx")) {
     return Error{Code::kUnsupported, where + ".quant_method: expected an MLX quantisation, found " +
                                          shown(*method) + "; use a bf16 or an MLX version of the model"};
   }

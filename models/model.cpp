@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "format/out_of_memory.h"
 #include "models/qwen3_5.h"
 
 namespace ft {
@@ -26,7 +27,9 @@ std::string_view head_state_name(HeadReport::State state) {
   return "none";
 }
 
-Result<Model> load_model(const std::string& directory, const LoadOptions& options) {
+namespace {
+
+Result<Model> load(const std::string& directory, const LoadOptions& options) {
   Model model;
   model.directory = directory;
   std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
@@ -38,6 +41,12 @@ Result<Model> load_model(const std::string& directory, const LoadOptions& option
   model.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
   FT_TRY(build_qwen3_5(model, options));
   return model;
+}
+
+}  // namespace
+
+Result<Model> load_model(const std::string& directory, const LoadOptions& options) {
+  return format::with_memory_guard("load the model", directory, [&] { return load(directory, options); });
 }
 
 std::int64_t state_bytes(const Program& program, std::int64_t context) {

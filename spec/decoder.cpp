@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <new>
 
 namespace ft {
 
@@ -16,9 +17,14 @@ Result<DrafterKind> drafter_kind(std::string_view name) {
 
 Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& model,
                                                const DecoderOptions& options) {
-  std::unique_ptr<Decoder> decoder(new Decoder(backend, model, options));
-  FT_TRY(decoder->build());
-  return decoder;
+  try {
+    std::unique_ptr<Decoder> decoder(new Decoder(backend, model, options));
+    FT_TRY(decoder->build());
+    return decoder;
+  } catch (
+      const std::bad_alloc&) {  // what a backend does not answer for itself; the sentence needs no memory
+    return Error{Code::kExhausted, "out of memory"};
+  }
 }
 
 Status Decoder::build() {

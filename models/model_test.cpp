@@ -1,0 +1,170 @@
+#include "models/model.h"
+
+#include <filesystem>
+#include <gtest/gtest.h>
+
+#include "base/log.h"
+#include "tests/copied_model.h"
+
+namespace ft {
+namespace {
+
+using test::CopiedModel;
+
+class ModelTest : public testing::Test {
+ protected:
+  void SetUp() override { set_log_level(LogLevel::kOff); }
+  void TearDown() override { set_log_level(LogLevel::kInfo); }
+
+  std::string message_of(CopiedModel& copy) {
+    const Result<Model> model = load_model(copy.write());
+    return model.ok() ? "ok" : model.error().message;
+  }
+  const Attend& first_attention(const Model& model) {
+    for (const Instruction& instruction : model.trunk.instructions()) {
+      if (const auto* attend = std::get_if<Attend>(&instruction)) return *attend;
+    }
+    ADD_FAILURE() << "no attention";
+    static const Attend none;
+    return none;
+  }
+
+  CopiedModel copy_{test::kOddModel};
+};
+
+TEST_F(ModelTest, DescribesWhatWasLoaded) {
+  const Result<Model> model = load_model(std::string(test::kOddModel) + "/");
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_EQ(model->name, "odd");
+  EXPECT_EQ(model->family, "qwen3_5");
+  EXPECT_FALSE(model->tied);
+  EXPECT_EQ(model->head.file, "model-00002-of-00002.safetensors");
+  for (const char* word : {"bf16", "f16", "f32"})
+    EXPECT_NE(model->quantisation.find(word), std::string::npos) << word;
+  std::int64_t stored = 0;
+  for (const auto& [name, tensor] : copy_.tensors) {
+    std::int64_t size = 1;
+    for (const std::int64_t side : tensor.shape) size *= side;
+    stored += size;
+  }
+  EXPECT_EQ(model->parameters, stored) << "every tensor of the file is a weight of the model, counted once";
+}
+
+TEST_F(ModelTest, TheShippedModelIsTiedQuantisedAndReadyToDraft) {
+  const std::string folder = "assets/qwen3.5-tiny";
+  if (!std::filesystem::exists(folder + "/model.safetensors")) GTEST_SKIP() << folder << " holds no weights";
+  const Result<Model> model = load_model(folder);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_EQ(model->head.state, HeadReport::State::kReady) << model->head.sentence;
+  EXPECT_EQ(model->head.file, "mtp.safetensors");
+  EXPECT_TRUE(model->tied);
+  EXPECT_EQ(model->parameters, 33007584);
+  EXPECT_NE(model->quantisation.find("4-bit group 32"), std::string::npos) << model->quantisation;
+}
+
+TEST_F(ModelTest, AHeadIsTiedWhereTheFileHasNone) {
+  copy_.tensors.erase("lm_head.weight");
+  copy_.edit("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
+  const Result<Model> model = load_model(copy_.write());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_TRUE(model->tied);
+}
+
+TEST_F(ModelTest, AMixtureOfExpertsIsRefusedByName) {
+  copy_.edit("\"model_type\": \"qwen3_5_text\"", "\"model_type\": \"qwen3_5_moe_text\", \"num_experts\": 24");
+  copy_.edit("\"model_type\": \"qwen3_5\"", "\"model_type\": \"qwen3_5_moe\"");
+  const Result<Model> model = load_model(copy_.write());
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().code, Code::kUnsupported);
+  EXPECT_NE(model.error().message.find("config.json: a mixture of 24 experts"), std::string::npos)
+      << model.error().message;
+}
+
+TEST_F(ModelTest, AttentionBiasIsRefusedNotIgnored) {
+  copy_.edit("\"attention_bias\": false", "\"attention_bias\": true");
+  EXPECT_NE(message_of(copy_).find("attention_bias"), std::string::npos);
+}
+
+TEST_F(ModelTest, AWrongTensorOfTheTrunkIsNamedWithItsShapes) {
+  CopiedModel::Tensor& up = copy_.tensors.at("model.language_model.layers.1.mlp.up_proj.weight");
+  std::swap(up.shape[0], up.shape[1]);
+  const std::string message = message_of(copy_);
+  for (const char* words : {"model.safetensors", "layers.1.mlp.up_proj.weight", "[160,96]", "[96,160]"}) {
+    EXPECT_NE(message.find(words), std::string::npos) << words << " in: " << message;
+  }
+}
+
+TEST_F(ModelTest, AMissingTensorOfTheTrunkIsNamed) {
+  copy_.tensors.erase("model.language_model.layers.4.linear_attn.A_log");
+  EXPECT_NE(message_of(copy_).find("layers.4.linear_attn.A_log"), std::string::npos);
+}
+
+TEST_F(ModelTest, ASmallDraftVocabularyReachesTheHeadAlone) {
+  LoadOptions options;
+  options.draft_vocabulary = {1, 5, 77, 300};
+  const Result<Model> model = load_model(test::kOddModel, options);
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const auto ids = [](const Program& program) {
+    for (const Instruction& instruction : program.instructions()) {
+      if (const auto* logits = std::get_if<Logits>(&instruction)) return logits->ids;
+    }
+    return std::vector<std::int32_t>{-1};
+  };
+  EXPECT_EQ(ids(*model->mtp), options.draft_vocabulary);
+  EXPECT_TRUE(ids(model->trunk).empty());
+}
+
+// Values of transformers 5.17 (Qwen3_5TextRotaryEmbedding.inv_freq and attention_scaling), head_dim 32 of
+// which 16 are rotated, for the rope_parameters of each test.
+void expect_frequencies(const Attend& attend, const std::vector<float>& expected, float scale) {
+  EXPECT_EQ(attend.rotary, 16);
+  ASSERT_EQ(attend.inverse_frequencies.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(attend.inverse_frequencies[i] / expected[i], 1, 2e-6) << i;
+  }
+  EXPECT_NEAR(attend.rotary_scale, scale, 1e-6);
+}
+
+TEST_F(ModelTest, PlainRotaryFrequenciesAreThoseOfTransformers) {
+  expect_frequencies(first_attention(*load_model(test::kOddModel)),
+                     {1, 0.316227764F, 0.100000001F, 0.0316227786F, 0.00999999978F, 0.00316227786F,
+                      0.00100000005F, 0.000316227786F},
+                     1);
+}
+
+TEST_F(ModelTest, YarnFrequenciesAreThoseOfTransformers) {
+  copy_.edit("\"rope_type\": \"default\"",
+             "\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 512");
+  const Result<Model> model = load_model(copy_.write());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  expect_frequencies(first_attention(*model),
+                     {1, 0.25693506F, 0.0625F, 0.0138349654F, 0.00249999994F, 0.000790569466F,
+                      0.000250000012F, 7.90569466e-05F},
+                     1.138629436F);
+}
+
+TEST_F(ModelTest, YarnWithItsOwnCorrectionRangeIsThatOfTransformers) {
+  copy_.edit("\"rope_type\": \"default\"",
+             "\"rope_type\": \"yarn\", \"factor\": 8.0, \"original_max_position_embeddings\": 32768, "
+             "\"beta_fast\": 16.0, "
+             "\"beta_slow\": 2.0, \"truncate\": false, \"attention_factor\": 1.25");
+  copy_.edit("\"rope_theta\": 10000", "\"rope_theta\": 10000000");
+  const Result<Model> model = load_model(copy_.write());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  expect_frequencies(first_attention(*model),
+                     {1, 0.133352146F, 0.0177827943F, 0.00211438606F, 3.95284733e-05F, 5.27120665e-06F,
+                      7.02926684e-07F, 9.37367801e-08F},
+                     1.25F);
+}
+
+TEST_F(ModelTest, StateGrowsByBlocksAndCountsEveryLayer) {
+  const Result<Model> model = load_model(test::kOddModel);
+  ASSERT_TRUE(model.ok());
+  // Two attention layers of one head of 32, keys and values in float32.
+  EXPECT_EQ(state_bytes(model->trunk, 33) - state_bytes(model->trunk, 32), 2 * 2 * kBlockRows * 32 * 4);
+  EXPECT_EQ(state_bytes(model->trunk, 32), state_bytes(model->trunk, 1));
+  EXPECT_GT(state_bytes(model->trunk, 1), 3 * 3 * 48 * 32 * 4) << "three recurrent layers";
+}
+
+}  // namespace
+}  // namespace ft

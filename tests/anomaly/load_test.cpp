@@ -1,0 +1,256 @@
+// The way from a folder to a decoder when the world fails: memory at any allocation, the file system at any
+// call, files that end early or lie. Always an error that says what to do, or a decoder that works; never an
+// exception, a crash or a byte that stays behind. The operators new of this program may be told to fail.
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <new>
+#include <random>
+
+#include "backends/ref/backend.h"
+#include "base/log.h"
+#include "base/mapped_file.h"
+#include "spec/decoder.h"
+#include "tests/copied_model.h"
+
+namespace {
+
+std::atomic<long> g_live{0};       // allocations not yet freed
+std::atomic<long> g_countdown{0};  // the allocation that fails; 0: none
+std::atomic<bool> g_all_after{false};
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (g_countdown.load() > 0) {
+    const long left = g_countdown.fetch_sub(1);
+    if (left == 1) {
+      if (g_all_after.load()) g_countdown.store(1);
+      throw std::bad_alloc();
+    }
+  }
+  const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
+  void* memory =
+      alignment <= alignof(std::max_align_t) ? std::malloc(rounded) : std::aligned_alloc(alignment, rounded);
+  if (memory == nullptr) throw std::bad_alloc();
+  g_live.fetch_add(1);
+  return memory;
+}
+
+void release(void* memory) noexcept {
+  if (memory == nullptr) return;
+  g_live.fetch_sub(1);
+  std::free(memory);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
+void* operator new(std::size_t size, std::align_val_t at) {
+  return allocate(size, static_cast<std::size_t>(at));
+}
+void* operator new[](std::size_t size, std::align_val_t at) {
+  return allocate(size, static_cast<std::size_t>(at));
+}
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete[](void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
+
+namespace ft::test {
+namespace {
+
+/// Folder to decoder to the logits of three tokens. The error's sentence, or "ok". Only the loading itself
+/// may run out of memory: a step's failures are the business of spec/failure_test.cpp.
+std::string load_and_run(const std::string& directory, const long failing_allocation = 0) {
+  const auto backend = make_ref_backend();
+  DecoderOptions options;
+  options.context = 32;
+  options.chunk = 4;
+  g_countdown.store(failing_allocation);
+  Result<Model> model = load_model(directory);
+  if (!model.ok()) {
+    g_countdown.store(0);
+    return model.error().message;
+  }
+  auto decoder = Decoder::make(*backend, *model, options);
+  const bool reached = failing_allocation > 0 && g_countdown.exchange(0) <= 0;
+  if (!decoder.ok()) return decoder.error().message;
+  // Without memory for the head the model decodes without it, and its report says why.
+  if (reached) return model->head.usable() ? "an allocation failed and nobody said so" : model->head.sentence;
+  const std::int32_t tokens[] = {1, 2, 3};
+  const Status scored = (*decoder)->score(tokens, 0, [](std::int64_t, std::span<const float>) {});
+  return scored.ok() ? "ok" : scored.error().message;
+}
+
+enum class Outcome { kOk, kError, kThrew };
+
+/// What happens if the n-th allocation of loading fails, alone or with all after it.
+Outcome with_failing_allocation(const std::string& directory, long n, bool all_after, std::string& message) {
+  g_all_after.store(all_after);
+  Outcome outcome = Outcome::kThrew;
+  try {
+    std::string said = load_and_run(directory, n);
+    outcome = said == "ok" ? Outcome::kOk : Outcome::kError;
+    message.swap(said);
+  } catch (...) {
+  }
+  g_countdown.store(0);
+  return outcome;
+}
+
+class LoadAnomaly : public testing::Test {
+ protected:
+  void SetUp() override { set_log_level(LogLevel::kOff); }
+  void TearDown() override {
+    set_file_fault_hook_for_tests(nullptr);
+    set_log_level(LogLevel::kInfo);
+  }
+
+  /// A folder with these files changed: a sentence of one line that names the folder's file, or success.
+  void expect_clear(const std::string& directory, const std::string& what) {
+    const long before = g_live.load();
+    {
+      const std::string said = load_and_run(directory);
+      EXPECT_FALSE(said.empty()) << what;
+      EXPECT_EQ(said.find('\n'), std::string::npos) << what << ": " << said;
+      if (said != "ok") {
+        ++errors_;
+        EXPECT_GT(said.size(), 20U) << what;
+      }
+    }
+    EXPECT_EQ(g_live.load(), before) << what << " leaves memory behind";
+  }
+
+  int errors_ = 0;
+};
+
+void fail_every_allocation(bool all_after) {
+  const std::string directory = kOddModel;
+  ASSERT_EQ(load_and_run(directory), "ok");  // whatever is made once is made now
+  const bool every = std::getenv("FORETOKEN_FULL") != nullptr;
+  long errors = 0;
+  std::string message;
+  for (long n = 1;; n += every ? 1 : 1 + n / 48) {
+    const long before = g_live.load();
+    const Outcome outcome = with_failing_allocation(directory, n, all_after, message);
+    ASSERT_NE(outcome, Outcome::kThrew) << "allocation " << n;
+    std::string said;
+    said.swap(message);
+    if (outcome == Outcome::kOk) break;
+    EXPECT_NE(said.find("memory"), std::string::npos) << "allocation " << n << ": " << said;
+    std::string().swap(said);
+    EXPECT_EQ(g_live.load(), before) << "allocation " << n << " leaves memory behind";
+    ++errors;
+  }
+  EXPECT_GT(errors, 100);
+}
+
+TEST_F(LoadAnomaly, EveryAllocationMayFail) { fail_every_allocation(false); }
+TEST_F(LoadAnomaly, MemoryMayEndAtEveryAllocation) { fail_every_allocation(true); }
+
+int g_files_until_fault = 0;
+int fail_file(FileStep, const char*) { return --g_files_until_fault == 0 ? EIO : 0; }
+
+TEST_F(LoadAnomaly, EveryFileCallMayFail) {
+  ASSERT_EQ(load_and_run(kOddModel), "ok");
+  set_file_fault_hook_for_tests(fail_file);
+  int n = 1;
+  for (;; ++n) {
+    g_files_until_fault = n;
+    const std::string said = load_and_run(kOddModel);
+    if (said == "ok") break;
+    EXPECT_NE(said.find(kOddModel), std::string::npos) << said;
+    EXPECT_NE(said.find("Input/output error"), std::string::npos) << said;
+  }
+  EXPECT_GE(n, 9) << "config, index and two shards take three calls each";
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const char* const kFiles[] = {"config.json", "model.safetensors.index.json",
+                              "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+
+/// The odd model in a folder of its own, one file replaced.
+struct Folder {
+  format::TemporaryFolder folder;
+  Folder() {
+    for (const char* name : kFiles) folder.write(name, bytes_of(std::string(kOddModel) + "/" + name));
+  }
+};
+
+TEST_F(LoadAnomaly, FilesMayEndAnywhere) {
+  const Folder odd;
+  expect_clear(odd.folder.path(), "whole");
+  ASSERT_EQ(errors_, 0);
+  int cuts = 0;
+  for (const char* name : kFiles) {
+    const std::string whole = bytes_of(odd.folder.file(name));
+    for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{8},
+                                     std::size_t{9}, std::size_t{200}, whole.size() / 2, whole.size() - 4}) {
+      odd.folder.write(name, whole.substr(0, length));
+      expect_clear(odd.folder.path(), std::string(name) + " cut to " + std::to_string(length));
+      ++cuts;
+    }
+    odd.folder.remove(name);
+    expect_clear(odd.folder.path(), std::string(name) + " removed");
+    odd.folder.write(name, whole);
+  }
+  // Without its index the folder is still a whole model; everything else is an error.
+  EXPECT_EQ(errors_, cuts + 3);
+}
+
+TEST_F(LoadAnomaly, AConfigThatLiesAboutSizesIsCaught) {
+  const char* const lies[][2] = {{"\"vocab_size\": 517", "\"vocab_size\": 518"},
+                                 {"\"hidden_size\": 96", "\"hidden_size\": 97"},
+                                 {"\"hidden_size\": 96", "\"hidden_size\": 1000000"},
+                                 {"\"intermediate_size\": 160", "\"intermediate_size\": 159"},
+                                 {"\"num_hidden_layers\": 5", "\"num_hidden_layers\": 6"},
+                                 {"\"num_attention_heads\": 3", "\"num_attention_heads\": 4"},
+                                 {"\"num_key_value_heads\": 1", "\"num_key_value_heads\": 3"},
+                                 {"\"head_dim\": 32", "\"head_dim\": 64"},
+                                 {"\"linear_conv_kernel_dim\": 4", "\"linear_conv_kernel_dim\": 5"},
+                                 {"\"linear_key_head_dim\": 32", "\"linear_key_head_dim\": 48"},
+                                 {"\"linear_num_value_heads\": 3", "\"linear_num_value_heads\": 0"},
+                                 {"\"layer_types\": [", "\"layer_types\": [\"linear_attention\","},
+                                 {"\"attn_output_gate\": true", "\"attn_output_gate\": false"},
+                                 {"\"vocab_size\": 517", "\"vocab_size\": -517"},
+                                 {"\"head_dim\": 32", "\"head_dim\": 1e300"},
+                                 {"\"head_dim\": 32", "\"head_dim\": \"32\""}};
+  int expected = 0;
+  for (const auto& lie : lies) {
+    CopiedModel copy(kOddModel);
+    copy.edit(lie[0], lie[1]);
+    expect_clear(copy.write(), lie[1]);
+    EXPECT_EQ(errors_, ++expected) << lie[1] << " was believed";
+  }
+}
+
+TEST_F(LoadAnomaly, BytesOfConfigAndHeadersMayBeAnything) {
+  const Folder odd;
+  std::mt19937 random(17);
+  const int trials = std::getenv("FORETOKEN_FULL") != nullptr ? 2000 : 200;
+  for (int trial = 0; trial < trials; ++trial) {
+    const char* name = kFiles[random() % 4];
+    const std::string whole = bytes_of(odd.folder.file(name));
+    std::string changed = whole;
+    const std::size_t reach = std::min<std::size_t>(whole.size(), 6000);  // configs, indices and headers
+    for (unsigned i = 0; i <= random() % 3; ++i) changed[random() % reach] = static_cast<char>(random());
+    odd.folder.write(name, changed);
+    expect_clear(odd.folder.path(), std::string(name) + " trial " + std::to_string(trial));
+    odd.folder.write(name, whole);
+  }
+  EXPECT_GT(errors_, trials / 4);
+}
+
+}  // namespace
+}  // namespace ft::test

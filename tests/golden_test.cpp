@@ -1,0 +1,298 @@
+// The models against transformers in float32: logits, greedy text and chained drafts of every golden prompt,
+// perplexity and draft agreement of the held-out texts. The figures were made by tools/make_golden.py and say
+// their provenance. FORETOKEN_FULL=1 examines whole texts; FORETOKEN_BF16_MODEL names the folder of the bf16
+// original.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "backends/registry.h"
+#include "spec/decoder.h"
+#include "text/tokenizer.h"
+
+namespace ft::test {
+namespace {
+
+using Json = nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr double kRefError = 2e-3;    // of a logit, ref against float32 transformers
+constexpr std::size_t kRefRows = 96;  // of a prompt on ref, without FORETOKEN_FULL
+
+bool full() { return std::getenv("FORETOKEN_FULL") != nullptr; }
+
+Json read_json(const fs::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.good()) << path;
+  return Json::parse(file);
+}
+
+struct Set {
+  std::string name;
+  const char* golden;
+  double cpu_margin;  // of the reference's choice over its second, from which cpu must agree
+};
+
+struct Case {
+  std::string backend;
+  Set set;
+};
+
+std::string folder_of(const Set& set) {
+  if (set.name == "odd") return "tests/golden/odd";
+  if (set.name == "shipped") return "assets/qwen3.5-tiny";
+  const char* named = std::getenv("FORETOKEN_BF16_MODEL");
+  return named == nullptr ? "" : named;
+}
+
+/// What a row of logits chooses, and how surely.
+struct Choice {
+  std::int32_t token = 0;
+  double logit = 0, logsumexp = 0;
+};
+
+Choice choose(std::span<const float> logits) {
+  const auto highest = std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float value : logits)
+    sum += std::exp(static_cast<double>(value) - static_cast<double>(*highest));
+  return {static_cast<std::int32_t>(highest - logits.begin()), *highest, *highest + std::log(sum)};
+}
+
+class Golden : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    const std::string folder = folder_of(GetParam().set);
+    if (folder.empty())
+      GTEST_SKIP() << "FORETOKEN_BF16_MODEL names no folder: the original weights were NOT compared";
+    if (!fs::exists(folder + "/config.json")) GTEST_SKIP() << folder << " is absent: nothing was compared";
+    Result<Model> model = load_model(folder);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    model_ = std::move(*model);
+    backend_ = std::move(*make_backend({GetParam().backend, 2, "auto"}));
+    DecoderOptions options;
+    options.context = 640;
+    options.chunk = 64;
+    options.logit_rows = 64;
+    decoder_ = std::move(*Decoder::make(*backend_, model_, options));
+    for (const auto& entry : fs::directory_iterator(GetParam().set.golden)) {
+      if (entry.path().stem() != "heldout") prompts_.push_back(entry.path());
+    }
+    std::sort(prompts_.begin(), prompts_.end());
+    ASSERT_GE(prompts_.size(), 4U);
+  }
+
+  bool exact() const { return GetParam().backend == "ref"; }
+  /// The reference's margin from which its choice must be ours.
+  double margin() const { return exact() ? 2 * kRefError : GetParam().set.cpu_margin; }
+  bool cut(std::size_t tokens) const { return exact() && !full() && tokens > kRefRows; }
+
+  void expect_row(const Json& positions, std::size_t at, std::span<const float> logits) {
+    const Choice ours = choose(logits);
+    const Json& top = positions["top20"][at];
+    if (exact()) {
+      EXPECT_NEAR(ours.logit, positions["logit"][at].get<double>(), kRefError) << at;
+      EXPECT_NEAR(ours.logsumexp, positions["logsumexp"][at].get<double>(), kRefError) << at;
+      for (const Json& pair : top) {
+        EXPECT_NEAR(static_cast<double>(logits[pair[0].get<std::size_t>()]), pair[1].get<double>(), kRefError)
+            << at;
+      }
+    }
+    if (top[0][1].get<double>() - top[1][1].get<double>() <= margin()) return;
+    EXPECT_EQ(ours.token, positions["argmax"][at].get<std::int32_t>()) << "position " << at;
+    ++compared_;
+  }
+
+  /// Drafts of one chain up to the first that the reference itself was unsure of.
+  void expect_chain(const Json& item, std::span<const std::int32_t> drafts) {
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+      if (item["margin"][i].get<double>() <= margin()) return;
+      EXPECT_EQ(drafts[i], item["drafts"][i].get<std::int32_t>())
+          << "pending " << item["pending_index"] << " draft " << i;
+      ++compared_;
+    }
+  }
+
+  Model model_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<fs::path> prompts_;
+  int compared_ = 0;
+};
+
+TEST_P(Golden, LogitsAndGreedyTextAreThoseOfTransformers) {
+  for (const fs::path& path : prompts_) {
+    SCOPED_TRACE(path.stem().string());
+    const Json golden = read_json(path);
+    auto tokens = golden["tokens"].get<std::vector<std::int32_t>>();
+    const std::size_t prompt = tokens.size();
+    const auto greedy = golden["greedy"]["tokens"].get<std::vector<std::int32_t>>();
+    if (cut(prompt)) {
+      tokens.resize(kRefRows);
+    } else {
+      tokens.insert(tokens.end(), greedy.begin(), greedy.end() - 1);
+    }
+    const Status scored =
+        decoder_->score(tokens, 64, [&](std::int64_t position, std::span<const float> logits) {
+          const auto at = static_cast<std::size_t>(position);
+          if (at < prompt) expect_row(golden["positions"], at, logits);
+          if (at + 1 < prompt || golden["greedy"]["margin"][at + 1 - prompt].get<double>() <= margin())
+            return;
+          EXPECT_EQ(choose(logits).token, greedy[at + 1 - prompt]) << "greedy token " << at + 1 - prompt;
+          ++compared_;
+        });
+    ASSERT_TRUE(scored.ok()) << scored.error().message;
+  }
+  EXPECT_GT(compared_, 150);
+}
+
+TEST_P(Golden, ChainedDraftsAreThoseOfTransformers) {
+  for (const fs::path& path : prompts_) {
+    SCOPED_TRACE(path.stem().string());
+    const Json golden = read_json(path);
+    auto tokens = golden["tokens"].get<std::vector<std::int32_t>>();
+    if (cut(tokens.size())) continue;
+    const auto greedy = golden["greedy"]["tokens"].get<std::vector<std::int32_t>>();
+    tokens.insert(tokens.end(), greedy.begin(), greedy.end());
+    SlotOptions options;
+    options.max_tokens = 1;
+    auto slot = std::move(*decoder_->open(tokens, options, DrafterKind::kMtp));
+    std::vector<std::int32_t> round_tokens(kMaxDepth);
+    for (const Json& item : golden["mtp"]) {
+      const auto pending = item["pending_index"].get<std::int64_t>();
+      while (slot->timeline->length() < pending) {
+        const auto missing = static_cast<int>(pending - slot->timeline->length());
+        ASSERT_TRUE(decoder_->prefill(*slot, std::min(missing, 64)).ok());
+      }
+      DraftSlot draft;
+      draft.id = slot->id;
+      draft.tokens = std::span<const std::int32_t>(tokens).first(static_cast<std::size_t>(pending) + 1);
+      draft.select.sampler = &options.sampler;
+      draft.select.position = pending + 1;
+      draft.depth = static_cast<int>(item["drafts"].size());
+      draft.drafts = round_tokens;
+      DraftSlot* one = &draft;
+      ASSERT_EQ(tokens[static_cast<std::size_t>(pending)], item["pending_token"].get<std::int32_t>());
+      ASSERT_TRUE(slot->drafter->propose({&one, 1}, round_tokens).ok());
+      ASSERT_EQ(draft.drafted, draft.depth);
+      expect_chain(item, draft.drafts.first(static_cast<std::size_t>(draft.drafted)));
+    }
+    decoder_->close(*slot);
+  }
+  EXPECT_GT(compared_, GetParam().set.name == "odd" ? 20 : 60);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* backend : {"ref", "cpu"}) {
+    all.push_back({backend, {"odd", "tests/golden/odd/golden", 0.1}});
+    all.push_back({backend, {"shipped", "tests/golden/model/shipped", 0.25}});
+    all.push_back({backend, {"bf16", "tests/golden/model/bf16", 0.1}});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(cases()),
+                         [](const auto& param) { return param.param.set.name + "_" + param.param.backend; });
+
+/// Held-out texts on the shipped model, by the cpu backend, in windows that each begin from nothing.
+class HeldOut : public testing::TestWithParam<const char*> {
+ protected:
+  static constexpr std::size_t kWindow = 512;
+
+  void SetUp() override {
+    if (!fs::exists("assets/qwen3.5-tiny/model.safetensors"))
+      GTEST_SKIP() << "assets/qwen3.5-tiny holds no weights";
+    Result<Model> model = load_model("assets/qwen3.5-tiny");
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    model_ = std::move(*model);
+    backend_ = std::move(*make_backend({"cpu", 2, "auto"}));
+    constexpr int kRows = 128;
+    const StateOptions memory{1, static_cast<int>(kWindow) / kBlockRows};
+    for (const Program* program : {&model_.trunk, &*model_.mtp}) {
+      Pass pass;
+      pass.executable = std::move(*backend_->compile(*program, {kRows, kRows}));
+      pass.state = std::move(*backend_->make_state(program->layout(), memory));
+      pass.pool = std::make_unique<TimelinePool>(*pass.state, memory);
+      passes_.push_back(std::move(pass));
+    }
+  }
+
+  struct Pass {
+    std::unique_ptr<Executable> executable;
+    std::unique_ptr<State> state;
+    std::unique_ptr<TimelinePool> pool;
+  };
+  using RowFunction = std::function<void(std::size_t row, std::span<const float> logits)>;
+
+  /// One window through a program: logits of every row, the tap behind `hidden_out` if wanted.
+  void run(Pass& pass, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+           std::vector<float>* hidden_out, const RowFunction& row) {
+    constexpr std::size_t kRows = 128;
+    const auto width = static_cast<std::size_t>(model_.config.hidden_size);
+    const auto vocabulary = static_cast<std::size_t>(pass.executable->vocabulary());
+    Timeline timeline = std::move(*Timeline::open(*pass.pool));
+    for (std::size_t done = 0; done < tokens.size(); done += kRows) {
+      const std::size_t rows = std::min(kRows, tokens.size() - done);
+      std::vector<std::int32_t> wanted;
+      for (std::size_t i = 0; i < rows; ++i) wanted.push_back(static_cast<std::int32_t>(i));
+      Txn txn = std::move(*timeline.begin(static_cast<int>(rows), static_cast<int>(rows)));
+      const Segment segment = txn.segment();
+      const std::span<const float> in = hidden.empty() ? hidden : hidden.subspan(done * width, rows * width);
+      const StepResult result =
+          pass.executable->run({tokens.subspan(done, rows), in, {&segment, 1}, wanted, {}, {}}, *pass.state);
+      txn.commit(static_cast<int>(rows));
+      if (hidden_out != nullptr) hidden_out->insert(hidden_out->end(), result.tap.begin(), result.tap.end());
+      for (std::size_t i = 0; i < rows; ++i) row(done + i, result.logits.subspan(i * vocabulary, vocabulary));
+    }
+  }
+
+  Model model_;
+  std::unique_ptr<Backend> backend_;
+  std::vector<Pass> passes_;  // the trunk, the head
+};
+
+TEST_P(HeldOut, PerplexityAndDraftAgreementAreThoseOfTransformers) {
+  const Json golden = read_json("tests/golden/model/shipped/heldout.json")[GetParam()];
+  ASSERT_EQ(golden["window"].get<std::size_t>(), kWindow);
+  std::ifstream file("tests/golden/model/" + std::string(GetParam()) + ".txt");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const auto tokenizer = Tokenizer::load("assets/qwen3.5-tiny");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  const std::vector<std::int32_t> ids = *tokenizer->encode(text, false);
+  const std::size_t windows = golden["window_nll"].size();
+  ASSERT_EQ(ids.size() / kWindow, windows);
+  double nll = 0, expected = 0;
+  int agrees = 0, drafts = 0;
+  for (std::size_t w = 0; w < windows; ++w) {
+    const std::span<const std::int32_t> tokens = std::span(ids).subspan(w * kWindow, kWindow);
+    std::vector<float> hidden;
+    std::vector<std::int32_t> chosen;
+    run(passes_[0], tokens, {}, &hidden, [&](std::size_t row, std::span<const float> logits) {
+      const Choice choice = choose(logits);
+      chosen.push_back(choice.token);
+      if (row + 1 < kWindow)
+        nll += choice.logsumexp - static_cast<double>(logits[static_cast<std::size_t>(tokens[row + 1])]);
+    });
+    expected += golden["window_nll"][w].get<double>();
+    hidden.resize(hidden.size() - static_cast<std::size_t>(model_.config.hidden_size));
+    run(passes_[1], tokens.subspan(1), hidden, nullptr, [&](std::size_t row, std::span<const float> logits) {
+      agrees += choose(logits).token == chosen[row + 1] ? 1 : 0;
+      ++drafts;
+    });
+  }
+  const double predicted = static_cast<double>(windows * (kWindow - 1));
+  EXPECT_NEAR(std::exp((nll - expected) / predicted), 1, 0.003) << "perplexity, ours over the reference's";
+  EXPECT_NEAR(agrees / static_cast<double>(drafts), golden["draft_agrees"].get<double>(), 0.02);
+}
+
+INSTANTIATE_TEST_SUITE_P(Texts, HeldOut,
+                         testing::Values("heldout_chat", "heldout_code", "heldout_docs", "heldout_tool"),
+                         [](const auto& param) { return std::string(param.param); });
+
+}  // namespace
+}  // namespace ft::test
