@@ -203,7 +203,7 @@ class Work(CliTest):
         self.assertTrue(text.startswith(report["text"]))
 
     def test_drafters_depths_and_threads_change_no_token(self):
-        sampled = (*self.PROMPT, "-n", "24", "--temperature", "1.8", "--top-k", "0", "--top-p", "1", "--seed", "5")
+        sampled = (*self.PROMPT, "-n", "24", "--temperature", "3", "--top-k", "0", "--top-p", "1", "--seed", "5")
         plain = self.expect_json(0, "run", *sampled, "--drafter", "none")
         self.assertFalse(plain["speculation"]["engaged"])
         for extra in (("--drafter", "mtp", "--depth", "3"), ("--drafter", "lookup"), ("--depth", "8"),
