@@ -44,7 +44,11 @@ struct Engine::Job {
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
                                               const Tokenizer& tokenizer, const EngineOptions& options) {
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
-  return std::unique_ptr<Engine>(new Engine(std::move(decoder), tokenizer, options.queue));
+  std::unique_ptr<Engine> engine(new Engine(std::move(decoder), tokenizer, options.queue));
+  std::unique_lock lock(engine->mutex_);
+  engine->wake_.wait(lock, [&] { return engine->calibrated_; });
+  lock.unlock();
+  return engine;
 }
 
 Engine::Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, std::size_t queue)
@@ -80,6 +84,11 @@ void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector
 
 void Engine::loop() {
   calibrate();
+  {
+    const std::lock_guard lock(mutex_);
+    calibrated_ = true;
+  }
+  wake_.notify_all();
   for (;;) {
     {
       std::unique_lock lock(mutex_);
@@ -226,7 +235,6 @@ void Engine::retire() {
   for (auto& job : running_) {
     if (job->slot->finish == Finish::kNone) continue;
     end(*job);
-    decoder_->close(*job->slot);
     job.reset();
   }
   std::erase(running_, nullptr);
@@ -249,6 +257,7 @@ void Engine::end(Job& job) {
   report.engaged = slot.report.drafted > 0;
   report.drafter = slot.drafter != nullptr ? std::string(slot.drafter->name()) : "none";
   if (!report.engaged) report.reason = idle_reason(*decoder_, job.request.fields(), slot);
+  decoder_->close(*job.slot);  // first, so that who reads the end finds the slot free
   job.mailbox->post(std::move(event));
 }
 

@@ -25,7 +25,7 @@ struct EngineOptions {
 
 class Engine {
  public:
-  /// All references must outlive the engine.
+  /// Returns when the costs of rounds have been measured. All references must outlive the engine.
   static Result<std::unique_ptr<Engine>> start(Backend& backend, const Model& model,
                                                const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();
@@ -64,6 +64,7 @@ class Engine {
   std::condition_variable wake_;
   std::deque<std::unique_ptr<Job>> waiting_;  // under mutex_
   bool stopping_ = false;                     // under mutex_
+  bool calibrated_ = false;                   // under mutex_
   std::vector<std::unique_ptr<Job>> running_;
   std::vector<Slot*> ready_;
   std::thread thread_;
