@@ -25,7 +25,9 @@ std::string refusal(const Change& change) {
   RequestFields fields = valid();
   change(fields);
   const Result<Request> request = Request::make(std::move(fields), kVocabulary);
-  if (!request.ok()) EXPECT_EQ(request.error().code, Code::kInvalid);
+  if (!request.ok()) {
+    EXPECT_EQ(request.error().code, Code::kInvalid);
+  }
   return request.ok() ? "" : request.error().message;
 }
 
