@@ -173,7 +173,7 @@ TEST(DistributionProof, ADrawFromASlightlyOtherDistributionIsSeen) {
   ToyDecoder decoder(1, tiny(), 64);
   const Case parameters = case_of("plain");
   Case colder = parameters;
-  colder.sampler.temperature *= 0.85F;
+  colder.sampler.temperature *= 0.75F;
   const Counts counts = sample(decoder, colder, Acceptance::kRatio, 2, 1);
   EXPECT_GT(surprise(counts.of, exact(decoder, parameters)), 6);
 }
