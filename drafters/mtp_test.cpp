@@ -112,7 +112,7 @@ TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
     const auto drafter = make(1);
     ASSERT_TRUE(drafter->open(0).ok());
     int committed = 0;
-    while (committed < kLength - 20) {
+    while (committed < kLength - 40) {
       const int rows = committed == 0 || random() % 8 == 0 ? 1 + static_cast<int>(random() % 30)
                                                            : 1 + static_cast<int>(random() % 4);
       show(*drafter, 0, text, committed, rows);

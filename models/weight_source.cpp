@@ -64,10 +64,14 @@ Result<std::string> WeightSource::settle_head_norms() {
   return index_.warnings().size() > before ? index_.warnings().back() : std::string();
 }
 
-Weight WeightSource::keep(Result<format::StoredMatrix> stored) {
+Weight WeightSource::keep(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols) {
   if (!stored.ok()) {
     if (status_.ok()) status_ = stored.error();
-    return {};
+    Weight absent;  // of the shape that was asked for, so that the program stays well formed until status()
+                    // is read
+    absent.rows = rows;
+    absent.cols = cols;
+    return absent;
   }
   Weight weight = to_weight(*stored);
   if (!counted_.insert(weight.name).second) return weight;
@@ -80,11 +84,11 @@ Weight WeightSource::keep(Result<format::StoredMatrix> stored) {
 }
 
 Weight WeightSource::matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
-  return keep(index_.matrix(stored_name(name), rows, cols));
+  return keep(index_.matrix(stored_name(name), rows, cols), rows, cols);
 }
 
 Weight WeightSource::vector(const std::string& name, std::int64_t size) {
-  return keep(index_.vector(stored_name(name), size));
+  return keep(index_.vector(stored_name(name), size), 1, size);
 }
 
 Weight WeightSource::norm(const std::string& name, std::int64_t size) {

@@ -18,7 +18,7 @@ class WeightSource {
   static Result<WeightSource> open(const format::Checkpoint& checkpoint, const format::ModelConfig& config);
 
   bool has(const std::string& name) const;
-  /// An empty Weight after a failure; status() says which.
+  /// A Weight without data after a failure; status() says which.
   Weight matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
   /// A vector that is stored around zero in Hugging Face's files and around one in MLX's: offset 1 or 0.
@@ -34,7 +34,7 @@ class WeightSource {
 
  private:
   explicit WeightSource(format::WeightIndex index);
-  Weight keep(Result<format::StoredMatrix> stored);
+  Weight keep(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols);
 
   format::WeightIndex index_;
   float trunk_offset_ = 0, head_offset_ = 0;
