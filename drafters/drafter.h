@@ -52,6 +52,7 @@ class Drafter {
   /// True if a draft costs no pass of a network; plan() then is the number of tokens that it is sure to
   /// offer.
   virtual bool free_of_cost() const = 0;
+  /// At most once between two calls of observe.
   virtual Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) = 0;
 };
 

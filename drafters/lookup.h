@@ -1,8 +1,9 @@
-// Drafts from text that is already there: the longest suffix of the sequence (at most kMaxMatch tokens, at
-// least kMinMatch) that occurred before in prompt and output, or in the text that the caller predicts, is
-// continued as it went on then; the latest occurrence wins. A continuation that reaches the end of the
-// sequence goes on periodically. After prompt lookup decoding (Saxena 2023) and vLLM's ngram proposer. Cost:
-// a hash table of every kMinMatch-gram, O(1) per committed token, O(match) per proposal; no network.
+// Drafts from text that is already there: the latest place in prompt and output, or in the text that the
+// caller predicts, where the sequence's last kMinMatch tokens stood before is continued as it went on then.
+// How far the match reaches back (at most kMaxMatch) says how much it is worth. A continuation that reaches
+// the end of the sequence goes on periodically. After prompt lookup decoding (Saxena 2023) and vLLM's ngram
+// proposer. Cost: a hash table of every kMinMatch-gram, O(1) per committed token, O(match) per proposal; no
+// network.
 #pragma once
 
 #include <unordered_map>

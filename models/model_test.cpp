@@ -70,6 +70,37 @@ TEST_F(ModelTest, AHeadIsTiedWhereTheFileHasNone) {
   EXPECT_TRUE(model->tied);
 }
 
+const Tap* tap_of(const Program& program) {
+  const Tap* found = nullptr;
+  for (const Instruction& instruction : program.instructions()) {
+    if (const auto* tap = std::get_if<Tap>(&instruction)) found = tap;
+  }
+  return found;
+}
+
+/// The row that the logits read, which is the one after the last norm.
+int normed_row(const Program& program) {
+  for (const Instruction& instruction : program.instructions()) {
+    if (const auto* logits = std::get_if<Logits>(&instruction)) return logits->in.id;
+  }
+  return -1;
+}
+
+TEST_F(ModelTest, TheHeadIsFedFromBeforeTheNormIfItsContractSaysSo) {
+  const Result<Model> usual = load_model(copy_.write());
+  ASSERT_TRUE(usual.ok() && usual->mtp.has_value());
+  EXPECT_EQ(tap_of(usual->trunk)->in.id, normed_row(usual->trunk));
+  EXPECT_EQ(tap_of(*usual->mtp)->in.id, normed_row(*usual->mtp));
+  copy_.edit(
+      "\"model_type\": \"qwen3_5\"",
+      "\"mtplx_mtp_contract\": {\"base_hidden_variant\": \"pre_norm\", \"hidden_variant\": \"pre_norm\"}, "
+      "\"model_type\": \"qwen3_5\"");
+  const Result<Model> early = load_model(copy_.write());
+  ASSERT_TRUE(early.ok()) << early.error().message;
+  EXPECT_NE(tap_of(early->trunk)->in.id, normed_row(early->trunk));
+  EXPECT_NE(tap_of(*early->mtp)->in.id, normed_row(*early->mtp));
+}
+
 TEST_F(ModelTest, AMixtureOfExpertsIsRefusedByName) {
   copy_.edit("\"model_type\": \"qwen3_5_text\"", "\"model_type\": \"qwen3_5_moe_text\", \"num_experts\": 24");
   copy_.edit("\"model_type\": \"qwen3_5\"", "\"model_type\": \"qwen3_5_moe\"");

@@ -143,9 +143,9 @@ void build_trunk(Program& p, const ModelConfig& config, WeightSource& source, co
   for (std::size_t i = 0; i < config.layer_types.size(); ++i) {
     x = build.layer(x, fmt::format("layers.{}.", i), config.layer_types[i] == LayerType::kFullAttention);
   }
-  x = build.norm(x, "norm");
-  p.tap("hidden", x);
-  p.logits(x, head);
+  const Row last = build.norm(x, "norm");
+  p.tap("hidden", config.mtp.base_hidden_pre_norm ? x : last);
+  p.logits(last, head);
   p.select();
 }
 
@@ -161,9 +161,9 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
   const Weight fc = source.matrix("mtp.fc", config.hidden_size, 2 * config.hidden_size);
   Row x = p.linear(embedding_first ? p.concat(e, h) : p.concat(h, e), {fc})[0];
   for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}.", i), true);
-  x = build.norm(x, "mtp.norm");
-  p.tap("hidden", x);
-  p.logits(x, head, vocabulary);
+  const Row last = build.norm(x, "mtp.norm");
+  p.tap("hidden", config.mtp.hidden_pre_norm ? x : last);
+  p.logits(last, head, vocabulary);
   p.select();
 }
 
