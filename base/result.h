@@ -88,7 +88,7 @@ class [[nodiscard]] Status {
 /// Returns the error of `expr` (a Status or a Result) to the caller, if it has one.
 #define FT_TRY(expr)                                          \
   do {                                                        \
-    if (auto ft_try_status_ = (expr); !ft_try_status_.ok()) { \
+    if (const auto& ft_try_status_ = (expr); !ft_try_status_.ok()) { \
       return ft_try_status_.error();                          \
     }                                                         \
   } while (false)

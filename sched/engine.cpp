@@ -19,7 +19,7 @@ double ms_since(Clock::time_point start) {
 std::string idle_reason(const Decoder& decoder, const RequestFields& fields, const Slot& slot) {
   if (fields.drafter == DrafterKind::kNone) return "the drafter is none";
   if (fields.slot.depth == 0) return "the depth is 0";
-  const std::string problem = decoder.drafter_problem(fields.drafter);
+  std::string problem = decoder.drafter_problem(fields.drafter);
   if (!problem.empty()) return problem;
   if (slot.report.rounds == 0) return "no round was run";
   if (slot.drafter == nullptr) return "the drafter failed; the answer went on without it";
