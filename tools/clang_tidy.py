@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the tracked sources of a build folder (tests left out), in parallel, and only where something changed.
+"""Runs clang-tidy over the tracked sources of a build folder (tests left out), in parallel, and only
+where something changed.
 
     tools/clang_tidy.py BUILD_FOLDER [--binary clang-tidy-19] [--jobs 2]
 
