@@ -86,11 +86,11 @@ class [[nodiscard]] Status {
 }  // namespace ft
 
 /// Returns the error of `expr` (a Status or a Result) to the caller, if it has one.
-#define FT_TRY(expr)                                          \
-  do {                                                        \
+#define FT_TRY(expr)                                                 \
+  do {                                                               \
     if (const auto& ft_try_status_ = (expr); !ft_try_status_.ok()) { \
-      return ft_try_status_.error();                          \
-    }                                                         \
+      return ft_try_status_.error();                                 \
+    }                                                                \
   } while (false)
 
 #define FT_CONCAT_INNER(a, b) a##b
