@@ -47,7 +47,7 @@ class DepthPolicy {
  private:
   static constexpr double kPrior = 0.75;  // acceptance assumed before anything was seen
   static constexpr double kDecay = 0.95;  // weight of the past per observation
-  static constexpr int kFirstProbe = 16;  // rounds at depth 0 before the first probe; doubled after each
+  static constexpr int kFirstProbe = 4;   // rounds at depth 0 before the first probe; doubled after each
   static constexpr int kLastProbe = 512;
 
   int fixed_;
