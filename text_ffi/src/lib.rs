@@ -1,6 +1,9 @@
 //! The C border (foretoken_text.h): pointers become slices, results become codes, panics stop here.
 //! Everything with a meaning lives in `tokens`, `template`, `python` and `clock`.
 
+// Who may call what with which pointers stands in foretoken_text.h, once for all functions.
+#![allow(clippy::missing_safety_doc)]
+
 mod clock;
 mod python;
 mod template;
