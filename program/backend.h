@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "program/profile.h"
 #include "program/program.h"
 #include "program/select.h"
 
@@ -85,8 +86,9 @@ class Executable {
 };
 
 struct CompileOptions {
-  int max_rows = 256;   // rows of one step, all segments together
-  int max_wanted = 16;  // rows with logits
+  int max_rows = 256;            // rows of one step, all segments together
+  int max_wanted = 16;           // rows with logits
+  Profiler* profiler = nullptr;  // told what each step of the executable cost; null: nothing is measured
 };
 
 class Backend {

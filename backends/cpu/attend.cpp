@@ -49,7 +49,7 @@ class AttendOp final : public Operation {
 
   void run(const Step& step, int worker, int workers) override {
     prepare(step, worker, workers);
-    step.pool->barrier();
+    step.barrier(worker);
     const int group = op_.heads / op_.kv_heads;
     std::int64_t first_row = 0;
     for (const Segment& segment : step.args->segments) {

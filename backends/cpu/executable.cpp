@@ -7,6 +7,7 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/plan.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "program/check.h"
 #include "sampling/select.h"
 
@@ -102,11 +103,12 @@ class CpuExecutable final : public Executable {
     for (const Instruction& instruction : instructions) FT_TRY(collect(instruction));
     FT_TRY(pack());
     FT_TRY(place());
-    int number = 0;
     for (const Instruction& instruction : instructions) {
-      parts_.scratch = arena_.data() + plan_->scratch_offset(number++);
+      parts_.scratch = arena_.data() + plan_->scratch_offset(number_);
       std::visit([this](const auto& op) { make(op); }, instruction);
+      ++number_;
     }
+    profile();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
     selected_.resize(static_cast<std::size_t>(options_.max_wanted));
@@ -116,6 +118,7 @@ class CpuExecutable final : public Executable {
   }
 
   StepResult run(const StepArgs& args, State& state) override {
+    const std::int64_t begin_ns = times_.empty() ? 0 : steady_ns();
     Step step;
     step.args = &args;
     step.state = static_cast<const CpuState*>(&state);
@@ -123,6 +126,7 @@ class CpuExecutable final : public Executable {
     step.pool = &pool_;
     step.tokens = tokens_.data();
     step.positions = positions_.data();
+    step.waited_ns = times_.empty() ? nullptr : waited_ns_.data();
     for (const Segment& segment : args.segments) {
       FT_ASSERT(step.rows + segment.rows <= options_.max_rows);
       FT_ASSERT(segment.rows - segment.settled <= kMaxTapeRows);
@@ -136,12 +140,17 @@ class CpuExecutable final : public Executable {
     }
     auto walk = [this, &step](int worker, int workers) {
       const FlushDenormals flush;
+      if (!times_.empty()) return walk_timed(step, worker, workers);
       for (const std::unique_ptr<Operation>& operation : operations_) {
         operation->run(step, worker, workers);
         pool_.barrier();
       }
     };
     pool_.run(walk);
+    if (!times_.empty()) {
+      options_.profiler->stepped(
+          {profiled_as_, step.rows, static_cast<int>(args.wanted.size()), begin_ns, steady_ns(), times_});
+    }
     StepResult result;
     const auto wanted = args.wanted.size();
     if (logits_.width > 0) result.logits = {logits_.data, wanted * static_cast<std::size_t>(logits_.width)};
@@ -271,9 +280,41 @@ class CpuExecutable final : public Executable {
     return {};
   }
 
+  // ---- for whoever measures: the clock is read only if the caller gave a profiler ----
+
+  void profile() {
+    if (options_.profiler == nullptr) return;
+    std::vector<ProfiledOperation> list(operations_.size() - made_for_.size(), {"rotary", -1});
+    for (const int instruction : made_for_) {
+      list.push_back({instruction_name(parts_.program->instructions()[static_cast<std::size_t>(instruction)]),
+                      instruction});
+    }
+    times_.resize(operations_.size() * static_cast<std::size_t>(parts_.workers));
+    waited_ns_.resize(static_cast<std::size_t>(parts_.workers) * Step::kWaitStride);
+    profiled_as_ = options_.profiler->compiled(*parts_.program, std::move(list), parts_.workers);
+  }
+
+  void walk_timed(const Step& step, int worker, int workers) {
+    OperationTime* time = times_.data() + static_cast<std::size_t>(worker) * operations_.size();
+    std::int64_t& waited_ns = waited_ns_[static_cast<std::size_t>(worker) * Step::kWaitStride];
+    for (const std::unique_ptr<Operation>& operation : operations_) {
+      waited_ns = 0;
+      time->begin_ns = steady_ns();
+      operation->run(step, worker, workers);
+      time->end_ns = steady_ns();
+      pool_.barrier();
+      time->left_ns = steady_ns();
+      time->waited_ns = waited_ns;
+      ++time;
+    }
+  }
+
   // ---- third pass: one operation an instruction ----
 
-  void add(std::unique_ptr<Operation> operation) { operations_.push_back(std::move(operation)); }
+  void add(std::unique_ptr<Operation> operation) {
+    operations_.push_back(std::move(operation));
+    made_for_.push_back(number_);
+  }
   void make(const Embed& op) { add(make_embed(op, parts_)); }
   void make(const Input& op) { add(make_input(op, parts_)); }
   void make(const Norm& op) { add(make_norm(op, parts_)); }
@@ -317,6 +358,11 @@ class CpuExecutable final : public Executable {
   bool selects_ = false;
   std::vector<std::int32_t> ids_, tokens_, selected_;
   std::vector<std::int64_t> positions_;
+  int number_ = 0;                       // of the instruction that an operation is made for
+  std::vector<int> made_for_;            // by operation, behind the rotaries
+  int profiled_as_ = 0;                  // what the profiler calls this executable
+  std::vector<OperationTime> times_;     // [workers, operations]; empty: nobody measures
+  std::vector<std::int64_t> waited_ns_;  // [workers, Step::kWaitStride]
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pack.h"
 #include "backends/cpu/state.h"
+#include "base/clock.h"
 #include "base/thread_pool.h"
 #include "program/backend.h"
 
@@ -34,6 +35,16 @@ struct Step {
   const std::int32_t* tokens = nullptr;     // [rows], resolved
   const std::int64_t* positions = nullptr;  // [rows]
   int rows = 0;
+  std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null: nobody measures
+
+  static constexpr int kWaitStride = 8;  // a cache line for each worker
+  /// Where an operation's workers meet inside of it. `worker` is the caller.
+  void barrier(int worker) const {
+    if (waited_ns == nullptr) return pool->barrier();
+    const std::int64_t arrived = steady_ns();
+    pool->barrier();
+    waited_ns[worker * kWaitStride] += steady_ns() - arrived;
+  }
 };
 
 /// The part [first, last) of `count` things that is `worker`'s, in multiples of `step`.

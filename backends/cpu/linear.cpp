@@ -56,7 +56,7 @@ class LinearOp final : public Operation {
     if (rows == 0) return;
     if (!inputs_.empty()) {
       for (const Quantised& inputs : inputs_) prepare(step, inputs, rows, worker, workers);
-      step.pool->barrier();
+      step.barrier(worker);
     }
     const std::int64_t portion = std::max<std::int64_t>(
         kTileRows, kInputBytes / (in_.width * (inputs_.empty() ? 4 : 2)) / kTileRows * kTileRows);

@@ -1,0 +1,48 @@
+// Where the time of a step goes, for `foretoken bench decode --profile`. A backend that is compiled with a
+// Profiler (CompileOptions::profiler) tells it what it runs and, after each step, when every worker began and
+// ended each operation and when the barrier behind it let it go. Without one a backend reads no clock; ref/
+// never tells.
+// Owner: who measures; it must outlive the executables that report to it. Thread: the engine thread; during
+// stepped() no worker runs. Cost when on: three reads of the clock for each operation and worker.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace ft {
+
+class Program;
+
+/// One thing that a backend runs: an instruction, or work of its own before the first one.
+struct ProfiledOperation {
+  std::string_view name;  // instruction_name(), or the backend's word; text that lives for ever
+  int instruction = -1;   // index into the program's list; -1: none
+};
+
+/// One worker in one operation; nanoseconds of the steady clock.
+struct OperationTime {
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;     // its own part is done
+  std::int64_t left_ns = 0;    // everybody's is
+  std::int64_t waited_ns = 0;  // between begin and end, in barriers inside of the operation
+};
+
+struct ProfiledStep {
+  int executable = 0;                     // what compiled() returned
+  int rows = 0, wanted = 0;               // of the step
+  std::int64_t begin_ns = 0, end_ns = 0;  // of Executable::run
+  std::span<const OperationTime> times;   // [workers, operations]
+};
+
+class Profiler {
+ public:
+  virtual ~Profiler() = default;
+  /// Called once by compile; what it returns names the executable in steps. `program` lives as long as the
+  /// call.
+  virtual int compiled(const Program& program, std::vector<ProfiledOperation> operations, int workers) = 0;
+  virtual void stepped(const ProfiledStep& step) = 0;
+};
+
+}  // namespace ft
