@@ -3,7 +3,6 @@
 
 #include "cli/inspection.h"
 #include "cli/loading.h"
-#include "cli/model_path.h"
 #include "cli/option_flags.h"
 #include "cli/report_json.h"
 #include "cli/subcommands.h"
@@ -44,11 +43,9 @@ void show(const Inspection& found, Terminal& terminal) {
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const std::string directory, find_model(options.model));
-  Result<Model> model = load_model(directory);
-  if (!model.ok()) return model_error(model.error());
-  FT_ASSIGN(const std::int64_t context, choose_context(options.context, *model));
-  const Inspection found = inspect(*model, read_machine(), context, options.program);
+  FT_ASSIGN(const Model model, load_named(options.model));
+  FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
+  const Inspection found = inspect(model, read_machine(), context, options.program);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
   } else {
@@ -67,6 +64,7 @@ Command inspect_command() {
   command.examples =
       "  foretoken inspect\n"
       "  foretoken inspect ~/models/Qwen3.5-4B-4bit --context 32768\n"
+      "  foretoken inspect synth:qwen3.5-27b?bits=4       what a model of that shape would need\n"
       "  foretoken inspect --program --json\n";
   command.flags.group("Model");
   command.flags.positional = "model";

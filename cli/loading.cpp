@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/model_path.h"
+#include "cli/synth_model.h"
 
 namespace ft::cli {
 namespace {
@@ -33,18 +34,27 @@ Result<std::int64_t> choose_context(std::int64_t asked, const Model& model) {
   return asked;
 }
 
+Result<std::string> text_directory(const std::string& named) {
+  return find_model(is_synth_name(named) ? "" : named);
+}
+
+Result<Model> load_named(const std::string& named, const LoadOptions& options) {
+  if (is_synth_name(named)) return make_synth_model(named, options);
+  FT_ASSIGN(const std::string directory, find_model(named));
+  Result<Model> model = load_model(directory, options);
+  if (!model.ok()) return model_error(model.error());
+  return model;
+}
+
 Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
   const auto start = std::chrono::steady_clock::now();
-  FT_ASSIGN(const std::string directory, find_model(choice.directory));
   BackendOptions options;
   options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
   auto loaded = std::make_unique<Loaded>();
   FT_ASSIGN(loaded->backend, make_backend(options));
   LoadOptions load_options;
   load_options.frequent_drafts = choice.frequent_drafts;
-  Result<Model> model = load_model(directory, load_options);
-  if (!model.ok()) return model_error(model.error());
-  loaded->model = std::move(*model);
+  FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
   loaded->load_ms = since_ms(start);
   return loaded;
@@ -53,10 +63,11 @@ Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
 Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice) {
   FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice));
   const auto start = std::chrono::steady_clock::now();
-  Result<Tokenizer> tokenizer = Tokenizer::load(loaded->model.directory);
+  FT_ASSIGN(const std::string texts, text_directory(choice.directory));
+  Result<Tokenizer> tokenizer = Tokenizer::load(texts);
   if (!tokenizer.ok()) return model_error(tokenizer.error());
   loaded->tokenizer.emplace(std::move(*tokenizer));
-  Result<ChatTemplate> chat_template = ChatTemplate::load(loaded->model.directory);
+  Result<ChatTemplate> chat_template = ChatTemplate::load(texts);
   if (chat_template.ok()) {
     loaded->chat_template.emplace(std::move(*chat_template));
   } else {
@@ -67,7 +78,7 @@ Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice) {
 }
 
 Result<Tokenizer> load_tokenizer(const ModelChoice& choice) {
-  FT_ASSIGN(const std::string directory, find_model(choice.directory));
+  FT_ASSIGN(const std::string directory, text_directory(choice.directory));
   Result<Tokenizer> tokenizer = Tokenizer::load(directory);
   if (!tokenizer.ok()) return model_error(tokenizer.error());
   return tokenizer;

@@ -31,6 +31,12 @@ Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice);
 /// Model and backend only.
 Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice);
 Result<Tokenizer> load_tokenizer(const ModelChoice& choice);
+/// The model that --model names: a folder's, a synthetic one's (`synth:`, cli/synth_model.h) or, if `named`
+/// is empty, the shipped one.
+Result<Model> load_named(const std::string& named, const LoadOptions& options = {});
+/// The folder whose tokenizer and template go with that model. A synthetic one has the shipped ones: their
+/// ids are a part of any vocabulary of the family.
+Result<std::string> text_directory(const std::string& named);
 
 /// The model's own context if `asked` is 0, at most 4096. kInvalid if `asked` is beyond what the model was
 /// made for.

@@ -8,18 +8,9 @@
 #include <functional>
 #include <string>
 
-#include "cli/synth_shapes.h"
+#include "cli/synth_tensors.h"
 
 namespace ft::cli {
-
-struct SynthOptions {
-  Shape shape;
-  int bits = 4;  // 4 or 8: affine; 16: bf16
-  int group = 64;
-  std::uint64_t seed = 0;
-  bool mtp = true;
-  std::string directory;
-};
 
 struct SynthResult {
   std::int64_t parameters = 0, bytes = 0;

@@ -57,6 +57,18 @@ Result<Checkpoint> Checkpoint::open(const std::string& directory) {
   });
 }
 
+Result<Checkpoint> Checkpoint::of_memory(std::string name, std::vector<TensorView> tensors,
+                                         std::string metadata_format, std::shared_ptr<const void> owner) {
+  Checkpoint checkpoint;
+  checkpoint.directory_ = std::move(name);
+  checkpoint.tensors_ = std::move(tensors);
+  checkpoint.metadata_format_ = std::move(metadata_format);
+  checkpoint.owner_ = std::move(owner);
+  FT_TRY(checkpoint.index_tensors());
+  checkpoint.find_mtp_file();
+  return checkpoint;
+}
+
 Status Checkpoint::load_shards(const std::vector<std::string>& files, const std::string& sidecar) {
   for (const std::string& file : files) FT_TRY(load_file(file, false));
   if (sidecar.empty()) return {};

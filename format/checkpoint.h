@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ inline constexpr std::size_t kMaxShards = 4096;
 class Checkpoint {
  public:
   static Result<Checkpoint> open(const std::string& directory);
+  /// Tensors that were made in memory; `owner` keeps their bytes. `name` stands where messages name a folder.
+  static Result<Checkpoint> of_memory(std::string name, std::vector<TensorView> tensors,
+                                      std::string metadata_format, std::shared_ptr<const void> owner);
 
   /// nullptr when there is none of that name.
   const TensorView* find(std::string_view name) const;
@@ -50,7 +54,8 @@ class Checkpoint {
 
   std::string directory_;
   std::vector<MappedFile> files_;
-  std::vector<TensorView> tensors_;  // sorted by name once open
+  std::shared_ptr<const void> owner_;  // of bytes that are in no file
+  std::vector<TensorView> tensors_;    // sorted by name once open
   std::uint64_t total_bytes_ = 0;
   std::string metadata_format_;
   std::string mtp_file_;

@@ -30,20 +30,29 @@ std::string_view head_state_name(HeadReport::State state) {
 namespace {
 
 Result<Model> load(const std::string& directory, const LoadOptions& options) {
-  Model model;
-  model.directory = directory;
   std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  model.name = path.filename().string();
-  model.family = "qwen3_5";  // the only one that ModelConfig reads; it refuses others by name
-  FT_ASSIGN(model.config, format::ModelConfig::read(directory));
+  FT_ASSIGN(format::ModelConfig config, format::ModelConfig::read(directory));
   FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory));
-  model.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
-  FT_TRY(build_qwen3_5(model, options));
+  FT_ASSIGN(Model model,
+            make_model(path.filename().string(), std::move(config), std::move(checkpoint), options));
+  model.directory = directory;
   return model;
 }
 
 }  // namespace
+
+Result<Model> make_model(const std::string& name, format::ModelConfig config, format::Checkpoint checkpoint,
+                         const LoadOptions& options) {
+  Model model;
+  model.name = name;
+  model.directory = checkpoint.directory();
+  model.family = "qwen3_5";  // the only one that ModelConfig reads; it refuses others by name
+  model.config = std::move(config);
+  model.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
+  FT_TRY(build_qwen3_5(model, options));
+  return model;
+}
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options) {
   return format::with_memory_guard("load the model", directory, [&] { return load(directory, options); });

@@ -58,6 +58,9 @@ struct LoadOptions {
 };
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options = {});
+/// The same from parts that are there already; `name` stands where messages name a folder.
+Result<Model> make_model(const std::string& name, format::ModelConfig config, format::Checkpoint checkpoint,
+                         const LoadOptions& options);
 
 /// Bytes of key/value cache and recurrent state of one sequence of `context` tokens, with float32 caches.
 std::int64_t state_bytes(const Program& program, std::int64_t context);
