@@ -45,6 +45,14 @@ void add_flags(CLI::App& app, const Command& command) {
   }
 }
 
+/// "bench decode" stands under "bench", which comes before it.
+CLI::App* add_parser(CLI::App& app, const Command& command) {
+  const std::size_t space = command.name.find(' ');
+  if (space == std::string::npos) return app.add_subcommand(command.name, command.summary);
+  return app.get_subcommand(command.name.substr(0, space))
+      ->add_subcommand(command.name.substr(space + 1), command.summary);
+}
+
 Typed typed_flags(const CLI::App& app, const Command& command) {
   Typed typed;
   for (const Flag& flag : command.flags.flags()) {
@@ -58,10 +66,10 @@ Typed typed_flags(const CLI::App& app, const Command& command) {
 }
 
 /// What CLI11 says, as one sentence of ours.
-std::string sentence(std::string said, const CLI::App* app) {
+std::string sentence(std::string said, const std::string& command) {
   std::replace(said.begin(), said.end(), '\n', ' ');
   while (!said.empty() && (said.back() == ' ' || said.back() == '.')) said.pop_back();
-  return said + "; see foretoken " + (app != nullptr ? app->get_name() + " " : "") + "--help";
+  return said + "; see foretoken " + (command.empty() ? "" : command + " ") + "--help";
 }
 
 /// The closest flag to one that CLI11 does not know.
@@ -83,7 +91,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
   CommandLine line;
   std::vector<CLI::App*> parsers;
   for (const Command& command : commands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.summary);
+    CLI::App* sub = add_parser(app, command);
     sub->set_help_flag("-h,--help", "These words")->group("Output");
     sub->footer("\nExamples:\n" + command.examples + kFooter);
     sub->add_option("--config", line.config, "Settings file")->group("Output")->type_name("FILE");
@@ -92,19 +100,22 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     parsers.push_back(sub);
   }
   app.require_subcommand(0, 1);
-  CLI::App* chosen = nullptr;
+  // The deepest one that was named: those of two words come after those of one.
+  const auto chosen = [&]() -> const Command* {
+    const Command* last = nullptr;
+    for (std::size_t i = 0; i < commands.size(); ++i) last = parsers[i]->parsed() ? &commands[i] : last;
+    return last;
+  };
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    for (CLI::App* sub : parsers) chosen = sub->parsed() ? sub : chosen;
-    line.help = chosen != nullptr ? chosen->help("foretoken") : app.help();
+    line.help = app.help();  // of the subcommand, if one was named
     return line;
   } catch (const CLI::CallForVersion&) {
     line.help = "foretoken " FORETOKEN_VERSION "\n";
     return line;
   } catch (const CLI::Error& error) {
-    for (CLI::App* sub : parsers) chosen = sub->parsed() ? sub : chosen;
-    if (chosen == nullptr && argc > 1) {
+    if (chosen() == nullptr && argc > 1) {
       std::vector<std::string> names;
       for (const Command& command : commands) names.push_back(command.name);
       const std::string near = nearest(argv[1], names);
@@ -113,8 +124,9 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
                      std::string("there is no subcommand '") + argv[1] + "'; is '" + near + "' meant?"};
       }
     }
-    return Error{Code::kInvalid, sentence(error.what(), chosen)};
+    return Error{Code::kInvalid, sentence(error.what(), chosen() != nullptr ? chosen()->name : "")};
   }
+  line.command = chosen();
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!parsers[i]->parsed()) continue;
     if (const auto extras = parsers[i]->remaining(); !extras.empty()) {
@@ -123,8 +135,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
           near.empty() ? "see foretoken " + commands[i].name + " --help" : "is " + near + " meant?";
       return Error{Code::kInvalid, commands[i].name + " does not know '" + extras.front() + "'; " + next};
     }
-    line.command = &commands[i];
-    line.typed = typed_flags(*parsers[i], commands[i]);
+    if (line.command == &commands[i]) line.typed = typed_flags(*parsers[i], commands[i]);
   }
   if (line.command == nullptr) line.help = app.help();
   return line;

@@ -1,17 +1,15 @@
 #include "cli/machine.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <memory>
 #include <sched.h>
 #include <sstream>
 #include <sys/utsname.h>
 #include <thread>
 #include <unistd.h>
 
+#include "cli/bandwidth.h"
 #include "cli/text_file.h"
 
 namespace ft::cli {
@@ -117,32 +115,14 @@ Machine read_machine() {
   return machine;
 }
 
+std::int64_t resident_bytes() { return kilobytes(value_of(system_file("/proc/self/status"), "VmRSS")); }
+
 double probe_read_bandwidth(int threads) {
-  constexpr std::size_t kWords = std::size_t{16} << 20;  // 128 MB: more than most caches hold
-  constexpr auto kProbe = std::chrono::milliseconds(200);
-  threads = std::max(1, threads);
-  const auto words = std::make_unique<std::uint64_t[]>(kWords);
-  std::fill_n(words.get(), kWords, std::uint64_t{1});
-  std::atomic<std::uint64_t> read{0}, kept{0};
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<std::thread> workers;
-  for (int t = 0; t < threads; ++t) {
-    workers.emplace_back([&, t] {
-      const std::size_t share = kWords / static_cast<std::size_t>(threads);
-      const std::uint64_t* from = words.get() + static_cast<std::size_t>(t) * share;
-      std::uint64_t sums[8] = {};
-      do {
-        for (std::size_t i = 0; i + 8 <= share; i += 8) {
-          for (std::size_t j = 0; j < 8; ++j) sums[j] += from[i + j];
-        }
-        read += share * sizeof(std::uint64_t);
-      } while (std::chrono::steady_clock::now() - start < kProbe);
-      for (const std::uint64_t sum : sums) kept += sum;  // so that the loop is not removed
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return kept.load() > 0 ? static_cast<double>(read.load()) / seconds / 1e9 : 0;
+  constexpr int kProbes = 5;
+  BandwidthProbe probe(std::max(1, threads));
+  double best = 0;
+  for (int i = 0; i < kProbes; ++i) best = std::max(best, probe.gb_per_s());
+  return best;
 }
 
 std::vector<Finding> judge_machine(const Machine& machine, int threads) {

@@ -28,6 +28,8 @@ struct Machine {
 Machine read_machine();
 /// Read bandwidth of main memory with that many threads, GB/s.
 double probe_read_bandwidth(int threads);
+/// Memory that this process holds now; 0 if the system does not say.
+std::int64_t resident_bytes();
 
 struct Finding {
   enum class Kind { kGood, kWarning, kProblem };

@@ -33,17 +33,24 @@ void add_output_flags(FlagSet& flags, OutputChoice& output) {
   flags.add_switch("quiet", output.quiet, "Nothing on stderr but errors").letter = "q";
 }
 
-void add_model_flags(FlagSet& flags, ModelChoice& model) {
-  flags.group("Model");
-  flags.add("model", "DIR", reads_text(model.directory), "Folder of the model (default: the shipped one)")
-      .letter = "m";
+void add_backend_flags(FlagSet& flags, ModelChoice& model) {
   flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
-  flags.add("draft-vocabulary", "N", reads_int(model.frequent_drafts, 0, 1 << 24),
-            "The head drafts among the N most frequent tokens; 0: all (never changes the answer)");
   flags.add("isa", "NAME", reads_text(model.isa),
             "Instruction set of the cpu backend: auto, avx512vnni, avx512, avx2, neon, portable");
   flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0: one per core").letter =
       "t";
+}
+
+void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context) {
+  flags.group("Model");
+  flags
+      .add("model", "DIR", reads_text(model.directory),
+           "Folder of the model (default: the shipped one), or synth:SHAPE?bits=4&seed=1: random weights")
+      .letter = "m";
+  flags.add("draft-vocabulary", "N", reads_int(model.frequent_drafts, 0, 1 << 24),
+            "The head drafts among the N most frequent tokens; 0: all (never changes the answer)");
+  add_backend_flags(flags, model);
+  if (!with_context) return;
   flags
       .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),
            "Tokens of prompt and answer together; 0: the model's own, at most 4096")

@@ -8,7 +8,9 @@
 namespace ft::cli {
 
 void add_output_flags(FlagSet& flags, OutputChoice& output);
-void add_model_flags(FlagSet& flags, ModelChoice& model);
+void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context = true);
+/// Those of them that say what computes.
+void add_backend_flags(FlagSet& flags, ModelChoice& model);
 void add_prompt_flags(FlagSet& flags, PromptChoice& prompt);
 void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling);
 void add_answer_flags(FlagSet& flags, AnswerChoice& answer);

@@ -8,6 +8,7 @@ namespace ft::cli {
 Command run_command();
 Command chat_command();
 Command bench_command();
+Command bench_decode_command();
 Command verify_command();
 Command score_command();
 Command tokenize_command();

@@ -49,8 +49,6 @@ class Engine {
   void prefill(Job& job);
   void round();
   void retire();
-  void calibrate();
-  double measure(int depth, DrafterKind kind, RoundShape& shape);
   void end(Job& job);
   void start_slot(Job& job);
   static void refuse(Job& job, const std::string& why);

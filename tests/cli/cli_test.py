@@ -58,8 +58,9 @@ class CliTest(unittest.TestCase):
 
 class Usage(CliTest):
     def test_help_is_no_failure_and_has_examples(self):
-        for name in ("run", "chat", "bench", "verify", "score", "tokenize", "inspect", "doctor", "synth"):
-            done = self.expect(0, name, "--help")
+        for name in ("run", "chat", "bench", "bench decode", "verify", "score", "tokenize", "inspect", "doctor",
+                     "synth"):
+            done = self.expect(0, *name.split(), "--help")
             self.assertIn(b"Examples:", done.stdout, name)
         self.assertIn(b"bench --quick", self.expect(0, "--help").stdout)
         self.assertIn(b"foretoken ", self.expect(0, "--version").stdout)
@@ -79,6 +80,11 @@ class Usage(CliTest):
                 (("run", "-p", "a", "--context", "99999999"), "--context"),
                 (("run", "-p", "a", "--raw", "--system", "b"), "--system needs the chat template"),
                 (("bench", "--forced-acceptance", "1.5"), "--forced-acceptance: expected"),
+                (("bench", "decode", "--forced-acceptance", "1.5"), "--forced-acceptance: expected"),
+                (("bench", "decode", "--profil"), "bench decode does not know '--profil'; is --profile meant?"),
+                (("bench", "decode", "--tokens", "0"), "--tokens: expected"),
+                (("bench", "decode", "--model", "synth:huge"), "qwen3.5-27b"),
+                (("inspect", "synth:tiny?bits=5"), "bits is one of 4, 8, 16"),
                 (("synth", "--shape", "tiny"), "--out"),
                 (("synth", "--shape", "huge", "--out", "x"), "--shape: expected"),
         ):
@@ -271,6 +277,38 @@ class Work(CliTest):
         forced = self.expect_json(0, "bench", *self.PROMPT, "-n", "24", "--pairs", "1", "--temperature", "0", "--depth",
                                   "2", "--forced-acceptance", "1,1")
         self.assertEqual(forced["summary"]["accepted_by_position"][:2], [1.0, 1.0])
+
+    def test_bench_decode_reports_every_figure(self):
+        trace = self.folder / "trace.json"
+        report = self.expect_json(0, "bench", "decode", "--quick", "--profile", "--trace", str(trace), "--model",
+                                  "synth:tiny?layers=4&vocabulary=512", "--forced-acceptance", "1,1",
+                                  "--fixed", "--threads", "1")
+        for key in ("backend", "threads", "read_bandwidth_gb_s", "bytes_per_token", "plain_tokens_per_second",
+                    "limit_share", "prompt_tokens_per_second", "host_us_per_round", "packed_bytes", "load_ms"):
+            self.assertTrue(report[key], key)
+        self.assertEqual(list(report["round_cost"]), [str(rows) for rows in range(1, 9)])
+        self.assertEqual(list(report["round_cost_drafting"]), [str(rows) for rows in range(2, 9)])
+        self.assertEqual([result["depth"] for result in report["forced"]], ["auto", 1, 2])
+        deepest = report["forced"][2]  # every draft is right, but for those that the end of the answer cuts off
+        self.assertEqual(deepest["emitted"], deepest["drafted"] + deepest["rounds"])
+        self.assertEqual(deepest["drafted"], 2 * deepest["rounds"])
+        tables = {(table["program"], table["rows"]): table for table in report["profile"]}
+        names = [line["instruction"] for line in tables["model", 1]["instructions"]]
+        for name in ("linear 320 -> 960+960", "delta_rule 2/4x128", "attend 4/2x256", "logits 320 -> 512", "select"):
+            self.assertIn(name, names)
+        self.assertIn(("head", 1), tables)
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertEqual({event["ph"] for event in events}, {"X"})
+
+    def test_models_by_name_work_where_a_folder_does(self):
+        model = ("--model", "synth:tiny?layers=4&seed=3")
+        sizes = self.expect_json(0, "inspect", *model)["sizes"]
+        self.assertEqual((sizes["layers"], sizes["vocabulary"]), (4, 8192))
+        plain = self.expect_json(0, "run", *model, "--prompt-ids", "5,6,7", "-n", "12", "--drafter", "none")
+        drafted = self.expect_json(0, "run", *model, "--prompt-ids", "5,6,7", "-n", "12", "--depth", "3")
+        self.assertEqual(plain["token_ids"], drafted["token_ids"])
+        report = self.expect_json(0, "verify", *model, "--prompts", "1", "--tokens", "3", "--threads", "1")
+        self.assertTrue(report["identical"] and report["complete"])
 
     def test_verify_compares_and_finds_no_difference(self):
         report = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "3", "--threads", "1")

@@ -1,0 +1,146 @@
+// `foretoken bench decode`: what decoding costs, beside the memory's limit, with any model or shape.
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+
+#include "base/thread_pool.h"
+#include "cli/bench_decode.h"
+#include "cli/bench_decode_report.h"
+#include "cli/interrupt.h"
+#include "cli/machine.h"
+#include "cli/option_flags.h"
+#include "cli/subcommands.h"
+#include "cli/text_file.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr int kQuickCycles = 2, kQuickTokens = 8, kQuickPrompt = 64;
+constexpr int kShownRows[] = {1, 4, 8};  // of the profile's tables, beside the longest step
+
+struct Options {
+  OutputChoice output;
+  ModelChoice model;
+  DecodePlan plan;
+  bool quick = false, profile = false;
+  std::string trace;
+};
+
+Setter appends_schedule(std::vector<std::vector<double>>& target) {
+  return [&target](const std::string& text) -> Status {
+    std::vector<double> schedule;
+    FT_TRY(reads_probabilities(schedule)(text));
+    if (schedule.size() > kMaxDepth) {
+      return Error{Code::kInvalid, fmt::format("expected at most {} positions", kMaxDepth)};
+    }
+    target.push_back(std::move(schedule));
+    return {};
+  };
+}
+
+DecodePlan plan_of(const Options& options) {
+  DecodePlan plan = options.plan;
+  plan.threads = options.model.threads;
+  if (plan.schedules.empty()) plan.schedules = {{0.93, 0.86, 0.75}, {0, 0, 0}};
+  if (options.quick) {
+    plan.cycles = kQuickCycles, plan.tokens = kQuickTokens, plan.prompts = 2;
+    plan.prompt_tokens = std::min(plan.prompt_tokens, kQuickPrompt);
+  }
+  return plan;
+}
+
+/// The tables worth reading: rounds of a few sizes and the largest prompt chunk of the model, all of the
+/// head.
+std::vector<ProfileTable> shown(std::vector<ProfileTable> tables) {
+  int longest = 0;
+  for (const ProfileTable& table : tables) {
+    if (table.executable == 0) longest = std::max(longest, table.rows);
+  }
+  std::erase_if(tables, [longest](const ProfileTable& table) {
+    const bool listed =
+        std::find(std::begin(kShownRows), std::end(kShownRows), table.rows) != std::end(kShownRows);
+    return table.executable == 0 ? !listed && table.rows != longest : table.rows > 1;
+  });
+  return tables;
+}
+
+Status measure(DecodeBench& bench, Terminal& terminal) {
+  std::atomic<bool> stopped{false};
+  const Interrupt interrupt([&stopped] { stopped = true; });
+  std::unique_ptr<Progress> bar;
+  return bench.run([&](int done, int all) {
+    if (!bar) bar = std::make_unique<Progress>(terminal, "measuring", all);
+    bar->set(done, fmt::format("{} of {}", done, all));
+    return !stopped.load();
+  });
+}
+
+DecodeReport report_of(const Loaded& loaded, const DecodeBench& bench, const DecodePlan& plan) {
+  DecodeReport report;
+  report.model = loaded.model.name, report.backend = loaded.backend->describe();
+  report.threads = plan.threads > 0 ? plan.threads : static_cast<int>(usable_cores().size());
+  report.prompt_tokens = plan.prompt_tokens;
+  report.load_ms = loaded.load_ms, report.pack_ms = bench.pack_ms();
+  report.packed_bytes = bench.decoder().packed_bytes();
+  report.figures = bench.figures();
+  report.state_bytes = state_bytes(loaded.model.trunk, report.figures.context_last);
+  report.resident_bytes = resident_bytes();
+  return report;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  const DecodePlan plan = plan_of(options);
+  StepWatch watch;
+  StepProfile profile;
+  const bool profiled = options.profile || !options.trace.empty();
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  loaded->backend = watched(std::move(loaded->backend), watch, profiled ? &profile : nullptr);
+  FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(*loaded, watch, plan));
+  FT_TRY(measure(*bench, terminal));
+  DecodeReport report = report_of(*loaded, *bench, plan);
+  if (options.profile) report.profile = shown(profile.tables());
+  if (!options.trace.empty()) FT_TRY(write_text_file(options.trace, profile.trace_json()));
+  terminal.out(options.output.json ? decode_json(report) + "\n" : decode_text(report));
+  return 0;
+}
+
+void add_flags(FlagSet& flags, Options& options) {
+  flags.group("Bench");
+  flags.add("prompt-tokens", "N", reads_int(options.plan.prompt_tokens, 2, 1 << 20),
+            "Tokens of the prompt, and so the context (default 512)");
+  flags.add("cycles", "N", reads_int(options.plan.cycles, 1, 1000),
+            "Every figure is a median over as many (default 5)");
+  flags.add("tokens", "N", reads_int(options.plan.tokens, 1, 4096), "Tokens of a cycle (default 32)");
+  flags.add_list(
+      "forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
+      "Drafts are right with these chances by position (repeatable; default .93,.86,.75 and 0,0,0)");
+  flags.add_switch("fixed", options.plan.fixed, "Every fixed depth of a schedule too, beside the chosen one");
+  flags.add("seed", "N", reads_seed(options.plan.seed), "Of the prompt's random tokens (default 0)");
+  flags.add_switch("quick", options.quick, "A short prompt and two short cycles: does it work at all");
+  flags.add_switch("profile", options.profile, "Where the time of a step goes, by instruction");
+  flags.add("trace", "FILE", reads_text(options.trace),
+            "The last steps for chrome://tracing or ui.perfetto.dev");
+}
+
+}  // namespace
+
+Command bench_decode_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "bench decode";
+  command.summary = "Tokens/s beside the memory's limit, rounds by rows, a stated acceptance";
+  command.examples =
+      "  foretoken bench decode --model synth:qwen3.5-0.8b?bits=4\n"
+      "  foretoken bench decode --model synth:qwen3.5-4b --profile\n"
+      "  foretoken bench decode --forced-acceptance .9,.8,.7 --fixed --json > decode.json\n"
+      "  foretoken bench decode --quick --trace steps.json\n";
+  add_flags(command.flags, *options);
+  add_model_flags(command.flags, options->model, false);
+  add_output_flags(command.flags, options->output);
+  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.json = &options->output.json, command.quiet = &options->output.quiet;
+  command.options = options;
+  return command;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,22 @@
+// A backend as a bench sees it: every step is timed, so that what a round costs outside of the backend is
+// known, and executables report to a profiler if one is given. Owner: it owns the backend that it wraps; the
+// watch and the profiler must outlive it. Thread: the engine thread. Cost: two reads of the clock a step.
+// Errors: those of the backend.
+#pragma once
+
+#include <memory>
+
+#include "program/backend.h"
+
+namespace ft::cli {
+
+/// Time inside of Executable::run, of all executables together.
+struct StepWatch {
+  std::int64_t run_ns = 0;
+  std::int64_t steps = 0;
+};
+
+/// `profiler` may be null.
+std::unique_ptr<Backend> watched(std::unique_ptr<Backend> backend, StepWatch& watch, Profiler* profiler);
+
+}  // namespace ft::cli
