@@ -9,6 +9,7 @@ Command run_command();
 Command chat_command();
 Command bench_command();
 Command bench_decode_command();
+Command bench_kernels_command();
 Command verify_command();
 Command score_command();
 Command tokenize_command();

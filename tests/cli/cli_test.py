@@ -58,7 +58,7 @@ class CliTest(unittest.TestCase):
 
 class Usage(CliTest):
     def test_help_is_no_failure_and_has_examples(self):
-        for name in ("run", "chat", "bench", "bench decode", "verify", "score", "tokenize", "inspect", "doctor",
+        for name in ("run", "chat", "bench", "bench decode", "bench kernels", "verify", "score", "tokenize", "inspect", "doctor",
                      "synth"):
             done = self.expect(0, *name.split(), "--help")
             self.assertIn(b"Examples:", done.stdout, name)
@@ -83,6 +83,10 @@ class Usage(CliTest):
                 (("bench", "decode", "--forced-acceptance", "1.5"), "--forced-acceptance: expected"),
                 (("bench", "decode", "--profil"), "bench decode does not know '--profil'; is --profile meant?"),
                 (("bench", "decode", "--tokens", "0"), "--tokens: expected"),
+                (("bench", "kernels", "--only", "linea"), "linear, logits, embed"),
+                (("bench", "kernels", "--shape", "wide"), "gate_up"),
+                (("bench", "kernels", "--model-size", "3b"), "27b"),
+                (("bench", "kernels", "--rows", "0"), "expected row counts"),
                 (("bench", "decode", "--model", "synth:huge"), "qwen3.5-27b"),
                 (("inspect", "synth:tiny?bits=5"), "bits is one of 4, 8, 16"),
                 (("synth", "--shape", "tiny"), "--out"),
@@ -299,6 +303,15 @@ class Work(CliTest):
         self.assertIn(("head", 1), tables)
         events = json.loads(trace.read_text())["traceEvents"]
         self.assertEqual({event["ph"] for event in events}, {"X"})
+
+    def test_bench_kernels_prints_a_list(self):
+        done = self.expect(0, "bench", "kernels", "--quick", "--json", "--threads", "1", "--shape", "64x128", "--format",
+                           "8", "--format", "bf16", "--rows", "1,3")
+        lines = json.loads(done.stdout)
+        self.assertEqual([(line["format"], line["rows"]) for line in lines],
+                         [("8-bit g64", 1), ("8-bit g64", 3), ("bf16", 1), ("bf16", 3)])
+        for key in ("instruction", "format", "shape", "rows", "ms", "gb_per_s", "bandwidth_share", "t_over_t1"):
+            self.assertTrue(lines[0][key], key)
 
     def test_models_by_name_work_where_a_folder_does(self):
         model = ("--model", "synth:tiny?layers=4&seed=3")
