@@ -58,8 +58,8 @@ class CliTest(unittest.TestCase):
 
 class Usage(CliTest):
     def test_help_is_no_failure_and_has_examples(self):
-        for name in ("run", "chat", "bench", "bench decode", "bench kernels", "verify", "score", "tokenize", "inspect", "doctor",
-                     "synth"):
+        for name in ("run", "chat", "bench", "bench decode", "bench kernels", "verify", "score", "tokenize", "inspect",
+                     "doctor", "synth"):
             done = self.expect(0, *name.split(), "--help")
             self.assertIn(b"Examples:", done.stdout, name)
         self.assertIn(b"bench --quick", self.expect(0, "--help").stdout)
@@ -305,8 +305,8 @@ class Work(CliTest):
         self.assertEqual({event["ph"] for event in events}, {"X"})
 
     def test_bench_kernels_prints_a_list(self):
-        done = self.expect(0, "bench", "kernels", "--quick", "--json", "--threads", "1", "--shape", "64x128", "--format",
-                           "8", "--format", "bf16", "--rows", "1,3")
+        done = self.expect(0, "bench", "kernels", "--quick", "--json", "--threads", "1", "--shape", "64x128",
+                           "--format", "8", "--format", "bf16", "--rows", "1,3")
         lines = json.loads(done.stdout)
         self.assertEqual([(line["format"], line["rows"]) for line in lines],
                          [("8-bit g64", 1), ("8-bit g64", 3), ("bf16", 1), ("bf16", 3)])
