@@ -50,6 +50,7 @@ Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
   const auto start = std::chrono::steady_clock::now();
   BackendOptions options;
   options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
+  options.activations = choice.activations;
   auto loaded = std::make_unique<Loaded>();
   FT_ASSIGN(loaded->backend, make_backend(options));
   LoadOptions load_options;

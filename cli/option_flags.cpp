@@ -25,6 +25,16 @@ Setter reads_acceptance(Acceptance& target) {
   };
 }
 
+Setter reads_activations(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "auto" && text != "8" && text != "16") {
+      return Error{Code::kInvalid, fmt::format("expected auto, 8 or 16, found '{}'", text)};
+    }
+    target = text == "auto" ? 0 : text == "8" ? 8 : 16;
+    return {};
+  };
+}
+
 }  // namespace
 
 void add_output_flags(FlagSet& flags, OutputChoice& output) {
@@ -36,7 +46,11 @@ void add_output_flags(FlagSet& flags, OutputChoice& output) {
 void add_backend_flags(FlagSet& flags, ModelChoice& model) {
   flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
   flags.add("isa", "NAME", reads_text(model.isa),
-            "Instruction set of the cpu backend: auto, avx512vnni, avx512, avx2, neon, portable");
+            "Instruction set of the cpu backend: auto, avx512vnni, avx512, avxvnni, avx2, neon, portable");
+  flags.add(
+      "activations", "BITS", reads_activations(model.activations),
+      "auto, 8 or 16: what quantised weights are multiplied with on the cpu backend (16: slower, closer "
+      "to float32)");
   flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0: one per core").letter =
       "t";
 }

@@ -55,6 +55,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::vector<MatrixPrompt> prompts, matrix_prompts(options.prompts, *loaded));
   MatrixOptions matrix;
   matrix.backend.name = options.model.backend, matrix.backend.isa = options.model.isa;
+  matrix.backend.activations = options.model.activations;
   matrix.tokens = options.tokens, matrix.full = options.full;
   if (options.model.threads > 0) matrix.threads = {options.model.threads};
   const std::string backend = loaded->backend->describe();

@@ -10,19 +10,21 @@ namespace ft {
 namespace {
 
 constexpr int kMaxThreads = 512;
+constexpr int kDefaultActivationBits = 8;  // what it costs: docs/decisions/004-eight-bit-activations.md
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const cpu::Kernels& kernels, int threads) : kernels_(kernels), pool_(threads) {}
+  CpuBackend(const cpu::Kernels& kernels, int activation_bits, int threads)
+      : kernels_(kernels), activation_bits_(activation_bits), pool_(threads) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string describe() const override {
-    return fmt::format("cpu, {}, {} thread{}", kernels_.name, pool_.workers(),
-                       pool_.workers() == 1 ? "" : "s");
+    return fmt::format("cpu, {}, {}-bit activations, {} thread{}", kernels_.name, activation_bits_,
+                       pool_.workers(), pool_.workers() == 1 ? "" : "s");
   }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    return cpu::compile(program, options, pool_, kernels_);
+    return cpu::compile(program, options, pool_, kernels_, activation_bits_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return cpu::CpuState::make(layout, options);
@@ -30,6 +32,7 @@ class CpuBackend final : public Backend {
 
  private:
   const cpu::Kernels& kernels_;
+  int activation_bits_;
   ThreadPool pool_;
 };
 
@@ -40,9 +43,15 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options)
     return Error{Code::kInvalid, fmt::format("cpu backend: {} threads; use 1 to {}, or 0 for one per core",
                                              options.threads, kMaxThreads)};
   }
+  if (options.activations != 0 && options.activations != 8 && options.activations != 16) {
+    return Error{
+        Code::kInvalid,
+        fmt::format("cpu backend: activations of {} bits; use 8 or 16, or 0 for auto", options.activations)};
+  }
   FT_ASSIGN(const cpu::Kernels* kernels, cpu::choose_kernels(options.isa));
   try {
-    return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*kernels, options.threads));
+    return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(
+        *kernels, options.activations == 0 ? kDefaultActivationBits : options.activations, options.threads));
   } catch (const std::system_error& error) {
     return Error{Code::kExhausted,
                  fmt::format("cpu backend: cannot start {} threads ({}); use fewer with --threads",

@@ -90,11 +90,12 @@ struct PackJob {
 class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const Program& program, const CompileOptions& options, ThreadPool& pool,
-                const Kernels& kernels)
+                const Kernels& kernels, int activation_bits)
       : options_(options), pool_(pool), kernels_(kernels) {
     parts_.program = &program;
     parts_.options = options;
     parts_.workers = pool.workers();
+    parts_.halves = activation_bits == 16;
   }
 
   /// The rest of construction, which may fail.
@@ -232,10 +233,10 @@ class CpuExecutable final : public Executable {
 
   std::int64_t scratch_bytes(const Instruction& instruction, std::size_t& job) const {
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      return linear_scratch_bytes(peek(job, linear->weights.size()), options_.max_rows);
+      return linear_scratch_bytes(peek(job, linear->weights.size()), options_.max_rows, parts_.halves);
     }
     if (std::holds_alternative<Logits>(instruction)) {
-      return linear_scratch_bytes(peek(job, 1), options_.max_wanted);
+      return linear_scratch_bytes(peek(job, 1), options_.max_wanted, parts_.halves);
     }
     if (const auto* attend = std::get_if<Attend>(&instruction))
       return attend_scratch_bytes(*attend, options_.max_rows);
@@ -374,7 +375,7 @@ Share share_of(std::int64_t count, std::int64_t step, int worker, int workers) {
 }
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            ThreadPool& pool, const Kernels& kernels) {
+                                            ThreadPool& pool, const Kernels& kernels, int activation_bits) {
   FT_TRY(check(program));
   if (options.max_rows < 1 || options.max_wanted < 0) {
     return Error{Code::kInvalid,
@@ -382,7 +383,7 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                              options.max_rows, options.max_wanted)};
   }
   try {
-    auto executable = std::make_unique<CpuExecutable>(program, options, pool, kernels);
+    auto executable = std::make_unique<CpuExecutable>(program, options, pool, kernels, activation_bits);
     FT_TRY(executable->build());
     return std::unique_ptr<Executable>(std::move(executable));
   } catch (const std::bad_alloc&) {

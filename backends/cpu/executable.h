@@ -66,6 +66,7 @@ struct Parts {
   const Program* program = nullptr;
   CompileOptions options;
   int workers = 1;
+  bool halves = false;  // activations of 16 bits as two 8-bit halves
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;     // of this instruction, in the arena
   float* worker_scratch = nullptr;  // [workers, worker_floats]
@@ -101,14 +102,14 @@ std::unique_ptr<Operation> make_delta_rule(const DeltaRule& op, const Parts& par
 /// and `outs` are then indexed by wanted row.
 std::unique_ptr<Operation> make_linear(const std::vector<const Packed*>& weights, Matrix in,
                                        std::vector<Matrix> outs, bool wanted_only, const Parts& parts);
-std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows);
+std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows, bool halves);
 std::int64_t attend_scratch_bytes(const Attend& op, int max_rows);
 /// Floats that one worker needs for `op` beside the arena.
 std::int64_t attend_worker_floats(const Attend& op);
 std::int64_t delta_worker_floats(const DeltaRule& op);
 
-/// `pool` and `kernels` must outlive the executable.
+/// activation_bits: 8 or 16. `pool` and `kernels` must outlive the executable.
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            ThreadPool& pool, const Kernels& kernels);
+                                            ThreadPool& pool, const Kernels& kernels, int activation_bits);
 
 }  // namespace ft::cpu

@@ -15,6 +15,7 @@ std::vector<const Kernels*> available_kernels() {
                           __builtin_cpu_supports("avx512dq");
   if (has_avx512 && __builtin_cpu_supports("avx512vnni")) found.push_back(&avx512vnni::kernels());
   if (has_avx512) found.push_back(&avx512::kernels());
+  if (has_avx2 && __builtin_cpu_supports("avxvnni")) found.push_back(&avxvnni::kernels());
   if (has_avx2) found.push_back(&avx2::kernels());
 #elif defined(__aarch64__)
   found.push_back(&neon::kernels());

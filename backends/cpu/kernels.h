@@ -2,10 +2,17 @@
 // lanes, the same operations in the same order (kernels_impl.h), integers exact. So a row's result depends
 // neither on the machine's instruction set nor on how many rows a call has. Packed weights stand in blocks of
 // 16 outputs, zero-filled at the end:
-//   codes  per group of columns: [column pairs][16 outputs] 16-bit words, two of them a pair, each word
-//   holding 4 codes of
-//          4 bits or 2 of 8 bits; then 16 scales and 16 biases in `scale_format`
+//   codes  per group of columns: units of 32 columns, each one to three planes of 64-byte vectors; then 16
+//          scales and 16 biases in `scale_format`. Byte 4r + j of a vector belongs to output r. Planes by
+//          bits: 8: bytes; 4: nibbles; 2: pairs; 3, 5, 6: the upper 2, 4, 4 bits' plane is 1, 1, 2 bits wide
+//          and stands behind the lower one's.
+//            bytes    8 vectors, vector q: column 4q + j
+//            nibbles  4 vectors, vector v: low nibble column 8v + j, high nibble column 8v + 4 + j
+//            pairs    2 vectors, vector v: bits 2s, 2s + 1 are column 16v + 4s + j
+//            bits     1 vector: bit s is column 4s + j
 //   plain  [columns][16 outputs] of 2 or 4 bytes
+// Quantised rows stand in tiles of rows that share one read of the weights: [columns / 4][planes][4] int8.
+// A row has one plane of 8-bit codes or, if `halves`, two: code = 128 * first + second.
 // Thread: pure functions. Cost: said beside each. Errors: none; shapes were checked when the program was
 // compiled.
 #pragma once
@@ -17,24 +24,27 @@
 
 namespace ft::cpu {
 
-inline constexpr int kLanes = 16;     // outputs of a block of packed weights
-inline constexpr int kTileRows = 8;   // rows that share one read of a block
+inline constexpr int kLanes = 16;    // outputs of a block of packed weights
+inline constexpr int kTileRows = 8;  // rows that share one read of a block
+inline constexpr int kTilePlanes = 8;
+inline constexpr int kUnitColumns = 32;
 inline constexpr int kKeyRows = 32;   // positions of a key/value block (kBlockRows)
 inline constexpr int kQueryTile = 8;  // queries that share one read of a key/value block
 
-/// Products of quantised rows with packed codes. Rows 1 .. kTileRows.
+/// Products of one tile of quantised rows with packed codes. Planes 1 .. kTilePlanes.
 struct CodesArgs {
   const std::byte* weights = nullptr;  // first block
   std::int64_t block_bytes = 0;
   int blocks = 0;
-  int bits = 4;                // 4 or 8
+  int bits = 4;                // 2, 3, 4, 5, 6 or 8
   int group = 64, groups = 0;  // columns = group * groups
   Format scale_format = Format::kBf16;
-  const std::int16_t* codes = nullptr;  // [rows, columns]
-  const float* scales = nullptr;        // [rows, groups] value of one step of the row's codes
-  const float* sums = nullptr;          // [rows, groups] sum of the group's values
-  int rows = 0;
-  float* out = nullptr;  // first row, first output of the first block
+  bool halves = false;
+  const std::int8_t* codes = nullptr;  // [columns / 4][planes][4]
+  const float* scales = nullptr;       // [groups][rows] value of one step of the row's codes
+  const float* sums = nullptr;         // [groups][rows] sum of the group's values
+  int rows = 0;                        // planes / 2 if halves
+  float* out = nullptr;                // first row, first output of the first block
   std::int64_t out_stride = 0;
   int outputs = 0;  // that exist, from the first block's first on
 };
@@ -75,6 +85,17 @@ struct AttendArgs {
 /// kDeltaTile.
 inline constexpr int kDeltaTile = 64;
 
+/// One row into its place in a tile.
+struct QuantiseArgs {
+  const float* in = nullptr;  // [group * groups]
+  int group = 64, groups = 0;
+  bool halves = false;
+  std::int8_t* codes = nullptr;  // the row's first plane, at its first column
+  int planes = 1, rows = 1;      // of the tile
+  float* scales = nullptr;       // the row's, at its first group
+  float* sums = nullptr;
+};
+
 struct Kernels {
   const char* name;
   void (*rms_norm)(const float* in, const float* weight, int width, float eps, float* out);
@@ -89,8 +110,8 @@ struct Kernels {
   /// out[c] = silu(sum over taps of kernel[tap][c] * sources[tap][c]); a null source counts as zeros.
   void (*conv)(const float* const* sources, const float* kernel, std::int64_t kernel_stride, int taps,
                int count, float* out);
-  /// 16-bit codes of one row: per group scale = largest / 32767, sums = scale * (sum of codes).
-  void (*quantise)(const float* in, int group, int groups, std::int16_t* codes, float* scales, float* sums);
+  /// Per group scale = largest / 127 (16319 if halves), sums = scale * (sum of codes).
+  void (*quantise)(const QuantiseArgs& args);
   void (*codes_product)(const CodesArgs& args);
   void (*plain_product)(const PlainArgs& args);
   void (*attend)(const AttendArgs& args);
@@ -106,6 +127,9 @@ const Kernels& kernels();
 }
 #if defined(__x86_64__)
 namespace avx2 {
+const Kernels& kernels();
+}
+namespace avxvnni {
 const Kernels& kernels();
 }
 namespace avx512 {

@@ -1,10 +1,10 @@
 // Rows times packed weights. Included once by each kernels_*.cpp after its vec_*.h.
-// Codes: per group the exact integer dot product of 16-bit activations and codes, then in ascending order of
-// groups
+// Codes: per group the exact integer dot product of the activations' and the weights' codes, then in
+// ascending order of groups
 //   acc = fma(float(dot), scale_w * scale_x, acc); acc = fma(bias_w, sum_x, acc)
 // Plain: acc = fma(w, x, acc) in ascending order of columns, one chain an output.
-// So one row's sums never depend on how many rows or blocks a call has. Source of the layout's idea: probes
-// of sixteen interleaved outputs, which need no sum across lanes.
+// So one row's sums never depend on how many rows or blocks a call has. Sixteen interleaved outputs need no
+// sum across lanes, four rows of one tile stand side by side so that one stream feeds them.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -31,67 +31,121 @@ inline void store_block(float* out, V value, int exist) {
 
 inline constexpr int kPrefetchBytes = 4096;  // ahead of the reading; hides the memory's latency at one row
 
-/// Dot products of 32 columns: kBits bytes * 16 / 2 of packed codes.
-template <int kRows, int kBits, int kChains>
-inline void dot_unit(const std::byte* w, const std::int16_t* x, std::int64_t x_stride,
-                     I (&dots)[kRows][kChains]) {
-  constexpr int kVectors = kBits;          // of 64 bytes
-  constexpr int kColumns = 32 / kVectors;  // columns of a vector: 8 or 4
-  unroll<kVectors>([&](auto v) FT_INLINE {
-    const Words packed = load_words(w + 64 * v);
-    prefetch(w + 64 * v + kPrefetchBytes);
-    if constexpr (kBits == 4) {
-      const Words part[4] = {field<0, 15>(packed), field<4, 15>(packed), field<8, 15>(packed),
-                             field<12, 15>(packed)};
-      unroll<kRows>([&](auto m) FT_INLINE {
-        const std::int16_t* row = x + m * x_stride + v * kColumns;
-        unroll<4>([&](auto s) FT_INLINE {
-          dots[m][s % kChains] = dot_pair(dots[m][s % kChains], part[s], row + 2 * s);
-        });
-      });
-    } else {
-      const Words part[2] = {field<0, 255>(packed), field<8, 255>(packed)};
-      unroll<kRows>([&](auto m) FT_INLINE {
-        const std::int16_t* row = x + m * x_stride + v * kColumns;
-        unroll<2>([&](auto s) FT_INLINE {
-          I& dot = dots[m][(2 * v + s) % kChains];
-          dot = dot_pair(dot, part[s], row + 2 * s);
-        });
+enum class Source { kNibbles, kBytes, kUnpacked };
+
+/// Bytes of 16 outputs' codes of one unit.
+constexpr int unit_bytes(int bits) { return kUnitColumns * kLanes * bits / 8; }
+
+/// The codes of one unit as bytes: [columns / 4][64]. Bits 2, 3, 5, 6.
+inline void unpack_unit(const std::byte* w, int bits, std::byte* out) {
+  const bool low_nibbles = bits >= 4;
+  if (low_nibbles) {
+    for (int v = 0; v < 4; ++v) {
+      const Bytes packed = load_bytes(w + 64 * v);
+      store_bytes(out + 128 * v, field<0, 15>(packed));
+      store_bytes(out + 128 * v + 64, field<4, 15>(packed));
+    }
+  } else {
+    for (int v = 0; v < 2; ++v) {
+      const Bytes packed = load_bytes(w + 64 * v);
+      store_bytes(out + 256 * v, field<0, 3>(packed));
+      store_bytes(out + 256 * v + 64, field<2, 3>(packed));
+      store_bytes(out + 256 * v + 128, field<4, 3>(packed));
+      store_bytes(out + 256 * v + 192, field<6, 3>(packed));
+    }
+  }
+  const std::byte* upper = w + (low_nibbles ? 256 : 128);
+  if (bits == 3 || bits == 5) {
+    const Bytes packed = load_bytes(upper);
+    unroll<8>([&](auto s) FT_INLINE {
+      const Bytes low = load_bytes(out + 64 * s);
+      const Bytes high = field<s, 1>(packed);
+      store_bytes(out + 64 * s, low_nibbles ? join<4>(low, high) : join<2>(low, high));
+    });
+  } else if (bits == 6) {
+    for (int v = 0; v < 2; ++v) {
+      const Bytes packed = load_bytes(upper + 64 * v);
+      unroll<4>([&](auto s) FT_INLINE {
+        std::byte* at = out + 256 * v + 64 * s;
+        store_bytes(at, join<4>(load_bytes(at), field<2 * s, 3>(packed)));
       });
     }
-  });
+  }
 }
 
-template <int kRows, int kBits>
-void codes_rows(const CodesArgs& args) {
-  // One accumulator is a chain of dependent additions; few rows need several to fill the pipelines.
-  constexpr int kChains = kRows == 1 ? 4 : kRows <= 3 ? 2 : 1;
-  const std::int64_t columns = static_cast<std::int64_t>(args.group) * args.groups;
-  const int units = args.group / 32;
+/// Dot products of 32 columns. `step`: bytes from quad to quad of the tile.
+template <int kPlanes, Source kSource, int kChains>
+inline void dot_unit(const std::byte* w, const std::int8_t* x, int step, I (&dots)[kPlanes][kChains]) {
+  if constexpr (kSource == Source::kNibbles) {
+    unroll<4>([&](auto v) FT_INLINE {
+      const Bytes packed = load_bytes(w + 64 * v);
+      prefetch(w + 64 * v + kPrefetchBytes);
+      const Bytes low = field<0, 15>(packed);
+      const Bytes high = field<4, 15>(packed);
+      unroll<kPlanes>([&](auto m) FT_INLINE {
+        I& first = dots[m][2 * v % kChains];
+        first = dot_quad<false>(first, low, x + 2 * v * step + 4 * m);
+        I& second = dots[m][(2 * v + 1) % kChains];
+        second = dot_quad<false>(second, high, x + (2 * v + 1) * step + 4 * m);
+      });
+    });
+  } else {
+    unroll<8>([&](auto v) FT_INLINE {
+      const Bytes codes = load_bytes(w + 64 * v);
+      if constexpr (kSource == Source::kBytes) prefetch(w + 64 * v + kPrefetchBytes);
+      unroll<kPlanes>([&](auto m) FT_INLINE {
+        I& dot = dots[m][v % kChains];
+        dot = dot_quad < kSource == Source::kBytes > (dot, codes, x + v * step + 4 * m);
+      });
+    });
+  }
+}
+
+/// kRows rows of the tile from its row args.codes points at.
+template <int kRows, Source kSource, bool kHalves>
+void codes_rows(const CodesArgs& args, int tile_rows) {
+  constexpr int kPlanes = kHalves ? 2 * kRows : kRows;
+  // One accumulator is a chain of dependent additions; few planes need several to fill the pipelines.
+  constexpr int kChains = kPlanes == 1 ? 4 : kPlanes <= 3 ? 2 : 1;
+  const int step = kPassRows >= kTileRows ? 4 * kPlanes : 4 * (kHalves ? 2 * tile_rows : tile_rows);
+  const int scale_step = kPassRows >= kTileRows ? kRows : tile_rows;
+  const int units = args.group / kUnitColumns;
   const int scale_bytes = args.scale_format == Format::kF32 ? 64 : 32;
+  std::byte unpacked[kUnitColumns * kLanes];
   for (int b = 0; b < args.blocks; ++b) {
     const std::byte* w = args.weights + b * args.block_bytes;
+    const std::int8_t* x = args.codes;
     V total[kRows];
     unroll<kRows>([&](auto m) FT_INLINE { total[m] = splat(0); });
     for (int g = 0; g < args.groups; ++g) {
-      I dots[kRows][kChains];
-      unroll<kRows>([&](auto m)
-                        FT_INLINE { unroll<kChains>([&](auto c) FT_INLINE { dots[m][c] = zero_int(); }); });
-      const std::int16_t* x = args.codes + static_cast<std::int64_t>(g) * args.group;
-      for (int u = 0; u < units; ++u, w += 64 * kBits, x += 32) {
-        dot_unit<kRows, kBits, kChains>(w, x, columns, dots);
+      I dots[kPlanes][kChains];
+      unroll<kPlanes>([&](auto m)
+                          FT_INLINE { unroll<kChains>([&](auto c) FT_INLINE { dots[m][c] = zero_int(); }); });
+      for (int u = 0; u < units; ++u, x += 8 * step) {
+        if constexpr (kSource == Source::kUnpacked) {
+          unpack_unit(w, args.bits, unpacked);
+          dot_unit<kPlanes, kSource, kChains>(unpacked, x, step, dots);
+          for (int at = 0; at < unit_bytes(args.bits); at += 64) prefetch(w + at + kPrefetchBytes);
+          w += unit_bytes(args.bits);
+        } else {
+          dot_unit<kPlanes, kSource, kChains>(w, x, step, dots);
+          w += unit_bytes(kSource == Source::kNibbles ? 4 : 8);
+        }
       }
       const V scale = load_values(args.scale_format, w);
       const V bias = load_values(args.scale_format, w + scale_bytes);
       prefetch(w + kPrefetchBytes);
       w += 2 * scale_bytes;
-      unroll<kRows>([&](auto m) FT_INLINE {
-        I dot = dots[m][0];
+      unroll<kPlanes>([&](auto m) FT_INLINE {
         unroll<kChains - 1>([&](auto before) FT_INLINE {
           constexpr int c = before + 1;
-          dot = add(dot, dots[m][c]);
+          dots[m][0] = add(dots[m][0], dots[m][c]);
         });
-        const std::int64_t at = static_cast<std::int64_t>(m) * args.groups + g;
+      });
+      unroll<kRows>([&](auto m) FT_INLINE {
+        I dot = dots[kHalves ? 2 * m : m][0];
+        if constexpr (kHalves) dot = add(shift_left<7>(dot), dots[2 * m + 1][0]);
+        const int at = g * scale_step + m;
         total[m] = fma(to_float(dot), mul(scale, splat(args.scales[at])), total[m]);
         total[m] = fma(bias, splat(args.sums[at]), total[m]);
       });
@@ -136,34 +190,50 @@ void plain_blocks(const PlainArgs& args) {
 
 /// `rows`, or the most that this instruction set has registers for: names only instances that are needed.
 constexpr int pass(int rows) { return rows < kPassRows ? rows : kPassRows; }
+constexpr int halves_pass(int rows) {
+  return 2 * rows <= kPassRows || rows == 1 ? rows : halves_pass(rows - 1);
+}
+
+using CodesCall = void (*)(const CodesArgs& args, int tile_rows);
+
+template <Source kSource>
+inline CodesCall codes_call(int rows, bool halves) {
+  static constexpr CodesCall kWhole[] = {
+      codes_rows<pass(1), kSource, false>, codes_rows<pass(2), kSource, false>,
+      codes_rows<pass(3), kSource, false>, codes_rows<pass(4), kSource, false>,
+      codes_rows<pass(5), kSource, false>, codes_rows<pass(6), kSource, false>,
+      codes_rows<pass(7), kSource, false>, codes_rows<pass(8), kSource, false>};
+  static constexpr CodesCall kHalves[] = {
+      codes_rows<halves_pass(1), kSource, true>, codes_rows<halves_pass(2), kSource, true>,
+      codes_rows<halves_pass(3), kSource, true>, codes_rows<halves_pass(4), kSource, true>};
+  return halves ? kHalves[rows - 1] : kWhole[rows - 1];
+}
 
 inline void codes_product(const CodesArgs& args) {
-  using Call = void (*)(const CodesArgs&);
-  static constexpr Call kFour[] = {codes_rows<pass(1), 4>, codes_rows<pass(2), 4>, codes_rows<pass(3), 4>,
-                                   codes_rows<pass(4), 4>, codes_rows<pass(5), 4>, codes_rows<pass(6), 4>,
-                                   codes_rows<pass(7), 4>, codes_rows<pass(8), 4>};
-  static constexpr Call kEight[] = {codes_rows<pass(1), 8>, codes_rows<pass(2), 8>, codes_rows<pass(3), 8>,
-                                    codes_rows<pass(4), 8>, codes_rows<pass(5), 8>, codes_rows<pass(6), 8>,
-                                    codes_rows<pass(7), 8>, codes_rows<pass(8), 8>};
-  const Call* calls = args.bits == 4 ? kFour : kEight;
+  const auto call = [&args](int rows) {
+    return args.bits == 4   ? codes_call<Source::kNibbles>(rows, args.halves)
+           : args.bits == 8 ? codes_call<Source::kBytes>(rows, args.halves)
+                            : codes_call<Source::kUnpacked>(rows, args.halves);
+  };
   if constexpr (kPassRows >= kTileRows) {
-    calls[args.rows - 1](args);
+    call(args.rows)(args, args.rows);
     return;
   }
   // Block by block, so that the passes after the first find the block in the cache.
+  const int most = args.halves ? halves_pass(4) : pass(kTileRows);
   for (int b = 0; b < args.blocks; ++b) {
     CodesArgs one = args;
     one.weights += b * args.block_bytes;
     one.blocks = 1;
     one.out += b * kLanes;
     one.outputs -= b * kLanes;
-    for (int first = 0; first < args.rows; first += kPassRows) {
-      one.rows = pass(args.rows - first);
-      calls[one.rows - 1](one);
-      one.codes += static_cast<std::int64_t>(kPassRows) * args.group * args.groups;
-      one.scales += static_cast<std::int64_t>(kPassRows) * args.groups;
-      one.sums += static_cast<std::int64_t>(kPassRows) * args.groups;
-      one.out += kPassRows * args.out_stride;
+    for (int first = 0; first < args.rows; first += most) {
+      one.rows = args.rows - first < most ? args.rows - first : most;
+      call(one.rows)(one, args.rows);
+      one.codes += 4 * (args.halves ? 2 : 1) * most;
+      one.scales += most;
+      one.sums += most;
+      one.out += most * args.out_stride;
     }
   }
 }
@@ -182,19 +252,39 @@ inline void plain_product(const PlainArgs& args) {
   }
 }
 
-inline void quantise(const float* in, int group, int groups, std::int16_t* codes, float* scales,
-                     float* sums) {
-  for (int g = 0; g < groups; ++g, in += group, codes += group) {
+/// Codes of 16 columns to their places: four bytes a quad.
+inline void place_quads(I codes, std::int8_t* to, int step) {
+  std::int8_t bytes[kLanes];
+  store_int8(bytes, codes);
+  for (int q = 0; q < 4; ++q) __builtin_memcpy(to + q * step, bytes + 4 * q, 4);
+}
+
+inline void quantise(const QuantiseArgs& args) {
+  const float most_code = args.halves ? 16319.0F : 127.0F;
+  const int step = 4 * args.planes;
+  const float* in = args.in;
+  std::int8_t* codes = args.codes;
+  for (int g = 0; g < args.groups; ++g, in += args.group) {
     V top = splat(0);
-    for (int i = 0; i < group; i += kLanes) top = max(top, abs(load(in + i)));
+    for (int i = 0; i < args.group; i += kLanes) top = max(top, abs(load(in + i)));
     const float most = largest(top);
     const bool nothing = most < 1e-30F;  // so small that its reciprocal may overflow
-    const float inverse = nothing ? 0.0F : 32767.0F / most;
-    const float scale = nothing ? 0.0F : most / 32767.0F;
+    const float inverse = nothing ? 0.0F : most_code / most;
+    const float scale = nothing ? 0.0F : most / most_code;
     I total = zero_int();
-    for (int i = 0; i < group; i += kLanes) store_int16(codes + i, mul(load(in + i), splat(inverse)), &total);
-    scales[g] = scale;
-    sums[g] = scale * static_cast<float>(sum(total));
+    for (int i = 0; i < args.group; i += kLanes, codes += 4 * step) {
+      const I code = to_int(mul(load(in + i), splat(inverse)));
+      total = add(total, code);
+      if (args.halves) {
+        const I first = shift_right<7>(add(code, splat_int(64)));
+        place_quads(first, codes, step);
+        place_quads(sub(code, shift_left<7>(first)), codes + 4, step);
+      } else {
+        place_quads(code, codes, step);
+      }
+    }
+    args.scales[g * args.rows] = scale;
+    args.sums[g * args.rows] = scale * static_cast<float>(sum(total));
   }
 }
 

@@ -10,12 +10,12 @@ namespace {
 // by.
 constexpr std::int64_t kInputBytes = 384 << 10;
 
-/// The step's rows quantised for one group size.
+/// The step's rows quantised for one group size, tile after tile (layout: kernels.h).
 struct Quantised {
   int group = 0, groups = 0;
-  std::int16_t* codes = nullptr;  // [max_rows, columns]
-  float* scales = nullptr;        // [max_rows, groups]
-  float* sums = nullptr;          // [max_rows, groups]
+  std::int8_t* codes = nullptr;  // [max_rows, columns], twice that if in halves
+  float* scales = nullptr;       // [max_rows, groups]
+  float* sums = nullptr;         // [max_rows, groups]
 };
 
 std::vector<int> distinct_groups(const std::vector<const Packed*>& weights) {
@@ -32,7 +32,12 @@ class LinearOp final : public Operation {
  public:
   LinearOp(const std::vector<const Packed*>& weights, Matrix in, std::vector<Matrix> outs, bool wanted_only,
            const Parts& parts)
-      : weights_(weights), in_(in), outs_(std::move(outs)), wanted_only_(wanted_only) {
+      : weights_(weights),
+        in_(in),
+        outs_(std::move(outs)),
+        planes_(parts.halves ? 2 : 1),
+        tile_(kTilePlanes / planes_),
+        wanted_only_(wanted_only) {
     const std::int64_t max_rows = wanted_only ? parts.options.max_wanted : parts.options.max_rows;
     std::byte* at = parts.scratch;
     const auto take = [&at](std::int64_t bytes) {
@@ -44,7 +49,7 @@ class LinearOp final : public Operation {
       Quantised inputs;
       inputs.group = group;
       inputs.groups = static_cast<int>(in.width / group);
-      inputs.codes = reinterpret_cast<std::int16_t*>(take(max_rows * in.width * 2));
+      inputs.codes = reinterpret_cast<std::int8_t*>(take(max_rows * in.width * planes_));
       inputs.scales = reinterpret_cast<float*>(take(max_rows * inputs.groups * 4));
       inputs.sums = reinterpret_cast<float*>(take(max_rows * inputs.groups * 4));
       inputs_.push_back(inputs);
@@ -59,7 +64,7 @@ class LinearOp final : public Operation {
       step.barrier(worker);
     }
     const std::int64_t portion = std::max<std::int64_t>(
-        kTileRows, kInputBytes / (in_.width * (inputs_.empty() ? 4 : 2)) / kTileRows * kTileRows);
+        kTileRows, kInputBytes / (in_.width * (inputs_.empty() ? 4 : planes_)) / kTileRows * kTileRows);
     for (std::int64_t first = 0; first < rows; first += portion) {
       const std::int64_t last = std::min(rows, first + portion);
       for (std::size_t j = 0; j < weights_.size(); ++j) {
@@ -89,10 +94,19 @@ class LinearOp final : public Operation {
       const std::int64_t row = item / parts;
       const std::int64_t from = inputs.groups * (item % parts) / parts;
       const std::int64_t to = inputs.groups * (item % parts + 1) / parts;
-      const std::int64_t at = row * inputs.groups + from;
-      step.kernels->quantise(
-          input(step, row) + from * inputs.group, inputs.group, static_cast<int>(to - from),
-          inputs.codes + row * in_.width + from * inputs.group, inputs.scales + at, inputs.sums + at);
+      const std::int64_t tile = row / tile_ * tile_;
+      QuantiseArgs args;
+      args.in = input(step, row) + from * inputs.group;
+      args.group = inputs.group;
+      args.groups = static_cast<int>(to - from);
+      args.halves = planes_ == 2;
+      args.rows = static_cast<int>(std::min<std::int64_t>(tile_, rows - tile));
+      args.planes = args.rows * planes_;
+      args.codes = inputs.codes + tile * in_.width * planes_ + from * inputs.group * args.planes +
+                   4 * (row - tile) * planes_;
+      args.scales = inputs.scales + tile * inputs.groups + from * args.rows + (row - tile);
+      args.sums = inputs.sums + tile * inputs.groups + from * args.rows + (row - tile);
+      step.kernels->quantise(args);
     }
   }
 
@@ -106,16 +120,17 @@ class LinearOp final : public Operation {
     args.group = weight.group;
     args.groups = weight.groups;
     args.scale_format = weight.format;
+    args.halves = planes_ == 2;
     args.out_stride = out.width;
     // Few rows: one call streams all blocks. Many: block after block, each read once for all tiles of rows.
-    const int at_once = last - first <= kTileRows ? end - begin : 1;
+    const int at_once = last - first <= tile_ ? end - begin : 1;
     for (int block = begin; block < end; block += at_once) {
       args.weights = weight.data + block * weight.block_bytes;
       args.blocks = at_once;
       args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
-      for (std::int64_t row = first; row < last; row += kTileRows) {
-        args.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, last - row));
-        args.codes = inputs.codes + row * in_.width;
+      for (std::int64_t row = first; row < last; row += tile_) {
+        args.rows = static_cast<int>(std::min<std::int64_t>(tile_, last - row));
+        args.codes = inputs.codes + row * in_.width * planes_;
         args.scales = inputs.scales + row * inputs.groups;
         args.sums = inputs.sums + row * inputs.groups;
         args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
@@ -151,16 +166,19 @@ class LinearOp final : public Operation {
   Matrix in_;
   std::vector<Matrix> outs_;
   std::vector<Quantised> inputs_;
+  int planes_;  // of a quantised row
+  int tile_;    // rows of a tile
   bool wanted_only_;
 };
 
 }  // namespace
 
-std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows) {
+std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows, bool halves) {
   std::int64_t bytes = 0;
   for (const int group : distinct_groups(weights)) {
     const std::int64_t columns = weights.front()->columns;
-    bytes += round_up(max_rows * columns * 2, 64) + 2 * round_up(max_rows * (columns / group) * 4, 64);
+    bytes += round_up(max_rows * columns * (halves ? 2 : 1), 64) +
+             2 * round_up(max_rows * (columns / group) * 4, 64);
   }
   return bytes;
 }

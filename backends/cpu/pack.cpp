@@ -46,21 +46,32 @@ struct Source {
   }
 };
 
-/// One row's codes of one block: 16-bit word h of pair p holds columns 4 or 2 apart, low bits first.
+/// Adds `width` bits of one output's codes, taken from bit `from` on, to the planes of one unit.
+void place_plane(const std::uint8_t* codes, int from, int width, int lane, std::byte* plane) {
+  const int quads = 8 / width;  // of a vector
+  const unsigned mask = (1U << width) - 1U;
+  for (int q = 0; q < kUnitColumns / 4; ++q) {
+    std::byte* at = plane + q / quads * 64 + 4 * lane;
+    for (int j = 0; j < 4; ++j) {
+      const unsigned part = (static_cast<unsigned>(codes[4 * q + j]) >> from) & mask;
+      at[j] |= static_cast<std::byte>(part << (q % quads * width));
+    }
+  }
+}
+
+/// One output's codes of one block, whose memory is zeroed.
 void place_codes(const std::uint8_t* codes, const Packed& packed, int lane, std::byte* block) {
-  const int per_word = 16 / packed.bits;
-  const int vector_columns = 2 * per_word;
+  const int low = packed.bits == 8 ? 8 : packed.bits >= 4 ? 4 : 2;
   const std::int64_t scale_bytes = packed.format == Format::kF32 ? 64 : 32;
   for (int g = 0; g < packed.groups; ++g) {
-    for (int v = 0; v < packed.group / vector_columns; ++v, codes += vector_columns) {
-      std::uint16_t words[2] = {0, 0};
-      for (int s = 0; s < per_word; ++s) {
-        words[0] = static_cast<std::uint16_t>(words[0] | (codes[2 * s] << (packed.bits * s)));
-        words[1] = static_cast<std::uint16_t>(words[1] | (codes[2 * s + 1] << (packed.bits * s)));
-      }
-      std::memcpy(block + 64 * v + 4 * lane, words, sizeof words);
+    for (int u = 0; u < packed.group / kUnitColumns; ++u, codes += kUnitColumns) {
+      place_plane(codes, 0, low, lane, block);
+      block += static_cast<std::int64_t>(low) * 64;
+      if (packed.bits == low) continue;
+      place_plane(codes, low, packed.bits - low, lane, block);
+      block += static_cast<std::int64_t>(packed.bits - low) * 64;
     }
-    block += static_cast<std::int64_t>(packed.group / vector_columns) * 64 + 2 * scale_bytes;
+    block += 2 * scale_bytes;
   }
 }
 
@@ -120,7 +131,7 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows) {
             weight.name, weight.bits, weight.group, weight.cols)};
   }
   packed.codes = true;
-  packed.bits = weight.bits <= 4 ? 4 : 8;
+  packed.bits = weight.bits;
   packed.group = weight.group;
   packed.groups = static_cast<int>(weight.cols / weight.group);
   packed.format = weight.offset == 0 ? weight.scale_format : Format::kF32;

@@ -1,7 +1,7 @@
-// Weights as the kernels read them (layout: kernels.h): 16 outputs side by side, codes widened to 4 or 8
-// bits, 16-bit scales kept as they are. 4 bits in groups of 64 take 4.5 bits a weight, as in the file. Owner:
-// the executable, which gives the memory. Thread: workers pack different blocks of one weight at a time.
-// Cost: one read of the weight, one write. Errors: formats that no kernel has, as a sentence naming the
+// Weights as the kernels read them (layout: kernels.h): 16 outputs side by side, codes in as many bits as
+// in the file, 16-bit scales kept as they are. 4 bits in groups of 64 take 4.5 bits a weight, as in the file.
+// Owner: the executable, which gives the memory. Thread: workers pack different blocks of one weight at a
+// time. Cost: one read of the weight, one write. Errors: formats that no kernel has, as a sentence naming the
 // weight.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ft::cpu {
 
 struct Packed {
   bool codes = false;  // else plain
-  int bits = 0;        // 4 or 8
+  int bits = 0;        // 2, 3, 4, 5, 6 or 8
   int group = 0, groups = 0;
   Format format = Format::kF32;  // of plain values, or of scales and biases
   std::int64_t rows = 0, columns = 0;

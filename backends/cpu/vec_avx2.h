@@ -15,7 +15,7 @@ struct V {
 struct I {
   __m256i lo, hi;
 };
-struct Words {
+struct Bytes {
   __m256i lo, hi;
 };
 
@@ -78,15 +78,24 @@ inline V from_f16(const void* p) {
   const auto* half = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
-inline void store_int16(std::int16_t* p, V a, I* total) {
-  const __m256i lo = _mm256_cvtps_epi32(a.lo);
-  const __m256i hi = _mm256_cvtps_epi32(a.hi);
-  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(lo, hi), 0xD8);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), packed);
-  total->lo = _mm256_add_epi32(total->lo, _mm256_madd_epi16(packed, _mm256_set1_epi16(1)));
+inline I to_int(V a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
+inline void store_int8(std::int8_t* p, I a) {
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xD8);
+  const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 inline I zero_int() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 inline I add(I a, I b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
+inline I sub(I a, I b) { return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)}; }
+inline I splat_int(std::int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+template <int kShift>
+inline I shift_left(I a) {
+  return {_mm256_slli_epi32(a.lo, kShift), _mm256_slli_epi32(a.hi, kShift)};
+}
+template <int kShift>
+inline I shift_right(I a) {
+  return {_mm256_srai_epi32(a.lo, kShift), _mm256_srai_epi32(a.hi, kShift)};
+}
 inline std::int32_t sum(I a) {
   std::int32_t lane[8];
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(lane), _mm256_add_epi32(a.lo, a.hi));
@@ -96,23 +105,53 @@ inline std::int32_t sum(I a) {
 }
 inline V to_float(I a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 
-inline Words load_words(const void* p) {
+inline Bytes load_bytes(const void* p) {
   const auto* half = static_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(half), _mm256_loadu_si256(half + 1)};
 }
+inline void store_bytes(void* p, Bytes a) {
+  auto* half = static_cast<__m256i*>(p);
+  _mm256_storeu_si256(half, a.lo);
+  _mm256_storeu_si256(half + 1, a.hi);
+}
 template <int kShift, int kMask>
-inline Words field(Words a) {
+inline Bytes field(Bytes a) {
   if constexpr (kShift != 0) a = {_mm256_srli_epi16(a.lo, kShift), _mm256_srli_epi16(a.hi, kShift)};
-  if constexpr ((0xFFFF >> kShift) == kMask) return a;
-  const __m256i mask = _mm256_set1_epi16(kMask);
+  const __m256i mask = _mm256_set1_epi8(kMask);
   return {_mm256_and_si256(a.lo, mask), _mm256_and_si256(a.hi, mask)};
 }
-inline I dot_pair(I a, Words w, const std::int16_t* x) {
-  std::int32_t pair;
-  __builtin_memcpy(&pair, x, sizeof pair);
-  const __m256i both = _mm256_set1_epi32(pair);
-  return {_mm256_add_epi32(a.lo, _mm256_madd_epi16(w.lo, both)),
-          _mm256_add_epi32(a.hi, _mm256_madd_epi16(w.hi, both))};
+template <int kShift>
+inline Bytes join(Bytes low, Bytes high) {
+  return {_mm256_or_si256(low.lo, _mm256_slli_epi16(high.lo, kShift)),
+          _mm256_or_si256(low.hi, _mm256_slli_epi16(high.hi, kShift))};
+}
+inline Bytes lookup(Bytes index, const std::uint8_t* table) {
+  const __m256i entries =
+      _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(entries, index.lo), _mm256_shuffle_epi8(entries, index.hi)};
+}
+template <bool kWide>
+inline __m256i dot_half(__m256i a, __m256i w, __m256i x) {
+#ifdef __AVXVNNI__
+  return _mm256_dpbusd_avx_epi32(a, w, x);
+#else
+  if constexpr (kWide) {  // products of pairs may pass 16 bits: even and odd columns apart
+    const __m256i even = _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(255)),
+                                           _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8));
+    return _mm256_add_epi32(a, _mm256_add_epi32(even, odd));
+  } else {
+    const __m256i pairs = _mm256_maddubs_epi16(w, x);
+    return _mm256_add_epi32(a, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+#endif
+}
+template <bool kWide>
+inline I dot_quad(I a, Bytes w, const std::int8_t* x) {
+  std::int32_t quad;
+  __builtin_memcpy(&quad, x, sizeof quad);
+  const __m256i all = _mm256_set1_epi32(quad);
+  return {dot_half<kWide>(a.lo, w.lo, all), dot_half<kWide>(a.hi, w.hi, all)};
 }
 [[gnu::always_inline]] inline void prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);

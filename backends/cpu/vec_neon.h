@@ -1,5 +1,5 @@
-// Sixteen lanes in four NEON registers (AArch64). Meaning of each function: vec_portable.h. An I holds the
-// products of even and odd words in separate lanes and adds the pairs when it is read.
+// Sixteen lanes in four NEON registers (AArch64). Meaning of each function: vec_portable.h. With
+// dotprod four 8-bit products are one instruction; codes above 127 need i8mm for that.
 #pragma once
 
 #include <arm_neon.h>
@@ -14,10 +14,10 @@ struct V {
   float32x4_t r[4];
 };
 struct I {
-  int32x4_t r[8];  // r[2j], r[2j + 1]: words of lanes 4j .. 4j + 3, two to a lane
+  int32x4_t r[4];
 };
-struct Words {
-  int16x8_t r[4];
+struct Bytes {
+  uint8x16_t r[4];  // four columns of four outputs
 };
 
 #define FT_QUARTERS(expression)                        \
@@ -70,12 +70,15 @@ inline V from_f16(const void* p) {
   const auto* half = static_cast<const std::uint16_t*>(p);
   FT_QUARTERS(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + 4 * i))));
 }
-inline void store_int16(std::int16_t* p, V a, I* total) {
-  for (int i = 0; i < 4; ++i) {
-    const int16x4_t narrow = vqmovn_s32(vcvtnq_s32_f32(a.r[i]));
-    vst1_s16(p + 4 * i, narrow);
-    total->r[i] = vaddw_s16(total->r[i], narrow);
-  }
+inline I to_int(V a) {
+  I out;
+  for (int i = 0; i < 4; ++i) out.r[i] = vcvtnq_s32_f32(a.r[i]);
+  return out;
+}
+inline void store_int8(std::int8_t* p, I a) {
+  const int16x8_t low = vcombine_s16(vqmovn_s32(a.r[0]), vqmovn_s32(a.r[1]));
+  const int16x8_t high = vcombine_s16(vqmovn_s32(a.r[2]), vqmovn_s32(a.r[3]));
+  vst1q_s8(p, vcombine_s8(vqmovn_s16(low), vqmovn_s16(high)));
 }
 inline I zero_int() {
   I out;
@@ -83,37 +86,87 @@ inline I zero_int() {
   return out;
 }
 inline I add(I a, I b) {
-  for (int i = 0; i < 8; ++i) a.r[i] = vaddq_s32(a.r[i], b.r[i]);
+  for (int i = 0; i < 4; ++i) a.r[i] = vaddq_s32(a.r[i], b.r[i]);
+  return a;
+}
+inline I sub(I a, I b) {
+  for (int i = 0; i < 4; ++i) a.r[i] = vsubq_s32(a.r[i], b.r[i]);
+  return a;
+}
+inline I splat_int(std::int32_t x) {
+  I out;
+  for (int32x4_t& part : out.r) part = vdupq_n_s32(x);
+  return out;
+}
+template <int kShift>
+inline I shift_left(I a) {
+  for (int32x4_t& part : a.r) part = vshlq_n_s32(part, kShift);
+  return a;
+}
+template <int kShift>
+inline I shift_right(I a) {
+  for (int32x4_t& part : a.r) part = vshrq_n_s32(part, kShift);
   return a;
 }
 inline std::int32_t sum(I a) {
-  std::int32_t total = 0;
-  for (const int32x4_t part : a.r) total += vaddvq_s32(part);
-  return total;
+  return vaddvq_s32(vaddq_s32(vaddq_s32(a.r[0], a.r[1]), vaddq_s32(a.r[2], a.r[3])));
 }
-inline V to_float(I a) { FT_QUARTERS(vcvtq_f32_s32(vpaddq_s32(a.r[2 * i], a.r[2 * i + 1]))); }
+inline V to_float(I a) { FT_QUARTERS(vcvtq_f32_s32(a.r[i])); }
 
-inline Words load_words(const void* p) {
-  const auto* from = static_cast<const std::int16_t*>(p);
-  return {{vld1q_s16(from), vld1q_s16(from + 8), vld1q_s16(from + 16), vld1q_s16(from + 24)}};
+inline Bytes load_bytes(const void* p) {
+  const auto* from = static_cast<const std::uint8_t*>(p);
+  return {{vld1q_u8(from), vld1q_u8(from + 16), vld1q_u8(from + 32), vld1q_u8(from + 48)}};
+}
+inline void store_bytes(void* p, Bytes a) {
+  for (int i = 0; i < 4; ++i) vst1q_u8(static_cast<std::uint8_t*>(p) + 16 * i, a.r[i]);
 }
 template <int kShift, int kMask>
-inline Words field(Words a) {
-  for (int16x8_t& part : a.r) {
-    uint16x8_t bits = vreinterpretq_u16_s16(part);
-    if constexpr (kShift != 0) bits = vshrq_n_u16(bits, kShift);
-    if constexpr ((0xFFFF >> kShift) != kMask) bits = vandq_u16(bits, vdupq_n_u16(kMask));
-    part = vreinterpretq_s16_u16(bits);
+inline Bytes field(Bytes a) {
+  for (uint8x16_t& part : a.r) {
+    if constexpr (kShift != 0) part = vshrq_n_u8(part, kShift);
+    if constexpr ((0xFF >> kShift) != kMask) part = vandq_u8(part, vdupq_n_u8(kMask));
   }
   return a;
 }
-inline I dot_pair(I a, Words w, const std::int16_t* x) {
-  std::int32_t pair;
-  __builtin_memcpy(&pair, x, sizeof pair);
-  const int16x8_t both = vreinterpretq_s16_s32(vdupq_n_s32(pair));
+template <int kShift>
+inline Bytes join(Bytes low, Bytes high) {
+  for (int i = 0; i < 4; ++i) low.r[i] = vorrq_u8(low.r[i], vshlq_n_u8(high.r[i], kShift));
+  return low;
+}
+inline Bytes lookup(Bytes index, const std::uint8_t* table) {
+  const uint8x16_t entries = vld1q_u8(table);
+  for (uint8x16_t& part : index.r) part = vqtbl1q_u8(entries, part);
+  return index;
+}
+/// Four products of one quarter without any of the later extensions.
+inline int32x4_t dot_plain(int32x4_t a, uint8x16_t w, int8x16_t x) {
+  const int16x8_t low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(w)));
+  const int16x8_t high = vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(w)));
+  const int16x8_t by = vmovl_s8(vget_low_s8(x));
+  const int32x4_t first = vpaddq_s32(vmull_s16(vget_low_s16(low), vget_low_s16(by)), vmull_high_s16(low, by));
+  const int32x4_t second =
+      vpaddq_s32(vmull_s16(vget_low_s16(high), vget_low_s16(by)), vmull_high_s16(high, by));
+  return vaddq_s32(a, vpaddq_s32(first, second));
+}
+template <bool kWide>
+inline I dot_quad(I a, Bytes w, const std::int8_t* x) {
+  std::int32_t quad;
+  __builtin_memcpy(&quad, x, sizeof quad);
+  const int8x16_t all = vreinterpretq_s8_s32(vdupq_n_s32(quad));
   for (int i = 0; i < 4; ++i) {
-    a.r[2 * i] = vmlal_s16(a.r[2 * i], vget_low_s16(w.r[i]), vget_low_s16(both));
-    a.r[2 * i + 1] = vmlal_high_s16(a.r[2 * i + 1], w.r[i], both);
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+    a.r[i] = vusdotq_s32(a.r[i], w.r[i], all);
+#elif defined(__ARM_FEATURE_DOTPROD)
+    if constexpr (kWide) {  // w = (w - 128) + 128, both halves signed bytes
+      const int8x16_t low = vreinterpretq_s8_u8(veorq_u8(w.r[i], vdupq_n_u8(128)));
+      const int32x4_t sums = vdotq_s32(vdupq_n_s32(0), vdupq_n_s8(1), all);
+      a.r[i] = vaddq_s32(vdotq_s32(a.r[i], low, all), vshlq_n_s32(sums, 7));
+    } else {
+      a.r[i] = vdotq_s32(a.r[i], vreinterpretq_s8_u8(w.r[i]), all);
+    }
+#else
+    a.r[i] = dot_plain(a.r[i], w.r[i], all);
+#endif
   }
   return a;
 }

@@ -1,4 +1,4 @@
-// Sixteen lanes in plain C++: what every instruction set's V, I and Words mean, lane by lane. The other
+// Sixteen lanes in plain C++: what every instruction set's V, I and Bytes mean, lane by lane. The other
 // vec_*.h give the same bits: the same operations in the same order, fused where `fma` says so, sums folded
 // in halves. No standard library here: an inline function compiled with an instruction set's flags must not
 // be shared.
@@ -17,8 +17,9 @@ struct V {
 struct I {
   std::int32_t lane[16];
 };
-struct Words {
-  std::int16_t lane[32];
+/// Four columns of sixteen outputs: byte 4 * output + column.
+struct Bytes {
+  std::uint8_t lane[64];
 };
 
 #define FT_LANES(expression)                               \
@@ -97,17 +98,45 @@ inline V from_f16(const void* p) {
   }
   return out;
 }
-/// Rounds to nearest even and stores 16 int16; the sum of what was stored is added to `total`.
-inline void store_int16(std::int16_t* p, V a, I* total) {
+/// Nearest integer, ties to even, for |a| < 2^22; the most negative one for what is beyond and for NaN.
+inline I to_int(V a) {
+  I out;
   for (int i = 0; i < 16; ++i) {
     const float r = (a.lane[i] + 12582912.0F) - 12582912.0F;
-    p[i] = r > -32768.0F && r < 32768.0F ? static_cast<std::int16_t>(r) : std::int16_t{-32768};
-    total->lane[i] += p[i];
+    out.lane[i] = r > -4194304.0F && r < 4194304.0F ? static_cast<std::int32_t>(r) : INT32_MIN;
+  }
+  return out;
+}
+/// Stores 16 int8, saturated.
+inline void store_int8(std::int8_t* p, I a) {
+  for (int i = 0; i < 16; ++i) {
+    p[i] = static_cast<std::int8_t>(a.lane[i] > 127 ? 127 : a.lane[i] < -128 ? -128 : a.lane[i]);
   }
 }
 inline I zero_int() { return I{}; }
 inline I add(I a, I b) {
   for (int i = 0; i < 16; ++i) a.lane[i] += b.lane[i];
+  return a;
+}
+inline I sub(I a, I b) {
+  for (int i = 0; i < 16; ++i) a.lane[i] -= b.lane[i];
+  return a;
+}
+inline I splat_int(std::int32_t x) {
+  I out;
+  for (std::int32_t& lane : out.lane) lane = x;
+  return out;
+}
+template <int kShift>
+inline I shift_left(I a) {
+  for (std::int32_t& lane : a.lane)
+    lane = static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) << kShift);
+  return a;
+}
+/// Arithmetic.
+template <int kShift>
+inline I shift_right(I a) {
+  for (std::int32_t& lane : a.lane) lane >>= kShift;
   return a;
 }
 inline std::int32_t sum(I a) {
@@ -117,22 +146,36 @@ inline std::int32_t sum(I a) {
 }
 inline V to_float(I a) { FT_LANES(static_cast<float>(a.lane[i])); }
 
-inline Words load_words(const void* p) {
-  Words out;
+inline Bytes load_bytes(const void* p) {
+  Bytes out;
   __builtin_memcpy(&out, p, sizeof out);
   return out;
 }
-/// (word >> kShift) & kMask, word by word.
+inline void store_bytes(void* p, Bytes a) { __builtin_memcpy(p, &a, sizeof a); }
+/// (byte >> kShift) & kMask, byte by byte; kMask has at most 8 - kShift bits.
 template <int kShift, int kMask>
-inline Words field(Words a) {
-  for (std::int16_t& word : a.lane) {
-    word = static_cast<std::int16_t>((static_cast<std::uint16_t>(word) >> kShift) & kMask);
-  }
+inline Bytes field(Bytes a) {
+  for (std::uint8_t& byte : a.lane) byte = static_cast<std::uint8_t>((byte >> kShift) & kMask);
   return a;
 }
-/// Lane r: a + word 2r * x[0] + word 2r+1 * x[1].
-inline I dot_pair(I a, Words w, const std::int16_t* x) {
-  for (int i = 0; i < 16; ++i) a.lane[i] += w.lane[2 * i] * x[0] + w.lane[2 * i + 1] * x[1];
+/// low | high << kShift; no bit of `high` leaves its byte.
+template <int kShift>
+inline Bytes join(Bytes low, Bytes high) {
+  for (int i = 0; i < 64; ++i)
+    low.lane[i] = static_cast<std::uint8_t>(low.lane[i] | (high.lane[i] << kShift));
+  return low;
+}
+/// table[index], index 0 .. 15.
+inline Bytes lookup(Bytes index, const std::uint8_t* table) {
+  for (std::uint8_t& byte : index.lane) byte = table[byte & 15];
+  return index;
+}
+/// Lane r: a + the sum over four columns j of w[4r + j] * x[j]. Not kWide: every w is below 128.
+template <bool kWide>
+inline I dot_quad(I a, Bytes w, const std::int8_t* x) {
+  for (int i = 0; i < 16; ++i) {
+    for (int j = 0; j < 4; ++j) a.lane[i] += w.lane[4 * i + j] * x[j];
+  }
   return a;
 }
 // Always inlined: g++ takes a call of it for one without effect and drops it.

@@ -1,0 +1,176 @@
+// The linear alone: its definition in integers and doubles, and bit for bit under every number of rows,
+// threads and every instruction set.
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "backends/cpu/features.h"
+#include "backends/random_weights.h"
+#include "backends/registry.h"
+#include "backends/weight_rows.h"
+
+namespace ft {
+namespace {
+
+constexpr int kRows = 21;  // two tiles and a part of one
+
+struct LinearCase {
+  int bits = 4;  // 0: bf16
+  int group = 64;
+  Format scales = Format::kBf16;
+  int columns = 256, outputs = 83;
+};
+
+std::vector<LinearCase> linear_cases() {
+  std::vector<LinearCase> cases;
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
+    for (const int group : {32, 64, 128}) cases.push_back({.bits = bits, .group = group});
+  }
+  cases.push_back({.scales = Format::kF16});
+  cases.push_back({.bits = 8, .scales = Format::kF32});
+  cases.push_back({.bits = 0, .group = 1});
+  return cases;
+}
+
+std::string text(const LinearCase& test) {
+  return std::to_string(test.bits) + " bits, group " + std::to_string(test.group);
+}
+
+/// A linear behind an input, by itself.
+class LinearMachine {
+ public:
+  LinearMachine(const LinearCase& test, const Weight& weight, const std::string& isa, int threads,
+                int activations)
+      : columns_(test.columns) {
+    Program program;
+    const Row in = program.input(test.columns);
+    program.tap("out", program.linear(in, {weight})[0]);
+    backend_ = std::move(
+        make_backend({.name = "cpu", .threads = threads, .isa = isa, .activations = activations}).value());
+    executable_ = std::move(backend_->compile(program, {.max_rows = kRows, .max_wanted = 1}).value());
+    state_ = std::move(backend_->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
+  }
+
+  std::vector<float> run(std::span<const float> hidden) {
+    const auto rows = static_cast<std::int32_t>(hidden.size() / static_cast<std::size_t>(columns_));
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0);
+    const std::vector<std::int32_t> blocks = {0};
+    const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, 0, rows, rows}};
+    StepArgs args;
+    args.tokens = tokens;
+    args.hidden = hidden;
+    args.segments = segments;
+    const StepResult result = executable_->run(args, *state_);
+    return {result.tap.begin(), result.tap.end()};
+  }
+
+ private:
+  int columns_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Executable> executable_;
+  std::unique_ptr<State> state_;
+};
+
+/// The row as the product sees it: integers times a scale, group by group.
+std::vector<double> quantised(std::span<const float> row, int group, float most_code) {
+  std::vector<double> out;
+  for (std::size_t begin = 0; begin < row.size(); begin += static_cast<std::size_t>(group)) {
+    const auto part = row.subspan(begin, static_cast<std::size_t>(group));
+    float most = 0;
+    for (const float x : part) most = std::max(most, std::fabs(x));
+    const float scale = most / most_code;
+    const float inverse = most_code / most;
+    for (const float x : part)
+      out.push_back(static_cast<double>(std::nearbyint(x * inverse)) * static_cast<double>(scale));
+  }
+  return out;
+}
+
+std::vector<float> random_rows(RandomWeights& random, int columns) {
+  std::vector<float> rows(static_cast<std::size_t>(kRows * columns));
+  for (float& value : rows) value = random.uniform() * std::exp(3 * random.uniform());
+  return rows;
+}
+
+TEST(CpuLinear, IsTheProductOfTheCodes) {
+  for (const LinearCase& test : linear_cases()) {
+    RandomWeights random(3);
+    const Weight weight = test.bits == 0
+                              ? random.plain(Format::kBf16, test.outputs, test.columns, 1)
+                              : random.affine(test.outputs, test.columns, test.bits, test.group, test.scales);
+    std::vector<float> values(static_cast<std::size_t>(test.outputs * test.columns));
+    read_rows(weight, 0, test.outputs, values.data());
+    const std::vector<float> rows = random_rows(random, test.columns);
+    for (const int activations : {8, 16}) {
+      LinearMachine machine(test, weight, "auto", 2, activations);
+      const std::vector<float> got = machine.run(rows);
+      for (int r = 0; r < kRows; ++r) {
+        const auto row = std::span(rows).subspan(static_cast<std::size_t>(r * test.columns),
+                                                 static_cast<std::size_t>(test.columns));
+        const std::vector<double> x = test.bits == 0
+                                          ? std::vector<double>(row.begin(), row.end())
+                                          : quantised(row, test.group, activations == 8 ? 127.0F : 16319.0F);
+        for (int o = 0; o < test.outputs; ++o) {
+          double sum = 0;
+          double size = 0;
+          for (int c = 0; c < test.columns; ++c) {
+            const double part = x[static_cast<std::size_t>(c)] *
+                                static_cast<double>(values[static_cast<std::size_t>(o * test.columns + c)]);
+            sum += part;
+            size += std::fabs(part);
+          }
+          ASSERT_NEAR(got[static_cast<std::size_t>(r * test.outputs + o)], sum, 4e-6 * size)
+              << text(test) << ", " << activations << "-bit activations, row " << r << ", output " << o;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuLinear, GivesARowTheSameBitsInAnyCompany) {
+  for (const LinearCase& test : linear_cases()) {
+    RandomWeights random(5);
+    const Weight weight = test.bits == 0
+                              ? random.plain(Format::kBf16, test.outputs, test.columns, 1)
+                              : random.affine(test.outputs, test.columns, test.bits, test.group, test.scales);
+    const std::vector<float> rows = random_rows(random, test.columns);
+    for (const int activations : {8, 16}) {
+      LinearMachine alone(test, weight, "auto", 1, activations);
+      std::vector<float> expected;
+      for (int r = 0; r < kRows; ++r) {
+        const auto row = std::span(rows).subspan(static_cast<std::size_t>(r * test.columns),
+                                                 static_cast<std::size_t>(test.columns));
+        const std::vector<float> one = alone.run(row);
+        expected.insert(expected.end(), one.begin(), one.end());
+      }
+      for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+        LinearMachine machine(test, weight, kernels->name, 2, activations);
+        for (int count = 1; count <= kRows; ++count) {
+          const int first = (kRows - count) / 2;
+          const auto part = std::span(rows).subspan(static_cast<std::size_t>(first * test.columns),
+                                                    static_cast<std::size_t>(count * test.columns));
+          const std::vector<float> got = machine.run(part);
+          ASSERT_TRUE(
+              std::equal(got.begin(), got.end(), expected.begin() + std::ptrdiff_t{first} * test.outputs))
+              << text(test) << ", " << activations << "-bit activations, " << kernels->name << ", " << count
+              << " rows";
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuLinear, TakesRowsOfZerosAndOfHugeValues) {
+  const LinearCase test;
+  RandomWeights random(8);
+  const Weight weight = random.affine(test.outputs, test.columns, test.bits, test.group);
+  LinearMachine machine(test, weight, "auto", 2, 8);
+  const std::vector<float> zeros(static_cast<std::size_t>(test.columns), 0.0F);
+  for (const float value : machine.run(zeros)) EXPECT_EQ(value, 0);
+  std::vector<float> huge = zeros;
+  huge[3] = 1e30F;
+  for (const float value : machine.run(huge)) EXPECT_TRUE(std::isfinite(value));
+}
+
+}  // namespace
+}  // namespace ft
