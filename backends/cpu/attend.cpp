@@ -48,6 +48,7 @@ class AttendOp final : public Operation {
         k_norm_(decode(op.k_norm)) {}
 
   void run(const Step& step, int worker, int workers) override {
+    if (step.few && heads_divide(op_.kv_heads, workers)) return run_heads(step, worker, workers);
     prepare(step, worker, workers);
     step.barrier(worker);
     const int group = op_.heads / op_.kv_heads;
@@ -68,6 +69,27 @@ class AttendOp final : public Operation {
   }
 
  private:
+  /// A worker has the same key/value heads of every segment: it appends what it reads.
+  void run_heads(const Step& step, int worker, int workers) {
+    const Share share = share_of(op_.kv_heads, 1, worker, workers);
+    const int group = op_.heads / op_.kv_heads;
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      const std::int64_t queries = static_cast<std::int64_t>(segment.rows) * group;
+      for (std::int64_t at = share.first; at < share.last; ++at) {
+        const auto kv_head = static_cast<int>(at);
+        for (std::int64_t r = 0; r < segment.rows; ++r) {
+          append(step, segment, first_row + r, segment.position + r, kv_head, worker);
+          for (int head = kv_head * group; head < (kv_head + 1) * group; ++head)
+            prepare_query(step, first_row + r, head);
+        }
+        for (std::int64_t first = 0; first < queries; first += kQueryTile)
+          attend(step, segment, first_row, kv_head, first, std::min(queries, first + kQueryTile), worker);
+      }
+      first_row += segment.rows;
+    }
+  }
+
   static std::vector<float> decode(const Weight& weight) {
     std::vector<float> values(static_cast<std::size_t>(weight.empty() ? 0 : weight.rows * weight.cols));
     if (!weight.empty()) read_rows(weight, 0, weight.rows, values.data());
@@ -83,9 +105,7 @@ class AttendOp final : public Operation {
         const std::int64_t r = item / heads;
         const auto head = static_cast<int>(item % heads);
         if (head < op_.heads) {
-          const std::int64_t stride = op_.gated ? 2 * op_.head_dim : op_.head_dim;
-          prepare_head(step, q_norm_, q_.row(first_row + r) + head * stride, first_row + r,
-                       query(first_row + r, head));
+          prepare_query(step, first_row + r, head);
         } else {
           append(step, segment, first_row + r, segment.position + r, head - op_.heads, worker);
         }
@@ -95,6 +115,11 @@ class AttendOp final : public Operation {
   }
 
   float* query(std::int64_t row, int head) const { return query_ + (row * op_.heads + head) * op_.head_dim; }
+
+  void prepare_query(const Step& step, std::int64_t row, int head) const {
+    const std::int64_t stride = op_.gated ? 2 * op_.head_dim : op_.head_dim;
+    prepare_head(step, q_norm_, q_.row(row) + head * stride, row, query(row, head));
+  }
 
   void prepare_head(const Step& step, const std::vector<float>& norm, const float* in, std::int64_t row,
                     float* out) const {

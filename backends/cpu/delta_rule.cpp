@@ -42,6 +42,7 @@ class DeltaRuleOp final : public Operation {
   void run(const Step& step, int worker, int workers) override {
     const int padded = step.state->delta(op_.state).padded;
     const int tiles = (padded + kDeltaTile - 1) / kDeltaTile;
+    if (step.few && heads_divide(op_.value_heads, workers)) return run_heads(step, tiles, worker, workers);
     const auto items = static_cast<std::int64_t>(step.args->segments.size()) * op_.value_heads * tiles;
     const Share share = share_of(items, 1, worker, workers);
     std::int64_t first_row = 0;
@@ -58,6 +59,19 @@ class DeltaRuleOp final : public Operation {
   }
 
  private:
+  /// A worker has the same heads of every segment, so that who reads a head of all rows need not wait.
+  void run_heads(const Step& step, int tiles, int worker, int workers) const {
+    const Share share = share_of(op_.value_heads, 1, worker, workers);
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      for (std::int64_t head = share.first; head < share.last; ++head) {
+        for (int tile = 0; tile < tiles; ++tile)
+          run_tile(step, segment, first_row, static_cast<int>(head), tile, worker);
+      }
+      first_row += segment.rows;
+    }
+  }
+
   /// Where a tape entry's parts begin.
   struct Entry {
     float* k;  // [key_heads, key_dim]

@@ -32,16 +32,20 @@ class InputOp final : public Operation {
   Matrix out_;
 };
 
-/// Element by element over two matrices of one width.
+/// Element by element over two matrices of one width; a worker has the columns that it has of a linear.
 class BinaryOp final : public Operation {
  public:
   BinaryOp(Row a, Row b, Row out, void (*Kernels::*kernel)(const float*, const float*, std::int64_t, float*),
            const Parts& parts)
       : a_(parts.matrix(a)), b_(parts.matrix(b)), out_(parts.matrix(out)), kernel_(kernel) {}
   void run(const Step& step, int worker, int workers) override {
-    const Share share = share_of(step.rows * out_.width, kLanes, worker, workers);
-    (step.kernels->*kernel_)(a_.data + share.first, b_.data + share.first, share.last - share.first,
-                             out_.data + share.first);
+    const Share share = share_of(out_.width, kLanes, worker, workers);
+    const Matrix a = step.of(a_, worker);
+    const Matrix b = step.of(b_, worker);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      (step.kernels->*kernel_)(a.row(r) + share.first, b.row(r) + share.first, share.last - share.first,
+                               out_.row(r) + share.first);
+    }
   }
 
  private:
@@ -54,10 +58,13 @@ class ConcatOp final : public Operation {
   ConcatOp(const Concat& op, const Parts& parts)
       : a_(parts.matrix(op.a)), b_(parts.matrix(op.b)), out_(parts.matrix(op.out)) {}
   void run(const Step& step, int worker, int workers) override {
-    const Share share = share_of(step.rows, 1, worker, workers);
+    const Share share = step.few ? Share{0, step.rows} : share_of(step.rows, 1, worker, workers);
+    const Matrix a = step.of(a_, worker);
+    const Matrix b = step.of(b_, worker);
+    const Matrix out = step.of(out_, worker);
     for (std::int64_t r = share.first; r < share.last; ++r) {
-      std::memcpy(out_.row(r), a_.row(r), static_cast<std::size_t>(a_.width) * sizeof(float));
-      std::memcpy(out_.row(r) + a_.width, b_.row(r), static_cast<std::size_t>(b_.width) * sizeof(float));
+      std::memcpy(out.row(r), a.row(r), static_cast<std::size_t>(a.width) * sizeof(float));
+      std::memcpy(out.row(r) + a.width, b.row(r), static_cast<std::size_t>(b.width) * sizeof(float));
     }
   }
 

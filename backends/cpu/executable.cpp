@@ -5,7 +5,6 @@
 #include <new>
 
 #include "backends/cpu/memory.h"
-#include "backends/cpu/plan.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "program/check.h"
@@ -101,6 +100,8 @@ class CpuExecutable final : public Executable {
   /// The rest of construction, which may fail.
   Status build() {
     const auto& instructions = parts_.program->instructions();
+    schedule_ = std::make_unique<Schedule>(*parts_.program, parts_.workers);
+    parts_.schedule = schedule_.get();
     for (const Instruction& instruction : instructions) FT_TRY(collect(instruction));
     FT_TRY(pack());
     FT_TRY(place());
@@ -110,6 +111,7 @@ class CpuExecutable final : public Executable {
       ++number_;
     }
     profile();
+    find_meetings();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
     selected_.resize(static_cast<std::size_t>(options_.max_wanted));
@@ -139,12 +141,13 @@ class CpuExecutable final : public Executable {
       const std::int32_t token = args.tokens[r];
       tokens_[r] = token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
     }
+    step.few = step.rows <= kFewRows;
     auto walk = [this, &step](int worker, int workers) {
       const FlushDenormals flush;
       if (!times_.empty()) return walk_timed(step, worker, workers);
-      for (const std::unique_ptr<Operation>& operation : operations_) {
-        operation->run(step, worker, workers);
-        pool_.barrier();
+      for (std::size_t i = 0; i < operations_.size(); ++i) {
+        operations_[i]->run(step, worker, workers);
+        if (meets_after(i, step.few)) pool_.barrier();
       }
     };
     pool_.run(walk);
@@ -233,10 +236,10 @@ class CpuExecutable final : public Executable {
 
   std::int64_t scratch_bytes(const Instruction& instruction, std::size_t& job) const {
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      return linear_scratch_bytes(peek(job, linear->weights.size()), options_.max_rows, parts_.halves);
+      return linear_scratch_bytes(peek(job, linear->weights.size()), options_.max_rows, parts_);
     }
     if (std::holds_alternative<Logits>(instruction)) {
-      return linear_scratch_bytes(peek(job, 1), options_.max_wanted, parts_.halves);
+      return linear_scratch_bytes(peek(job, 1), options_.max_wanted, parts_);
     }
     if (const auto* attend = std::get_if<Attend>(&instruction))
       return attend_scratch_bytes(*attend, options_.max_rows);
@@ -259,7 +262,7 @@ class CpuExecutable final : public Executable {
             logits->ids.empty() ? logits->head.rows : static_cast<std::int64_t>(logits->ids.size());
       }
     }
-    plan_ = std::make_unique<Plan>(*parts_.program, options_, scratch);
+    plan_ = std::make_unique<Plan>(*parts_.program, *schedule_, options_, parts_.workers, scratch);
     const std::int64_t worker_bytes = round_up(parts_.worker_floats, kLanes) * 4;
     const std::int64_t logit_bytes = round_up(logits_.width * options_.max_wanted * 4, 64);
     const std::int64_t total = round_up(plan_->bytes(), 64) + worker_bytes * parts_.workers + logit_bytes;
@@ -281,6 +284,18 @@ class CpuExecutable final : public Executable {
     return {};
   }
 
+  /// The pool itself waits for all workers behind the last operation.
+  void find_meetings() {
+    const std::size_t rotaries = operations_.size() - made_for_.size();
+    meets_.assign(operations_.size(), false);
+    for (std::size_t i = 0; i + 1 < made_for_.size(); ++i)
+      meets_[rotaries + i] = schedule_->group(made_for_[i]) != schedule_->group(made_for_[i + 1]);
+  }
+
+  bool meets_after(std::size_t operation, bool few) const {
+    return operation + 1 < operations_.size() && (!few || meets_[operation]);
+  }
+
   // ---- for whoever measures: the clock is read only if the caller gave a profiler ----
 
   void profile() {
@@ -298,12 +313,12 @@ class CpuExecutable final : public Executable {
   void walk_timed(const Step& step, int worker, int workers) {
     OperationTime* time = times_.data() + static_cast<std::size_t>(worker) * operations_.size();
     std::int64_t& waited_ns = waited_ns_[static_cast<std::size_t>(worker) * Step::kWaitStride];
-    for (const std::unique_ptr<Operation>& operation : operations_) {
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
       waited_ns = 0;
       time->begin_ns = steady_ns();
-      operation->run(step, worker, workers);
+      operations_[i]->run(step, worker, workers);
       time->end_ns = steady_ns();
-      pool_.barrier();
+      if (meets_after(i, step.few)) pool_.barrier();
       time->left_ns = steady_ns();
       time->waited_ns = waited_ns;
       ++time;
@@ -352,9 +367,11 @@ class CpuExecutable final : public Executable {
   Memory packed_memory_, arena_;
   std::int64_t packed_bytes_ = 0;
   std::vector<std::unique_ptr<Packed>> packed_;
+  std::unique_ptr<Schedule> schedule_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
+  std::vector<bool> meets_;  // by operation: the workers meet behind it in a short step
   Matrix logits_, tap_;
   bool selects_ = false;
   std::vector<std::int32_t> ids_, tokens_, selected_;

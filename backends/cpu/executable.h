@@ -11,6 +11,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pack.h"
+#include "backends/cpu/plan.h"
 #include "backends/cpu/state.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
@@ -22,6 +23,7 @@ namespace ft::cpu {
 struct Matrix {
   float* data = nullptr;  // [rows, width]
   std::int64_t width = 0;
+  std::int64_t copy = 0;  // floats from worker to worker, where a short step has one copy each; else 0
 
   float* row(std::int64_t index) const { return data + index * width; }
 };
@@ -35,7 +37,14 @@ struct Step {
   const std::int32_t* tokens = nullptr;     // [rows], resolved
   const std::int64_t* positions = nullptr;  // [rows]
   int rows = 0;
+  bool few = false;                   // a short step: workers copy work instead of waiting (schedule.h)
   std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null: nobody measures
+
+  /// The matrix as `worker` sees it.
+  Matrix of(Matrix matrix, int worker) const {
+    if (few) matrix.data += worker * matrix.copy;
+    return matrix;
+  }
 
   static constexpr int kWaitStride = 8;  // a cache line for each worker
   /// Where an operation's workers meet inside of it. `worker` is the caller.
@@ -56,7 +65,8 @@ Share share_of(std::int64_t count, std::int64_t step, int worker, int workers);
 class Operation {
  public:
   virtual ~Operation() = default;
-  /// Called by every worker; the executable puts a barrier after it.
+  /// Called by every worker. The executable puts a barrier after it in a long step, and in a short one where
+  /// the schedule asks for it.
   virtual void run(const Step& step, int worker, int workers) = 0;
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
@@ -64,6 +74,7 @@ using Operations = std::vector<std::unique_ptr<Operation>>;
 /// What the makers of operations are given.
 struct Parts {
   const Program* program = nullptr;
+  const Schedule* schedule = nullptr;
   CompileOptions options;
   int workers = 1;
   bool halves = false;  // activations of 16 bits as two 8-bit halves
@@ -74,7 +85,8 @@ struct Parts {
   std::vector<std::int64_t> row_offsets;  // by Row::id
 
   Matrix matrix(Row row) const {
-    return {reinterpret_cast<float*>(arena + row_offsets[static_cast<std::size_t>(row.id)]), row.width};
+    return {reinterpret_cast<float*>(arena + row_offsets[static_cast<std::size_t>(row.id)]), row.width,
+            schedule->own(row.id) ? static_cast<std::int64_t>(row.width) * few_rows(options) : 0};
   }
 };
 
@@ -102,7 +114,8 @@ std::unique_ptr<Operation> make_delta_rule(const DeltaRule& op, const Parts& par
 /// and `outs` are then indexed by wanted row.
 std::unique_ptr<Operation> make_linear(const std::vector<const Packed*>& weights, Matrix in,
                                        std::vector<Matrix> outs, bool wanted_only, const Parts& parts);
-std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows, bool halves);
+std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows,
+                                  const Parts& parts);
 std::int64_t attend_scratch_bytes(const Attend& op, int max_rows);
 /// Floats that one worker needs for `op` beside the arena.
 std::int64_t attend_worker_floats(const Attend& op);

@@ -16,9 +16,11 @@ class NormOp final : public Operation {
       : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), weight_(decode(op.weight)), eps_(op.eps) {}
 
   void run(const Step& step, int worker, int workers) override {
-    const Share share = share_of(step.rows, 1, worker, workers);
+    const Share share = step.few ? Share{0, step.rows} : share_of(step.rows, 1, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    const Matrix out = step.of(out_, worker);
     for (std::int64_t r = share.first; r < share.last; ++r) {
-      step.kernels->rms_norm(in_.row(r), weight_.data(), static_cast<int>(in_.width), eps_, out_.row(r));
+      step.kernels->rms_norm(in.row(r), weight_.data(), static_cast<int>(in.width), eps_, out.row(r));
     }
   }
 
@@ -39,10 +41,13 @@ class GatedNormOp final : public Operation {
 
   void run(const Step& step, int worker, int workers) override {
     const auto head = static_cast<std::int64_t>(weight_.size());
-    const Share share = share_of(step.rows * (in_.width / head), 1, worker, workers);  // heads of all rows
-    for (std::int64_t h = share.first; h < share.last; ++h) {
-      step.kernels->gated_norm(in_.data + h * head, weight_.data(), gate_.data + h * head,
-                               static_cast<int>(head), eps_, out_.data + h * head);
+    const std::int64_t heads = in_.width / head;
+    const Share share = share_of(heads, 1, worker, workers);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      for (std::int64_t h = r * heads + share.first; h < r * heads + share.last; ++h) {
+        step.kernels->gated_norm(in_.data + h * head, weight_.data(), gate_.data + h * head,
+                                 static_cast<int>(head), eps_, out_.data + h * head);
+      }
     }
   }
 

@@ -5,49 +5,31 @@
 #include "backends/cpu/memory.h"
 
 namespace ft::cpu {
-namespace {
 
-/// The rows that an instruction reads and writes.
-struct Operands {
-  std::vector<Row> reads, writes;
-
-  void operator()(const Embed& i) { writes = {i.out}; }
-  void operator()(const Input& i) { writes = {i.out}; }
-  void operator()(const Norm& i) { reads = {i.in}, writes = {i.out}; }
-  void operator()(const Linear& i) { reads = {i.in}, writes = i.outs; }
-  void operator()(const Attend& i) { reads = {i.q, i.k, i.v}, writes = {i.out}; }
-  void operator()(const Conv& i) { reads = {i.in}, writes = {i.out}; }
-  void operator()(const DeltaRule& i) { reads = {i.in, i.a, i.b}, writes = {i.out}; }
-  void operator()(const GatedNorm& i) { reads = {i.in, i.gate}, writes = {i.out}; }
-  void operator()(const Swiglu& i) { reads = {i.gate, i.up}, writes = {i.out}; }
-  void operator()(const Geglu& i) { reads = {i.gate, i.up}, writes = {i.out}; }
-  void operator()(const Add& i) { reads = {i.a, i.b}, writes = {i.out}; }
-  void operator()(const Concat& i) { reads = {i.a, i.b}, writes = {i.out}; }
-  void operator()(const Tap& i) { reads = {i.in}; }
-  void operator()(const Logits& i) { reads = {i.in}; }
-  void operator()(const Select&) {}
-};
-
-}  // namespace
-
-Plan::Plan(const Program& program, const CompileOptions& options,
+Plan::Plan(const Program& program, const Schedule& schedule, const CompileOptions& options, int workers,
            const std::vector<std::int64_t>& scratch_bytes)
     : rows_(static_cast<std::size_t>(program.row_count())), scratch_(program.instructions().size()) {
   const int end = static_cast<int>(program.instructions().size());
   std::vector<Span*> spans;
   for (int at = 0; at < end; ++at) {
     const Instruction& instruction = program.instructions()[static_cast<std::size_t>(at)];
-    Operands operands;
-    std::visit(operands, instruction);
-    for (const Row row : operands.writes) {
-      Span& span = rows_[static_cast<std::size_t>(row.id)];
-      const std::int64_t floats = static_cast<std::int64_t>(row.width) * options.max_rows;
-      span = {round_up(floats * static_cast<std::int64_t>(sizeof(float)), 64), at, at, 0};
+    const int group = schedule.group(at);
+    const Operands touched = operands(program, instruction, workers);
+    for (const Operands::Operand& write : touched.writes) {
+      const int id = write.row.id;
+      if (id == program.row_count()) continue;  // the logits stand apart
+      Span& span = rows_[static_cast<std::size_t>(id)];
+      const int copied = schedule.own(id) ? workers * few_rows(options) : 0;
+      const std::int64_t floats =
+          static_cast<std::int64_t>(write.row.width) * std::max(options.max_rows, copied);
+      span = {round_up(floats * static_cast<std::int64_t>(sizeof(float)), 64), group, group, 0};
       spans.push_back(&span);
     }
-    for (const Row row : operands.reads) rows_[static_cast<std::size_t>(row.id)].last = at;
+    for (const Operands::Operand& read : touched.reads) {
+      if (read.row.id < program.row_count()) rows_[static_cast<std::size_t>(read.row.id)].last = group;
+    }
     Span& scratch = scratch_[static_cast<std::size_t>(at)];
-    scratch = {round_up(scratch_bytes[static_cast<std::size_t>(at)], 64), at, at, 0};
+    scratch = {round_up(scratch_bytes[static_cast<std::size_t>(at)], 64), group, group, 0};
     if (scratch.bytes > 0) spans.push_back(&scratch);
   }
   for (Span* span : spans) span->last = std::max(span->last, span->first);

@@ -1,19 +1,26 @@
 // Where the activations of a step stand: every Row of a program and every instruction's scratch gets a place
-// in one arena, reused as soon as its last reader is done. Offsets are in bytes, 64-aligned. Owner: the
-// executable. Thread: read-only after construction. Cost: O(rows^2) once. Errors: none; the size may be
-// refused.
+// in one arena, reused when the workers have met behind its last reader. Offsets are in bytes, 64-aligned.
+// Owner: the executable. Thread: read-only after construction. Cost: O(rows^2) once. Errors: none; the size
+// may be refused.
 #pragma once
 
 #include <vector>
 
+#include "backends/cpu/schedule.h"
 #include "program/backend.h"
 
 namespace ft::cpu {
 
+/// Rows of the longest short step.
+constexpr int few_rows(const CompileOptions& options) {
+  return options.max_rows < kFewRows ? options.max_rows : kFewRows;
+}
+
 class Plan {
  public:
   /// scratch_bytes[i]: what instruction i needs while it runs.
-  Plan(const Program& program, const CompileOptions& options, const std::vector<std::int64_t>& scratch_bytes);
+  Plan(const Program& program, const Schedule& schedule, const CompileOptions& options, int workers,
+       const std::vector<std::int64_t>& scratch_bytes);
 
   std::int64_t bytes() const { return bytes_; }
   std::int64_t row_offset(int id) const { return rows_[static_cast<std::size_t>(id)].offset; }
@@ -24,7 +31,7 @@ class Plan {
  private:
   struct Span {
     std::int64_t bytes = 0;
-    int first = 0, last = -1;  // instructions during which it is needed
+    int first = 0, last = -1;  // groups of the schedule during which it is needed
     std::int64_t offset = 0;
   };
   void place(std::vector<Span*>& spans);
