@@ -225,17 +225,13 @@ Command bench_command() {
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
   add_model_flags(command.flags, options->model);
-  add_output_flags(command.flags, options->output);
   command.check = [options]() -> Status {
     if (static_cast<int>(options->forced.size()) > kMaxDepth) {
       return Error{Code::kInvalid, fmt::format("--forced-acceptance: at most {} positions", kMaxDepth)};
     }
     return check_prompt_flags(options->prompt);
   };
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

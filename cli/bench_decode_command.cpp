@@ -136,11 +136,7 @@ Command bench_decode_command() {
       "  foretoken bench decode --quick --trace steps.json\n";
   add_flags(command.flags, *options);
   add_model_flags(command.flags, options->model, false);
-  add_output_flags(command.flags, options->output);
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

@@ -117,20 +117,14 @@ Command doctor_command() {
       "  foretoken doctor --model ~/models/Qwen3.5-4B-4bit\n"
       "  foretoken doctor --isa avx2 --json\n";
   command.flags.group("What is looked at");
-  command.flags
-      .add("model", "DIR", reads_text(options->model), "Folder of the model (default: the shipped one)")
-      .letter = "m";
+  add_model_folder_flag(command.flags, options->model);
   command.flags.add("backend", "NAME", reads_text(options->backend.name), "auto, cpu or ref");
   command.flags.add("isa", "NAME", reads_text(options->backend.isa), "Instruction set of the cpu backend");
   command.flags
       .add("threads", "N", reads_int(options->backend.threads, 0, 1024), "Worker threads; 0: one per core")
       .letter = "t";
   command.flags.add_switch("no-probe", options->no_probe, "Leave the read speed out");
-  add_output_flags(command.flags, options->output);
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

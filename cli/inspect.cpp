@@ -68,19 +68,13 @@ Command inspect_command() {
       "  foretoken inspect --program --json\n";
   command.flags.group("Model");
   command.flags.positional = "model";
-  command.flags
-      .add("model", "DIR", reads_text(options->model), "Folder of the model (default: the shipped one)")
-      .letter = "m";
+  add_model_folder_flag(command.flags, options->model);
   command.flags
       .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
            "Tokens that memory is counted for; 0: the model's own, at most 4096")
       .letter = "c";
   command.flags.add_switch("program", options->program, "The list of instructions that backends run");
-  add_output_flags(command.flags, options->output);
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

@@ -43,6 +43,11 @@ void add_output_flags(FlagSet& flags, OutputChoice& output) {
   flags.add_switch("quiet", output.quiet, "Nothing on stderr but errors").letter = "q";
 }
 
+void add_model_folder_flag(FlagSet& flags, std::string& directory) {
+  flags.add("model", "DIR", reads_text(directory), "Folder of the model (default: the shipped one)").letter =
+      "m";
+}
+
 void add_backend_flags(FlagSet& flags, ModelChoice& model) {
   flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
   flags.add("isa", "NAME", reads_text(model.isa),

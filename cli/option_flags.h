@@ -2,7 +2,10 @@
 // outlive the flag set. Thread: one. Errors: none here; values are checked when they are read.
 #pragma once
 
-#include "cli/flag.h"
+#include <memory>
+#include <utility>
+
+#include "cli/command.h"
 #include "cli/options.h"
 
 namespace ft::cli {
@@ -11,6 +14,8 @@ void add_output_flags(FlagSet& flags, OutputChoice& output);
 void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context = true);
 /// Those of them that say what computes.
 void add_backend_flags(FlagSet& flags, ModelChoice& model);
+/// The model alone, for what computes nothing.
+void add_model_folder_flag(FlagSet& flags, std::string& directory);
 void add_prompt_flags(FlagSet& flags, PromptChoice& prompt);
 void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling);
 void add_answer_flags(FlagSet& flags, AnswerChoice& answer);
@@ -19,5 +24,17 @@ void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation);
 /// More than one of --prompt, --prompt-file, --prompt-ids, --messages is an error; so is what --raw leaves no
 /// use for.
 Status check_prompt_flags(const PromptChoice& prompt);
+
+/// The end of every subcommand's builder: --json and --quiet into options->output, the options kept as long
+/// as the command, and work(*options, terminal) as what it does.
+template <class Options>
+Command bind_options(Command command, std::shared_ptr<Options> options,
+                     Result<int> (*work)(const Options&, Terminal&)) {
+  add_output_flags(command.flags, options->output);
+  command.work = [options, work](Terminal& terminal) { return work(*options, terminal); };
+  command.json = &options->output.json, command.quiet = &options->output.quiet;
+  command.options = std::move(options);
+  return command;
+}
 
 }  // namespace ft::cli

@@ -74,12 +74,8 @@ Command run_command() {
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
   add_model_flags(command.flags, options->model);
-  add_output_flags(command.flags, options->output);
   command.check = [options] { return check_prompt_flags(options->prompt); };
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

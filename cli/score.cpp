@@ -143,12 +143,8 @@ Command score_command() {
   command.flags.add("messages", "FILE", reads_text(options->prompt.messages),
                     "A conversation through the template");
   add_model_flags(command.flags, options->model);
-  add_output_flags(command.flags, options->output);
   command.check = [options] { return check_prompt_flags(options->prompt); };
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

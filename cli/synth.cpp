@@ -98,17 +98,13 @@ Command synth_command() {
   command.flags.add_switch("mtp", options->mtp, "With an MTP head (default)");
   command.flags.add_switch("no-mtp", options->no_mtp, "Without an MTP head");
   command.flags.add_switch("force", options->force, "Write over a model that is there");
-  add_output_flags(command.flags, options->output);
   command.check = [options]() -> Status {
     if (options->out.empty()) return Error{Code::kInvalid, "synth needs --out DIR, the folder to write"};
     if (options->mtp && options->no_mtp)
       return Error{Code::kInvalid, "--mtp and --no-mtp exclude each other"};
     return {};
   };
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

@@ -67,16 +67,9 @@ Command tokenize_command() {
   command.flags.add_switch("special", options->special,
                            "With the begin and end tokens that the tokenizer adds");
   command.flags.group("Model");
-  command.flags
-      .add("model", "DIR", reads_text(options->model.directory),
-           "Folder of the model (default: the shipped one)")
-      .letter = "m";
-  add_output_flags(command.flags, options->output);
+  add_model_folder_flag(command.flags, options->model.directory);
   command.check = [options] { return check_prompt_flags(options->prompt); };
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

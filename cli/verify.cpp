@@ -106,11 +106,7 @@ Command verify_command() {
   command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),
                     "Longest answer of a cell (default 24)");
   add_model_flags(command.flags, options->model);
-  add_output_flags(command.flags, options->output);
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.json = &options->output.json, command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli
