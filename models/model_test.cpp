@@ -70,6 +70,16 @@ TEST_F(ModelTest, AHeadIsTiedWhereTheFileHasNone) {
   EXPECT_TRUE(model->tied);
 }
 
+TEST_F(ModelTest, AHeadThatTheConfigPromisesAndNoFileHoldsIsMissed) {
+  copy_.tensors.erase("lm_head.weight");
+  const Result<Model> model = load_model(copy_.write());
+  ASSERT_FALSE(model.ok()) << "the embedding was taken for a head that was lost";
+  EXPECT_EQ(model.error().code, Code::kNotFound);
+  for (const char* words : {"lm_head.weight", "tie_word_embeddings", "download it again"}) {
+    EXPECT_NE(model.error().message.find(words), std::string::npos) << model.error().message;
+  }
+}
+
 const Tap* tap_of(const Program& program) {
   const Tap* found = nullptr;
   for (const Instruction& instruction : program.instructions()) {

@@ -197,7 +197,7 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
   }
   FT_ASSIGN(WeightSource source, WeightSource::open(*model.checkpoint, config));
   const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
-  model.tied = !source.has("lm_head");
+  FT_ASSIGN(model.tied, source.head_is_tied());
   const Weight head =
       model.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
   build_trunk(model.trunk, config, source, embedding, head);

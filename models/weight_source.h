@@ -18,6 +18,8 @@ class WeightSource {
   static Result<WeightSource> open(const format::Checkpoint& checkpoint, const format::ModelConfig& config);
 
   bool has(const std::string& name) const;
+  /// kNotFound if there is no lm_head and the config says that the head is not the embedding.
+  Result<bool> head_is_tied() const { return index_.head_is_tied(); }
   /// A Weight without data after a failure; status() says which.
   Weight matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
