@@ -138,13 +138,4 @@ Result<bool> WeightIndex::judge_mtp_norms() {
   return false;
 }
 
-std::string WeightIndex::mtp_problem() {
-  const TensorView* fc = find("mtp.fc.weight");
-  if (fc == nullptr) return "the checkpoint has no MTP head (no tensor 'mtp.fc.weight')";
-  const bool zero =
-      std::all_of(fc->bytes.begin(), fc->bytes.end(), [](std::byte b) { return b == std::byte{0}; });
-  if (zero) return fc->file + ": the MTP head is zeroed (tensor " + in_quotes(fc->name) + ")";
-  return "";
-}
-
 }  // namespace ft::format

@@ -51,9 +51,6 @@ class WeightIndex {
   /// that says untied while lm_head is absent is an error.
   Result<bool> head_is_tied() const;
 
-  /// Why the MTP head cannot be used, or "" when it can: absent, or all of mtp.fc zero.
-  std::string mtp_problem();
-
   /// Sentences about what was odd but not wrong, in the order found.
   const std::vector<std::string>& warnings() const { return warnings_; }
 

@@ -219,11 +219,5 @@ TEST_F(Weights, TiesAreDecidedByTheTensors) {
             std::string::npos);
 }
 
-TEST_F(Weights, AnAbsentOrZeroedHeadIsSaid) {
-  EXPECT_NE(open({}).mtp_problem().find("no MTP head"), std::string::npos);
-  EXPECT_NE(open({plain("mtp.fc.weight", 4, "[2,2]", 0)}).mtp_problem().find("zeroed"), std::string::npos);
-  EXPECT_EQ(open({plain("mtp.fc.weight", 4, "[2,2]")}).mtp_problem(), "");
-}
-
 }  // namespace
 }  // namespace ft::format
