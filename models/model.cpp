@@ -69,8 +69,7 @@ std::int64_t state_bytes(const Program& program, std::int64_t context) {
     const std::int64_t keys = static_cast<std::int64_t>(delta.key_heads) * delta.key_dim;
     floats += width * delta.key_dim + 2 * kMaxTapeRows * (width + keys + delta.value_heads);
   }
-  constexpr std::int64_t kRing = 32;  // rows that a backend keeps before a convolution
-  for (const auto& window : program.layout().windows) floats += kRing * window.width;
+  for (const auto& window : program.layout().windows) floats += std::int64_t{kRing} * window.width;
   return floats * static_cast<std::int64_t>(sizeof(float));
 }
 

@@ -26,6 +26,9 @@ namespace ft {
 
 inline constexpr int kBlockRows = 32;    // positions in a key/value block
 inline constexpr int kMaxTapeRows = 16;  // unsettled rows of one timeline in one step
+/// Rows of a timeline kept before a convolution, position p at p % kRing: what a rejected step may have to
+/// look back at, so taps + kMaxTapeRows + 1 at least; a power of two.
+inline constexpr int kRing = 32;
 
 /// Where one timeline's memory is. Positions [b * kBlockRows, (b + 1) * kBlockRows) are in block blocks[b].
 struct SequenceView {

@@ -17,8 +17,6 @@
 
 namespace ft::cpu {
 
-inline constexpr int kRing = 32;  // >= taps + kMaxTapeRows + 1, a power of two
-
 class CpuState final : public State {
  public:
   static Result<std::unique_ptr<State>> make(const StateLayout& layout, const StateOptions& options);

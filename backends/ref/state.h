@@ -8,10 +8,6 @@
 
 namespace ft::ref {
 
-/// Ring of the last rows before a convolution: position p stands at p % kRing. It holds what a rejected step
-/// may have to look back at: kMaxTapeRows rows and the taps before them.
-inline constexpr int kRing = 32;
-
 /// What one unsettled token did to one layer's recurrent state: S = g * S + k d^T.
 struct TapeEntry {
   std::vector<float> k;  // [key_heads, key_dim], normalised
