@@ -75,6 +75,10 @@ std::string where(const Model& model) {
 
 }  // namespace
 
+HeadReport::State state_after(const Error& error) {
+  return error.code == Code::kExhausted ? HeadState::kNoMemory : HeadState::kWrongShape;
+}
+
 HeadReport examine_head(const Model& model, WeightSource& source) {
   const format::ModelConfig& config = model.config;
   HeadReport report;
@@ -104,7 +108,8 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
   for (const Shape& shape : matrix_shapes(config)) {
     const Weight weight = source.matrix(shape.name, shape.rows, shape.cols);
     if (const Status status = source.status(); !status.ok()) {
-      return found(HeadState::kWrongShape, "wrong shape: " + status.error().message);
+      const HeadState state = state_after(status.error());
+      return found(state, fmt::format("{}: {}", head_state_name(state), status.error().message));
     }
     if (zeroed(weight)) {
       return found(HeadState::kZeroed,
@@ -114,7 +119,7 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
     }
   }
   const Result<std::string> mended = source.settle_head_norms();
-  if (!mended.ok()) return found(HeadState::kWrongShape, "its norms: " + mended.error().message);
+  if (!mended.ok()) return found(state_after(mended.error()), "its norms: " + mended.error().message);
   if (!mended->empty())
     return found(HeadState::kMended, "raw norms where shifted ones were declared: " + *mended);
   report.state = HeadState::kReady;

@@ -10,4 +10,7 @@ namespace ft {
 
 HeadReport examine_head(const Model& model, WeightSource& source);
 
+/// What an error about the head's tensors makes of it: kNoMemory, or kWrongShape.
+HeadReport::State state_after(const Error& error);
+
 }  // namespace ft

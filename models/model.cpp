@@ -23,6 +23,8 @@ std::string_view head_state_name(HeadReport::State state) {
       return "zeroed";
     case HeadReport::State::kWrongShape:
       return "wrong shape";
+    case HeadReport::State::kNoMemory:
+      return "no memory";
   }
   return "none";
 }

@@ -26,6 +26,7 @@ struct HeadReport {
     kIncomplete,  // some tensors are absent
     kZeroed,      // a matrix holds nothing but zeros
     kWrongShape,
+    kNoMemory,  // memory ran out while it was examined or built
   };
   State state = State::kNone;
   std::string sentence;  // one line: what is wrong, where, what to do

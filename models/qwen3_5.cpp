@@ -207,7 +207,7 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
     Program program;
     build_head(program, config, source, embedding, head, draft_ids(options, config));
     if (const Status status = source.status(); !status.ok()) {
-      model.head.state = HeadReport::State::kWrongShape;
+      model.head.state = state_after(status.error());
       model.head.sentence = "MTP head: " + status.error().message;
     } else {
       model.mtp = std::move(program);

@@ -83,7 +83,11 @@ std::string load_and_run(const std::string& directory, const long failing_alloca
   const bool reached = failing_allocation > 0 && g_countdown.exchange(0) <= 0;
   if (!decoder.ok()) return decoder.error().message;
   // Without memory for the head the model decodes without it, and its report says why.
-  if (reached) return model->head.usable() ? "an allocation failed and nobody said so" : model->head.sentence;
+  if (reached && model->head.usable()) return "an allocation failed and nobody said so";
+  if (reached && model->head.state != HeadReport::State::kNoMemory) {
+    return "an allocation failed and the head is called " + std::string(head_state_name(model->head.state));
+  }
+  if (reached) return model->head.sentence;
   const std::int32_t tokens[] = {1, 2, 3};
   const Status scored = (*decoder)->score(tokens, 0, [](std::int64_t, std::span<const float>) {});
   return scored.ok() ? "ok" : scored.error().message;
