@@ -44,15 +44,19 @@ struct Engine::Job {
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
                                               const Tokenizer& tokenizer, const EngineOptions& options) {
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
-  std::unique_ptr<Engine> engine(new Engine(std::move(decoder), tokenizer, options.queue));
+  std::unique_ptr<Engine> engine(new Engine(std::move(decoder), tokenizer, options));
   std::unique_lock lock(engine->mutex_);
   engine->wake_.wait(lock, [&] { return engine->calibrated_; });
   lock.unlock();
   return engine;
 }
 
-Engine::Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, std::size_t queue)
-    : decoder_(std::move(decoder)), tokenizer_(tokenizer), queue_(queue), thread_([this] { loop(); }) {}
+Engine::Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, const EngineOptions& options)
+    : decoder_(std::move(decoder)),
+      tokenizer_(tokenizer),
+      queue_(options.queue),
+      unread_events_(options.unread_events),
+      thread_([this] { loop(); }) {}
 
 Engine::~Engine() {
   {
@@ -64,7 +68,7 @@ Engine::~Engine() {
 }
 
 Result<Ticket> Engine::submit(Request request) {
-  auto mailbox = std::make_shared<Mailbox>();
+  auto mailbox = std::make_shared<Mailbox>(unread_events_);
   auto job = std::make_unique<Job>(std::move(request), mailbox);
   {
     const std::lock_guard lock(mutex_);
@@ -111,12 +115,7 @@ void Engine::loop() {
   for (const auto& job : running_) job->slot->finish = Finish::kCancelled;
   retire();
   const std::lock_guard lock(mutex_);
-  for (const auto& job : waiting_) {
-    Event event;
-    event.kind = Event::Kind::kEnd;
-    event.finish = Finish::kCancelled;
-    job->mailbox->post(std::move(event));
-  }
+  for (const auto& job : waiting_) end(*job, Finish::kCancelled, {});
 }
 
 void Engine::admit() {
@@ -128,20 +127,21 @@ void Engine::admit() {
       job = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    start_slot(*job);
-    if (job->slot) running_.push_back(std::move(job));
+    Status started;
+    try {
+      started = start_slot(*job);
+    } catch (const std::exception& failure) {
+      started = Error{Code::kExhausted, std::string("the request could not begin: ") + failure.what()};
+    }
+    if (started.ok()) {
+      running_.push_back(std::move(job));
+    } else {
+      end(*job, Finish::kError, started.error().message);
+    }
   }
 }
 
-void Engine::refuse(Job& job, const std::string& why) {
-  Event event;
-  event.kind = Event::Kind::kEnd;
-  event.finish = Finish::kError;
-  event.error = why;
-  job.mailbox->post(std::move(event));
-}
-
-void Engine::start_slot(Job& job) {
+Status Engine::start_slot(Job& job) {
   const RequestFields& fields = job.request.fields();
   AnswerOptions options;
   options.stops = fields.stops;
@@ -149,15 +149,13 @@ void Engine::start_slot(Job& job) {
   options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
   options.parse_tools = fields.parse && !fields.tools.empty();
   options.tools_json = fields.tools;
-  Result<Answer> answer = Answer::create(tokenizer_, options);
-  if (!answer.ok()) return refuse(job, answer.error().message);
-  Result<std::unique_ptr<Slot>> slot = decoder_->open(fields.prompt, fields.slot, fields.drafter);
-  if (!slot.ok()) return refuse(job, slot.error().message);
-  job.slot = std::move(*slot);
-  job.answer.emplace(std::move(*answer));
+  FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
+  FT_ASSIGN(job.slot, decoder_->open(fields.prompt, fields.slot, fields.drafter));
+  job.answer.emplace(std::move(answer));
   job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits) {
     return take_token(job, token, logits);
   };
+  return {};
 }
 
 bool Engine::take_token(Job& job, std::int32_t token, std::span<const float> logits) {
@@ -234,21 +232,35 @@ void Engine::round() {
 void Engine::retire() {
   for (auto& job : running_) {
     if (job->slot->finish == Finish::kNone) continue;
-    end(*job);
+    end(*job, job->slot->finish, job->slot->error);
     job.reset();
   }
   std::erase(running_, nullptr);
 }
 
-void Engine::end(Job& job) {
-  const Slot& slot = *job.slot;
-  post_pieces(job, job.answer->finish());
+/// The one place where ends are made: of a request that had a slot, was refused one or never got so far.
+void Engine::end(Job& job, Finish finish, std::string error) {
   Event event;
   event.kind = Event::Kind::kEnd;
-  event.finish = slot.finish;
-  event.by_stop_string = job.by_stop_string;
-  event.error = slot.error;
-  Report& report = event.report;
+  event.finish = finish;
+  event.error = std::move(error);
+  if (job.slot) {
+    post_pieces(job, job.answer->finish());
+    if (job.mailbox->overflowed()) {
+      event.finish = Finish::kCancelled;
+      event.error = "the reader left " + std::to_string(unread_events_) +
+                    " events unread; read an answer while it is decoded, or ask for a shorter one";
+    }
+    event.by_stop_string = job.by_stop_string;
+    event.report = report_of(job);
+    decoder_->close(*job.slot);  // before the end is posted, so that who reads it finds the slot free
+  }
+  job.mailbox->post(std::move(event));
+}
+
+Report Engine::report_of(const Job& job) const {
+  const Slot& slot = *job.slot;
+  Report report;
   report.prompt_tokens = slot.prompt_tokens;
   report.completion_tokens = slot.output_tokens();
   report.prompt_ms = job.prompt_ms;
@@ -257,8 +269,7 @@ void Engine::end(Job& job) {
   report.engaged = slot.report.drafted > 0;
   report.drafter = slot.drafter != nullptr ? std::string(slot.drafter->name()) : "none";
   if (!report.engaged) report.reason = idle_reason(*decoder_, job.request.fields(), slot);
-  decoder_->close(*job.slot);  // first, so that who reads the end finds the slot free
-  job.mailbox->post(std::move(event));
+  return report;
 }
 
 }  // namespace ft

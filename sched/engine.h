@@ -1,9 +1,11 @@
 // The engine thread: it alone runs programs. It admits requests into slots, adds prompt chunks, runs rounds
 // for all slots that are ready, turns tokens into events and closes what has ended or was cancelled. It
 // measures rounds and feeds the cost model that depth is chosen by. The only place that catches what a
-// backend throws. Owner: a program's main or the server. Thread: submit from any; the engine has its own.
-// Cost: idle it sleeps. Errors: start returns those of Decoder::make; a request that cannot be admitted ends
-// with kError and a sentence.
+// backend throws. It waits for no reader: one that neither reads nor cancels loses its request when
+// EngineOptions::unread_events are in the box (finish kCancelled, and a sentence), and its slot serves the
+// next. Owner: a program's main or the server; destruction takes a step at most and ends every ticket.
+// Thread: submit from any; the engine has its own. Cost: idle it sleeps. Errors: start returns those of
+// Decoder::make; a request that cannot be admitted ends with kError and a sentence.
 #pragma once
 
 #include <condition_variable>
@@ -21,6 +23,7 @@ namespace ft {
 struct EngineOptions {
   DecoderOptions decoder;
   std::size_t queue = 256;  // requests that may wait
+  std::size_t unread_events = kMailboxEvents;
 };
 
 class Engine {
@@ -42,22 +45,22 @@ class Engine {
 
  private:
   struct Job;
-  Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, std::size_t queue);
+  Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, const EngineOptions& options);
   void loop();
   void step();
   void admit();
   void prefill(Job& job);
   void round();
   void retire();
-  void end(Job& job);
-  void start_slot(Job& job);
-  static void refuse(Job& job, const std::string& why);
+  void end(Job& job, Finish finish, std::string error);
+  Report report_of(const Job& job) const;
+  Status start_slot(Job& job);
   bool take_token(Job& job, std::int32_t token, std::span<const float> logits);
   static void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
 
   std::unique_ptr<Decoder> decoder_;
   const Tokenizer& tokenizer_;
-  const std::size_t queue_;
+  const std::size_t queue_, unread_events_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::unique_ptr<Job>> waiting_;  // under mutex_

@@ -9,6 +9,8 @@ namespace {
 
 constexpr const char* kModel = "assets/qwen3.5-tiny";
 
+constexpr std::size_t kUnread = 100;
+
 struct Collected {
   std::string text, reasoning, error;
   std::vector<std::int32_t> tokens;
@@ -27,6 +29,7 @@ class EngineTest : public testing::Test {
     options.decoder.slots = 3;
     options.decoder.context = 512;
     options.queue = 4;
+    options.unread_events = kUnread;
     engine_ = std::move(*Engine::start(*backend_, *model_, *tokenizer_, options));
   }
 
@@ -170,6 +173,35 @@ TEST_F(EngineTest, StoppingTheEngineEndsEveryTicket) {
   }
   engine_.reset();
   for (Ticket& ticket : tickets) EXPECT_EQ(collect(ticket).finish, Finish::kCancelled);
+}
+
+TEST_F(EngineTest, AReaderWhoNeverReadsDelaysNobodyAndLosesItsRequest) {
+  std::vector<Ticket> stuck;
+  for (int i = 0; i < 3; ++i) {  // every slot
+    RequestFields request = fields("Tell a long story.", DrafterKind::kAuto, 400);
+    request.slot.eos.clear();
+    stuck.push_back(submit(request));
+  }
+  EXPECT_EQ(answer(fields("Hello", DrafterKind::kAuto, 4)).tokens.size(), 4U) << "a slot became free";
+  for (Ticket& ticket : stuck) {
+    const Collected lost = collect(ticket);
+    EXPECT_EQ(lost.finish, Finish::kCancelled);
+    EXPECT_NE(lost.error.find("unread"), std::string::npos) << lost.error;
+    EXPECT_LE(lost.tokens.size(), kUnread);
+    EXPECT_GT(lost.tokens.size(), kUnread / 4) << "what was decoded before is there";
+  }
+}
+
+TEST_F(EngineTest, StoppingTheEngineWaitsForNoReader) {
+  std::vector<Ticket> stuck;
+  for (int i = 0; i < 4; ++i) {  // one of them waits for a slot
+    RequestFields request = fields("Tell a long story.", DrafterKind::kAuto, 400);
+    request.slot.eos.clear();
+    stuck.push_back(submit(request));
+  }
+  while (stuck.front().next().kind != Event::Kind::kToken) continue;
+  engine_.reset();
+  for (Ticket& ticket : stuck) EXPECT_EQ(collect(ticket).finish, Finish::kCancelled);
 }
 
 TEST_F(EngineTest, LogprobsAreThoseOfTheTargetForAcceptedDraftsToo) {

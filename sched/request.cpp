@@ -78,10 +78,11 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
 }
 
 void Mailbox::post(Event event) {
-  std::unique_lock lock(mutex_);
-  const bool end = event.kind == Event::Kind::kEnd;
-  changed_.wait(lock, [&] { return cancelled_ || end || events_.size() < kMailboxEvents; });
-  if (cancelled_ && !end) return;
+  const std::lock_guard lock(mutex_);
+  if (event.kind != Event::Kind::kEnd) {
+    if (!cancelled_ && events_.size() >= limit_) cancelled_ = overflowed_ = true;
+    if (cancelled_) return;
+  }
   events_.push_back(std::move(event));
   changed_.notify_all();
 }
@@ -91,19 +92,22 @@ Event Mailbox::next() {
   changed_.wait(lock, [&] { return !events_.empty(); });
   Event event = std::move(events_.front());
   events_.pop_front();
-  changed_.notify_all();
   return event;
 }
 
 void Mailbox::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
-  changed_.notify_all();
 }
 
 bool Mailbox::cancelled() const {
   const std::lock_guard lock(mutex_);
   return cancelled_;
+}
+
+bool Mailbox::overflowed() const {
+  const std::lock_guard lock(mutex_);
+  return overflowed_;
 }
 
 std::string_view finish_name(Finish finish) {

@@ -2,8 +2,10 @@
 //   Request  what to decode; cannot be built invalid, so nothing behind it checks again
 //   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report
 //   Ticket   the caller's end: a bounded mailbox of events, and cancel
-// Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be used
-// by one thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the
+// The engine never waits for a reader: a slow one finds what was decoded meanwhile in the box, and one that
+// lets the box fill up to its limit loses the request, so that nobody else's answer and no memory hangs on
+// it. Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be
+// used by one thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the
 // field.
 #pragma once
 
@@ -23,7 +25,9 @@
 
 namespace ft {
 
-inline constexpr std::size_t kMailboxEvents = 1024;
+/// Events that a reader may leave unread, about 8 MB: an answer of some 8,000 tokens. At the next one the
+/// request is cancelled.
+inline constexpr std::size_t kMailboxEvents = 1 << 14;
 
 struct RequestFields {
   std::vector<std::int32_t> prompt;
@@ -65,30 +69,46 @@ struct Event {
   std::optional<Logprobs> logprobs;  // kToken, if asked for
   Finish finish = Finish::kNone;     // kEnd
   bool by_stop_string = false;       // kEnd
-  std::string error;                 // kEnd, if finish is kError
+  std::string error;                 // kEnd, if finish is kError, or kCancelled and not by the caller
   Report report;                     // kEnd
 };
 
 /// The two ends of one answer share this.
 class Mailbox {
  public:
-  /// Waits while the box is full, unless the reader has cancelled (then the event is dropped).
+  explicit Mailbox(std::size_t limit = kMailboxEvents) : limit_(limit) {}
+
+  /// Never waits. An event beyond the limit cancels the request and is dropped, as is every later one; what
+  /// is in the box stays readable. The end always finds room.
   void post(Event event);
   /// Waits for the next event; after kEnd there is none.
   Event next();
   void cancel();
   bool cancelled() const;
+  /// Cancelled because the reader did not read.
+  bool overflowed() const;
 
  private:
+  const std::size_t limit_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
-  bool cancelled_ = false;
+  bool cancelled_ = false, overflowed_ = false;
 };
 
 class Ticket {
  public:
   explicit Ticket(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+  Ticket(Ticket&&) noexcept = default;
+  Ticket& operator=(Ticket&& other) noexcept {
+    std::swap(mailbox_, other.mailbox_);
+    return *this;
+  }
+  /// Nobody will read any more: cancels.
+  ~Ticket() {
+    if (mailbox_) mailbox_->cancel();
+  }
+
   Event next() { return mailbox_->next(); }
   /// The slot is gone at the next round; kEnd with kCancelled follows.
   void cancel() { mailbox_->cancel(); }
