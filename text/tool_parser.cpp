@@ -1,10 +1,10 @@
 #include "text/tool_parser.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/utf8.h"
+#include "text/hermes_call.h"
 #include "text/json_text.h"
 #include "text/tags.h"
 
@@ -21,7 +21,6 @@ constexpr std::string_view kParameterClose = "</parameter>";
 
 constexpr size_t kMaxNameBytes = 256;  // of a function or parameter
 constexpr int kMaxHermesTries = 16;    // "</tool_call>" inside the strings of one JSON call
-constexpr int kMaxHermesDepth = 100;
 
 size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
 
@@ -321,25 +320,13 @@ ToolParser::Progress ToolParser::step_hermes(std::vector<ToolEvent>& out) {
 }
 
 bool ToolParser::hermes_call(std::string_view json, std::vector<ToolEvent>& out) {
-  if (!is_json(json, kMaxHermesDepth)) {
-    return false;
-  }
-  const auto call = nlohmann::ordered_json::parse(json.begin(), json.end(), nullptr, false);
-  if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) {
-    return false;
-  }
-  const auto arguments =
-      call.find("arguments") != call.end() ? call.find("arguments") : call.find("parameters");
-  std::string text = arguments == call.end() ? "{}" : arguments->dump();
-  if (arguments != call.end() && arguments->is_string()) {
-    text = arguments->get<std::string>();
-  }
-  if (!is_json(text, kMaxHermesDepth) || text[space_at(text)] != '{') {
+  const std::optional<HermesCall> call = parse_hermes_call(json);
+  if (!call) {
     return false;
   }
   space_.clear();
-  begin_call(call["name"].get<std::string>(), out);
-  emit(ToolEvent::Kind::kArguments, text, out);
+  begin_call(call->name, out);
+  emit(ToolEvent::Kind::kArguments, call->arguments, out);
   emit(ToolEvent::Kind::kEnd, "", out);
   return true;
 }
