@@ -4,13 +4,17 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/ref/backend.h"
+#include "format/out_of_memory.h"
 
 namespace ft {
 
 std::vector<std::string> backend_names() { return {"cpu", "ref"}; }
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
-  if (options.name == "ref") return make_ref_backend();
+  if (options.name == "ref") {
+    using Made = Result<std::unique_ptr<Backend>>;
+    return format::with_memory_guard("start", "ref backend", []() -> Made { return make_ref_backend(); });
+  }
   if (options.name == "cpu" || options.name == "auto") return make_cpu_backend(options);
   return Error{Code::kInvalid, fmt::format("backend '{}' is unknown; choose auto, cpu or ref", options.name)};
 }

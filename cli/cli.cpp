@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <fmt/format.h>
 #include <new>
 #include <unistd.h>
@@ -74,6 +75,25 @@ Status configure(const CommandLine& line, const std::vector<Command>& commands) 
       path);
 }
 
+constexpr const char* kMemoryRanOut = "memory ran out; close other programs, or take a smaller --context";
+std::terminate_handler handler_before = nullptr;
+
+/// Allocates nothing.
+[[noreturn]] void end_process() noexcept {
+  try {
+    if (std::current_exception()) throw;
+  } catch (const std::bad_alloc&) {
+    for (const char* words : {"foretoken: ", kMemoryRanOut, "\n"}) {
+      if (::write(STDERR_FILENO, words, std::strlen(words)) < 0) break;
+    }
+    ::_exit(kFailed);
+  } catch (...) {
+    // a mistake of ours: as before
+  }
+  handler_before();
+  std::abort();
+}
+
 int work(const Command& command, Terminal& terminal) {
   const bool json = command.json != nullptr && *command.json;
   try {
@@ -86,9 +106,7 @@ int work(const Command& command, Terminal& terminal) {
     if (!terminal.status().ok()) return report(terminal, terminal.status().error(), false, kFailed);
     return *status;
   } catch (const std::bad_alloc&) {
-    return report(terminal,
-                  {Code::kExhausted, "memory ran out; close other programs, or take a smaller --context"},
-                  json, kFailed);
+    return report(terminal, {Code::kExhausted, kMemoryRanOut}, json, kFailed);
   } catch (const std::exception& error) {
     return report(terminal, {Code::kIo, fmt::format("{}; foretoken doctor may tell why", error.what())}, json,
                   kFailed);
@@ -97,7 +115,13 @@ int work(const Command& command, Terminal& terminal) {
 
 }  // namespace
 
+void exit_where_memory_ends() {
+  const std::terminate_handler before = std::set_terminate(end_process);
+  if (before != end_process) handler_before = before;
+}
+
 int run_cli(int argc, const char* const* argv) {
+  exit_where_memory_ends();
   std::signal(SIGPIPE, SIG_IGN);  // Terminal sees EPIPE instead
   Terminal terminal(STDOUT_FILENO, STDERR_FILENO);
   const std::vector<Command> commands = all_commands();

@@ -6,6 +6,11 @@
 
 namespace ft::cli {
 
+/// From now on a process whose memory ends where no exception can be handed on (nlohmann's destructors
+/// allocate, a thread has no caller) says so on stderr and exits with status 1, as for any other error.
+/// run_cli does it.
+void exit_where_memory_ends();
+
 int run_cli(int argc, const char* const* argv);
 
 }  // namespace ft::cli

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/features.h"
+#include "format/out_of_memory.h"
 
 namespace ft {
 namespace {
@@ -36,9 +37,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options) {
+Result<std::unique_ptr<Backend>> start(const BackendOptions& options) {
   if (options.threads < 0 || options.threads > kMaxThreads) {
     return Error{Code::kInvalid, fmt::format("cpu backend: {} threads; use 1 to {}, or 0 for one per core",
                                              options.threads, kMaxThreads)};
@@ -57,6 +56,12 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options)
                  fmt::format("cpu backend: cannot start {} threads ({}); use fewer with --threads",
                              options.threads, error.what())};
   }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options) {
+  return format::with_memory_guard("start its threads", "cpu backend", [&] { return start(options); });
 }
 
 }  // namespace ft

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <new>
 
 #include "backends/cpu/denormals.h"
 #include "backends/cpu/memory.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "format/out_of_memory.h"
 #include "program/check.h"
 #include "sampling/select.h"
 
@@ -182,10 +182,14 @@ class CpuExecutable final : public Executable {
                       "with fewer bits",
                       static_cast<double>(packed_bytes_) * 1e-9)};
     }
-    auto work = [this](int worker, int workers) {
+    PackScratch largest;
+    for (const PackJob& job : jobs_) largest.fit(job.packed);
+    std::vector<PackScratch> scratch(static_cast<std::size_t>(pool_.workers()), largest);
+    auto work = [this, &scratch](int worker, int workers) {
       for (const PackJob& job : jobs_) {
         pack_blocks(job.weight, job.ids, job.packed, job.packed.first_block(worker, workers),
-                    job.packed.first_block(worker + 1, workers), packed_memory_.data() + job.offset);
+                    job.packed.first_block(worker + 1, workers), packed_memory_.data() + job.offset,
+                    scratch[static_cast<std::size_t>(worker)]);
       }
     };
     pool_.run(work);
@@ -357,19 +361,18 @@ Share share_of(std::int64_t count, std::int64_t step, int worker, int workers) {
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             ThreadPool& pool, const Kernels& kernels, int activation_bits) {
-  FT_TRY(check(program));
-  if (options.max_rows < 1 || options.max_wanted < 0) {
-    return Error{Code::kInvalid,
-                 fmt::format("cpu backend: a step of {} rows with {} wanted; ask for at least one row",
-                             options.max_rows, options.max_wanted)};
-  }
-  try {
+  using Compiled = Result<std::unique_ptr<Executable>>;
+  return format::with_memory_guard("compile the program", "cpu backend", [&]() -> Compiled {
+    FT_TRY(check(program));
+    if (options.max_rows < 1 || options.max_wanted < 0) {
+      return Error{Code::kInvalid,
+                   fmt::format("cpu backend: a step of {} rows with {} wanted; ask for at least one row",
+                               options.max_rows, options.max_wanted)};
+    }
     auto executable = std::make_unique<CpuExecutable>(program, options, pool, kernels, activation_bits);
     FT_TRY(executable->build());
     return std::unique_ptr<Executable>(std::move(executable));
-  } catch (const std::bad_alloc&) {
-    return Error{Code::kExhausted, "cpu backend: no memory to compile the program; use a smaller model"};
-  }
+  });
 }
 
 }  // namespace ft::cpu

@@ -1,5 +1,6 @@
 #include "backends/cpu/pack.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <fmt/format.h>
@@ -141,17 +142,22 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows) {
   return packed;
 }
 
+void PackScratch::fit(const Packed& packed) {
+  const std::int64_t code_count = packed.codes ? packed.columns : 0;
+  const std::int64_t float_count = packed.codes ? 2 * packed.groups : packed.columns;
+  codes.resize(std::max(codes.size(), static_cast<std::size_t>(code_count)));
+  floats.resize(std::max(floats.size(), static_cast<std::size_t>(float_count)));
+}
+
 void pack_blocks(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed, int first,
-                 int last, std::byte* data) {
+                 int last, std::byte* data, PackScratch& scratch) {
   const Source source{weight, ids};
-  std::vector<std::uint8_t> codes(static_cast<std::size_t>(packed.codes ? packed.columns : 0));
-  std::vector<float> floats(static_cast<std::size_t>(packed.codes ? 2 * packed.groups : packed.columns));
   for (int index = first; index < last; ++index) {
     std::byte* block = data + index * packed.block_bytes;
     if (packed.codes) {
-      pack_code_block(source, packed, index, block, codes, floats);
+      pack_code_block(source, packed, index, block, scratch.codes, scratch.floats);
     } else {
-      pack_plain_block(source, packed, index, block, floats);
+      pack_plain_block(source, packed, index, block, scratch.floats);
     }
   }
 }

@@ -34,8 +34,16 @@ struct Packed {
 /// The shape that `weight` takes; `rows` of it, which is ids.size() if only listed rows are wanted.
 Result<Packed> plan_pack(const Weight& weight, std::int64_t rows);
 
-/// Fills blocks [first, last) at `data`. ids: the weight's rows in order, empty for all.
+/// What one worker needs while it packs, made before the workers start: they must not throw.
+struct PackScratch {
+  std::vector<std::uint8_t> codes;
+  std::vector<float> floats;
+
+  void fit(const Packed& packed);
+};
+
+/// Fills blocks [first, last) at `data`. ids: the weight's rows in order, empty for all. Allocates nothing.
 void pack_blocks(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed, int first,
-                 int last, std::byte* data);
+                 int last, std::byte* data, PackScratch& scratch);
 
 }  // namespace ft::cpu

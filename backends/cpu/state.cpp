@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/kernels.h"
+#include "format/out_of_memory.h"
 
 namespace ft::cpu {
 namespace {
@@ -17,6 +18,12 @@ void copy_floats(const float* from, float* to, std::int64_t count) {
 }  // namespace
 
 Result<std::unique_ptr<State>> CpuState::make(const StateLayout& layout, const StateOptions& options) {
+  return format::with_memory_guard("make a state", "cpu backend",
+                                   [&] { return make_unguarded(layout, options); });
+}
+
+Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layout,
+                                                        const StateOptions& options) {
   if (options.slots < 1 || options.blocks < 1) {
     return Error{Code::kInvalid, "cpu backend: a state needs at least one slot and one block"};
   }

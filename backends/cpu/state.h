@@ -56,6 +56,8 @@ class CpuState final : public State {
 
  private:
   CpuState() = default;
+  static Result<std::unique_ptr<State>> make_unguarded(const StateLayout& layout,
+                                                       const StateOptions& options);
   /// Lays everything out from `base` (null: counts only) and returns the floats that it takes.
   std::int64_t lay_out(const StateLayout& layout, const StateOptions& options, float* base);
 

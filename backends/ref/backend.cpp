@@ -1,8 +1,7 @@
 #include "backends/ref/backend.h"
 
-#include <new>
-
 #include "backends/ref/executable.h"
+#include "format/out_of_memory.h"
 
 namespace ft {
 namespace {
@@ -16,12 +15,10 @@ class RefBackend final : public Backend {
     return ref::compile(program, options);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    try {
+    using Made = Result<std::unique_ptr<State>>;
+    return format::with_memory_guard("hold the key/value cache", "ref backend", [&]() -> Made {
       return std::unique_ptr<State>(std::make_unique<ref::RefState>(layout, options));
-    } catch (const std::bad_alloc&) {
-      return Error{Code::kExhausted,
-                   "ref backend: no memory for the key/value cache; ask for a smaller --context"};
-    }
+    });
   }
 };
 

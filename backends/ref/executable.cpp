@@ -5,6 +5,7 @@
 #include <new>
 
 #include "backends/weight_rows.h"
+#include "format/out_of_memory.h"
 #include "program/check.h"
 #include "sampling/select.h"
 
@@ -160,15 +161,18 @@ class RefExecutable final : public Executable {
 }  // namespace
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options) {
-  FT_TRY(check(program));
-  try {
-    return std::unique_ptr<Executable>(std::make_unique<RefExecutable>(program, options));
-  } catch (const std::bad_alloc&) {
-    return Error{Code::kExhausted,
-                 fmt::format("ref backend: no memory for {:.1f} GB of float32 weights; use the cpu "
-                             "backend, which keeps them quantised",
-                             static_cast<double>(program.bytes_per_step()) * 8e-9)};
-  }
+  using Compiled = Result<std::unique_ptr<Executable>>;
+  return format::with_memory_guard("compile the program", "ref backend", [&]() -> Compiled {
+    FT_TRY(check(program));
+    try {
+      return std::unique_ptr<Executable>(std::make_unique<RefExecutable>(program, options));
+    } catch (const std::bad_alloc&) {
+      return Error{Code::kExhausted,
+                   fmt::format("ref backend: no memory for {:.1f} GB of float32 weights; use the cpu "
+                               "backend, which keeps them quantised",
+                               static_cast<double>(program.bytes_per_step()) * 8e-9)};
+    }
+  });
 }
 
 }  // namespace ft::ref

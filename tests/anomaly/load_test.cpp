@@ -1,86 +1,38 @@
 // The way from a folder to a decoder when the world fails: memory at any allocation, the file system at any
 // call, files that end early or lie. Always an error that says what to do, or a decoder that works; never an
-// exception, a crash or a byte that stays behind. The operators new of this program may be told to fail.
+// exception, a crash or a byte that stays behind.
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <new>
 #include <random>
 
 #include "backends/ref/backend.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "spec/decoder.h"
+#include "tests/anomaly/failing_memory.h"
 #include "tests/copied_model.h"
-
-namespace {
-
-std::atomic<long> g_live{0};       // allocations not yet freed
-std::atomic<long> g_countdown{0};  // the allocation that fails; 0: none
-std::atomic<bool> g_all_after{false};
-
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (g_countdown.load() > 0) {
-    const long left = g_countdown.fetch_sub(1);
-    if (left == 1) {
-      if (g_all_after.load()) g_countdown.store(1);
-      throw std::bad_alloc();
-    }
-  }
-  const std::size_t rounded = (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment;
-  void* memory =
-      alignment <= alignof(std::max_align_t) ? std::malloc(rounded) : std::aligned_alloc(alignment, rounded);
-  if (memory == nullptr) throw std::bad_alloc();
-  g_live.fetch_add(1);
-  return memory;
-}
-
-void release(void* memory) noexcept {
-  if (memory == nullptr) return;
-  g_live.fetch_sub(1);
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new[](std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t at) {
-  return allocate(size, static_cast<std::size_t>(at));
-}
-void* operator new[](std::size_t size, std::align_val_t at) {
-  return allocate(size, static_cast<std::size_t>(at));
-}
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
 namespace ft::test {
 namespace {
 
 /// Folder to decoder to the logits of three tokens. The error's sentence, or "ok". Only the loading itself
 /// may run out of memory: a step's failures are the business of spec/failure_test.cpp.
-std::string load_and_run(const std::string& directory, const long failing_allocation = 0) {
+std::string load_and_run(const std::string& directory, const FailingAllocation failing = {}) {
   const auto backend = make_ref_backend();
   DecoderOptions options;
   options.context = 32;
   options.chunk = 4;
-  g_countdown.store(failing_allocation);
+  plan_failure(failing);
   Result<Model> model = load_model(directory);
   if (!model.ok()) {
-    g_countdown.store(0);
+    stop_failing();
     return model.error().message;
   }
   auto decoder = Decoder::make(*backend, *model, options);
-  const bool reached = failing_allocation > 0 && g_countdown.exchange(0) <= 0;
+  const bool reached = stop_failing();
   if (!decoder.ok()) return decoder.error().message;
   // Without memory for the head the model decodes without it, and its report says why.
   if (reached && model->head.usable()) return "an allocation failed and nobody said so";
@@ -95,17 +47,16 @@ std::string load_and_run(const std::string& directory, const long failing_alloca
 
 enum class Outcome { kOk, kError, kThrew };
 
-/// What happens if the n-th allocation of loading fails, alone or with all after it.
-Outcome with_failing_allocation(const std::string& directory, long n, bool all_after, std::string& message) {
-  g_all_after.store(all_after);
+Outcome with_failing_allocation(const std::string& directory, FailingAllocation failing,
+                                std::string& message) {
   Outcome outcome = Outcome::kThrew;
   try {
-    std::string said = load_and_run(directory, n);
+    std::string said = load_and_run(directory, failing);
     outcome = said == "ok" ? Outcome::kOk : Outcome::kError;
     message.swap(said);
   } catch (...) {
   }
-  g_countdown.store(0);
+  stop_failing();
   return outcome;
 }
 
@@ -122,7 +73,7 @@ class LoadAnomaly : public testing::Test {
 
   /// A folder with these files changed: a sentence of one line that names the folder's file, or success.
   void expect_clear(const std::string& directory, const std::string& what) {
-    const long before = g_live.load();
+    const long before = live_allocations();
     {
       const std::string said = load_and_run(directory);
       EXPECT_FALSE(said.empty()) << what;
@@ -132,7 +83,7 @@ class LoadAnomaly : public testing::Test {
         EXPECT_GT(said.size(), 20U) << what;
       }
     }
-    EXPECT_EQ(g_live.load(), before) << what << " leaves memory behind";
+    EXPECT_EQ(live_allocations(), before) << what << " leaves memory behind";
   }
 
   int errors_ = 0;
@@ -145,15 +96,15 @@ void fail_every_allocation(bool all_after) {
   long errors = 0;
   std::string message;
   for (long n = 1;; n += every ? 1 : 1 + n / 48) {
-    const long before = g_live.load();
-    const Outcome outcome = with_failing_allocation(directory, n, all_after, message);
+    const long before = live_allocations();
+    const Outcome outcome = with_failing_allocation(directory, {n, all_after}, message);
     ASSERT_NE(outcome, Outcome::kThrew) << "allocation " << n;
     std::string said;
     said.swap(message);
     if (outcome == Outcome::kOk) break;
     EXPECT_NE(said.find("memory"), std::string::npos) << "allocation " << n << ": " << said;
     std::string().swap(said);
-    EXPECT_EQ(g_live.load(), before) << "allocation " << n << " leaves memory behind";
+    EXPECT_EQ(live_allocations(), before) << "allocation " << n << " leaves memory behind";
     ++errors;
   }
   EXPECT_GT(errors, 100);
