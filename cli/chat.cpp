@@ -1,4 +1,5 @@
-// `foretoken chat`: a conversation in the terminal, or through a pipe.
+// `foretoken chat`: a conversation in the terminal, or through a pipe. With --json each line that is asked
+// gives one line on stdout: the object that `run --json` prints, or an error; /commands answer on stderr.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/option_flags.h"
+#include "cli/report_json.h"
 #include "cli/sampling_choice.h"
 #include "cli/streaming.h"
 #include "cli/subcommands.h"
@@ -25,8 +27,8 @@ struct Options {
   std::optional<bool> think;
 };
 
-/// One turn: the template, the answer as it comes. The user's message is taken back if nothing came of it.
-Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, Terminal& terminal) {
+/// One turn: the template, the answer as it comes, or as one line of JSON when it is complete.
+Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, bool json, Terminal& terminal) {
   FT_ASSIGN(const Prompt prompt, render_prompt(session.rendered_messages(), "", session.think, loaded));
   Ask ask;
   ask.sampler = choose_sampler(session.sampling, loaded.model.config.sampling);
@@ -36,8 +38,8 @@ Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, Terminal
   FT_ASSIGN(Request request, make_request(prompt, ask, loaded));
   FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
   const Interrupt interrupt([&ticket] { ticket.cancel(); });
-  Streaming streaming(terminal, Streaming::Mode::kShow);
-  const GatheredAnswer answer = gather(ticket, [&](const Event& event) {
+  Streaming streaming(terminal, json ? Streaming::Mode::kSilent : Streaming::Mode::kShow);
+  GatheredAnswer answer = gather(ticket, [&](const Event& event) {
     streaming.show(event);
     if (terminal.gone()) ticket.cancel();
   });
@@ -45,7 +47,29 @@ Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, Terminal
   if (answer.finish == Finish::kError) return Error{Code::kExhausted, answer.error};
   session.add_answer(answer);
   if (terminal.err_is_terminal()) terminal.err(Style::kDim, fmt::format("[{}]\n", answer_note(answer)));
+  if (json) {
+    RunReport report;
+    report.model = loaded.model.name, report.backend = loaded.backend->describe();
+    report.wants_logprobs = session.answer.logprobs >= 0, report.tokenizer = &*loaded.tokenizer;
+    report.load_ms = loaded.load_ms;
+    report.answer = std::move(answer);
+    terminal.out(run_json(report) + "\n");
+    terminal.flush();
+  }
   return {};
+}
+
+/// One line of input that is no /command. The user's message is taken back if nothing came of it.
+bool answer_line(ChatSession& session, const std::string& line, const Loaded& loaded, Engine& engine,
+                 bool json, Terminal& terminal) {
+  session.messages.push_back({"user", utf8_replace_invalid(line), ""});
+  const Status status = turn(session, loaded, engine, json, terminal);
+  if (status.ok()) return true;
+  session.messages.pop_back();
+  terminal.err(fmt::format("foretoken: {}\n", status.error().message));
+  if (json) terminal.out(error_json(status.error()) + "\n");
+  terminal.flush();
+  return false;
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
@@ -64,7 +88,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
     if (loaded_file.failed)
       return Error{Code::kNotFound, loaded_file.words.substr(std::string("foretoken: ").size())};
   }
-  const bool interactive = ::isatty(STDIN_FILENO) == 1 && terminal.out_is_terminal();
+  const bool json = options.output.json;
+  const bool interactive = ::isatty(STDIN_FILENO) == 1 && terminal.out_is_terminal() && !json;
   if (interactive) {
     terminal.note(fmt::format("{} on {}; /help for commands, Ctrl-D to leave", loaded->model.name,
                               loaded->backend->describe()));
@@ -78,17 +103,13 @@ Result<int> work(const Options& options, Terminal& terminal) {
     if (line->front() == '/') {
       const CommandOutcome outcome = run_chat_command(session, *line);
       if (outcome.quit) break;
-      outcome.failed ? terminal.err(outcome.words) : terminal.out(outcome.words);
+      outcome.failed || json ? terminal.err(outcome.words) : terminal.out(outcome.words);
       terminal.flush();
       failed = failed || (outcome.failed && !interactive);
       continue;
     }
-    session.messages.push_back({"user", utf8_replace_invalid(*line), ""});
-    if (const Status status = turn(session, *loaded, *engine, terminal); !status.ok()) {
-      session.messages.pop_back();
-      terminal.err(fmt::format("foretoken: {}\n", status.error().message));
-      failed = failed || !interactive;
-    }
+    const bool answered = answer_line(session, *line, *loaded, *engine, json, terminal);
+    failed = failed || (!answered && !interactive);
   }
   if (interactive) terminal.out("\n");
   return failed ? 1 : 0;  // a script wants to know; a person has seen it
@@ -105,7 +126,9 @@ Command chat_command() {
       "  foretoken chat\n"
       "  foretoken chat --system \"Answer in one sentence\" --temperature 0\n"
       "  foretoken chat --load talk.json\n"
-      "  printf 'Hello\\n/stats\\n' | foretoken chat\n";
+      "  printf 'Hello\\n/stats\\n' | foretoken chat\n"
+      "  printf 'Hello\\nWho are you?\\n' | foretoken chat --json   a line of JSON for each line that is "
+      "asked\n";
   command.flags.group("Conversation");
   command.flags.add("system", "TEXT", reads_text(options->system), "System message");
   command.flags.add("think", "on|off", reads_on_off(options->think), "Reasoning before the answer");
@@ -114,12 +137,7 @@ Command chat_command() {
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
   add_model_flags(command.flags, options->model);
-  command.flags.group("Output");
-  command.flags.add_switch("quiet", options->output.quiet, "Nothing on stderr but errors").letter = "q";
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
-  command.quiet = &options->output.quiet;
-  command.options = options;
-  return command;
+  return bind_options(std::move(command), std::move(options), work);
 }
 
 }  // namespace ft::cli

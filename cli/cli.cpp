@@ -13,6 +13,8 @@
 #include "cli/report_json.h"
 #include "cli/subcommands.h"
 
+extern char** environ;  // of POSIX
+
 namespace ft::cli {
 namespace {
 
@@ -73,6 +75,15 @@ Status configure(const CommandLine& line, const std::vector<Command>& commands) 
   return resolve(
       *line.command, line.typed, [](const std::string& name) { return std::getenv(name.c_str()); }, settings,
       path);
+}
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
 }
 
 constexpr const char* kMemoryRanOut = "memory ran out; close other programs, or take a smaller --context";
@@ -139,6 +150,7 @@ int run_cli(int argc, const char* const* argv) {
   const bool quiet = line->command->quiet != nullptr && *line->command->quiet;
   terminal.quiet(quiet);
   set_log_level(quiet ? LogLevel::kError : LogLevel::kWarn);
+  for (const std::string& sentence : stray_variables(environment_names(), commands)) terminal.note(sentence);
   return work(*line->command, terminal);
 }
 

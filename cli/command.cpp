@@ -92,6 +92,28 @@ Status check_settings(const std::vector<Setting>& settings, const std::vector<Co
   return {};
 }
 
+std::vector<std::string> stray_variables(const std::vector<std::string>& names,
+                                         const std::vector<Command>& commands) {
+  const std::string prefix = environment_name("");
+  // The settings file of cli.cpp, and what the tests read.
+  std::vector<std::string> known = {"CONFIG", "FULL", "BF16_MODEL"};
+  for (const Command& command : commands) {
+    for (const Flag& flag : command.flags.flags()) {
+      if (flag.setting) known.push_back(environment_name(flag.name).substr(prefix.size()));
+    }
+  }
+  std::vector<std::string> sentences;
+  for (const std::string& name : names) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string rest = name.substr(prefix.size());
+    if (std::find(known.begin(), known.end(), rest) != known.end()) continue;
+    const std::string meant = nearest(rest, known);
+    sentences.push_back(fmt::format("the environment variable {} is ignored: no flag has that name{}", name,
+                                    meant.empty() ? "" : fmt::format("; is {}{} meant?", prefix, meant)));
+  }
+  return sentences;
+}
+
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates) {
   std::string best;
   std::size_t least = word.size() / 3 + 2;

@@ -47,6 +47,11 @@ Status resolve(const Command& command, const Typed& typed, const Environment& en
 Status check_settings(const std::vector<Setting>& settings, const std::vector<Command>& commands,
                       const std::string& settings_path);
 
+/// For every name that begins with FORETOKEN_ and sets nothing in any subcommand: a sentence with the closest
+/// name that does.
+std::vector<std::string> stray_variables(const std::vector<std::string>& names,
+                                         const std::vector<Command>& commands);
+
 /// The closest of `candidates`, if it is close enough to be meant; else empty.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 

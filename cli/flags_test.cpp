@@ -51,6 +51,20 @@ TEST(Flags, TypedWinsOverEnvironmentOverSectionOverTopLevelOverDefault) {
   EXPECT_EQ(bench.options.answer.max_tokens, 1);
 }
 
+TEST(Flags, AVariableThatSetsNothingIsSaidWithTheOneThatWasMeant) {
+  const Bench bench;
+  const std::vector<Command> commands = {bench.command};
+  EXPECT_TRUE(
+      stray_variables({"FORETOKEN_MAX_TOKENS", "FORETOKEN_CONFIG", "PATH", "max-tokens"}, commands).empty());
+  const std::vector<std::string> said =
+      stray_variables({"FORETOKEN_TEMPRATURE", "FORETOKEN_XYZZYX", "FORETOKEN_TOP_K"}, commands);
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_EQ(said[0],
+            "the environment variable FORETOKEN_TEMPRATURE is ignored: no flag has that name; is "
+            "FORETOKEN_TEMPERATURE meant?");
+  EXPECT_EQ(said[1], "the environment variable FORETOKEN_XYZZYX is ignored: no flag has that name");
+}
+
 TEST(Flags, AListComesFromOneSourceAlone) {
   Bench bench;
   ASSERT_TRUE(

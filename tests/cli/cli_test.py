@@ -110,6 +110,13 @@ class Usage(CliTest):
         self.assertEqual(self.expect_json(0, "tokenize", FORETOKEN_PROMPT="from env")["text"], "from env")
         self.assertEqual(self.expect_json(0, "tokenize", "typed", FORETOKEN_PROMPT="from env")["text"], "typed")
 
+    def test_a_variable_that_sets_nothing_is_said_once_and_not_if_quiet(self):
+        done = self.expect(0, "tokenize", "a", FORETOKEN_TEMPRATURE="1")
+        self.assertEqual(done.stderr.decode().count("FORETOKEN_TEMPRATURE"), 1)
+        self.assertIn(b"is FORETOKEN_TEMPERATURE meant?", done.stderr)
+        self.assertEqual(self.expect(0, "tokenize", "a", "--quiet", FORETOKEN_TEMPRATURE="1").stderr, b"")
+        self.assertEqual(self.expect(0, "tokenize", "a", FORETOKEN_TEMPERATURE="1").stderr, b"")
+
     def test_settings_that_are_wrong_name_their_line(self):
         config = self.folder / "c.toml"
         config.write_text("threads = 1\ntemprature = 1\n")
@@ -352,6 +359,20 @@ class Work(CliTest):
         out, _ = process.communicate(timeout=TIMEOUT_S)
         if process.returncode == -signal.SIGINT:
             self.skipTest("the signal came before the answer began")
+    def test_chat_gives_a_line_of_json_for_each_question(self):
+        words = b"Name a colour.\n/stats\n" + b"word " * 200 + b"\nAnd another.\n/quit\n"
+        done = self.expect(1, "chat", "--json", "-n", "8", "-c", "128", given=words)
+        lines = [json.loads(line) for line in done.stdout.decode().splitlines()]
+        self.assertEqual(len(lines), 3)
+        for answer in (lines[0], lines[2]):
+            self.assertEqual(answer["usage"]["completion_tokens"], len(answer["token_ids"]))
+            self.assertIn("speculation", answer)
+        self.assertEqual(lines[1]["error"]["code"], "exhausted", "the long one does not fit and is forgotten")
+        self.assertGreater(lines[2]["usage"]["prompt_tokens"], lines[0]["usage"]["prompt_tokens"])
+        self.assertIn(b"1 answers", done.stderr)
+        error = self.expect_json(1, "chat", "--model", "/nowhere")["error"]
+        self.assertEqual(error["code"], "not_found")
+
         self.assertEqual(process.returncode, 0)
         self.assertIn(json.loads(out)["finish_reason"], ("cancelled", "stop", "length"))
 
