@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fmt/format.h>
 
 #include "cli/model_path.h"
@@ -46,6 +47,9 @@ Result<Model> load_named(const std::string& named, const LoadOptions& options) {
   return model;
 }
 
+namespace {
+
+/// Model and backend only.
 Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
   const auto start = std::chrono::steady_clock::now();
   BackendOptions options;
@@ -61,20 +65,37 @@ Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
   return loaded;
 }
 
+Status load_text(const std::string& directory, Loaded& loaded) {
+  const auto start = std::chrono::steady_clock::now();
+  Result<Tokenizer> tokenizer = Tokenizer::load(directory);
+  if (!tokenizer.ok()) return model_error(tokenizer.error());
+  loaded.tokenizer.emplace(std::move(*tokenizer));
+  Result<ChatTemplate> chat_template = ChatTemplate::load(directory);
+  if (chat_template.ok()) {
+    loaded.chat_template.emplace(std::move(*chat_template));
+  } else {
+    loaded.chat_template_problem = chat_template.error().message;
+  }
+  loaded.load_ms += since_ms(start);
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice) {
   FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice));
-  const auto start = std::chrono::steady_clock::now();
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
-  Result<Tokenizer> tokenizer = Tokenizer::load(texts);
-  if (!tokenizer.ok()) return model_error(tokenizer.error());
-  loaded->tokenizer.emplace(std::move(*tokenizer));
-  Result<ChatTemplate> chat_template = ChatTemplate::load(texts);
-  if (chat_template.ok()) {
-    loaded->chat_template.emplace(std::move(*chat_template));
-  } else {
-    loaded->chat_template_problem = chat_template.error().message;
+  FT_TRY(load_text(texts, *loaded));
+  return loaded;
+}
+
+Result<std::unique_ptr<Loaded>> load_with_text_if_any(const ModelChoice& choice) {
+  FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice));
+  FT_ASSIGN(const std::string texts, text_directory(choice.directory));
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(texts) / "tokenizer.json", ignored)) {
+    FT_TRY(load_text(texts, *loaded));
   }
-  loaded->load_ms += since_ms(start);
   return loaded;
 }
 

@@ -28,8 +28,8 @@ struct Loaded {
 
 /// Everything that run, chat, bench need. The template may be absent: --raw does without.
 Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice);
-/// Model and backend only.
-Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice);
+/// The same with token ids as its only prompts if the model's folder holds no tokenizer.json.
+Result<std::unique_ptr<Loaded>> load_with_text_if_any(const ModelChoice& choice);
 Result<Tokenizer> load_tokenizer(const ModelChoice& choice);
 /// The model that --model names: a folder's, a synthetic one's (`synth:`, cli/synth_model.h) or, if `named`
 /// is empty, the shipped one.

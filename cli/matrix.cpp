@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 
 namespace ft::cli {
@@ -174,9 +175,8 @@ class Matrix {
   Result<MatrixReport> run() {
     std::vector<Cell> cells;
     for (const int threads : options_.threads) {
-      const MatrixSize size = options_.full                         ? MatrixSize::kFull
-                              : threads == options_.threads.front() ? MatrixSize::kQuick
-                                                                    : MatrixSize::kBrief;
+      const bool brief = options_.size == MatrixSize::kQuick && threads != options_.threads.front();
+      const MatrixSize size = brief ? MatrixSize::kBrief : options_.size;
       const std::vector<Cell> some = matrix_cells(size, threads, model_.mtp.has_value());
       cells.insert(cells.end(), some.begin(), some.end());
     }
@@ -222,6 +222,7 @@ class Matrix {
   Status compare(const Cell& cell) {
     CellResult result;
     result.cell = cell;
+    result.prompts = static_cast<int>(prompts_.size()), result.tokens = options_.tokens;
     for (std::size_t p = 0; p < prompts_.size(); ++p) {
       std::vector<Sequence> sequences = sequences_of(cell, prompts_, p, options_.tokens);
       std::vector<std::size_t> limits;
@@ -309,6 +310,15 @@ void brief_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell
   cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 256, true, threads});
 }
 
+void long_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
+  if (kind != SamplingKind::kGreedy && kind != SamplingKind::kSampled) return;
+  if (has_head) {
+    for (const int depth : {3, 8}) cells.push_back({kind, DrafterKind::kMtp, depth, 1, 256, false, threads});
+  }
+  cells.push_back({kind, DrafterKind::kLookup, -1, 1, 256, false, threads});
+  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 7, false, threads});
+}
+
 }  // namespace
 
 std::string_view sampling_kind_name(SamplingKind kind) {
@@ -346,9 +356,19 @@ std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head) {
       case MatrixSize::kBrief:
         brief_cells(kind, threads, has_head, cells);
         break;
+      case MatrixSize::kLong:
+        long_cells(kind, threads, has_head, cells);
+        break;
     }
   }
   return cells;
+}
+
+void MatrixReport::add(MatrixReport other) {
+  cells.insert(cells.end(), std::make_move_iterator(other.cells.begin()),
+               std::make_move_iterator(other.cells.end()));
+  compared += other.compared, differing += other.differing;
+  complete = complete && other.complete;
 }
 
 Result<MatrixReport> run_matrix(const Model& model, const std::vector<MatrixPrompt>& prompts,

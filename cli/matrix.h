@@ -37,6 +37,7 @@ struct Cell {
 
 struct CellResult {
   Cell cell;
+  int prompts = 0, tokens = 0;               // of each prompt's answer, at most
   std::int64_t compared = 0, differing = 0;  // tokens
   std::int64_t drafted = 0, accepted = 0;
   std::string first_difference;  // empty if there is none
@@ -46,21 +47,23 @@ struct MatrixReport {
   std::vector<CellResult> cells;
   std::int64_t compared = 0, differing = 0;
   bool complete = true;  // false if it was interrupted
+  void add(MatrixReport other);
   bool identical() const { return differing == 0 && compared > 0; }
 };
+
+/// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: what threads may change.
+/// kLong: few cells, greedy and sampled, for many prompts and long answers.
+enum class MatrixSize { kFull, kQuick, kBrief, kLong };
+/// The cells of one number of threads.
+std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head);
 
 struct MatrixOptions {
   BackendOptions backend;  // threads is set by each cell
   int tokens = 24;         // of each answer, at most
   std::vector<int> threads = {1, 2};
-  bool full = false;
+  MatrixSize size = MatrixSize::kQuick;  // kQuick runs kBrief for every number of threads but the first
   std::function<bool(std::size_t done, std::size_t cells)> progress;  // false stops
 };
-
-/// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: what threads may change.
-enum class MatrixSize { kFull, kQuick, kBrief };
-/// The cells of one number of threads.
-std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head);
 
 /// At least one prompt; prompts must be shorter than their decoding's context (built to fit).
 Result<MatrixReport> run_matrix(const Model& model, const std::vector<MatrixPrompt>& prompts,

@@ -33,10 +33,31 @@ TEST(Matrix, FullIsTheWholeProduct) {
 }
 
 TEST(Matrix, AModelWithoutAHeadIsNotAskedForOne) {
-  for (const MatrixSize size : {MatrixSize::kFull, MatrixSize::kQuick, MatrixSize::kBrief}) {
+  for (const MatrixSize size :
+       {MatrixSize::kFull, MatrixSize::kQuick, MatrixSize::kBrief, MatrixSize::kLong}) {
     for (const Cell& cell : matrix_cells(size, 1, false))
       EXPECT_NE(cell.drafter, DrafterKind::kMtp) << cell.text();
   }
+}
+
+TEST(Matrix, LongAnswersAreGreedyAndSampledWithEveryDrafter) {
+  const std::vector<Cell> cells = matrix_cells(MatrixSize::kLong, 1, true);
+  EXPECT_EQ(values(cells, [](const Cell& c) { return c.sampling; }),
+            (std::set<SamplingKind>{SamplingKind::kGreedy, SamplingKind::kSampled}));
+  EXPECT_EQ(values(cells, [](const Cell& c) { return c.drafter; }),
+            (std::set<DrafterKind>{DrafterKind::kMtp, DrafterKind::kLookup, DrafterKind::kAuto}));
+  EXPECT_EQ(values(cells, [](const Cell& c) { return c.batch; }), (std::set<int>{1, 3}));
+}
+
+TEST(Matrix, ReportsJoin) {
+  MatrixReport report, other;
+  report.cells.resize(2), report.compared = 10;
+  other.cells.resize(1), other.compared = 5, other.differing = 1, other.complete = false;
+  report.add(other);
+  EXPECT_EQ(report.cells.size(), 3U);
+  EXPECT_EQ(report.compared, 15);
+  EXPECT_FALSE(report.identical());
+  EXPECT_FALSE(report.complete);
 }
 
 TEST(Matrix, NothingComparedIsNotIdentical) { EXPECT_FALSE(MatrixReport{}.identical()); }

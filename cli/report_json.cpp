@@ -237,6 +237,8 @@ std::string verify_json(const MatrixReport& report, const std::string& model, co
   Json cells = Json::array();
   for (const CellResult& result : report.cells) {
     cells.push_back(Json{{"cell", result.cell.text()},
+                         {"prompts", result.prompts},
+                         {"tokens", result.tokens},
                          {"compared", result.compared},
                          {"differing", result.differing},
                          {"drafted", result.drafted},

@@ -1,19 +1,20 @@
 // `foretoken verify`: the losslessness matrix on a model, as a table and an exit status.
+#include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
 
-#include "cli/bench_prompts.h"
 #include "cli/interrupt.h"
 #include "cli/loading.h"
+#include "cli/matrix_prompts.h"
 #include "cli/option_flags.h"
-#include "cli/prompt.h"
 #include "cli/report_json.h"
 #include "cli/subcommands.h"
 
 namespace ft::cli {
 namespace {
 
-constexpr int kMaxPrompts = 16;
+constexpr int kMaxPrompts = 64;
+constexpr int kLongPrompts = 20, kLongTokens = 200;  // at least, of the second part of --full
 
 struct Options {
   OutputChoice output;
@@ -22,57 +23,63 @@ struct Options {
   bool full = false;
 };
 
-Result<std::vector<MatrixPrompt>> matrix_prompts(int count, const Loaded& loaded) {
-  std::vector<MatrixPrompt> prompts;
-  const auto built_in = built_in_prompts();
-  for (int i = 0; i < count; ++i) {
-    // Beyond the built-in ones: the same again from another place, so that every prompt differs.
-    const BuiltInPrompt& from = built_in[static_cast<std::size_t>(i) % built_in.size()];
-    const std::string text =
-        std::string(static_cast<std::size_t>(i) / built_in.size(), '\n') + std::string(from.text);
-    Result<Prompt> prompt = from.raw || !loaded.chat_template
-                                ? raw_prompt(text, *loaded.tokenizer)
-                                : user_prompt(text, "", std::string(from.tools), std::nullopt, loaded);
-    if (!prompt.ok()) return model_error(prompt.error());
-    prompts.push_back({std::string(from.name), std::move(prompt->ids)});
-  }
-  return prompts;
-}
-
 std::string table(const MatrixReport& report) {
-  std::vector<std::vector<std::string>> rows = {{"cell", "tokens", "drafted", "accepted", "differing"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"cell", "prompts", "compared", "drafted", "accepted", "differing"}};
   for (const CellResult& result : report.cells) {
     rows.push_back(
-        {result.cell.text(), std::to_string(result.compared), std::to_string(result.drafted),
-         std::to_string(result.accepted),
+        {result.cell.text(), fmt::format("{} x {}", result.prompts, result.tokens),
+         std::to_string(result.compared), std::to_string(result.drafted), std::to_string(result.accepted),
          result.differing == 0 ? "0" : fmt::format("{} ({})", result.differing, result.first_difference)});
   }
   return table_text(rows);
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
-  FT_ASSIGN(const std::vector<MatrixPrompt> prompts, matrix_prompts(options.prompts, *loaded));
+/// One size of the matrix, with a bar.
+Result<MatrixReport> run_part(const Loaded& loaded, int prompt_count, MatrixOptions matrix,
+                              std::atomic<bool>& stopped, Terminal& terminal) {
+  FT_ASSIGN(const std::vector<MatrixPrompt> prompts, matrix_prompts(prompt_count, loaded));
+  std::unique_ptr<Progress> bar;
+  matrix.progress = [&](std::size_t done, std::size_t cells) {
+    if (!bar) bar = std::make_unique<Progress>(terminal, "cells", static_cast<std::int64_t>(cells));
+    bar->set(static_cast<std::int64_t>(done), fmt::format("{} of {}", done, cells));
+    return !stopped.load();
+  };
+  Result<MatrixReport> report = run_matrix(loaded.model, prompts, matrix);
+  if (!report.ok()) return model_error(report.error());
+  return report;
+}
+
+/// The asked size; with --full the whole product, then many prompts with long answers.
+Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Terminal& terminal) {
   MatrixOptions matrix;
   matrix.backend.name = options.model.backend, matrix.backend.isa = options.model.isa;
   matrix.backend.activations = options.model.activations;
-  matrix.tokens = options.tokens, matrix.full = options.full;
+  matrix.tokens = options.tokens;
+  matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;
   if (options.model.threads > 0) matrix.threads = {options.model.threads};
+  std::atomic<bool> stopped{false};
+  const Interrupt interrupt([&stopped] { stopped = true; });
+  FT_ASSIGN(MatrixReport report, run_part(loaded, options.prompts, matrix, stopped, terminal));
+  if (!options.full || !report.complete) return report;
+  matrix.size = MatrixSize::kLong;
+  matrix.tokens = std::max(options.tokens, kLongTokens);
+  const int prompts = std::max(options.prompts, kLongPrompts);
+  FT_ASSIGN(MatrixReport more, run_part(loaded, prompts, matrix, stopped, terminal));
+  report.add(std::move(more));
+  return report;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load_with_text_if_any(options.model));
+  if (!loaded->tokenizer) {
+    terminal.note(
+        fmt::format("{} holds no tokenizer.json; the prompts are random token ids", loaded->model.directory));
+  }
   const std::string backend = loaded->backend->describe();
   loaded->backend.reset();  // its threads would wait beside those of the cells
-
-  std::atomic<bool> stopped{false};
-  Result<MatrixReport> report = [&] {
-    const Interrupt interrupt([&stopped] { stopped = true; });
-    std::unique_ptr<Progress> bar;
-    matrix.progress = [&](std::size_t done, std::size_t cells) {
-      if (!bar) bar = std::make_unique<Progress>(terminal, "cells", static_cast<std::int64_t>(cells));
-      bar->set(static_cast<std::int64_t>(done), fmt::format("{} of {}", done, cells));
-      return !stopped.load();
-    };
-    return run_matrix(loaded->model, prompts, matrix);
-  }();
-  if (!report.ok()) return model_error(report.error());
+  const Result<MatrixReport> report = run_parts(options, *loaded, terminal);
+  if (!report.ok()) return report.error();
 
   if (options.output.json) {
     terminal.out(verify_json(*report, loaded->model.name, backend) + "\n");
@@ -98,9 +105,11 @@ Command verify_command() {
   command.examples =
       "  foretoken verify\n"
       "  foretoken verify --model ~/models/Qwen3.5-4B-4bit --tokens 16\n"
-      "  foretoken verify --full --prompts 6 --json > matrix.json\n";
+      "  foretoken verify --full --prompts 6 --json > matrix.json\n"
+      "  foretoken verify --model tests/golden/odd   no tokenizer: random ids as prompts\n";
   command.flags.group("Matrix");
-  command.flags.add_switch("full", options->full, "The whole product of all axes instead of a chosen part");
+  command.flags.add_switch("full", options->full,
+                           "The whole product of all axes, then 20 prompts of 200 tokens");
   command.flags.add("prompts", "N", reads_int(options->prompts, 1, kMaxPrompts),
                     "How many prompts (default 2)");
   command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),

@@ -336,6 +336,14 @@ class Work(CliTest):
         self.assertGreater(len(report["cells"]), 40)
         self.assertTrue(all(cell["differing"] == 0 and cell["compared"] > 0 for cell in report["cells"]))
 
+    def test_verify_takes_a_model_of_odd_sizes_with_a_head_of_its_own_and_no_tokenizer(self):
+        odd = str(ROOT / "tests" / "golden" / "odd")
+        self.assertFalse(self.expect_json(0, "inspect", odd)["sizes"]["tied"])
+        report = self.expect_json(0, "verify", "--model", odd, "--prompts", "2", "--tokens", "12")
+        self.assertTrue(report["identical"] and report["complete"])
+        self.assertTrue(any(cell["drafted"] > 0 for cell in report["cells"]))
+        self.assertTrue(all(cell["prompts"] == 2 and cell["tokens"] == 12 for cell in report["cells"]))
+
     def test_synth_writes_a_model_that_runs(self):
         out = str(self.folder / "tiny")
         self.expect_json(0, "synth", "--shape", "tiny", "--out", out, "--seed", "3")
@@ -351,14 +359,6 @@ class Work(CliTest):
         self.assertNotIn(b"never read", done.stdout)
         self.expect(1, "chat", given=b"/nonsense\n")
 
-    def test_interrupt_ends_the_answer_with_its_report(self):
-        process = subprocess.Popen([PROGRAM, "run", "--json", "--raw", "-p", "def", "-n", "4000", "--temperature", "1"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=TIMEOUT_S)
-        if process.returncode == -signal.SIGINT:
-            self.skipTest("the signal came before the answer began")
     def test_chat_gives_a_line_of_json_for_each_question(self):
         words = b"Name a colour.\n/stats\n" + b"word " * 200 + b"\nAnd another.\n/quit\n"
         done = self.expect(1, "chat", "--json", "-n", "8", "-c", "128", given=words)
@@ -373,6 +373,14 @@ class Work(CliTest):
         error = self.expect_json(1, "chat", "--model", "/nowhere")["error"]
         self.assertEqual(error["code"], "not_found")
 
+    def test_interrupt_ends_the_answer_with_its_report(self):
+        process = subprocess.Popen([PROGRAM, "run", "--json", "--raw", "-p", "def", "-n", "4000", "--temperature", "1"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+        if process.returncode == -signal.SIGINT:
+            self.skipTest("the signal came before the answer began")
         self.assertEqual(process.returncode, 0)
         self.assertIn(json.loads(out)["finish_reason"], ("cancelled", "stop", "length"))
 
