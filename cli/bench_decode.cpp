@@ -71,7 +71,8 @@ Result<std::unique_ptr<DecodeBench>> DecodeBench::make(const Loaded& loaded, con
   for (int i = 0; i < plan.prompt_tokens; ++i) {
     bench->prompt_.push_back(static_cast<std::int32_t>(random.next() % words));
   }
-  bench->pieces_ = plan.prompts + 1 + plan.cycles * (2 + static_cast<int>(bench->variants_.size()));
+  const int kinds = plan.plain ? 1 : 2 + static_cast<int>(bench->variants_.size());  // of pieces of a cycle
+  bench->pieces_ = plan.prompts + (plan.plain ? 0 : 1) + plan.cycles * kinds;
   return bench;
 }
 
@@ -80,6 +81,7 @@ Status DecodeBench::run(const std::function<bool(int, int)>& progress) {
   calibrate(*decoder_);
   FT_TRY(prompts());
   FT_TRY(plain_chunks());
+  if (plan_.plain) return {};
   FT_TRY(round_costs());
   return forced_answers();
 }
@@ -112,6 +114,7 @@ Status DecodeBench::prompts() {
     decoder_->close(*again);
     FT_TRY(tick());
   }
+  if (plan_.plain) return {};
   const bool has_head = decoder_->drafter(DrafterKind::kMtp) != nullptr;
   FT_ASSIGN(headed_, open(&headed_right_, has_head ? DrafterKind::kMtp : DrafterKind::kNone));
   FT_TRY(tick());

@@ -27,6 +27,7 @@ struct DecodePlan {
   int cycles = 5;                              // every figure is a median over as many
   int tokens = 32;                             // of a chunk
   std::vector<std::vector<double>> schedules;  // chances that a draft is right, by position
+  bool plain = false;                          // prompts and plain chunks only
   bool fixed = false;                          // every schedule at its fixed depths too, beside auto
   std::uint64_t seed = 0;                      // of the prompt and of what is spoilt
   int threads = 0;                             // of the bandwidth probe

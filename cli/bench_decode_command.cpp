@@ -42,6 +42,7 @@ DecodePlan plan_of(const Options& options) {
   DecodePlan plan = options.plan;
   plan.threads = options.model.threads;
   if (plan.schedules.empty()) plan.schedules = {{0.93, 0.86, 0.75}, {0, 0, 0}};
+  if (plan.plain) plan.schedules.clear();
   if (options.quick) {
     plan.cycles = kQuickCycles, plan.tokens = kQuickTokens, plan.prompts = 2;
     plan.prompt_tokens = std::min(plan.prompt_tokens, kQuickPrompt);
@@ -114,6 +115,7 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add_list(
       "forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
       "Drafts are right with these chances by position (repeatable; default .93,.86,.75 and 0,0,0)");
+  flags.add_switch("plain", options.plan.plain, "Prompts and plain decoding only");
   flags.add_switch("fixed", options.plan.fixed, "Every fixed depth of a schedule too, beside the chosen one");
   flags.add("seed", "N", reads_seed(options.plan.seed), "Of the prompt's random tokens (default 0)");
   flags.add_switch("quick", options.quick, "A short prompt and two short cycles: does it work at all");

@@ -103,13 +103,17 @@ std::string decode_text(const DecodeReport& report) {
         fmt::format("{}; {} a token", spread(figures.limit_shares, 2), bytes_text(figures.bytes_per_token))},
        {"prompt",
         fmt::format("{} tokens/s ({} tokens)", spread(figures.prompt_per_second, 1), report.prompt_tokens)},
-       {"outside the backend", fmt::format("{:.1f} us a round, {:.2f} % of it", median(figures.host_us),
-                                           100 * median(figures.host_shares))},
        {"memory", fmt::format("{} packed weights, {} state, {} resident", size(report.packed_bytes),
                               size(report.state_bytes), size(report.resident_bytes))},
        {"load", fmt::format("{:.2f} s, packing {:.2f} s", report.load_ms * 1e-3, report.pack_ms * 1e-3)}});
-  text += "\nA round in plain steps, all drafts right:\n" + cost_rows(figures);
-  text += fmt::format("all of 4 rows' drafts wrong: {}\n", spread(figures.rejected_cost, 2));
+  if (!figures.host_us.empty()) {
+    text += fmt::format("outside the backend  {:.1f} us a round, {:.2f} % of it\n", median(figures.host_us),
+                        100 * median(figures.host_shares));
+  }
+  if (!figures.rejected_cost.empty()) {
+    text += "\nA round in plain steps, all drafts right:\n" + cost_rows(figures);
+    text += fmt::format("all of 4 rows' drafts wrong: {}\n", spread(figures.rejected_cost, 2));
+  }
   if (!figures.forced.empty()) text += "\nAt a stated acceptance:\n" + forced_rows(figures);
   for (const ProfileTable& table : report.profile) {
     text += "\n" + table_title(table) + ":\n" + profile_text(table);

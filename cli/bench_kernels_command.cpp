@@ -65,7 +65,7 @@ Setter reads_rows(std::vector<int>& target) {
 Result<int> work(const Options& options, Terminal& terminal) {
   KernelFilter filter = options.filter;
   if (filter.formats.empty()) filter.formats = {"4"};
-  for (std::string& model : filter.models) model = kFamily + model;
+  for (std::string& model : filter.models) model.insert(0, kFamily);
   std::vector<int> rows = options.rows;
   if (rows.empty()) rows = options.quick ? std::vector<int>{1, 4} : std::vector<int>{1, 2, 3, 4, 6, 8, 16};
   FT_ASSIGN(const std::vector<KernelCase> cases, kernel_cases(filter));
