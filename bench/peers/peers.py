@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Our plain decoding and prompts beside llama.cpp's, on the same shapes, the same machine and in the same minutes.
+
+    bench/peers/peers.py build                      llama.cpp from the sources in llama-cpp-python's sdist
+    bench/peers/peers.py compare qwen3.5-0.8b       interleaved runs, ratios of each pair, their median
+    bench/peers/peers.py compare qwen3.5-4b --pairs 3 --json > pairs.json
+
+Everything that is made stands in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
+-march=native, GGUF files of random weights (synth_gguf.py). Both sides use as many threads, 4.5 bits a weight in every
+matrix, a prompt of 512 tokens and decoding behind it; the read bandwidth is measured before and after each side.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tarfile
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+OUT = ROOT / "bench" / "out" / "peers"
+PYTHON = OUT / "venv" / "bin" / "python"
+BENCH = OUT / "build" / "bin" / "llama-bench"
+PACKAGE = "llama-cpp-python"  # its sdist holds the sources of llama.cpp
+CMAKE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
+         "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF"]
+
+
+def run(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, **options)
+
+
+def make_environment():
+    if not PYTHON.exists():
+        venv.create(OUT / "venv", with_pip=True)
+    run(PYTHON, "-m", "pip", "install", "--quiet", "numpy", "gguf", "scikit-build-core")
+
+
+def sources():
+    """The folder of llama.cpp's sources, fetched once."""
+    found = sorted(OUT.glob("llama_cpp_python-*/vendor/llama.cpp"))
+    if found:
+        return found[-1]
+    run(PYTHON, "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation", "--no-binary", PACKAGE,
+        PACKAGE, "--dest", OUT / "sdist")
+    archive = sorted((OUT / "sdist").glob("*.tar.gz"))[-1]
+    with tarfile.open(archive) as tar:
+        tar.extractall(OUT, filter="data")
+    return sources()
+
+
+def build(_):
+    OUT.mkdir(parents=True, exist_ok=True)
+    make_environment()
+    folder = sources()
+    if '"qwen35"' not in (folder / "src" / "llama-arch.cpp").read_text(encoding="utf-8"):
+        sys.exit(f"peers: {folder} does not know the architecture qwen35; take a newer {PACKAGE}")
+    run("cmake", "-S", folder, "-B", OUT / "build", *CMAKE)
+    run("nice", "-n", "10", "cmake", "--build", OUT / "build", "--target", "llama-bench", "-j", os.cpu_count())
+
+
+def gguf_of(shape):
+    path = OUT / f"{shape}.gguf"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        run(PYTHON, HERE / "synth_gguf.py", shape, part)
+        part.rename(path)
+    return path
+
+
+def read_bandwidth(options):
+    report = run(options.foretoken, "doctor", "--json", "--threads", options.threads, capture_output=True)
+    return json.loads(report.stdout)["read_gb_per_s"]
+
+
+def ours(options):
+    report = json.loads(run(options.foretoken, "bench", "decode", "--plain", "--json", "--quiet", "--cycles", "3",
+                            "--model", f"synth:{options.shape}?bits=4&group=64", "--threads", options.threads,
+                            "--prompt-tokens", options.prompt, "--tokens", options.tokens, capture_output=True).stdout)
+    return {"plain": report["plain_tokens_per_second"], "prompt": report["prompt_tokens_per_second"],
+            "bytes": report["bytes_per_token"], "name": report["backend"]}
+
+
+def theirs(options, model):
+    text = run(BENCH, "-m", model, "-t", options.threads, "-r", "3", "-o", "json", "-p", options.prompt, "-n", "0",
+               capture_output=True).stdout
+    prompt = json.loads(text)[0]
+    text = run(BENCH, "-m", model, "-t", options.threads, "-r", "3", "-o", "json", "-p", "0", "-n", options.tokens,
+               "-d", options.prompt, capture_output=True).stdout
+    plain = json.loads(text)[0]
+    return {"plain": statistics.median(plain["samples_ts"]), "prompt": statistics.median(prompt["samples_ts"]),
+            "name": f"llama.cpp {plain['build_commit']}"}
+
+
+def measure(side, options, model):
+    before = read_bandwidth(options)
+    figures = ours(options) if side == "ours" else theirs(options, model)
+    figures["bandwidth"] = (before + read_bandwidth(options)) / 2
+    return figures
+
+
+def summary(pairs):
+    bytes_per_token = pairs[0]["ours"]["bytes"]
+    result = {"pairs": pairs, "bytes_per_token": bytes_per_token}
+    for side in ("ours", "theirs"):
+        shares = [pair[side]["plain"] * bytes_per_token / (pair[side]["bandwidth"] * 1e9) for pair in pairs]
+        result[side] = {"name": pairs[0][side]["name"], "limit_share": statistics.median(shares)}
+        for what in ("plain", "prompt", "bandwidth"):
+            result[side][what] = statistics.median(pair[side][what] for pair in pairs)
+    for what in ("plain", "prompt"):
+        ratios = [pair["ours"][what] / pair["theirs"][what] for pair in pairs]
+        result[f"{what}_ratio"] = statistics.median(ratios)
+        result[f"{what}_ratios"] = ratios
+    return result
+
+
+def compare(options):
+    if not BENCH.exists():
+        sys.exit("peers: there is no llama-bench yet; run bench/peers/peers.py build")
+    model = gguf_of(options.shape)
+    pairs = []
+    for index in range(options.pairs):
+        order = ("ours", "theirs") if index % 2 == 0 else ("theirs", "ours")
+        pairs.append({side: measure(side, options, model) for side in order})
+        print(f"pair {index + 1} of {options.pairs}: {pairs[-1]}", file=sys.stderr)
+    result = summary(pairs)
+    if options.json:
+        print(json.dumps(result, indent=1))
+        return
+    print(f"{options.shape}, {options.threads} threads, {result['bytes_per_token'] / 1e6:.0f} MB a token")
+    print("| side | tokens/s | share of the limit | prompt tokens/s | read GB/s |\n| --- | --- | --- | --- | --- |")
+    for side in ("ours", "theirs"):
+        figures = result[side]
+        print(f"| {figures['name']} | {figures['plain']:.1f} | {figures['limit_share']:.2f} | "
+              f"{figures['prompt']:.0f} | {figures['bandwidth']:.1f} |")
+    print(f"| ratio | {result['plain_ratio']:.2f} | | {result['prompt_ratio']:.2f} | |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("build", help="fetch and build llama.cpp").set_defaults(work=build)
+    pairs = commands.add_parser("compare", help="interleaved pairs on one shape")
+    pairs.set_defaults(work=compare)
+    pairs.add_argument("shape", choices=["qwen3.5-0.8b", "qwen3.5-2b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b"])
+    pairs.add_argument("--pairs", type=int, default=5, help="runs of each side (default 5)")
+    pairs.add_argument("--threads", type=int, default=2, help="of each side (default 2)")
+    pairs.add_argument("--prompt", type=int, default=512, help="tokens of the prompt (default 512)")
+    pairs.add_argument("--tokens", type=int, default=32, help="decoded in one sample (default 32)")
+    pairs.add_argument("--foretoken", type=Path, default=ROOT / "build" / "release" / "foretoken",
+                       help="our program (default build/release/foretoken)")
+    pairs.add_argument("--json", action="store_true", help="every pair, as JSON")
+    options = parser.parse_args()
+    options.work(options)
+
+
+if __name__ == "__main__":
+    main()
