@@ -44,15 +44,13 @@ void StepProfile::stepped(const ProfiledStep& step) {
   sums.steps += 1;
   sums.step_ns += span_ns(step.begin_ns, step.end_ns);
   for (std::size_t i = 0; i < operations; ++i) {
-    std::int64_t begin = step.times[i].begin_ns, left = step.times[i].left_ns;
     for (std::size_t worker = 0; worker < workers; ++worker) {
       const OperationTime& time = step.times[worker * operations + i];
-      begin = std::min(begin, time.begin_ns), left = std::max(left, time.left_ns);
+      sums.ns[i] += span_ns(time.begin_ns, time.left_ns) / static_cast<double>(workers);
       sums.barrier_ns[i] += (span_ns(time.end_ns, time.left_ns) + static_cast<double>(time.waited_ns)) /
                             static_cast<double>(workers);
       trace_.push_back({step.executable, step.rows, static_cast<int>(i), static_cast<int>(worker), time});
     }
-    sums.ns[i] += span_ns(begin, left);
     if (step.wanted > 0 || !target.of_wanted[i]) sums.bytes[i] += target.bytes[i];
   }
   while (trace_.size() > kTraceEvents) trace_.pop_front();

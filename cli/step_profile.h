@@ -17,8 +17,8 @@ namespace ft::cli {
 struct ProfileLine {
   std::string label;
   std::int64_t calls = 0;
-  double ms = 0;          // from the first worker's begin to the end of the barrier
-  double barrier_ms = 0;  // of that, spent waiting, on average over the workers
+  double ms = 0;          // from begin to the end of the barrier, on average over the workers
+  double barrier_ms = 0;  // of that, spent waiting
   double bytes = 0;       // of all calls
 };
 
