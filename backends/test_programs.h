@@ -17,6 +17,7 @@ struct TestShape {
   int bits = 4, group = 64;  // bits 0: bf16
   Format scales = Format::kBf16;
   int layers = 2;  // of both kinds each
+  bool attention = true;
   std::vector<std::int32_t> ids;
 
   static TestShape odd() {
@@ -46,7 +47,7 @@ class TestProgram {
     const Weight table = matrix(shape_.vocabulary, shape_.hidden);
     Row x = program.embed(table);
     for (int layer = 0; layer < shape_.layers; ++layer) {
-      x = program.add(x, attention(norm(x)));
+      if (shape_.attention) x = program.add(x, attention(norm(x)));
       x = program.add(x, mlp(norm(x), layer % 2 == 1));
       x = program.add(x, gated_delta(norm(x)));
       x = program.add(x, mlp(norm(x), layer % 2 == 1));

@@ -5,9 +5,15 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/memory.h"
 #include "backends/weight_rows.h"
+#include "format/half.h"
 
 namespace ft::cpu {
 namespace {
+
+/// Beyond float16 its largest number, not infinity.
+std::uint16_t saturated_f16(float value) {
+  return format::float_to_f16(std::clamp(value, -65504.0F, 65504.0F));
+}
 
 class RotaryOp final : public Operation {
  public:
@@ -144,14 +150,14 @@ class AttendOp final : public Operation {
               int worker) const {
     const CpuState::Cache& cache = step.state->cache(op_.cache);
     const std::int64_t block = segment.sequence.blocks[static_cast<std::size_t>(position / kBlockRows)];
-    float* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
+    std::uint16_t* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
     const std::int64_t place = position % kBlockRows;
     float* key = worker_scratch_ + worker * worker_floats_;
     prepare_head(step, k_norm_, k_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim, row, key);
-    for (int d = 0; d < op_.head_dim; ++d) keys[d * kBlockRows + place] = key[d];
-    std::memcpy(keys + cache.keys_size + place * cache.padded,
-                v_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim,
-                static_cast<std::size_t>(op_.head_dim) * sizeof(float));
+    for (int d = 0; d < op_.head_dim; ++d) keys[d * kBlockRows + place] = saturated_f16(key[d]);
+    std::uint16_t* value = keys + cache.keys_size + place * cache.padded;
+    const float* v = v_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim;
+    for (int d = 0; d < op_.head_dim; ++d) value[d] = saturated_f16(v[d]);
   }
 
   /// Queries [first, last) of one key/value head: query i is row i / group, head i % group of the head's

@@ -28,8 +28,8 @@ inline constexpr int kLanes = 16;    // outputs of a block of packed weights
 inline constexpr int kTileRows = 8;  // rows that share one read of a block
 inline constexpr int kTilePlanes = 8;
 inline constexpr int kUnitColumns = 32;
-inline constexpr int kKeyRows = 32;   // positions of a key/value block (kBlockRows)
-inline constexpr int kQueryTile = 8;  // queries that share one read of a key/value block
+inline constexpr int kKeyRows = 32;    // positions of a key/value block (kBlockRows)
+inline constexpr int kQueryTile = 32;  // queries that share one read of a key/value block
 
 /// Products of one tile of quantised rows with packed codes. Planes 1 .. kTilePlanes.
 struct CodesArgs {
@@ -64,11 +64,11 @@ struct PlainArgs {
 };
 
 /// Softmax attention of up to kQueryTile queries that share a key/value head, block after block in order of
-/// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim].
+/// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim], float16.
 struct AttendArgs {
-  const float* keys = nullptr;  // of block 0 of the pool, this head
-  const float* values = nullptr;
-  std::int64_t block_stride = 0;  // floats from block to block, for both
+  const std::uint16_t* keys = nullptr;  // of block 0 of the pool, this head
+  const std::uint16_t* values = nullptr;
+  std::int64_t block_stride = 0;  // elements from block to block, for both
   const std::int32_t* blocks = nullptr;
   int head_dim = 0;
   int padded = 0;  // head_dim rounded up to kLanes

@@ -10,16 +10,19 @@
 namespace ft::cpu::FT_ISA {
 
 inline constexpr float kFar = -3.0e38F;  // below every score
+inline constexpr int kHalfPass = kPassQueries > 1 ? kPassQueries / 2 : 1;
+inline constexpr int kAhead = 1024;  // elements that are fetched ahead: 2 KiB
 
 /// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending.
 template <int kQueries>
-inline void block_scores(const float* keys, const float* const* query, int head_dim, float scale,
+inline void block_scores(const std::uint16_t* keys, const float* const* query, int head_dim, float scale,
                          float* const* scores) {
   V sums[kQueries][2];
   unroll<kQueries>([&](auto q) FT_INLINE { sums[q][0] = sums[q][1] = splat(0); });
   for (int d = 0; d < head_dim; ++d, keys += kKeyRows) {
-    const V low = load(keys);
-    const V high = load(keys + kLanes);
+    const V low = from_f16(keys);
+    const V high = from_f16(keys + kLanes);
+    prefetch(keys + kAhead);  // near the end: the values, which follow
     unroll<kQueries>([&](auto q) FT_INLINE {
       const V x = splat(query[q][d]);
       sums[q][0] = fma(x, low, sums[q][0]);
@@ -34,18 +37,19 @@ inline void block_scores(const float* keys, const float* const* query, int head_
 
 /// total = total * factor + sum over the block's first `count` positions of weight * value.
 template <int kQueries, int kWide>
-inline void block_values(const float* values, int padded, int count, const float* const* weights,
+inline void block_values(const std::uint16_t* values, int padded, int count, const float* const* weights,
                          const float* factors, float* const* totals, int at) {
   V sums[kQueries][kWide];
   unroll<kQueries>([&](auto q) FT_INLINE {
     unroll<kWide>([&](auto w)
                       FT_INLINE { sums[q][w] = mul(load(totals[q] + at + w * kLanes), splat(factors[q])); });
   });
-  const float* line = values + at;
+  const std::uint16_t* line = values + at;
   for (int j = 0; j < count; ++j, line += padded) {
     unroll<kQueries>([&](auto q) FT_INLINE {
       const V weight = splat(weights[q][j]);
-      unroll<kWide>([&](auto w) FT_INLINE { sums[q][w] = fma(weight, load(line + w * kLanes), sums[q][w]); });
+      unroll<kWide>([&](auto w)
+                        FT_INLINE { sums[q][w] = fma(weight, from_f16(line + w * kLanes), sums[q][w]); });
     });
   }
   unroll<kQueries>([&](auto q) FT_INLINE {
@@ -88,20 +92,26 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, int first,
     weights[q] = lane;
     totals[q] = run.total[at];
   }
-  const float* values = args.values + offset;
+  const std::uint16_t* values = args.values + offset;
+  constexpr int kWide = kQueries > 4 ? 2 : 4;  // as many sums as there are registers for
   int at = 0;
-  for (; at + 4 * kLanes <= args.padded; at += 4 * kLanes) {
-    block_values<kQueries, 4>(values, args.padded, count, weights, factors, totals, at);
+  for (; at + kWide * kLanes <= args.padded; at += kWide * kLanes) {
+    block_values<kQueries, kWide>(values, args.padded, count, weights, factors, totals, at);
   }
   for (; at < args.padded; at += kLanes) {
     block_values<kQueries, 1>(values, args.padded, count, weights, factors, totals, at);
   }
 }
 
+/// The first keys of a block, into the second cache: the processor's own prefetchers stop at its border.
+inline void prefetch_block(const AttendArgs& args, std::int64_t block) {
+  const std::uint16_t* keys = args.keys + block * args.block_stride;
+  for (int i = 0; i < kAhead && i < args.head_dim * kKeyRows; i += 32) prefetch(keys + i);
+}
+
 inline void attend(const AttendArgs& args) {
   Running run;
   std::int64_t last = 0;
-  std::int64_t first = args.position[0];
   for (int q = 0; q < args.queries; ++q) {
     run.top[q] = kFar;
     run.mass[q] = 0;
@@ -109,20 +119,31 @@ inline void attend(const AttendArgs& args) {
     run.weights[q] = run.total[q] + args.padded;
     for (int i = 0; i < args.padded; i += kLanes) store(run.total[q] + i, splat(0));
     if (args.position[q] > last) last = args.position[q];
-    if (args.position[q] < first) first = args.position[q];
   }
   for (std::int64_t begin = 0; begin <= last; begin += kKeyRows) {
     const std::int64_t offset = args.blocks[begin / kKeyRows] * args.block_stride;
-    int q = 0;
-    if (begin + kKeyRows - 1 <= first) {  // whole block before every query: shared reads
-      for (; q + kPassQueries <= args.queries; q += kPassQueries) {
-        attend_block<kPassQueries>(args, offset, q, kKeyRows, run);
+    if (begin + kKeyRows <= last) prefetch_block(args, args.blocks[begin / kKeyRows + 1]);
+    const auto seen = [&](int q) FT_INLINE {
+      const std::int64_t count = args.position[q] + 1 - begin;
+      return count < kKeyRows ? static_cast<int>(count) : kKeyRows;
+    };
+    for (int q = 0; q < args.queries;) {
+      const int count = seen(q);
+      // Positions ascend, so equal ends mean equal queries in between.
+      const auto alike = [&](int queries) FT_INLINE {
+        return q + queries <= args.queries && seen(q + queries - 1) == count;
+      };
+      const int queries = alike(kPassQueries) ? kPassQueries : alike(kHalfPass) ? kHalfPass : 1;
+      if (count > 0) {
+        if (queries == kPassQueries) {
+          attend_block<kPassQueries>(args, offset, q, count, run);
+        } else if (queries == kHalfPass) {
+          attend_block<kHalfPass>(args, offset, q, count, run);
+        } else {
+          attend_block<1>(args, offset, q, count, run);
+        }
       }
-    }
-    for (; q < args.queries; ++q) {
-      const std::int64_t seen = args.position[q] + 1 - begin;
-      if (seen > 0)
-        attend_block<1>(args, offset, q, seen < kKeyRows ? static_cast<int>(seen) : kKeyRows, run);
+      q += queries;
     }
   }
   for (int q = 0; q < args.queries; ++q) {

@@ -66,7 +66,7 @@ std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& op
     cache.keys_size = static_cast<std::int64_t>(shape.head_dim) * kBlockRows;
     cache.head_stride = cache.keys_size + static_cast<std::int64_t>(cache.padded) * kBlockRows;
     cache.block_stride = cache.head_stride * shape.kv_heads;
-    cache.keys = take(cache.block_stride * options.blocks);
+    cache.keys = reinterpret_cast<std::uint16_t*>(take(round_up(cache.block_stride * options.blocks, 2) / 2));
     caches_.push_back(cache);
   }
   for (const StateLayout::Window& shape : layout.windows) {
@@ -92,8 +92,8 @@ std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& op
 
 void CpuState::copy_block(std::int32_t from, std::int32_t to) {
   for (const Cache& cache : caches_) {
-    copy_floats(cache.keys + from * cache.block_stride, cache.keys + to * cache.block_stride,
-                cache.block_stride);
+    std::memcpy(cache.keys + to * cache.block_stride, cache.keys + from * cache.block_stride,
+                static_cast<std::size_t>(cache.block_stride) * sizeof(std::uint16_t));
   }
 }
 

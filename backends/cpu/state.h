@@ -1,4 +1,4 @@
-// The cpu backend's memory of timelines. Layouts, all float32:
+// The cpu backend's memory of timelines. Layouts, float32 but for the cache, which is float16 (saturated):
 //   cache   per layer [blocks][kv_heads][keys: head_dim, kBlockRows | values: kBlockRows, padded head_dim]
 //   window  per layer [slots][kRing, width]; position p stands at p % kRing
 //   delta   per layer [slots][value_heads][tiles of kDeltaTile columns: key_dim, tile]
@@ -26,10 +26,10 @@ class CpuState final : public State {
   std::int64_t bytes() const override { return bytes_; }
 
   struct Cache {
-    float* keys = nullptr;  // of block 0, head 0
+    std::uint16_t* keys = nullptr;  // of block 0, head 0
     int kv_heads = 0, head_dim = 0, padded = 0;
-    std::int64_t keys_size = 0;    // floats of a head's keys; its values follow
-    std::int64_t head_stride = 0;  // floats from head to head
+    std::int64_t keys_size = 0;    // elements of a head's keys; its values follow
+    std::int64_t head_stride = 0;  // elements from head to head
     std::int64_t block_stride = 0;
   };
   struct Delta {

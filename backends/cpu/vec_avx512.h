@@ -8,7 +8,7 @@
 namespace ft::cpu::FT_ISA {
 
 inline constexpr int kPassRows = 8;     // rows that one pass over a block keeps in registers
-inline constexpr int kPassQueries = 4;  // queries, the same
+inline constexpr int kPassQueries = 8;  // queries, the same
 
 struct V {
   __m512 r;

@@ -1,0 +1,128 @@
+// Attention alone: its definition in doubles over keys and values that float16 holds exactly, at every place
+// in a block, for every number of queries, on every instruction set.
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "backends/cpu/features.h"
+#include "backends/random_weights.h"
+#include "backends/registry.h"
+#include "backends/test_timeline.h"
+
+namespace ft {
+namespace {
+
+constexpr int kPositions = 75;
+
+struct AttendShape {
+  int heads = 6, kv_heads = 2, head_dim = 40;
+  bool gated = true;
+
+  int query_width() const { return heads * head_dim * (gated ? 2 : 1); }
+  int kv_width() const { return kv_heads * head_dim; }
+  int width() const { return query_width() + 2 * kv_width(); }
+};
+
+/// Rows [first, first + rows) of a unit matrix of `cols` columns: it picks columns of its input, exactly.
+Weight picks(RandomWeights& random, int first, int rows, int cols) {
+  Weight weight = random.plain(Format::kF32, rows, cols, 0);
+  auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(weight.data));
+  for (int r = 0; r < rows; ++r) values[r * cols + first + r] = 1;
+  return weight;
+}
+
+Program attention(const AttendShape& shape, RandomWeights& random) {
+  Program program;
+  const Row in = program.input(shape.width());
+  const int queries = shape.query_width();
+  const std::vector<Row> qkv = program.linear(
+      in, {picks(random, 0, queries, shape.width()), picks(random, queries, shape.kv_width(), shape.width()),
+           picks(random, queries + shape.kv_width(), shape.kv_width(), shape.width())});
+  Attend attend;
+  attend.q = qkv[0], attend.k = qkv[1], attend.v = qkv[2];
+  attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
+  attend.eps = 1e-6F, attend.scale = 0.3F;
+  attend.gated = shape.gated;
+  program.tap("out", program.attend(attend));
+  return program;
+}
+
+/// Multiples of 1/64 below 8: float16 holds them.
+std::vector<float> exact_rows(RandomWeights& random, int count) {
+  std::vector<float> rows(static_cast<std::size_t>(count));
+  for (float& value : rows) value = std::nearbyint(random.uniform() * 300) / 64;
+  return rows;
+}
+
+/// What head `head` sees at `position`.
+std::vector<double> expected_head(const AttendShape& shape, const std::vector<float>& rows, int position,
+                                  int head) {
+  const auto at = [&](int row, int column) {
+    return static_cast<double>(rows[static_cast<std::size_t>(row * shape.width() + column)]);
+  };
+  const int query = head * shape.head_dim * (shape.gated ? 2 : 1);
+  const int key = shape.query_width() + head / (shape.heads / shape.kv_heads) * shape.head_dim;
+  std::vector<double> weights;
+  for (int p = 0; p <= position; ++p) {
+    double score = 0;
+    for (int d = 0; d < shape.head_dim; ++d) score += at(position, query + d) * at(p, key + d);
+    weights.push_back(score * static_cast<double>(0.3F));
+  }
+  const double top = *std::max_element(weights.begin(), weights.end());
+  double mass = 0;
+  for (double& weight : weights) mass += weight = std::exp(weight - top);
+  std::vector<double> out(static_cast<std::size_t>(shape.head_dim));
+  for (int d = 0; d < shape.head_dim; ++d) {
+    double& sum = out[static_cast<std::size_t>(d)];
+    for (int p = 0; p <= position; ++p)
+      sum += weights[static_cast<std::size_t>(p)] / mass * at(p, key + shape.kv_width() + d);
+    if (shape.gated) sum /= 1 + std::exp(-at(position, query + shape.head_dim + d));
+  }
+  return out;
+}
+
+TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
+  for (const AttendShape& shape :
+       {AttendShape{}, AttendShape{12, 1, 64, false}, AttendShape{4, 4, 16, true}}) {
+    RandomWeights random(2);
+    const Program program = attention(shape, random);
+    const std::vector<float> rows = exact_rows(random, kPositions * shape.width());
+    for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+      for (const int chunk : {1, 3, 16, kPositions}) {
+        const auto backend =
+            std::move(make_backend({.name = "cpu", .threads = 2, .isa = kernels->name}).value());
+        const auto executable =
+            std::move(backend->compile(program, {.max_rows = 96, .max_wanted = 1}).value());
+        const auto state =
+            std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 3}).value());
+        const std::vector<std::int32_t> blocks = {2, 0, 1};
+        for (int begin = 0; begin < kPositions; begin += chunk) {
+          const int count = std::min(chunk, kPositions - begin);
+          const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
+          const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, begin, count, count}};
+          StepArgs args;
+          args.tokens = tokens;
+          args.hidden = std::span(rows).subspan(static_cast<std::size_t>(begin * shape.width()),
+                                                static_cast<std::size_t>(count * shape.width()));
+          args.segments = segments;
+          const StepResult result = executable->run(args, *state);
+          for (int r = 0; r < count; ++r) {
+            for (int head = 0; head < shape.heads; ++head) {
+              const std::vector<double> expected = expected_head(shape, rows, begin + r, head);
+              for (int d = 0; d < shape.head_dim; ++d) {
+                ASSERT_NEAR(
+                    result.tap[static_cast<std::size_t>((r * shape.heads + head) * shape.head_dim + d)],
+                    expected[static_cast<std::size_t>(d)], 3e-5)
+                    << kernels->name << ", chunks of " << chunk << ", position " << begin + r << ", head "
+                    << head;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ft
