@@ -20,6 +20,15 @@ float sigmoid(float x) {
   return static_cast<float>((x >= 0 ? 1.0 : small) / (1.0 + small));
 }
 
+constexpr int kSettledRows = 16;  // that are prepared at a time
+constexpr int kPreparedRows = kSettledRows + kMaxTapeRows;
+
+/// What one head needs of one row, whatever the columns.
+struct Prepared {
+  float *q = nullptr, *k = nullptr;  // [key_dim], normalised
+  float decay = 0, beta = 0, key_query = 0;
+};
+
 /// Items are (segment, value head, tile of columns): the columns of a state never meet, so a tile stays in
 /// the first cache for all tokens of the step and is read from and written to memory once.
 class DeltaRuleOp final : public Operation {
@@ -42,35 +51,38 @@ class DeltaRuleOp final : public Operation {
   void run(const Step& step, int worker, int workers) override {
     const int padded = step.state->delta(op_.state).padded;
     const int tiles = (padded + kDeltaTile - 1) / kDeltaTile;
-    if (step.few && heads_divide(op_.value_heads, workers)) return run_heads(step, tiles, worker, workers);
+    std::int64_t first_row = 0;
+    if (step.few && heads_divide(op_.value_heads, workers)) {
+      // The same heads of every segment, so that who reads a head of all rows need not wait.
+      const Share share = share_of(op_.value_heads, 1, worker, workers);
+      for (const Segment& segment : step.args->segments) {
+        for (std::int64_t head = share.first; head < share.last; ++head)
+          run_head({step, segment, first_row, static_cast<int>(head), worker}, 0, tiles);
+        first_row += segment.rows;
+      }
+      return;
+    }
     const auto items = static_cast<std::int64_t>(step.args->segments.size()) * op_.value_heads * tiles;
     const Share share = share_of(items, 1, worker, workers);
-    std::int64_t first_row = 0;
     std::int64_t item = 0;
     for (const Segment& segment : step.args->segments) {
-      for (int head = 0; head < op_.value_heads; ++head) {
-        for (int tile = 0; tile < tiles; ++tile, ++item) {
-          if (item >= share.first && item < share.last)
-            run_tile(step, segment, first_row, head, tile, worker);
-        }
+      for (int head = 0; head < op_.value_heads; ++head, item += tiles) {
+        const auto first = static_cast<int>(std::clamp<std::int64_t>(share.first - item, 0, tiles));
+        const auto last = static_cast<int>(std::clamp<std::int64_t>(share.last - item, 0, tiles));
+        if (first < last) run_head({step, segment, first_row, head, worker}, first, last);
       }
       first_row += segment.rows;
     }
   }
 
  private:
-  /// A worker has the same heads of every segment, so that who reads a head of all rows need not wait.
-  void run_heads(const Step& step, int tiles, int worker, int workers) const {
-    const Share share = share_of(op_.value_heads, 1, worker, workers);
-    std::int64_t first_row = 0;
-    for (const Segment& segment : step.args->segments) {
-      for (std::int64_t head = share.first; head < share.last; ++head) {
-        for (int tile = 0; tile < tiles; ++tile)
-          run_tile(step, segment, first_row, static_cast<int>(head), tile, worker);
-      }
-      first_row += segment.rows;
-    }
-  }
+  /// One head of one segment.
+  struct Head {
+    const Step& step;
+    const Segment& segment;
+    std::int64_t first_row;
+    int head, worker;
+  };
 
   /// Where a tape entry's parts begin.
   struct Entry {
@@ -78,76 +90,122 @@ class DeltaRuleOp final : public Operation {
     float* d;  // [value_heads, padded]
     float* g;  // [value_heads]
   };
-  Entry entry(const CpuState::Delta& delta, float* at) const {
-    float* d = at + static_cast<std::int64_t>(op_.key_heads) * op_.key_dim;
-    return {at, d, d + static_cast<std::int64_t>(op_.value_heads) * delta.padded};
+  Entry entry(const Head& at, int which, int row) const {
+    const CpuState::Delta& delta = at.step.state->delta(op_.state);
+    float* k = at.step.state->tape(delta, at.segment.sequence.slot, which, row);
+    float* d = k + static_cast<std::int64_t>(op_.key_heads) * op_.key_dim;
+    return {k, d, d + static_cast<std::int64_t>(op_.value_heads) * delta.padded};
   }
 
-  void run_tile(const Step& step, const Segment& segment, std::int64_t first_row, int head, int tile,
-                int worker) const {
-    const CpuState::Delta& delta = step.state->delta(op_.state);
-    const SequenceView& sequence = segment.sequence;
-    const int column = tile * kDeltaTile;
-    const int width = std::min(kDeltaTile, delta.padded - column);
-    const std::int64_t size = static_cast<std::int64_t>(op_.key_dim) * width;
-    const int key_head = head / (op_.value_heads / op_.key_heads);
-    float* state = delta.state + sequence.slot * delta.slot_stride + head * delta.head_stride +
-                   static_cast<std::int64_t>(column) * op_.key_dim;
+  int group() const { return op_.value_heads / op_.key_heads; }
+  std::int64_t key_at(int head) const { return static_cast<std::int64_t>(head / group()) * op_.key_dim; }
+
+  /// Tiles [first, last) of the head: rows are prepared once for all of them.
+  void run_head(const Head& at, int first, int last) const {
+    Prepared rows[kPreparedRows];
+    float* scratch = worker_scratch_ + at.worker * worker_floats_;
+    for (Prepared& row : rows) {
+      row.q = scratch;
+      row.k = scratch + op_.key_dim;
+      scratch += 2 * op_.key_dim;
+    }
+    for (int tile = first; tile < last; ++tile) replay(at, tile);
+    const Segment& segment = at.segment;
+    for (int begin = 0; begin < segment.rows;) {
+      const int settled = std::max(0, segment.settled - begin);
+      const int count = settled > kSettledRows ? kSettledRows : segment.rows - begin;
+      for (int r = 0; r < count; ++r) prepare(at, begin + r, rows[r]);
+      for (int tile = first; tile < last; ++tile)
+        run_tile(at, tile, begin, {rows, static_cast<std::size_t>(count)});
+      for (int r = settled; first == 0 && r < count; ++r) keep(at, begin + r, rows[r]);
+      begin += count;
+    }
+  }
+
+  void prepare(const Head& at, int row, Prepared& out) const {
+    const std::int64_t r = at.first_row + row;
+    const float* in = in_.row(r) + key_at(at.head);
+    const auto head = static_cast<std::size_t>(at.head);
+    const Kernels& kernels = *at.step.kernels;
+    kernels.l2_norm(in, op_.key_dim, 1.0F / std::sqrt(static_cast<float>(op_.key_dim)), out.q);
+    kernels.l2_norm(in + static_cast<std::int64_t>(op_.key_heads) * op_.key_dim, op_.key_dim, 1, out.k);
+    out.key_query = kernels.dot(out.k, out.q, op_.key_dim);
+    out.decay = static_cast<float>(
+        exp_of_negative(-static_cast<double>(decay_[head] * softplus(a_.row(r)[head] + dt_bias_[head]))));
+    out.beta = sigmoid(b_.row(r)[head]);
+  }
+
+  float* state(const Head& at, int tile) const {
+    const CpuState::Delta& delta = at.step.state->delta(op_.state);
+    return delta.state + at.segment.sequence.slot * delta.slot_stride + at.head * delta.head_stride +
+           static_cast<std::int64_t>(tile) * kDeltaTile * op_.key_dim;
+  }
+  int width(const Head& at, int tile) const {
+    return std::min(kDeltaTile, at.step.state->delta(op_.state).padded - tile * kDeltaTile);
+  }
+
+  /// Brings a tile to where the timeline stands: what was kept of the last step's drafts, in one pass.
+  void replay(const Head& at, int tile) const {
+    const SequenceView& sequence = at.segment.sequence;
+    float* tile_state = state(at, tile);
     // Never read what an earlier timeline left in the slot.
-    if (segment.position == sequence.replay)
-      std::memset(state, 0, static_cast<std::size_t>(size) * sizeof(float));
+    if (at.segment.position == sequence.replay) {
+      std::memset(tile_state, 0, static_cast<std::size_t>(op_.key_dim * width(at, tile)) * sizeof(float));
+    }
+    DeltaUpdate updates[kMaxTapeRows];
     for (int r = 0; r < sequence.replay; ++r) {
-      const Entry kept = entry(delta, step.state->tape(delta, sequence.slot, sequence.tape, r));
-      step.kernels->delta_replay(state, op_.key_dim, width, kept.g[head],
-                                 kept.k + static_cast<std::int64_t>(key_head) * op_.key_dim,
-                                 kept.d + static_cast<std::int64_t>(head) * delta.padded + column);
+      const Entry kept = entry(at, sequence.tape, r);
+      updates[r] = {kept.g[at.head], kept.k + key_at(at.head), kept.d + d_at(at, tile)};
     }
-    float* scratch = worker_scratch_ + worker * worker_floats_;
-    float* ahead = scratch + 2 * op_.key_dim + 3 * kDeltaTile;
-    for (int r = 0; r < segment.rows; ++r) {
-      if (r == segment.settled) {
-        std::memcpy(ahead, state, static_cast<std::size_t>(size) * sizeof(float));
-        state = ahead;
-      }
-      float* tape = r < segment.settled
-                        ? nullptr
-                        : step.state->tape(delta, sequence.slot, 1 - sequence.tape, r - segment.settled);
-      run_token(step, first_row + r, head, column, width, state, tape, scratch);
-    }
+    if (sequence.replay == 0) return;
+    at.step.kernels->delta_write(tile_state, tile_state, op_.key_dim, width(at, tile), updates,
+                                 sequence.replay);
   }
 
-  /// One token on one tile; `tape`: the entry to fill, or null.
-  void run_token(const Step& step, std::int64_t row, int head, int column, int width, float* state,
-                 float* tape, float* scratch) const {
-    const CpuState::Delta& delta = step.state->delta(op_.state);
-    const int group = op_.value_heads / op_.key_heads;
-    const std::int64_t keys = static_cast<std::int64_t>(op_.key_heads) * op_.key_dim;
-    const std::int64_t key_at = static_cast<std::int64_t>(head / group) * op_.key_dim;
-    const float* in = in_.row(row);
-    float* k = scratch;
-    float* q = k + op_.key_dim;
-    float* d = q + op_.key_dim;
+  std::int64_t d_at(const Head& at, int tile) const {
+    return static_cast<std::int64_t>(at.head) * at.step.state->delta(op_.state).padded + tile * kDeltaTile;
+  }
+
+  /// Rows begin .. of the segment on one tile. Settled rows change the state, the others a copy of it; what
+  /// the last of those would leave nobody reads.
+  void run_tile(const Head& at, int tile, int begin, std::span<const Prepared> rows) const {
+    const Segment& segment = at.segment;
+    float* scratch = worker_scratch_ + at.worker * worker_floats_ +
+                     round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op_.key_dim, kLanes);
+    float* d = scratch;
     float* v = d + kDeltaTile;
     float* y = v + kDeltaTile;
-    const auto at = static_cast<std::size_t>(head);
-    const float g = static_cast<float>(
-        exp_of_negative(-static_cast<double>(decay_[at] * softplus(a_.row(row)[head] + dt_bias_[at]))));
-    step.kernels->l2_norm(in + key_at, op_.key_dim, 1.0F / std::sqrt(static_cast<float>(op_.key_dim)), q);
-    step.kernels->l2_norm(in + keys + key_at, op_.key_dim, 1, k);
-    const std::int64_t value_at = static_cast<std::int64_t>(head) * op_.value_dim + column;
-    const int real = std::min(width, op_.value_dim - column);  // the rest is padding: zeros
+    float* ahead = y + kDeltaTile;
+    float* now = state(at, tile);
+    const int columns = width(at, tile);
+    const std::int64_t value_at = static_cast<std::int64_t>(at.head) * op_.value_dim + tile * kDeltaTile;
+    const int real = std::min(columns, op_.value_dim - tile * kDeltaTile);  // the rest is padding: zeros
+    const std::int64_t values = 2 * static_cast<std::int64_t>(op_.key_heads) * op_.key_dim + value_at;
     std::memset(v, 0, kDeltaTile * sizeof(float));
-    std::memcpy(v, in + 2 * keys + value_at, static_cast<std::size_t>(real) * sizeof(float));
-    step.kernels->delta_token(state, op_.key_dim, width, g, sigmoid(b_.row(row)[head]), k, q, v, d, y);
-    std::memcpy(out_.row(row) + value_at, y, static_cast<std::size_t>(real) * sizeof(float));
-    if (tape == nullptr) return;
-    const Entry to = entry(delta, tape);
-    std::memcpy(to.d + static_cast<std::int64_t>(head) * delta.padded + column, d,
-                static_cast<std::size_t>(width) * sizeof(float));
-    if (column != 0) return;
-    to.g[head] = g;
-    if (head % group == 0)
-      std::memcpy(to.k + key_at, k, static_cast<std::size_t>(op_.key_dim) * sizeof(float));
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Prepared& row = rows[i];
+      const int r = begin + static_cast<int>(i);
+      const bool settled = r < segment.settled;
+      std::memcpy(v, in_.row(at.first_row + r) + values, static_cast<std::size_t>(real) * sizeof(float));
+      float* left =
+          settled ? d : entry(at, 1 - segment.sequence.tape, r - segment.settled).d + d_at(at, tile);
+      at.step.kernels->delta_read(
+          {now, op_.key_dim, columns, row.decay, row.beta, row.key_query, row.k, row.q, v, left, y});
+      std::memcpy(out_.row(at.first_row + r) + value_at, y, static_cast<std::size_t>(real) * sizeof(float));
+      if (!settled && r + 1 == segment.rows) return;
+      const DeltaUpdate update{row.decay, row.k, left};
+      float* next = settled ? now : ahead;
+      at.step.kernels->delta_write(now, next, op_.key_dim, columns, &update, 1);
+      now = next;
+    }
+  }
+
+  /// An unsettled row's part of the tape that does not depend on the tile.
+  void keep(const Head& at, int row, const Prepared& prepared) const {
+    const Entry to = entry(at, 1 - at.segment.sequence.tape, row - at.segment.settled);
+    to.g[at.head] = prepared.decay;
+    if (at.head % group() != 0) return;
+    std::memcpy(to.k + key_at(at.head), prepared.k, static_cast<std::size_t>(op_.key_dim) * sizeof(float));
   }
 
   DeltaRule op_;
@@ -160,7 +218,7 @@ class DeltaRuleOp final : public Operation {
 }  // namespace
 
 std::int64_t delta_worker_floats(const DeltaRule& op) {
-  return round_up(2 * op.key_dim + 3 * kDeltaTile, kLanes) +
+  return round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op.key_dim, kLanes) + 3 * kDeltaTile +
          static_cast<std::int64_t>(op.key_dim) * kDeltaTile;
 }
 

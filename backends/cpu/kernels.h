@@ -85,6 +85,23 @@ struct AttendArgs {
 /// kDeltaTile.
 inline constexpr int kDeltaTile = 64;
 
+/// One token on one tile, which is only read: d = beta * (v - decay * state^T k),
+/// out = decay * state^T q + key_query * d.
+struct DeltaToken {
+  const float* state = nullptr;
+  int key_dim = 0, width = 0;
+  float decay = 0, beta = 0, key_query = 0;  // key_query: k . q
+  const float *k = nullptr, *q = nullptr;    // [key_dim]
+  const float* v = nullptr;                  // [width]
+  float *d = nullptr, *out = nullptr;        // [width]
+};
+/// What a token leaves: state = decay * state + k d^T.
+struct DeltaUpdate {
+  float decay = 0;
+  const float* k = nullptr;  // [key_dim]
+  const float* d = nullptr;  // [width]
+};
+
 /// One row into its place in a tile.
 struct QuantiseArgs {
   const float* in = nullptr;  // [group * groups]
@@ -115,11 +132,11 @@ struct Kernels {
   void (*codes_product)(const CodesArgs& args);
   void (*plain_product)(const PlainArgs& args);
   void (*attend)(const AttendArgs& args);
-  /// state = g * state + k d^T: what `delta_token` did, with the d that it found.
-  void (*delta_replay)(float* state, int key_dim, int width, float g, const float* k, const float* d);
-  /// One token: decay, d = beta * (v - state^T k), write, out = state^T q. All of [width] but k and q.
-  void (*delta_token)(float* state, int key_dim, int width, float g, float beta, const float* k,
-                      const float* q, const float* v, float* d, float* out);
+  float (*dot)(const float* a, const float* b, int width);
+  void (*delta_read)(const DeltaToken& token);
+  /// to = from after `count` updates one after another; `to` may be `from`.
+  void (*delta_write)(const float* from, float* to, int key_dim, int width, const DeltaUpdate* updates,
+                      int count);
 };
 
 namespace portable {

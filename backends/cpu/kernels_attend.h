@@ -1,4 +1,4 @@
-// Attention over paged keys and values, and the gated delta rule. Included once by each kernels_*.cpp.
+// Attention over paged keys and values. Included once by each kernels_*.cpp.
 // A query's softmax is taken block by block (kKeyRows positions, fixed by position alone) with the running
 // maximum of Milakov and Gimelshein 2018; within a block positions ascend. Queries of a call share the reads,
 // nothing else.
@@ -153,76 +153,6 @@ inline void attend(const AttendArgs& args) {
       if (args.gate[q] != nullptr) value = mul(value, sigmoid(get(args.gate[q] + i)));
       put(args.out[q] + i, value);
     });
-  }
-}
-
-template <int kWide>
-void delta_replay_wide(float* state, int key_dim, float g, const float* k, const float* d) {
-  V update[kWide];
-  unroll<kWide>([&](auto w) FT_INLINE { update[w] = load(d + w * kLanes); });
-  const V decay = splat(g);
-  for (int i = 0; i < key_dim; ++i, state += kWide * kLanes) {
-    const V key = splat(k[i]);
-    unroll<kWide>([&](auto w) FT_INLINE {
-      store(state + w * kLanes, fma(key, update[w], mul(decay, load(state + w * kLanes))));
-    });
-  }
-}
-
-template <int kWide>
-void delta_token_wide(float* state, int key_dim, float g, float beta, const float* k, const float* q,
-                      const float* v, float* d, float* out) {
-  V memory[kWide];
-  V update[kWide];
-  V read[kWide];
-  const V decay = splat(g);
-  unroll<kWide>([&](auto w) FT_INLINE { memory[w] = read[w] = splat(0); });
-  const float* line = state;
-  for (int i = 0; i < key_dim; ++i, line += kWide * kLanes) {
-    const V key = splat(k[i]);
-    unroll<kWide>([&](auto w)
-                      FT_INLINE { memory[w] = fma(mul(decay, load(line + w * kLanes)), key, memory[w]); });
-  }
-  unroll<kWide>([&](auto w) FT_INLINE {
-    update[w] = mul(splat(beta), sub(load(v + w * kLanes), memory[w]));
-    store(d + w * kLanes, update[w]);
-  });
-  for (int i = 0; i < key_dim; ++i, state += kWide * kLanes) {
-    const V key = splat(k[i]);
-    const V query = splat(q[i]);
-    unroll<kWide>([&](auto w) FT_INLINE {
-      const V next = fma(key, update[w], mul(decay, load(state + w * kLanes)));
-      store(state + w * kLanes, next);
-      read[w] = fma(next, query, read[w]);
-    });
-  }
-  unroll<kWide>([&](auto w) FT_INLINE { store(out + w * kLanes, read[w]); });
-}
-
-inline void delta_replay(float* state, int key_dim, int width, float g, const float* k, const float* d) {
-  switch (width / kLanes) {
-    case 1:
-      return delta_replay_wide<1>(state, key_dim, g, k, d);
-    case 2:
-      return delta_replay_wide<2>(state, key_dim, g, k, d);
-    case 3:
-      return delta_replay_wide<3>(state, key_dim, g, k, d);
-    default:
-      return delta_replay_wide<4>(state, key_dim, g, k, d);
-  }
-}
-
-inline void delta_token(float* state, int key_dim, int width, float g, float beta, const float* k,
-                        const float* q, const float* v, float* d, float* out) {
-  switch (width / kLanes) {
-    case 1:
-      return delta_token_wide<1>(state, key_dim, g, beta, k, q, v, d, out);
-    case 2:
-      return delta_token_wide<2>(state, key_dim, g, beta, k, q, v, d, out);
-    case 3:
-      return delta_token_wide<3>(state, key_dim, g, beta, k, q, v, d, out);
-    default:
-      return delta_token_wide<4>(state, key_dim, g, beta, k, q, v, d, out);
   }
 }
 

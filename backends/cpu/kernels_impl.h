@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels_product.h"
 // Uses for_vectors of kernels_math.h.
 #include "backends/cpu/kernels_attend.h"
+#include "backends/cpu/kernels_delta.h"
 
 namespace ft::cpu::FT_ISA {
 
@@ -15,9 +16,9 @@ namespace ft::cpu::FT_ISA {
 #define FT_TEXT(x) FT_TEXT_INNER(x)
 
 const Kernels& kernels() {
-  static constexpr Kernels kTable = {FT_TEXT(FT_ISA), rms_norm, gated_norm,   l2_norm,    swiglu,
-                                     geglu,           add_rows, conv,         quantise,   codes_product,
-                                     plain_product,   attend,   delta_replay, delta_token};
+  static constexpr Kernels kTable = {FT_TEXT(FT_ISA), rms_norm, gated_norm, l2_norm,    swiglu,
+                                     geglu,           add_rows, conv,       quantise,   codes_product,
+                                     plain_product,   attend,   dot,        delta_read, delta_write};
   return kTable;
 }
 

@@ -57,6 +57,16 @@ inline float square_sum(const float* in, int width) {
   return sum(add(add(sums[0], sums[1]), add(sums[2], sums[3])));
 }
 
+/// Sum of products, summed like square_sum.
+inline float dot(const float* a, const float* b, int width) {
+  V sums[4] = {splat(0), splat(0), splat(0), splat(0)};
+  for_vectors(width, [&](std::int64_t i, auto get, auto) {
+    V& part = sums[(i / kLanes) % 4];
+    part = fma(get(a + i), get(b + i), part);
+  });
+  return sum(add(add(sums[0], sums[1]), add(sums[2], sums[3])));
+}
+
 inline void rms_norm(const float* in, const float* weight, int width, float eps, float* out) {
   const V factor = splat(1.0F / __builtin_sqrtf(square_sum(in, width) / static_cast<float>(width) + eps));
   for_vectors(width, [&](std::int64_t i, auto get, auto put) {
