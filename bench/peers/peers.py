@@ -4,6 +4,7 @@
     bench/peers/peers.py build                      llama.cpp from the sources in llama-cpp-python's sdist
     bench/peers/peers.py compare qwen3.5-0.8b       interleaved runs, ratios of each pair, their median
     bench/peers/peers.py compare qwen3.5-4b --pairs 3 --json > pairs.json
+    bench/peers/peers.py mlx                        the shipped model beside mlx-lm on the processor
 
 Everything that is made stands in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
 -march=native, GGUF files of random weights (synth_gguf.py). Both sides use as many threads, 4.5 bits a weight in every
@@ -24,6 +25,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OUT = ROOT / "bench" / "out" / "peers"
 PYTHON = OUT / "venv" / "bin" / "python"
+MLX_PYTHON = OUT / "mlx-venv" / "bin" / "python"
+SHIPPED = ROOT / "assets" / "qwen3.5-tiny"
 BENCH = OUT / "build" / "bin" / "llama-bench"
 PACKAGE = "llama-cpp-python"  # its sdist holds the sources of llama.cpp
 CMAKE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
@@ -34,10 +37,12 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], check=True, **options)
 
 
-def make_environment():
-    if not PYTHON.exists():
-        venv.create(OUT / "venv", with_pip=True)
-    run(PYTHON, "-m", "pip", "install", "--quiet", "numpy", "gguf", "scikit-build-core")
+def make_environment(python, *packages):
+    if python.exists():
+        return
+    OUT.mkdir(parents=True, exist_ok=True)
+    venv.create(python.parent.parent, with_pip=True)
+    run(python, "-m", "pip", "install", "--quiet", *packages)
 
 
 def sources():
@@ -54,8 +59,7 @@ def sources():
 
 
 def build(_):
-    OUT.mkdir(parents=True, exist_ok=True)
-    make_environment()
+    make_environment(PYTHON, "numpy", "gguf", "scikit-build-core")
     folder = sources()
     if '"qwen35"' not in (folder / "src" / "llama-arch.cpp").read_text(encoding="utf-8"):
         sys.exit(f"peers: {folder} does not know the architecture qwen35; take a newer {PACKAGE}")
@@ -77,15 +81,21 @@ def read_bandwidth(options):
     return json.loads(report.stdout)["read_gb_per_s"]
 
 
-def ours(options):
+def ours(options, model):
     report = json.loads(run(options.foretoken, "bench", "decode", "--plain", "--json", "--quiet", "--cycles", "3",
-                            "--model", f"synth:{options.shape}?bits=4&group=64", "--threads", options.threads,
-                            "--prompt-tokens", options.prompt, "--tokens", options.tokens, capture_output=True).stdout)
+                            "--model", model, "--threads", options.threads, "--prompt-tokens", options.prompt,
+                            "--tokens", options.tokens, capture_output=True).stdout)
     return {"plain": report["plain_tokens_per_second"], "prompt": report["prompt_tokens_per_second"],
             "bytes": report["bytes_per_token"], "name": report["backend"]}
 
 
-def theirs(options, model):
+def mlx(options, model):
+    figures = json.loads(run(MLX_PYTHON, HERE / "mlx_decode.py", model, options.prompt, options.tokens,
+                             capture_output=True).stdout)
+    return {**figures, "name": "mlx-lm on the processor, all cores"}
+
+
+def llama_cpp(options, model):
     text = run(BENCH, "-m", model, "-t", options.threads, "-r", "3", "-o", "json", "-p", options.prompt, "-n", "0",
                capture_output=True).stdout
     prompt = json.loads(text)[0]
@@ -96,9 +106,9 @@ def theirs(options, model):
             "name": f"llama.cpp {plain['build_commit']}"}
 
 
-def measure(side, options, model):
+def measure(work, options, model):
     before = read_bandwidth(options)
-    figures = ours(options) if side == "ours" else theirs(options, model)
+    figures = work(options, model)
     figures["bandwidth"] = (before + read_bandwidth(options)) / 2
     return figures
 
@@ -118,14 +128,24 @@ def summary(pairs):
     return result
 
 
-def compare(options):
+def compare_llama_cpp(options):
     if not BENCH.exists():
         sys.exit("peers: there is no llama-bench yet; run bench/peers/peers.py build")
-    model = gguf_of(options.shape)
+    compare(options, f"synth:{options.shape}?bits=4&group=64", llama_cpp, gguf_of(options.shape))
+
+
+def compare_mlx(options):
+    make_environment(MLX_PYTHON, "mlx[cpu]", "mlx-lm")
+    options.shape = SHIPPED.name
+    compare(options, str(SHIPPED), mlx, SHIPPED)
+
+
+def compare(options, our_model, peer, peer_model):
+    sides = {"ours": (ours, our_model), "theirs": (peer, peer_model)}
     pairs = []
     for index in range(options.pairs):
         order = ("ours", "theirs") if index % 2 == 0 else ("theirs", "ours")
-        pairs.append({side: measure(side, options, model) for side in order})
+        pairs.append({side: measure(sides[side][0], options, sides[side][1]) for side in order})
         print(f"pair {index + 1} of {options.pairs}: {pairs[-1]}", file=sys.stderr)
     result = summary(pairs)
     if options.json:
@@ -144,16 +164,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("build", help="fetch and build llama.cpp").set_defaults(work=build)
-    pairs = commands.add_parser("compare", help="interleaved pairs on one shape")
-    pairs.set_defaults(work=compare)
+    pairs = commands.add_parser("compare", help="interleaved pairs with llama.cpp on one shape")
+    pairs.set_defaults(work=compare_llama_cpp)
     pairs.add_argument("shape", choices=["qwen3.5-0.8b", "qwen3.5-2b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b"])
-    pairs.add_argument("--pairs", type=int, default=5, help="runs of each side (default 5)")
-    pairs.add_argument("--threads", type=int, default=2, help="of each side (default 2)")
-    pairs.add_argument("--prompt", type=int, default=512, help="tokens of the prompt (default 512)")
-    pairs.add_argument("--tokens", type=int, default=32, help="decoded in one sample (default 32)")
-    pairs.add_argument("--foretoken", type=Path, default=ROOT / "build" / "release" / "foretoken",
-                       help="our program (default build/release/foretoken)")
-    pairs.add_argument("--json", action="store_true", help="every pair, as JSON")
+    beside_mlx = commands.add_parser("mlx", help="interleaved pairs with mlx-lm on the shipped model")
+    beside_mlx.set_defaults(work=compare_mlx)
+    for command in (pairs, beside_mlx):
+        command.add_argument("--pairs", type=int, default=5, help="runs of each side (default 5)")
+        command.add_argument("--threads", type=int, default=2, help="of each side (default 2)")
+        command.add_argument("--prompt", type=int, default=512, help="tokens of the prompt (default 512)")
+        command.add_argument("--tokens", type=int, default=32, help="decoded in one sample (default 32)")
+        command.add_argument("--foretoken", type=Path, default=ROOT / "build" / "release" / "foretoken",
+                             help="our program (default build/release/foretoken)")
+        command.add_argument("--json", action="store_true", help="every pair, as JSON")
     options = parser.parse_args()
     options.work(options)
 
