@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "cli/bench_decode.h"
 #include "cli/bench_decode_report.h"
+#include "cli/contention.h"
 #include "cli/interrupt.h"
 #include "cli/machine.h"
 #include "cli/option_flags.h"
@@ -97,11 +98,15 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
   loaded->backend = watched(std::move(loaded->backend), watch, profiled ? &profile : nullptr);
   FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(*loaded, watch, plan));
+  const Contention contention;
   FT_TRY(measure(*bench, terminal));
   DecodeReport report = report_of(*loaded, *bench, plan);
+  report.others_share = contention.others_share();
   if (options.profile) report.profile = shown(profile.tables());
   if (!options.trace.empty()) FT_TRY(write_text_file(options.trace, profile.trace_json()));
   terminal.out(options.output.json ? decode_json(report) + "\n" : decode_text(report));
+  terminal.flush();
+  if (const std::string note = contention_note(report.others_share); !note.empty()) terminal.note(note);
   return 0;
 }
 

@@ -155,6 +155,7 @@ std::string decode_json(const DecodeReport& report) {
             {"packed_bytes", report.packed_bytes},
             {"state_bytes", report.state_bytes},
             {"resident_bytes", report.resident_bytes},
+            {"others_share", rounded(report.others_share)},
             {"load_ms", rounded(report.load_ms)},
             {"pack_ms", rounded(report.pack_ms)}};
   if (!report.profile.empty()) json["profile"] = profile_json(report.profile);

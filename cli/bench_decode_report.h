@@ -16,6 +16,7 @@ struct DecodeReport {
   double load_ms = 0, pack_ms = 0;
   std::int64_t packed_bytes = 0, state_bytes = 0;  // state: of one sequence at the bench's context
   std::int64_t resident_bytes = 0;                 // of the process
+  double others_share = 0;                         // of the processors, by other programs
   DecodeFigures figures;
   std::vector<ProfileTable> profile;  // empty: not asked for
 };

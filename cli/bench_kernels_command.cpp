@@ -5,6 +5,7 @@
 
 #include "backends/registry.h"
 #include "cli/bench_kernels.h"
+#include "cli/contention.h"
 #include "cli/interrupt.h"
 #include "cli/option_flags.h"
 #include "cli/subcommands.h"
@@ -79,6 +80,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const Interrupt interrupt([&stopped] { stopped = true; });
   Progress bar(terminal, "measuring", static_cast<std::int64_t>(cases.size()));
   std::vector<KernelFigures> list;
+  const Contention contention;
   for (std::size_t i = 0; i < cases.size() && !stopped; ++i) {  // Ctrl-C: what is there is reported
     bar.set(static_cast<std::int64_t>(i), fmt::format("{} {}", cases[i].model, cases[i].role));
     Result<std::vector<KernelFigures>> figures = bench.measure(cases[i], rows);
@@ -94,6 +96,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   } else {
     terminal.out(backend->describe() + "\n\n" + kernels_text(list));
   }
+  terminal.flush();
+  if (const std::string note = contention_note(contention.others_share()); !note.empty()) terminal.note(note);
   return list.empty() ? 1 : 0;
 }
 

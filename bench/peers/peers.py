@@ -14,6 +14,7 @@ matrix, a prompt of 512 tokens and decoding behind it; the read bandwidth is mea
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -106,9 +107,20 @@ def llama_cpp(options, model):
             "name": f"llama.cpp {plain['build_commit']}"}
 
 
+def processor_times():
+    """Seconds of all cores, of them busy, of them ours: Linux counts the first two since the start."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    fields = [int(word) / ticks for word in Path("/proc/stat").read_text(encoding="ascii").split()[1:9]]
+    own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(fields), sum(fields) - fields[3] - fields[4], sum(use.ru_utime + use.ru_stime for use in own)
+
+
 def measure(work, options, model):
     before = read_bandwidth(options)
+    begin = processor_times()
     figures = work(options, model)
+    every, busy, own = (now - then for now, then in zip(processor_times(), begin))
+    figures["others"] = max(0, busy - own) / every
     figures["bandwidth"] = (before + read_bandwidth(options)) / 2
     return figures
 
@@ -119,7 +131,7 @@ def summary(pairs):
     for side in ("ours", "theirs"):
         shares = [pair[side]["plain"] * bytes_per_token / (pair[side]["bandwidth"] * 1e9) for pair in pairs]
         result[side] = {"name": pairs[0][side]["name"], "limit_share": statistics.median(shares)}
-        for what in ("plain", "prompt", "bandwidth"):
+        for what in ("plain", "prompt", "bandwidth", "others"):
             result[side][what] = statistics.median(pair[side][what] for pair in pairs)
     for what in ("plain", "prompt"):
         ratios = [pair["ours"][what] / pair["theirs"][what] for pair in pairs]
@@ -152,12 +164,13 @@ def compare(options, our_model, peer, peer_model):
         print(json.dumps(result, indent=1))
         return
     print(f"{options.shape}, {options.threads} threads, {result['bytes_per_token'] / 1e6:.0f} MB a token")
-    print("| side | tokens/s | share of the limit | prompt tokens/s | read GB/s |\n| --- | --- | --- | --- | --- |")
+    print("| side | tokens/s | share of the limit | prompt tokens/s | read GB/s | processors taken by others |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for side in ("ours", "theirs"):
         figures = result[side]
         print(f"| {figures['name']} | {figures['plain']:.1f} | {figures['limit_share']:.2f} | "
-              f"{figures['prompt']:.0f} | {figures['bandwidth']:.1f} |")
-    print(f"| ratio | {result['plain_ratio']:.2f} | | {result['prompt_ratio']:.2f} | |")
+              f"{figures['prompt']:.0f} | {figures['bandwidth']:.1f} | {100 * figures['others']:.0f} % |")
+    print(f"| ratio | {result['plain_ratio']:.2f} | | {result['prompt_ratio']:.2f} | | |")
 
 
 def main():
