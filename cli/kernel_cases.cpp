@@ -102,7 +102,7 @@ void weigh(KernelCase& kernel, const KernelFilter& filter) {
     const double bits = format.bits == 0 ? 8.0 * element_bytes(format.format)
                                          : format.bits + 32.0 / format.group;  // scale and bias of 16 bits
     kernel.memory_bytes = elements * bits / 8, kernel.macs_per_row = elements;
-    kernel.shape = fmt::format("{}x{}", kernel.inputs, fmt::join(kernel.outputs, "+"));
+    kernel.shape = fmt::format("{}x{}", fmt::join(kernel.outputs, "+"), kernel.inputs);
     return;
   }
   if (kernel.instruction == "attend" || kernel.instruction == "delta_rule") {

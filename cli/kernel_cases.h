@@ -31,7 +31,7 @@ struct KernelCase {
   std::string instruction;  // "linear"
   std::string model;        // "qwen3.5-4b", or "" for a shape of the user's own
   std::string role;         // "gate_up"
-  std::string shape;        // "2560x9216+9216", "16/32x128"
+  std::string shape;        // "9216+9216x2560": outputs by inputs; "16/32x128"
   KernelFormat format;      // of the weights; name "-" where there are none that count
   Shape sizes;
   std::vector<std::int64_t> outputs;  // of linear and logits
