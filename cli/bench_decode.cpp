@@ -256,7 +256,7 @@ Status DecodeBench::compare(Variant& variant, bool plain_first) {
   while (emitted < plan_.tokens) {
     const Timed timed = round(*headed_);
     if (timed.emitted == 0) return Error{Code::kExhausted, headed_->error};
-    decoder_->costs().observe(timed.shape.rows, timed.shape.network ? timed.shape.deepest : 0, timed.ms);
+    decoder_->costs().observe(timed.shape.rows, timed.shape.passes, timed.ms);
     ms += timed.ms, host_ms += timed.host_ms;
     emitted += timed.emitted, rounds += 1;
     result.drafted += timed.shape.deepest;

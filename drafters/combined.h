@@ -22,7 +22,7 @@ class CombinedDrafter final : public Drafter {
   void close(int slot) override;
   Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
   int plan(const DraftSlot& slot) override;
-  bool free_of_cost() const override { return false; }
+  bool free_of_cost(int slot) const override { return long_match_[static_cast<std::size_t>(slot)] != 0; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
 
  private:

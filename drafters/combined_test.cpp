@@ -22,7 +22,7 @@ class Recorder final : public Drafter {
     return {};
   }
   int plan(const DraftSlot&) override { return available; }
-  bool free_of_cost() const override { return false; }
+  bool free_of_cost(int /*slot*/) const override { return false; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t>) override {
     proposals += 1;
     for (DraftSlot* slot : slots) {
@@ -179,7 +179,7 @@ TEST_F(ForcedDrafterTest, LetsItsInnerDrafterWorkAndOverwritesItsDrafts) {
   drafter.record(recorded(10));
   EXPECT_EQ(drafts(drafter, 4, 2, true), (std::vector<std::int32_t>{4, 5}));
   EXPECT_EQ(inner.proposals, 1);
-  EXPECT_FALSE(drafter.free_of_cost());
+  EXPECT_FALSE(drafter.free_of_cost(0));
   EXPECT_EQ(proposal_[1].entries, (std::vector<std::pair<std::int32_t, float>>{{5, 1.0F}}));
 }
 

@@ -49,9 +49,9 @@ class Drafter {
   virtual Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) = 0;
   /// Tokens that propose could offer for this slot, 0..kMaxDepth.
   virtual int plan(const DraftSlot& slot) = 0;
-  /// True if a draft costs no pass of a network; plan() then is the number of tokens that it is sure to
-  /// offer.
-  virtual bool free_of_cost() const = 0;
+  /// True if what plan() found last for this slot costs no pass of a network; plan() was then the number of
+  /// tokens that it is sure to offer.
+  virtual bool free_of_cost(int slot) const = 0;
   /// At most once between two calls of observe.
   virtual Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) = 0;
 };

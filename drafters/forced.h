@@ -28,7 +28,7 @@ class ForcedDrafter final : public Drafter {
     return inner_ != nullptr ? inner_->observe(slot, tokens, hidden) : Status();
   }
   int plan(const DraftSlot& slot) override;
-  bool free_of_cost() const override { return inner_ == nullptr || inner_->free_of_cost(); }
+  bool free_of_cost(int slot) const override { return inner_ == nullptr || inner_->free_of_cost(slot); }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
 
  private:

@@ -24,7 +24,7 @@ class LookupDrafter final : public Drafter {
   void close(int slot) override;
   Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
   int plan(const DraftSlot& slot) override;
-  bool free_of_cost() const override { return true; }
+  bool free_of_cost(int /*slot*/) const override { return true; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
 
   /// Length of the match that plan() found last for this slot; the combined drafter asks for a long one.

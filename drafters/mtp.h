@@ -33,7 +33,7 @@ class MtpDrafter final : public Drafter {
   void close(int slot) override;
   Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
   int plan(const DraftSlot& slot) override;
-  bool free_of_cost() const override { return false; }
+  bool free_of_cost(int /*slot*/) const override { return false; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
 
   std::int64_t packed_bytes() const { return head_->packed_bytes(); }

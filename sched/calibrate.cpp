@@ -61,7 +61,7 @@ void calibrate(Decoder& decoder) {
       }
       RoundShape shape;
       const double ms = measure(decoder, 3, DrafterKind::kMtp, shape);
-      if (shape.network && shape.rows == 4) keep_best(with_head, ms);
+      if (shape.passes > 0 && shape.rows == 4) keep_best(with_head, ms);
     }
   } catch (const std::exception& failure) {
     log_warn(std::string("measuring the cost of rounds failed: ") + failure.what());

@@ -226,7 +226,7 @@ void Engine::round() {
   for (const auto& job : running_) {
     if (std::find(ready_.begin(), ready_.end(), job->slot.get()) != ready_.end()) job->decode_ms += ms;
   }
-  if (shape.slots == 1) decoder_->costs().observe(shape.rows, shape.network ? shape.deepest : 0, ms);
+  if (shape.slots == 1) decoder_->costs().observe(shape.rows, shape.passes, ms);
 }
 
 void Engine::retire() {

@@ -103,7 +103,7 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   slot->drafter = drafter(kind);
   if (slot->drafter != nullptr) FT_TRY(slot->drafter->open(slot->id));
   slot->options = std::move(options);
-  slot->policy = DepthPolicy(slot->options.depth);
+  slot->policy = DepthPolicy(slot->options.depth, prior_);
   slot->tokens.reserve(static_cast<std::size_t>(slot->options.context) + kMaxDepth + 1);
   slot->tokens.assign(prompt.begin(), prompt.end());
   slot->prompt_tokens = static_cast<int>(prompt.size());
@@ -113,6 +113,7 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
 }
 
 void Decoder::close(Slot& slot) {
+  slot.policy.teach(prior_);
   if (slot.drafter != nullptr) slot.drafter->close(slot.id);
   slot.timeline.reset();
   slot_used_[static_cast<std::size_t>(slot.id)] = 0;

@@ -83,6 +83,7 @@ class Decoder {
   std::unique_ptr<Round> round_;
   std::vector<char> slot_used_;  // [slots]
   CostModel costs_;
+  AcceptancePrior prior_;
 };
 
 }  // namespace ft

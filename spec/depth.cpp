@@ -1,6 +1,8 @@
 #include "spec/depth.h"
 
 #include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
 
 namespace ft {
 
@@ -50,39 +52,105 @@ double CostModel::round(int depth, bool free) const {
   return (verify(depth + 1) + (free ? 0 : draft_ * depth)) / verify(1);
 }
 
-int DepthPolicy::choose(const CostModel& costs, int available, int allowed, bool free) {
+void AcceptanceEstimate::observe(int drafted, int accepted) {
+  constexpr double kSlow = 28;      // observations that the slow mean remembers
+  constexpr double kFast = 8;       // and the fast one
+  constexpr double kUnseen = 0.96;  // weight that a position keeps for a round that did not reach it
+  for (int i = 0; i < kMaxDepth; ++i) {
+    Position& at = positions_[static_cast<std::size_t>(i)];
+    if (i < std::min(drafted, accepted + 1)) {
+      const double right = i < accepted ? 1 : 0;
+      at.weight = std::min(at.weight + 1, kSlow);
+      at.slow += (right - at.slow) / at.weight;
+      at.fast += (right - at.fast) / std::min(at.weight, kFast);
+    } else if (drafted > 0) {
+      at.weight *= kUnseen;
+    }
+  }
+  seen_ += drafted > 0 ? 1 : 0;
+}
+
+void AcceptanceEstimate::age() {
+  constexpr double kKept = 0.99;
+  constexpr double kLeast = 4;
+  for (Position& at : positions_) at.weight = std::max(std::min(at.weight, kLeast), at.weight * kKept);
+}
+
+std::array<double, kMaxDepth> AcceptanceEstimate::rates() const {
+  constexpr double kPriorWeight = 3;
+  constexpr double kEnough = 8;  // weight from which the two means can tell a change
+  constexpr double kApart = 0.32;
+  std::array<double, kMaxDepth> rates{};
+  double before = prior_;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const Position& at = positions_[i];
+    double rate = (kPriorWeight * before + at.weight * at.slow) / (kPriorWeight + at.weight);
+    if (at.weight > kEnough && std::abs(at.fast - at.slow) > kApart) rate = at.fast;
+    before = rates[i] = rate;
+  }
+  return rates;
+}
+
+DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
+    : fixed_(depth), estimates_{AcceptanceEstimate(prior.first[0]), AcceptanceEstimate(prior.first[1])} {}
+
+int DepthPolicy::choose(const CostModel& costs, int available, int allowed, DraftCost cost) {
   const int most = std::min({available, allowed, kMaxDepth});
+  reason_ = {};
+  reason_.most = most, reason_.cost = cost;
   if (most <= 0) return 0;
-  if (fixed_ >= 0) return std::min(fixed_, most);
-  int best = 0;
-  double best_rate = 1;
+  if (fixed_ >= 0) return reason_.chosen = std::min(fixed_, most);
+  reason_.rates = estimate(cost).rates();
   double chain = 1;
   double tokens = 1;
   for (int depth = 1; depth <= most; ++depth) {
-    chain *= recent_[static_cast<std::size_t>(depth - 1)];
+    chain *= reason_.rates[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
-    const double rate = tokens / costs.round(depth, free);
-    if (rate <= best_rate) continue;
-    best_rate = rate;
-    best = depth;
+    const double steps = costs.round(depth, cost == DraftCost::kFree);
+    if (tokens / steps <= reason_.tokens / reason_.steps) continue;
+    reason_.chosen = depth, reason_.steps = steps, reason_.tokens = tokens;
   }
-  if (best > 0) {
+  if (reason_.chosen > 0) {
     idle_ = 0;
     next_probe_ = kFirstProbe;
-    return best;
+    return reason_.chosen;
   }
   // What is never tried is never learnt: try again now and then, less often each time it does not pay.
+  estimate(cost).age();
   if (++idle_ < next_probe_) return 0;
   idle_ = 0;
   next_probe_ = std::min(2 * next_probe_, kLastProbe);
-  return std::min(most, 2);
+  reason_.probe = true;
+  return reason_.chosen = 1;
 }
 
-void DepthPolicy::observe(int drafted, int accepted) {
-  for (int i = 0; i < std::min(drafted, accepted + 1); ++i) {
-    double& rate = recent_[static_cast<std::size_t>(i)];
-    rate = kDecay * rate + (1 - kDecay) * (i < accepted ? 1 : 0);
+void DepthPolicy::observe(int drafted, int accepted, DraftCost cost) {
+  estimate(cost).observe(drafted, accepted);
+  // A probe that was right is followed by another at once.
+  if (reason_.probe && drafted > 0 && accepted == drafted) idle_ = next_probe_ - 1;
+}
+
+void DepthPolicy::teach(AcceptancePrior& prior) const {
+  constexpr int kEnough = 8;
+  constexpr double kShare = 0.25;
+  constexpr double kLeast = 0.15;  // so that a new text is not refused for what others were
+  for (std::size_t i = 0; i < estimates_.size(); ++i) {
+    if (estimates_[i].seen() < kEnough) continue;
+    prior.first[i] = std::max(kLeast, (1 - kShare) * prior.first[i] + kShare * estimates_[i].rates()[0]);
   }
+}
+
+std::string DepthPolicy::explain() const {
+  if (reason_.most <= 0) return "depth 0: nothing to draft or no room for it";
+  if (fixed_ >= 0) return fmt::format("depth {}: as asked", reason_.chosen);
+  std::string rates;
+  for (int i = 0; i < std::min(reason_.most, std::max(reason_.chosen, 2) + 1); ++i)
+    rates += fmt::format(" {:.2f}", reason_.rates[static_cast<std::size_t>(i)]);
+  const char* source = reason_.cost == DraftCost::kFree ? "free drafts" : "drafts";
+  if (reason_.probe) return fmt::format("depth 1: a probe, {} right{}", source, rates);
+  if (reason_.chosen == 0) return fmt::format("depth 0: {} right{}, no depth pays", source, rates);
+  return fmt::format("depth {}: {} right{}; {:.2f} tokens expected for {:.2f} plain steps", reason_.chosen,
+                     source, rates, reason_.tokens, reason_.steps);
 }
 
 }  // namespace ft

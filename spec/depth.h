@@ -7,6 +7,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <string>
 
 #include "drafters/drafter.h"
 
@@ -35,25 +37,72 @@ class CostModel {
   bool measured_ = false;
 };
 
+/// Whether drafts that a drafter makes without a network are counted, or those that cost a pass each: a text
+/// that repeats itself says nothing about the model's own head.
+enum class DraftCost : std::uint8_t { kPasses, kFree };
+
+/// The chance that draft i + 1 is right if those before it were, from recent rounds. A slow mean of the last
+/// observations and a fast one; where they are far apart the text has changed and the fast one counts. A
+/// position that was seldom reached is taken to be like the one before it.
+class AcceptanceEstimate {
+ public:
+  static constexpr double kPrior = 0.7;
+
+  explicit AcceptanceEstimate(double prior = kPrior) : prior_(prior) {}
+
+  void observe(int drafted, int accepted);
+  /// A round without a draft: what is known grows old.
+  void age();
+  std::array<double, kMaxDepth> rates() const;
+  /// Drafts at the first position that were seen.
+  int seen() const { return seen_; }
+
+ private:
+  struct Position {
+    double weight = 0, slow = 0, fast = 0;
+  };
+  double prior_;
+  int seen_ = 0;
+  std::array<Position, kMaxDepth> positions_{};
+};
+
+/// What earlier requests say about the next one. Owner: the decoder, one for all its slots.
+struct AcceptancePrior {
+  std::array<double, 2> first = {AcceptanceEstimate::kPrior, AcceptanceEstimate::kPrior};  // by DraftCost
+};
+
 class DepthPolicy {
  public:
   /// depth 0..kMaxDepth, or -1 for auto.
-  explicit DepthPolicy(int depth = -1) : fixed_(depth) { recent_.fill(kPrior); }
+  explicit DepthPolicy(int depth = -1, const AcceptancePrior& prior = {});
 
-  /// At most `available` and `allowed`; `free` drafts cost nothing to make.
-  int choose(const CostModel& costs, int available, int allowed, bool free);
-  void observe(int drafted, int accepted);
+  /// At most `available` and `allowed`.
+  int choose(const CostModel& costs, int available, int allowed, DraftCost cost);
+  void observe(int drafted, int accepted, DraftCost cost);
+  /// Makes `prior` a little more like what this request has seen.
+  void teach(AcceptancePrior& prior) const;
+  /// "depth 3: drafts right .91 .85 .77, 1.21 steps a round, 2.9 tokens": why the last choice fell as it did.
+  std::string explain() const;
 
  private:
-  static constexpr double kPrior = 0.75;  // acceptance assumed before anything was seen
-  static constexpr double kDecay = 0.95;  // weight of the past per observation
-  static constexpr int kFirstProbe = 4;   // rounds at depth 0 before the first probe; doubled after each
+  static constexpr int kFirstProbe = 16;  // rounds at depth 0 before the first probe; doubled after each
   static constexpr int kLastProbe = 512;
+
+  struct Reason {
+    int chosen = 0, most = 0;
+    bool probe = false;
+    DraftCost cost = DraftCost::kPasses;
+    double steps = 1, tokens = 1;  // of the chosen depth's round
+    std::array<double, kMaxDepth> rates{};
+  };
+
+  AcceptanceEstimate& estimate(DraftCost cost) { return estimates_[static_cast<std::size_t>(cost)]; }
 
   int fixed_;
   int idle_ = 0;  // rounds at depth 0 since the last draft
   int next_probe_ = kFirstProbe;
-  std::array<double, kMaxDepth> recent_{};  // [i]: chance that draft i + 1 is right if those before it are
+  std::array<AcceptanceEstimate, 2> estimates_;  // by DraftCost
+  Reason reason_;
 };
 
 }  // namespace ft

@@ -64,7 +64,8 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
     const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
     if (slot->drafter != nullptr && allowed > 0) {
       const int available = slot->drafter->plan(draft);
-      draft.depth = slot->policy.choose(costs, available, allowed, slot->drafter->free_of_cost());
+      entry.cost = slot->drafter->free_of_cost(slot->id) ? DraftCost::kFree : DraftCost::kPasses;
+      draft.depth = slot->policy.choose(costs, available, allowed, entry.cost);
     }
     Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
     if (!txn.ok()) {
@@ -74,6 +75,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
     }
     entry.txn.emplace(std::move(*txn));
     shape_.deepest = std::max(shape_.deepest, draft.depth);
+    if (entry.cost == DraftCost::kPasses) shape_.passes = std::max(shape_.passes, draft.depth);
     ++active_;
   }
   shape_.slots = static_cast<int>(active_);

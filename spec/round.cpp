@@ -34,7 +34,6 @@ void Round::propose() {
       proposing_.push_back(&entries_[j].draft);
     }
     if (drafter == nullptr || proposing_.empty()) continue;
-    shape_.network = shape_.network || !drafter->free_of_cost();
     if (const Status status = drafter->propose(proposing_, round_tokens_); !status.ok()) {
       for (DraftSlot* draft : proposing_) draft->drafted = 0;  // plain decoding needs no draft
     }
@@ -90,7 +89,7 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   slot.report.drafted += entry.draft.drafted;
   slot.report.accepted += counted;
   slot.report.emitted += keep;
-  slot.policy.observe(entry.draft.drafted, accepted);
+  slot.policy.observe(entry.draft.drafted, accepted, entry.cost);
   return keep;
 }
 

@@ -68,7 +68,7 @@ struct Slot {
 /// What one round did, for the cost model and the metrics.
 struct RoundShape {
   int slots = 0, rows = 0, deepest = 0;
-  bool network = false;  // the drafter ran a network
+  int passes = 0;  // of a drafter's network
 };
 
 class Round {
@@ -85,6 +85,7 @@ class Round {
   struct Entry {
     Slot* slot = nullptr;
     DraftSlot draft;
+    DraftCost cost = DraftCost::kPasses;
     std::optional<Txn> txn;
     int first_row = 0;
     std::array<Distribution, kMaxDepth> proposal;  // ratio rule only
