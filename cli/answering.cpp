@@ -45,6 +45,7 @@ Result<Request> make_request(const Prompt& prompt, const Ask& ask, const Loaded&
   fields.slot.bias = ask.bias;
   fields.slot.acceptance = ask.speculation.acceptance;
   fields.slot.depth = ask.speculation.depth;
+  fields.explain_depth = ask.speculation.explain_depth;
   fields.slot.max_tokens = ask.answer.max_tokens;
   fields.slot.context = loaded.context;
   fields.slot.logprobs = ask.answer.logprobs;
@@ -77,6 +78,7 @@ GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& s
         if (!answer.tool_calls.empty()) answer.tool_calls.back().arguments += event.text;
         break;
       case Event::Kind::kToolEnd:
+      case Event::Kind::kDepth:
         break;
       case Event::Kind::kEnd:
         answer.finish = event.finish;

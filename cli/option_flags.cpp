@@ -127,6 +127,8 @@ void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation) {
             "coupled (exact, default) or ratio (same distribution, other tokens)");
   flags.add("predict", "FILE", reads_text(speculation.predict_file),
             "Text that the answer will probably repeat");
+  flags.add_switch("explain-depth", speculation.explain_depth,
+                   "A line on stderr for every round: how many tokens it drafts, and why");
 }
 
 Status check_prompt_flags(const PromptChoice& prompt) {

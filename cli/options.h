@@ -59,6 +59,7 @@ struct SpeculationChoice {
   int depth = -1;  // -1: auto
   Acceptance acceptance = Acceptance::kCoupled;
   std::string predict_file;
+  bool explain_depth = false;
 };
 
 }  // namespace ft::cli

@@ -25,6 +25,7 @@ void Streaming::enter(Part part) {
 }
 
 void Streaming::show(const Event& event) {
+  if (event.kind == Event::Kind::kDepth) return terminal_.note(event.text);
   if (mode_ == Mode::kSilent) return;
   switch (event.kind) {
     case Event::Kind::kText:
@@ -42,6 +43,7 @@ void Streaming::show(const Event& event) {
       break;
     case Event::Kind::kToken:
     case Event::Kind::kToolEnd:
+    case Event::Kind::kDepth:
     case Event::Kind::kEnd:
       return;
   }

@@ -155,6 +155,14 @@ Status Engine::start_slot(Job& job) {
   job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits) {
     return take_token(job, token, logits);
   };
+  if (fields.explain_depth) {
+    job.slot->on_depth = [&job](std::string why) {
+      Event event;
+      event.kind = Event::Kind::kDepth;
+      event.text = std::move(why);
+      job.mailbox->post(std::move(event));
+    };
+  }
   return {};
 }
 

@@ -35,8 +35,9 @@ struct RequestFields {
   SlotOptions slot;         // sampler, acceptance, depth, max_tokens, eos, bias, logprobs, predicted
   DrafterKind drafter = DrafterKind::kAuto;
   std::vector<std::string> stops;
-  std::string tools;  // JSON list of the tools offered, or empty
-  bool parse = true;  // split reasoning and tool calls; false: all text is content
+  std::string tools;           // JSON list of the tools offered, or empty
+  bool explain_depth = false;  // an event a round: why it drafts as many as it does
+  bool parse = true;           // split reasoning and tool calls; false: all text is content
 };
 
 class Request {
@@ -62,9 +63,9 @@ struct Report {
 };
 
 struct Event {
-  enum class Kind { kToken, kText, kReasoning, kToolBegin, kToolArguments, kToolEnd, kEnd };
+  enum class Kind { kToken, kText, kReasoning, kToolBegin, kToolArguments, kToolEnd, kDepth, kEnd };
   Kind kind = Kind::kText;
-  std::string text;                  // of text kinds; the tool's name for kToolBegin
+  std::string text;                  // of text kinds; the tool's name for kToolBegin; the reason for kDepth
   std::int32_t token = -1;           // kToken
   std::optional<Logprobs> logprobs;  // kToken, if asked for
   Finish finish = Finish::kNone;     // kEnd

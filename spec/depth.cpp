@@ -131,12 +131,12 @@ void DepthPolicy::observe(int drafted, int accepted, DraftCost cost) {
 }
 
 void DepthPolicy::teach(AcceptancePrior& prior) const {
-  constexpr int kEnough = 8;
   constexpr double kShare = 0.25;
+  constexpr double kEnough = 8;    // drafts that speak for a whole request
   constexpr double kLeast = 0.15;  // so that a new text is not refused for what others were
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
-    if (estimates_[i].seen() < kEnough) continue;
-    prior.first[i] = std::max(kLeast, (1 - kShare) * prior.first[i] + kShare * estimates_[i].rates()[0]);
+    const double share = kShare * std::min(1.0, estimates_[i].seen() / kEnough);
+    prior.first[i] = std::max(kLeast, (1 - share) * prior.first[i] + share * estimates_[i].rates()[0]);
   }
 }
 

@@ -62,11 +62,13 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
     const std::int64_t room = slot->options.context - static_cast<std::int64_t>(slot->tokens.size());
     const std::int64_t budget = slot->options.max_tokens - slot->output_tokens();
     const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
+    int available = 0;
     if (slot->drafter != nullptr && allowed > 0) {
-      const int available = slot->drafter->plan(draft);
+      available = slot->drafter->plan(draft);
       entry.cost = slot->drafter->free_of_cost(slot->id) ? DraftCost::kFree : DraftCost::kPasses;
-      draft.depth = slot->policy.choose(costs, available, allowed, entry.cost);
     }
+    draft.depth = slot->policy.choose(costs, available, allowed, entry.cost);
+    if (slot->on_depth) slot->on_depth(slot->policy.explain());
     Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
     if (!txn.ok()) {
       slot->finish = Finish::kError;

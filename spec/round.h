@@ -56,6 +56,8 @@ struct Slot {
   /// Called for every emitted token in order, with the target's logits of its row; true ends the answer with
   /// it.
   std::function<bool(std::int32_t token, std::span<const float> logits)> on_token;
+  /// If set: called in every round with the reason for its depth.
+  std::function<void(std::string why)> on_depth;
 
   Finish finish = Finish::kNone;
   std::string error;  // if finish is kError

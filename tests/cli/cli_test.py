@@ -219,6 +219,13 @@ class Work(CliTest):
         text = self.expect_json(0, "tokenize", "--ids", ",".join(map(str, report["token_ids"])))["text"]
         self.assertTrue(text.startswith(report["text"]))
 
+    def test_explain_depth_says_a_reason_for_every_round(self):
+        done = self.expect(0, "run", *self.PROMPT, "-n", "12", "--explain-depth", "--json")
+        answer = json.loads(done.stdout)
+        reasons = [line for line in done.stderr.decode().splitlines() if line.startswith("depth ")]
+        self.assertEqual(len(reasons), answer["speculation"]["rounds"], done.stderr)
+        self.assertTrue(any("tokens expected for" in reason for reason in reasons), done.stderr)
+
     def test_drafters_depths_and_threads_change_no_token(self):
         sampled = (*self.PROMPT, "-n", "24", "--temperature", "3", "--top-k", "0", "--top-p", "1", "--seed", "5")
         plain = self.expect_json(0, "run", *sampled, "--drafter", "none")
