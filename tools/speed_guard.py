@@ -75,36 +75,40 @@ def knows_decode(program):
 
 
 def figures(program, model):
-    """Tokens a second of one short run: plain, prompt and drafted."""
+    """Tokens a second of one short run: plain, prompt and drafted; and the processors' share that others took."""
     command = [program, "bench", "decode", "--json", "--quiet", "--cycles", "2", "--tokens", "16", "--prompt-tokens",
                "256", "--forced-acceptance", "0.9,0.8,0.7"] + (["--model", model] if model else [])
     report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return {"plain": report["plain_tokens_per_second"], "prompt": report["prompt_tokens_per_second"],
-            "drafted": report["forced"][0]["tokens_per_second"]}
+    found = {"plain": report["plain_tokens_per_second"], "prompt": report["prompt_tokens_per_second"],
+             "drafted": report["forced"][0]["tokens_per_second"]}
+    return found, report.get("others_share", 0)
 
 
 def paired_ratios(before, after, model, pairs, chance):
-    """after / before by figure, one a pair."""
-    ratios = {}
+    """after / before by figure, one a pair; and the median of what others took."""
+    ratios, others = {}, []
     for _ in range(pairs):
         sides = [("before", before), ("after", after)]
         chance.shuffle(sides)
-        found = {side: figures(program, model) for side, program in sides}
+        runs = {side: figures(program, model) for side, program in sides}
+        others += [share for _, share in runs.values()]
+        found = {side: speeds for side, (speeds, _) in runs.items()}
         for name, value in found["after"].items():
             ratios.setdefault(name, []).append(value / found["before"][name])
-    return ratios
+    return ratios, statistics.median(others)
 
 
 def guard(before, after, name, model, options, chance):
     """True if no figure is lost; a try that is good ends it for the figures that were good in it."""
     open_figures = None
     for attempt in range(1, options.tries + 1):
-        ratios = paired_ratios(before, after, model, options.pairs, chance)
+        ratios, others = paired_ratios(before, after, model, options.pairs, chance)
         medians = {figure: statistics.median(values) for figure, values in ratios.items()}
         lost = {figure for figure, median in medians.items() if median < options.least}
         open_figures = lost if open_figures is None else open_figures & lost
         words = ", ".join(f"{figure} {median:.3f}" for figure, median in medians.items())
-        print(f"speed: {name}: {words} (try {attempt}, median of {options.pairs} paired ratios)", flush=True)
+        print(f"speed: {name}: {words} (try {attempt}, median of {options.pairs} paired ratios; "
+              f"others took {100 * others:.0f} % of the processors)", flush=True)
         if not open_figures:
             return True
     print(f"speed: {name}: {', '.join(sorted(open_figures))} under {options.least} in {options.tries} tries")
