@@ -40,6 +40,7 @@ struct Set {
 struct Case {
   std::string backend;
   Set set;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.backend << " " << c.set.name; }
 };
 
 std::string folder_of(const Set& set) {

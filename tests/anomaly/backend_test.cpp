@@ -13,10 +13,16 @@ namespace {
 constexpr CompileOptions kCompile{8, 2};
 constexpr StateOptions kState{2, 3};
 
-class BackendAnomaly : public testing::TestWithParam<BackendOptions> {
+struct Named {
+  const char* name;
+  BackendOptions options;
+  friend void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
+};
+
+class BackendAnomaly : public testing::TestWithParam<Named> {
  protected:
   void SetUp() override {
-    backend_ = std::move(make_backend(GetParam()).value());
+    backend_ = std::move(make_backend(GetParam().options).value());
     plain_ = logits();  // whatever is made once is made now
     ASSERT_FALSE(plain_.empty());
   }
@@ -82,7 +88,7 @@ TEST_P(BackendAnomaly, EveryAllocationOfABackendMayFail) {
     {
       Result<std::unique_ptr<Backend>> made = Error{};
       plan_failure({n, false});
-      EXPECT_NO_THROW(made = make_backend(GetParam())) << "allocation " << n;
+      EXPECT_NO_THROW(made = make_backend(GetParam().options)) << "allocation " << n;
       reached = stop_failing() ? 1 : 0;
       if (!made.ok()) {
         EXPECT_EQ(made.error().code, Code::kExhausted) << made.error().message;
@@ -93,12 +99,10 @@ TEST_P(BackendAnomaly, EveryAllocationOfABackendMayFail) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, BackendAnomaly,
-                         testing::Values(BackendOptions{.name = "ref"},
-                                         BackendOptions{.name = "cpu", .threads = 1},
-                                         BackendOptions{.name = "cpu", .threads = 3}),
-                         [](const auto& options) {
-                           return options.param.name + std::to_string(options.param.threads);
-                         });
+                         testing::Values(Named{"ref", {.name = "ref"}},
+                                         Named{"cpu_alone", {.name = "cpu", .threads = 1}},
+                                         Named{"cpu_three", {.name = "cpu", .threads = 3}}),
+                         [](const auto& named) { return std::string(named.param.name); });
 
 }  // namespace
 }  // namespace ft::test
