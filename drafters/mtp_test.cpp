@@ -166,7 +166,6 @@ TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
 }
 
 TEST_F(MtpDrafterTest, ADraftDependsOnTheTokensAndTheHiddenRows) {
-  const Sampler greedy;
   const Text text(5, width_);
   Text other_hidden = text;
   other_hidden.hidden[3] += 2;
