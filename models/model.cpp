@@ -63,8 +63,9 @@ Result<Model> load_model(const std::string& directory, const LoadOptions& option
 std::int64_t state_bytes(const Program& program, std::int64_t context) {
   const std::int64_t blocks = (context + kBlockRows - 1) / kBlockRows;
   std::int64_t floats = 0;
+  std::int64_t halves = 0;
   for (const auto& cache : program.layout().caches) {
-    floats += 2 * blocks * kBlockRows * cache.kv_heads * cache.head_dim;
+    halves += 2 * blocks * kBlockRows * cache.kv_heads * cache.head_dim;
   }
   for (const auto& delta : program.layout().deltas) {
     const std::int64_t width = static_cast<std::int64_t>(delta.value_heads) * delta.value_dim;
@@ -72,7 +73,7 @@ std::int64_t state_bytes(const Program& program, std::int64_t context) {
     floats += width * delta.key_dim + 2 * kMaxTapeRows * (width + keys + delta.value_heads);
   }
   for (const auto& window : program.layout().windows) floats += std::int64_t{kRing} * window.width;
-  return floats * static_cast<std::int64_t>(sizeof(float));
+  return floats * std::int64_t{4} + halves * std::int64_t{2};
 }
 
 }  // namespace ft

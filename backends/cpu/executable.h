@@ -1,8 +1,9 @@
-// The cpu executable: a list of operations that all workers walk together, a barrier after each, no
-// allocation and no lock in a step. Each operation splits its work by rows, heads, channels or outputs; none
-// of the splits changes an element's arithmetic, so results depend neither on the number of workers nor on
-// what else is in the step. Owner: the caller of compile; it shares the backend's pool, so one executable
-// runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers join it.
+// The cpu executable: a list of operations that all workers walk together and meet where
+// schedule.h asks for it, no allocation and no lock in a step. Each operation splits its work by rows, heads,
+// channels or outputs; none of the splits changes an element's arithmetic, so results depend neither on the
+// number of workers nor on what else is in the step. Owner: the caller of compile; it shares the backend's
+// pool, so one executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers
+// join it.
 #pragma once
 
 #include <memory>
