@@ -51,7 +51,8 @@ void add_model_folder_flag(FlagSet& flags, std::string& directory) {
 void add_backend_flags(FlagSet& flags, ModelChoice& model) {
   flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
   flags.add("isa", "NAME", reads_text(model.isa),
-            "Instruction set of the cpu backend: auto, avx512vnni, avx512, avxvnni, avx2, neon, portable");
+            "Instruction set of the cpu backend: auto, avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, "
+            "neon, portable");
   flags.add(
       "activations", "BITS", reads_activations(model.activations),
       "auto, 8 or 16: what quantised weights are multiplied with on the cpu backend (16: slower, closer "

@@ -2,7 +2,37 @@
 
 #include <fmt/format.h>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
 namespace ft::cpu {
+
+#if defined(__aarch64__)
+namespace {
+
+#if defined(__linux__)
+// Bits of the kernel's ABI (its Documentation/arch/arm64/elf_hwcaps.rst); old C libraries lack the second
+// name.
+bool has_dotprod() { return (getauxval(AT_HWCAP) & (1UL << 20)) != 0; }
+bool has_i8mm() { return (getauxval(AT_HWCAP2) & (1UL << 13)) != 0; }
+#elif defined(__APPLE__)
+bool has_feature(const char* name) {
+  int value = 0;
+  std::size_t size = sizeof value;
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+bool has_dotprod() { return has_feature("hw.optional.arm.FEAT_DotProd"); }
+bool has_i8mm() { return has_feature("hw.optional.arm.FEAT_I8MM"); }
+#else
+bool has_dotprod() { return false; }
+bool has_i8mm() { return false; }
+#endif
+
+}  // namespace
+#endif
 
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> found;
@@ -18,6 +48,8 @@ std::vector<const Kernels*> available_kernels() {
   if (has_avx2 && __builtin_cpu_supports("avxvnni")) found.push_back(&avxvnni::kernels());
   if (has_avx2) found.push_back(&avx2::kernels());
 #elif defined(__aarch64__)
+  if (has_dotprod() && has_i8mm()) found.push_back(&neoni8mm::kernels());
+  if (has_dotprod()) found.push_back(&neondot::kernels());
   found.push_back(&neon::kernels());
 #endif
   found.push_back(&portable::kernels());

@@ -159,6 +159,12 @@ const Kernels& kernels();
 namespace neon {
 const Kernels& kernels();
 }
+namespace neondot {
+const Kernels& kernels();
+}
+namespace neoni8mm {
+const Kernels& kernels();
+}
 #endif
 
 }  // namespace ft::cpu

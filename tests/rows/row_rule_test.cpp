@@ -197,7 +197,8 @@ TEST_P(RowRule, ThreadsChangeNothing) {
 
 std::vector<BackendOptions> machines() {
   std::vector<BackendOptions> all = {{"ref", 1, "auto"}};
-  for (const char* isa : {"auto", "avx512vnni", "avx512", "avx2", "neon", "portable"}) {
+  for (const char* isa :
+       {"auto", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable"}) {
     const BackendOptions options{"cpu", 1, isa};
     if (make_backend(options).ok()) all.push_back(options);
   }
