@@ -42,6 +42,34 @@ class RandomWeights {
     return weight;
   }
 
+  /// mxfp4, mxfp8 or nvfp4: every code, and scales of a few sizes, subnormal ones among nvfp4's.
+  Weight block_float(Format format, std::int64_t rows, std::int64_t cols) {
+    Weight weight = shaped(format, rows, cols);
+    weight.bits = format == Format::kMxfp8 ? 8 : 4;
+    weight.group = format == Format::kNvfp4 ? 16 : 32;
+    weight.scale_format = format == Format::kNvfp4 ? Format::kE4m3 : Format::kE8m0;
+    std::vector<std::byte>& codes =
+        bytes_.emplace_back(static_cast<std::size_t>(rows * cols * weight.bits / 8));
+    for (std::byte& byte : codes) {
+      byte = static_cast<std::byte>(next() >> 56);
+      if (format == Format::kMxfp8 && (byte & std::byte{0x7F}) == std::byte{0x7F})
+        byte ^= std::byte{1};  // NaN
+    }
+    weight.data = codes.data();
+    // Codes reach 6 or 448; the wanted size is a power of two below that.
+    const int wanted = -std::ilogb(std::sqrt(static_cast<float>(cols))) - (format == Format::kMxfp8 ? 8 : 2);
+    std::vector<std::byte>& scales =
+        bytes_.emplace_back(static_cast<std::size_t>(rows * cols / weight.group));
+    for (std::byte& byte : scales) {
+      const int size = wanted + below(3) - 1;
+      byte = static_cast<std::byte>(format != Format::kNvfp4 ? size + 127
+                                    : size < -6              ? 1 + below(7)
+                                                             : (size + 7) * 8 + below(8));
+    }
+    weight.scales = scales.data();
+    return weight;
+  }
+
   Weight plain(Format format, std::int64_t rows, std::int64_t cols, float size, float offset = 0) {
     Weight weight = shaped(format, rows, cols);
     weight.offset = offset;

@@ -110,8 +110,9 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add_list("shape", "SHAPE", appends_text(options.filter.shapes),
                  "A role (delta_in, attend_in, gate_up, down, head ...) or OUTxIN, a linear of your own "
                  "(repeatable; default: all roles)");
-  flags.add_list("format", "FORMAT", appends_choice(options.filter.formats, kernel_formats()),
-                 "Of the weights: bits of affine codes, or bf16, f16, f32 (repeatable; default 4)");
+  flags.add_list(
+      "format", "FORMAT", appends_choice(options.filter.formats, kernel_formats()),
+      "Of the weights: bits of affine codes, mxfp4, mxfp8, nvfp4, bf16, f16 or f32 (repeatable; default 4)");
   flags.add("group", "N", reads_int(options.filter.group, 32, 128), "Of affine codes (default 64)");
   flags.add("rows", "LIST", reads_rows(options.rows),
             "Rows of a step (default 1,2,3,4,6,8,16); over 16 they are a prompt's");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -36,6 +37,9 @@ KernelFormat read_format(const std::string& name, int group) {
   if (name == "bf16") return {name, Format::kBf16, 0, 0};
   if (name == "f16") return {name, Format::kF16, 0, 0};
   if (name == "f32") return {name, Format::kF32, 0, 0};
+  if (name == "mxfp4") return {name, Format::kMxfp4, 4, 32};
+  if (name == "mxfp8") return {name, Format::kMxfp8, 8, 32};
+  if (name == "nvfp4") return {name, Format::kNvfp4, 4, 16};
   return {name + "-bit g" + std::to_string(group), Format::kAffine, name.front() - '0', group};
 }
 
@@ -99,8 +103,9 @@ void weigh(KernelCase& kernel, const KernelFilter& filter) {
     double elements = 0;
     for (const std::int64_t rows : kernel.outputs) elements += static_cast<double>(rows * kernel.inputs);
     const KernelFormat& format = kernel.format;
-    const double bits = format.bits == 0 ? 8.0 * element_bytes(format.format)
-                                         : format.bits + 32.0 / format.group;  // scale and bias of 16 bits
+    const double scale_bits = is_block_float(format.format) ? 8 : 32;  // of one group; affine: a bias too
+    const double bits =
+        format.bits == 0 ? 8.0 * element_bytes(format.format) : format.bits + scale_bits / format.group;
     kernel.memory_bytes = elements * bits / 8, kernel.macs_per_row = elements;
     kernel.shape = fmt::format("{}x{}", fmt::join(kernel.outputs, "+"), kernel.inputs);
     return;
@@ -124,7 +129,7 @@ Weight matrix(const KernelFormat& format, std::int64_t rows, std::int64_t cols, 
   Weight weight;
   weight.name = name, weight.format = format.format;
   weight.rows = rows, weight.cols = cols;
-  if (weight.format != Format::kAffine) {
+  if (format.bits == 0) {
     // Two values of bf16 side by side are one of float32, near the second.
     weight.data =
         pool.values(0.02F, count * static_cast<std::size_t>(element_bytes(weight.format)) / 2, name);
@@ -134,6 +139,15 @@ Weight matrix(const KernelFormat& format, std::int64_t rows, std::int64_t cols, 
   weight.data = pool.codes(count * static_cast<std::size_t>(weight.bits) / 8, name);
   const auto levels = static_cast<float>((1 << weight.bits) - 1);
   const auto groups = count / static_cast<std::size_t>(weight.group);
+  if (is_block_float(weight.format)) {
+    // One size for all: 2^-13, 2^-7 or, of nvfp4, 2^-7 too.
+    const int size = weight.format == Format::kMxfp8 ? 114 : weight.format == Format::kMxfp4 ? 120 : 4;
+    std::byte* scales = pool.bytes(groups);
+    std::memset(scales, size, groups);
+    weight.scales = scales;
+    weight.scale_format = weight.format == Format::kNvfp4 ? Format::kE4m3 : Format::kE8m0;
+    return weight;
+  }
   const SynthPool::Halves halves = pool.scales(0.07F / levels, levels, groups);
   weight.scales = halves.scales, weight.biases = halves.biases;
   return weight;
@@ -183,7 +197,9 @@ std::vector<std::string> kernel_roles() {
   return names;
 }
 
-std::vector<std::string> kernel_formats() { return {"2", "3", "4", "5", "6", "8", "bf16", "f16", "f32"}; }
+std::vector<std::string> kernel_formats() {
+  return {"2", "3", "4", "5", "6", "8", "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32"};
+}
 
 Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter) {
   std::vector<KernelCase> bare;

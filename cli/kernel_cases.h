@@ -20,7 +20,7 @@ struct KernelFilter {
   std::int64_t context = 512;  // positions before the rows
 };
 
-/// A format of weights: "4", "8" ... affine bits, "bf16", "f16", "f32".
+/// A format of weights: "4", "8" ... affine bits, "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32".
 struct KernelFormat {
   std::string name;
   Format format = Format::kAffine;

@@ -41,7 +41,8 @@ Status copy_text_files(const std::string& directory) {
 Result<int> work(const Options& options, Terminal& terminal) {
   SynthOptions synth;
   FT_ASSIGN(synth.shape, find_shape(options.shape));
-  synth.bits = std::stoi(options.bits), synth.group = std::stoi(options.group);
+  set_width(options.bits, synth);
+  synth.group = std::stoi(options.group);
   synth.seed = options.seed, synth.mtp = !options.no_mtp, synth.directory = options.out;
   std::error_code ignored;
   if (!options.force && fs::exists(fs::path(options.out) / "config.json", ignored)) {
@@ -89,9 +90,11 @@ Command synth_command() {
   command.flags.group("Checkpoint");
   command.flags.add("shape", "NAME", reads_choice(options->shape, shape_names()),
                     "tiny, qwen3.5-0.8b (default), -2b, -4b, -9b or -27b");
-  command.flags.add("bits", "N", reads_choice(options->bits, {"4", "8", "16"}), "4 (default), 8 or 16: bf16");
+  command.flags.add("bits", "N",
+                    reads_choice(options->bits, {std::begin(kSynthWidths), std::end(kSynthWidths)}),
+                    "4 (default), 8, 16: bf16, mxfp4, mxfp8 or nvfp4");
   command.flags.add("group", "N", reads_choice(options->group, {"32", "64", "128"}),
-                    "32, 64 (default) or 128");
+                    "Of 4 and 8 bits: 32, 64 (default) or 128");
   command.flags.add("seed", "N", reads_seed(options->seed),
                     "The same seed writes the same bytes (default 0)");
   command.flags.add("out", "DIR", reads_text(options->out), "Folder to write (needed)").letter = "o";

@@ -20,7 +20,7 @@ constexpr std::size_t kPieceElements = std::size_t{1} << 20;
 std::vector<TensorSpec> all_specs(const std::vector<SynthTensor>& tensors, const SynthOptions& options) {
   std::vector<TensorSpec> specs;
   for (const SynthTensor& tensor : tensors) {
-    for (TensorSpec& spec : specs_of(tensor, options.bits, options.group)) specs.push_back(std::move(spec));
+    for (TensorSpec& spec : specs_of(tensor, options)) specs.push_back(std::move(spec));
   }
   return specs;
 }
@@ -37,7 +37,7 @@ class CheckpointWriter {
     FT_ASSIGN(format::SafetensorsWriter writer,
               format::SafetensorsWriter::create(path, specs, {{"format", "mlx"}}));
     for (const SynthTensor& tensor : tensors) {
-      FT_TRY(quantised(tensor, options_.bits) ? affine(writer, tensor) : plain(writer, tensor));
+      FT_TRY(quantised(tensor, options_.bits) ? codes(writer, tensor) : plain(writer, tensor));
     }
     return writer.finish();
   }
@@ -51,15 +51,21 @@ class CheckpointWriter {
     return Error{Code::kCancelled, "stopped; what was written so far is removed"};
   }
 
-  Status affine(format::SafetensorsWriter& writer, const SynthTensor& tensor) {
-    Random codes(options_.seed, tensor.module + ".weight");
+  Status codes(format::SafetensorsWriter& writer, const SynthTensor& tensor) {
+    Random random(options_.seed, tensor.module + ".weight");
     const std::uint64_t all = static_cast<std::uint64_t>(tensor.rows * tensor.cols * options_.bits / 8);
     words_.resize(kPieceBytes / 8);
     for (std::uint64_t at = 0; at < all;) {
       const std::uint64_t size = std::min<std::uint64_t>(kPieceBytes, all - at);
-      for (std::uint64_t i = 0; i < (size + 7) / 8; ++i) words_[i] = codes.next();
+      for (std::uint64_t i = 0; i < (size + 7) / 8; ++i) words_[i] = random.next();
       FT_TRY(put(writer, tensor.module + ".weight", std::as_bytes(std::span(words_)).first(size), at));
       at += size;
+    }
+    if (options_.mode != format::QuantMode::kAffine) {
+      const std::int64_t groups = bytes_of(specs_of(tensor, options_)[1]);
+      const std::vector<std::byte> scales(static_cast<std::size_t>(groups),
+                                          std::byte{scale_byte(tensor, options_.mode)});
+      return put(writer, tensor.module + ".scales", scales, 0);
     }
     const float levels = static_cast<float>((1 << options_.bits) - 1);
     const float step = code_step(tensor, options_.bits);

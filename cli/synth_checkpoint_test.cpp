@@ -17,11 +17,12 @@ class SynthCheckpoint : public ::testing::Test {
   SynthCheckpoint()
       : folder_(fs::temp_directory_path() / ("foretoken_synth_" + std::to_string(::getpid()))) {}
   ~SynthCheckpoint() override { fs::remove_all(folder_); }
-  SynthOptions options(const std::string& name, int bits) const {
+  SynthOptions options(const std::string& name, const char* width) const {
     SynthOptions synth;
     synth.shape = *find_shape("tiny");
     synth.shape.layers = 4;  // one period; the size is not the point
-    synth.bits = bits, synth.directory = (folder_ / name).string();
+    EXPECT_TRUE(set_width(width, synth));
+    synth.directory = (folder_ / name).string();
     return synth;
   }
   static std::string bytes(const SynthOptions& synth, const char* file) {
@@ -33,8 +34,8 @@ class SynthCheckpoint : public ::testing::Test {
 bool go_on(std::int64_t, std::int64_t) { return true; }
 
 TEST_F(SynthCheckpoint, EveryWidthLoadsAsAModelWithAHead) {
-  for (const int bits : {4, 8, 16}) {
-    const SynthOptions synth = options("w" + std::to_string(bits), bits);
+  for (const char* width : kSynthWidths) {
+    const SynthOptions synth = options(std::string("w") + width, width);
     const auto written = write_checkpoint(synth, go_on);
     ASSERT_TRUE(written.ok()) << written.error().message;
     const auto model = load_model(synth.directory);
@@ -46,8 +47,8 @@ TEST_F(SynthCheckpoint, EveryWidthLoadsAsAModelWithAHead) {
 }
 
 TEST_F(SynthCheckpoint, TheSeedAloneDecidesTheBytes) {
-  const SynthOptions a = options("a", 4), b = options("b", 4);
-  SynthOptions c = options("c", 4);
+  const SynthOptions a = options("a", "4"), b = options("b", "4");
+  SynthOptions c = options("c", "4");
   c.seed = 1;
   for (const SynthOptions* synth : {&a, &b, static_cast<const SynthOptions*>(&c)}) {
     ASSERT_TRUE(write_checkpoint(*synth, go_on).ok());
@@ -57,7 +58,7 @@ TEST_F(SynthCheckpoint, TheSeedAloneDecidesTheBytes) {
 }
 
 TEST_F(SynthCheckpoint, WithoutAHeadTheModelSaysSo) {
-  SynthOptions synth = options("plain", 4);
+  SynthOptions synth = options("plain", "4");
   synth.mtp = false;
   ASSERT_TRUE(write_checkpoint(synth, go_on).ok());
   EXPECT_FALSE(fs::exists(fs::path(synth.directory) / "mtp.safetensors"));
@@ -67,7 +68,7 @@ TEST_F(SynthCheckpoint, WithoutAHeadTheModelSaysSo) {
 }
 
 TEST_F(SynthCheckpoint, StoppingLeavesNoModel) {
-  const SynthOptions synth = options("stopped", 4);
+  const SynthOptions synth = options("stopped", "4");
   const auto written = write_checkpoint(synth, [](std::int64_t done, std::int64_t) { return done < 100000; });
   ASSERT_FALSE(written.ok());
   EXPECT_EQ(written.error().code, Code::kCancelled);
@@ -75,7 +76,7 @@ TEST_F(SynthCheckpoint, StoppingLeavesNoModel) {
 }
 
 TEST_F(SynthCheckpoint, AGroupThatDoesNotDivideARowIsRefused) {
-  SynthOptions synth = options("group", 4);
+  SynthOptions synth = options("group", "4");
   synth.group = 128;
   const auto written = write_checkpoint(synth, go_on);
   ASSERT_FALSE(written.ok());

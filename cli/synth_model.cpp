@@ -38,8 +38,9 @@ Result<std::uint64_t> read_number(std::string_view name, std::string_view key, s
 Status read_option(std::string_view name, std::string_view key, std::string_view text, SynthOptions& out) {
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
   if (key == "bits") {
-    FT_ASSIGN(const std::uint64_t bits, read_number(name, key, text, {4, 8, 16}, kMost));
-    out.bits = static_cast<int>(bits);
+    if (!set_width(text, out)) {
+      return wrong(name, fmt::format("bits is one of {}, not '{}'", fmt::join(kSynthWidths, ", "), text));
+    }
   } else if (key == "group") {
     FT_ASSIGN(const std::uint64_t group, read_number(name, key, text, {32, 64, 128}, kMost));
     out.group = static_cast<int>(group);
@@ -70,7 +71,15 @@ class TensorMaker {
       : options_(options), file_(std::move(file)), pool_(pool) {}
 
   void add(const SynthTensor& tensor, std::vector<TensorView>& out) {
-    const std::vector<TensorSpec> specs = specs_of(tensor, options_.bits, options_.group);
+    const std::vector<TensorSpec> specs = specs_of(tensor, options_);
+    if (quantised(tensor, options_.bits) && options_.mode != format::QuantMode::kAffine) {
+      const auto groups = static_cast<std::size_t>(bytes_of(specs[1]));
+      std::byte* scales = pool_.bytes(groups);
+      std::memset(scales, scale_byte(tensor, options_.mode), groups);
+      put(specs[0], pool_.codes(static_cast<std::size_t>(bytes_of(specs[0])), tensor.module), out);
+      put(specs[1], scales, out);
+      return;
+    }
     if (quantised(tensor, options_.bits)) {
       const auto levels = static_cast<float>((1 << options_.bits) - 1);
       const auto groups = static_cast<std::size_t>(tensor.rows * tensor.cols / options_.group);

@@ -11,7 +11,7 @@ constexpr const char* kSmall = "synth:tiny?layers=4&vocabulary=512";
 std::string with(const char* option) { return std::string(kSmall) + "&" + option; }
 
 TEST(SynthModel, EveryWidthIsAModelWithAHead) {
-  for (const char* bits : {"bits=4", "bits=8", "bits=16"}) {
+  for (const char* bits : {"bits=4", "bits=8", "bits=16", "bits=mxfp4", "bits=mxfp8", "bits=nvfp4"}) {
     const Result<Model> model = make_synth_model(with(bits), {});
     ASSERT_TRUE(model.ok()) << model.error().message;
     EXPECT_TRUE(model->head.usable()) << model->head.sentence;
@@ -71,7 +71,7 @@ TEST(SynthModel, WhatIsWrongWithANameIsSaid) {
     const char *name, *words;
   } cases[] = {{"synth:qwen4", "qwen3.5-0.8b"},
                {"synth:", "qwen3.5-0.8b"},
-               {"synth:tiny?bits=5", "bits is one of 4, 8, 16"},
+               {"synth:tiny?bits=5", "bits is one of 4, 8, 16, mxfp4, mxfp8, nvfp4"},
                {"synth:tiny?bits", "expected key=value"},
                {"synth:tiny?seed=x", "seed is a number"},
                {"synth:tiny?colour=1", "'colour' is none of bits"},

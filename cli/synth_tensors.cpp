@@ -1,5 +1,6 @@
 #include "cli/synth_tensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,7 +13,20 @@ using format::TensorSpec;
 using Json = nlohmann::ordered_json;
 using Kind = SynthTensor::Kind;
 
+/// The group that counts: a block format has its own.
+int group_of(const SynthOptions& options) {
+  return options.mode == format::QuantMode::kAffine ? options.group : usual_quantisation(options.mode).group;
+}
+
 }  // namespace
+
+bool set_width(std::string_view text, SynthOptions& options) {
+  if (std::ranges::find(kSynthWidths, text) == std::end(kSynthWidths)) return false;
+  options.mode = format::find_quant_mode(text).value_or(format::QuantMode::kAffine);
+  options.bits = options.mode == format::QuantMode::kAffine ? std::stoi(std::string(text))
+                                                            : usual_quantisation(options.mode).bits;
+  return true;
+}
 
 bool quantised(const SynthTensor& tensor, int bits) { return bits < 16 && tensor.kind == Kind::kMatrix; }
 
@@ -26,7 +40,12 @@ std::string stored_name(const SynthTensor& tensor) {
   return bare ? tensor.module : tensor.module + ".weight";
 }
 
-std::vector<TensorSpec> specs_of(const SynthTensor& tensor, int bits, int group) {
+std::vector<TensorSpec> specs_of(const SynthTensor& tensor, const SynthOptions& options) {
+  const int bits = options.bits, group = group_of(options);
+  if (quantised(tensor, bits) && options.mode != format::QuantMode::kAffine) {
+    return {{tensor.module + ".weight", DType::kU32, {tensor.rows, tensor.cols * bits / 32}},
+            {tensor.module + ".scales", DType::kU8, {tensor.rows, tensor.cols / group}}};
+  }
   if (quantised(tensor, bits)) {
     return {{tensor.module + ".weight", DType::kU32, {tensor.rows, tensor.cols * bits / 32}},
             {tensor.module + ".scales", DType::kBF16, {tensor.rows, tensor.cols / group}},
@@ -49,6 +68,16 @@ float code_step(const SynthTensor& tensor, int bits) {
   const double deviation = tensor.scale / std::sqrt(static_cast<double>(tensor.cols));
   // Codes are uniform: any code is as good as another for speed, and the variance is the wanted one.
   return static_cast<float>(2 * std::sqrt(3.0) * deviation) / static_cast<float>((1 << bits) - 1);
+}
+
+std::uint8_t scale_byte(const SynthTensor& tensor, format::QuantMode mode) {
+  const double deviation = tensor.scale / std::sqrt(static_cast<double>(tensor.cols));
+  const double of_codes = mode == format::QuantMode::kMxfp8 ? 110 : 2.9;  // that are uniform bits
+  const double scale = deviation / of_codes;
+  if (mode == format::QuantMode::kNvfp4) {  // e4m3 is linear up to 2^-5
+    return static_cast<std::uint8_t>(std::clamp(std::round(scale * 512), 1.0, 15.0));
+  }
+  return static_cast<std::uint8_t>(127 + std::lround(std::log2(scale)));
 }
 
 float element(const SynthTensor& tensor, Random& random) {
@@ -111,7 +140,8 @@ std::string config_json(const SynthOptions& options) {
               {"text_config", text},
               {"foretoken_synth", {{"shape", shape.name}, {"bits", options.bits}, {"seed", options.seed}}}};
   if (options.bits < 16) {
-    config["quantization"] = Json{{"group_size", options.group}, {"bits", options.bits}, {"mode", "affine"}};
+    config["quantization"] = Json{
+        {"group_size", group_of(options)}, {"bits", options.bits}, {"mode", quant_mode_name(options.mode)}};
   }
   if (options.mtp) {
     config["mlx_lm_extra_tensors"] = Json{{"mtp_file", "mtp.safetensors"}};
@@ -128,11 +158,12 @@ Status check_groups(const SynthOptions& options) {
     const std::vector<SynthTensor> head = head_tensors(options.shape);
     tensors.insert(tensors.end(), head.begin(), head.end());
   }
+  const int group = group_of(options);
   for (const SynthTensor& tensor : tensors) {
-    if (!quantised(tensor, options.bits) || tensor.cols % options.group == 0) continue;
+    if (!quantised(tensor, options.bits) || tensor.cols % group == 0) continue;
     return Error{Code::kInvalid,
-                 fmt::format("a group of {} does not divide the {} columns of {}; take a smaller one",
-                             options.group, tensor.cols, tensor.module)};
+                 fmt::format("a group of {} does not divide the {} columns of {}; take a smaller one", group,
+                             tensor.cols, tensor.module)};
   }
   return {};
 }

@@ -65,6 +65,7 @@ void unpack_codes(const std::byte* row, int bits, std::int64_t cols, std::uint8_
 
 void dequantise_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_t count, float* out) {
   FT_ASSERT(first >= 0 && count >= 0 && first + count <= matrix.rows);
+  FT_ASSERT(matrix.mode == QuantMode::kAffine);
   const auto cols = static_cast<std::size_t>(matrix.cols);
   if (!matrix.quantised) {
     load_floats(matrix.data, matrix.dtype, static_cast<std::size_t>(first) * cols,

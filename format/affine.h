@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "format/quantisation.h"
 #include "format/tensor.h"
 
 namespace ft::format {
@@ -23,16 +24,17 @@ struct StoredMatrix {
   int group = 0;  // quantised only
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  const std::byte* data = nullptr;    // (rows, cols), or (rows, cols * bits / 8 bytes)
-  const std::byte* scales = nullptr;  // (rows, cols / group)
-  const std::byte* biases = nullptr;  // (rows, cols / group)
-  DType scale_dtype = DType::kBF16;   // of scales and biases: F32, F16 or BF16
+  const std::byte* data = nullptr;      // (rows, cols), or (rows, cols * bits / 8 bytes)
+  const std::byte* scales = nullptr;    // (rows, cols / group)
+  const std::byte* biases = nullptr;    // (rows, cols / group); affine only
+  DType scale_dtype = DType::kBF16;     // of scales and biases: F32, F16 or BF16; else kF8E8M0 or kF8E4M3
+  QuantMode mode = QuantMode::kAffine;  // quantised only
 };
 
 /// The codes of `cols` elements of one row.
 void unpack_codes(const std::byte* row, int bits, std::int64_t cols, std::uint8_t* out);
 
-/// Rows [first, first + count) of any StoredMatrix as float32, (count, cols).
+/// Rows [first, first + count) of a plain or affine matrix as float32, (count, cols).
 void dequantise_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_t count, float* out);
 
 struct AffineMatrix {

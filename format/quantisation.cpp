@@ -1,5 +1,6 @@
 #include "format/quantisation.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -67,6 +68,22 @@ Result<Quantisation> read_quantisation(const json& object, const std::string& wh
                  where + ": expected 2, 3, 4, 5, 6 or 8 bits in groups of 32, 64 or 128, found " +
                      quantisation_text(q) + "; use a model in one of these widths"};
   }
+  if (q.mode != QuantMode::kAffine && (q.bits != row->bits || q.group != row->group)) {
+    return Error{Code::kUnsupported, where + ": expected " +
+                                         quantisation_text({row->mode, row->bits, row->group}) + ", found " +
+                                         quantisation_text(q) + "; correct the file or download it again"};
+  }
+  return q;
+}
+
+/// Width and group, whether they are anybody's or not; {0, 0} where they are no whole numbers.
+Quantisation read_shapes(std::int64_t cols, std::int64_t weight_cols, std::int64_t scale_cols) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // keeps the product below 2^63
+  Quantisation q{QuantMode::kAffine, 0, 0};
+  if (cols <= 0 || weight_cols <= 0 || scale_cols <= 0 || weight_cols > kMost) return q;
+  if (weight_cols * 32 % cols != 0 || cols % scale_cols != 0) return q;
+  q.bits = static_cast<int>(std::min<std::int64_t>(weight_cols * 32 / cols, 99));
+  q.group = static_cast<int>(std::min<std::int64_t>(cols / scale_cols, 9999));
   return q;
 }
 
@@ -86,6 +103,18 @@ const json* find_object(const json& config) {
 }  // namespace
 
 std::string_view quant_mode_name(QuantMode mode) { return kModes[static_cast<std::size_t>(mode)].name; }
+
+std::optional<QuantMode> find_quant_mode(std::string_view name) {
+  for (const ModeRow& row : kModes) {
+    if (row.name == name) return row.mode;
+  }
+  return std::nullopt;
+}
+
+Quantisation usual_quantisation(QuantMode mode) {
+  const ModeRow& row = kModes[static_cast<std::size_t>(mode)];
+  return {row.mode, row.bits, row.group};
+}
 
 std::string quantisation_text(const Quantisation& q) {
   return std::string(quant_mode_name(q.mode)) + " " + std::to_string(q.bits) + " bits, groups of " +
@@ -144,15 +173,19 @@ std::optional<QuantClaim> QuantisationMap::lookup(std::string_view module) const
 
 std::optional<Quantisation> resolve_affine(std::int64_t cols, std::int64_t weight_cols,
                                            std::int64_t scale_cols) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // keeps the product below 2^63
-  if (cols <= 0 || weight_cols <= 0 || scale_cols <= 0 || weight_cols > kMost) return std::nullopt;
-  if (weight_cols * 32 % cols != 0 || cols % scale_cols != 0) return std::nullopt;
-  const std::int64_t bits = weight_cols * 32 / cols;
-  const std::int64_t group = cols / scale_cols;
-  if (bits > 8 || group > 128) return std::nullopt;
-  const Quantisation q{QuantMode::kAffine, static_cast<int>(bits), static_cast<int>(group)};
+  const Quantisation q = read_shapes(cols, weight_cols, scale_cols);
   if (!is_affine_width(q.bits) || !is_affine_group(q.group)) return std::nullopt;
   return q;
+}
+
+std::optional<Quantisation> resolve_block_float(std::int64_t cols, std::int64_t weight_cols,
+                                                std::int64_t scale_cols) {
+  const Quantisation q = read_shapes(cols, weight_cols, scale_cols);
+  for (const ModeRow& row : kModes) {
+    if (row.mode == QuantMode::kAffine || row.bits != q.bits || row.group != q.group) continue;
+    return Quantisation{row.mode, row.bits, row.group};
+  }
+  return std::nullopt;
 }
 
 }  // namespace ft::format

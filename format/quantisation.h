@@ -1,8 +1,8 @@
 // What config.json says about quantisation, and what the shapes of a module's tensors say: two witnesses, of
-// which the shapes are believed. Formats: MLX affine; the other MLX modes are recognised so that they can be
-// refused by name. Pure values; any thread. Errors: kInvalid for malformed keys, kUnsupported for foreign
-// quantisers. Source: mlx-lm's `quantization` key (utils.py, quantize_config); the rules are listed at
-// lookup() and resolve().
+// which the shapes are believed. Formats: MLX affine, mxfp4, mxfp8, nvfp4 (the last without a global scale,
+// for which MLX's files have no place). Pure values; any thread. Errors: kInvalid for malformed keys,
+// kUnsupported for foreign quantisers. Source: mlx-lm's `quantization` key (utils.py, quantize_config); the
+// rules are listed at lookup() and resolve().
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,9 @@ struct Quantisation {
 };
 
 std::string_view quant_mode_name(QuantMode mode);
+std::optional<QuantMode> find_quant_mode(std::string_view name);
+/// A mode with its usual width and group; a block format has no others.
+Quantisation usual_quantisation(QuantMode mode);
 /// "affine 4 bits, groups of 64"
 std::string quantisation_text(const Quantisation& q);
 bool is_affine_width(int bits);   // 2 3 4 5 6 8
@@ -47,9 +50,10 @@ class QuantisationMap {
   /// empty map. `origin` begins every message. A quant_method that is not MLX's own is kUnsupported.
   static Result<QuantisationMap> read(const nlohmann::json& config, const std::string& origin);
 
-  /// Any spelling of the path. A listed module: its own values, absent ones being mode affine, 4 bits, groups
-  /// of 64 (never the global values); false means not quantised; true means the global values. A module that
-  /// is not listed has no claim of its own: it is quantised iff it has scales, with the global values.
+  /// Any spelling of the path. A listed module: its own values, absent ones being mode affine and that mode's
+  /// usual width and group (never the global values); false means not quantised; true means the global
+  /// values. A module that is not listed has no claim of its own: it is quantised iff it has scales, with the
+  /// global values.
   std::optional<QuantClaim> lookup(std::string_view module) const;
 
   const std::optional<Quantisation>& global() const { return global_; }
@@ -64,5 +68,8 @@ class QuantisationMap {
 /// group = in / scale_cols. Nothing when they give no width and group that exist.
 std::optional<Quantisation> resolve_affine(std::int64_t cols, std::int64_t weight_cols,
                                            std::int64_t scale_cols);
+/// The same of a matrix whose scales are bytes: the one block format of that width and group.
+std::optional<Quantisation> resolve_block_float(std::int64_t cols, std::int64_t weight_cols,
+                                                std::int64_t scale_cols);
 
 }  // namespace ft::format

@@ -65,7 +65,9 @@ TEST(Quantisation, ForeignAndImpossibleOnesAreRefusedByName) {
        {R"({"quantization_config":{"quant_method":"awq","bits":4}})",
         R"({"quantization_config":{"quant_method":"compressed-tensors"}})",
         R"({"quantization":{"bits":7,"group_size":64}})", R"({"quantization":{"bits":4,"group_size":16}})",
-        R"({"quantization":{"bits":4,"mode":"int4"}})", R"({"quantization":{"bits":4,"x.y":{"bits":1}}})"}) {
+        R"({"quantization":{"bits":4,"mode":"int4"}})", R"({"quantization":{"bits":8,"mode":"mxfp4"}})",
+        R"({"quantization":{"group_size":32,"mode":"nvfp4"}})",
+        R"({"quantization":{"bits":4,"x.y":{"bits":1}}})"}) {
     auto map = read(text);
     ASSERT_FALSE(map.ok()) << text;
     EXPECT_EQ(map.error().code, Code::kUnsupported);
@@ -88,6 +90,14 @@ TEST(Quantisation, ShapesGiveWidthAndGroupForEveryPair) {
                 (Quantisation{QuantMode::kAffine, bits, group}));
     }
   }
+}
+
+TEST(Quantisation, ShapesTellTheBlockFormatsApart) {
+  EXPECT_EQ(resolve_block_float(384, 48, 12), (Quantisation{QuantMode::kMxfp4, 4, 32}));
+  EXPECT_EQ(resolve_block_float(384, 96, 12), (Quantisation{QuantMode::kMxfp8, 8, 32}));
+  EXPECT_EQ(resolve_block_float(384, 48, 24), (Quantisation{QuantMode::kNvfp4, 4, 16}));
+  EXPECT_FALSE(resolve_block_float(384, 96, 24).has_value()) << "8 bits in groups of 16";
+  EXPECT_FALSE(resolve_block_float(384, 48, 6).has_value()) << "groups of 64";
 }
 
 TEST(Quantisation, ShapesThatFitNoPairGiveNothing) {

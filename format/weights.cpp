@@ -54,6 +54,11 @@ Error shape_error(const TensorView& tensor, const std::string& expected) {
                       std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.shape), kAgain);
 }
 
+/// Scales of one byte, whatever the exporter called their type.
+bool holds_scale_bytes(const TensorView& scales) {
+  return scales.dtype == DType::kU8 || scales.dtype == DType::kF8E8M0 || scales.dtype == DType::kF8E4M3;
+}
+
 }  // namespace
 
 const TensorView* WeightIndex::find(std::string_view name) const {
@@ -77,7 +82,9 @@ Result<StoredMatrix> WeightIndex::matrix(std::string_view name, std::int64_t row
   return with_memory_guard("look up a weight", name, [&]() -> Result<StoredMatrix> {
     FT_ASSIGN(const TensorView* tensor, need(name));
     const TensorView* scales = checkpoint_.find(companion(tensor->name, "scales"));
-    return scales != nullptr ? affine(*tensor, *scales, rows, cols) : plain(*tensor, rows, cols);
+    if (scales == nullptr) return plain(*tensor, rows, cols);
+    return holds_scale_bytes(*scales) ? block_float(*tensor, *scales, rows, cols)
+                                      : affine(*tensor, *scales, rows, cols);
   });
 }
 
@@ -98,7 +105,7 @@ Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t r
         packed ? Code::kCorrupt : Code::kUnsupported, tensor.file, tensor.name,
         "F32, F16 or BF16 " + shape_text(wanted),
         std::string(dtype_name(tensor.dtype)) + (packed ? " without '.scales' beside it" : ""),
-        packed ? kAgain : "use a bf16 or an MLX affine version of the model");
+        packed ? kAgain : "use a bf16 or an MLX version of the model");
   }
   if (!same_shape(tensor.shape, {rows, cols})) return shape_error(tensor, shape_text(wanted));
   StoredMatrix result;
@@ -112,12 +119,6 @@ Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t r
 
 Result<StoredMatrix> WeightIndex::affine(const TensorView& codes, const TensorView& scales, std::int64_t rows,
                                          std::int64_t cols) {
-  if (scales.dtype == DType::kU8 || scales.dtype == DType::kF8E8M0 || scales.dtype == DType::kF8E4M3) {
-    return tensor_error(Code::kUnsupported, scales.file, scales.name,
-                        "scales of MLX affine quantisation (float)",
-                        std::string(dtype_name(scales.dtype)) + ", those of mxfp4, mxfp8 or nvfp4",
-                        "use an affine (for example 4-bit) or bf16 version of the model");
-  }
   const TensorView* biases = checkpoint_.find(companion(codes.name, "biases"));
   if (biases == nullptr) {
     return tensor_error(Code::kCorrupt, codes.file, codes.name, "'.scales' and '.biases' beside it",
@@ -151,6 +152,31 @@ Result<StoredMatrix> WeightIndex::affine(const TensorView& codes, const TensorVi
                       scales.bytes.data(),
                       biases->bytes.data(),
                       scales.dtype};
+}
+
+Result<StoredMatrix> WeightIndex::block_float(const TensorView& codes, const TensorView& scales,
+                                              std::int64_t rows, std::int64_t cols) {
+  if (checkpoint_.find(companion(codes.name, "biases")) != nullptr) {
+    return tensor_error(Code::kCorrupt, codes.file, codes.name, "no '.biases' where scales are bytes", "them",
+                        kAgain);
+  }
+  if (codes.dtype != DType::kU32 || codes.shape.size() != 2 || codes.shape[0] != rows) {
+    return shape_error(codes, "U32 [" + std::to_string(rows) + ",packed columns]");
+  }
+  if (scales.shape.size() != 2 || scales.shape[0] != rows) {
+    return shape_error(scales, "bytes [" + std::to_string(rows) + ",groups]");
+  }
+  const std::optional<Quantisation> found = resolve_block_float(cols, codes.shape[1], scales.shape[1]);
+  if (!found) {
+    return shape_error(codes,
+                       "mxfp4, mxfp8 or nvfp4 of " + std::to_string(cols) +
+                           " columns (4 or 8 bits in groups of 32, 4 bits in groups of 16; scales are " +
+                           shape_text(scales.shape) + ")");
+  }
+  compare_with_config(codes, *found);
+  const DType scale_dtype = found->mode == QuantMode::kNvfp4 ? DType::kF8E4M3 : DType::kF8E8M0;
+  return StoredMatrix{codes.name,         codes.dtype,         true,    found->bits, found->group, rows, cols,
+                      codes.bytes.data(), scales.bytes.data(), nullptr, scale_dtype, found->mode};
 }
 
 /// The config is the second witness: where it differs the shapes are believed and the reader is told.

@@ -31,9 +31,9 @@ class WeightIndex {
   /// The stored tensor, or nullptr.
   const TensorView* find(std::string_view name) const;
 
-  /// A matrix of that shape, plain (F32, F16, BF16) or affine. Sides of 1 in the stored shape do not count,
-  /// so a convolution [C,1,4] (Hugging Face) and [C,4,1] (MLX), which are the same bytes, are both matrix C
-  /// x 4.
+  /// A matrix of that shape, plain (F32, F16, BF16), affine or of block floats. Sides of 1 in the stored
+  /// shape do not count, so a convolution [C,1,4] (Hugging Face) and [C,4,1] (MLX), which are the same bytes,
+  /// are both matrix C x 4.
   Result<StoredMatrix> matrix(std::string_view name, std::int64_t rows, std::int64_t cols);
   /// A plain vector of n elements, as 1 x n.
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);
@@ -59,6 +59,8 @@ class WeightIndex {
   Result<StoredMatrix> plain(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
   Result<StoredMatrix> affine(const TensorView& codes, const TensorView& scales, std::int64_t rows,
                               std::int64_t cols);
+  Result<StoredMatrix> block_float(const TensorView& codes, const TensorView& scales, std::int64_t rows,
+                                   std::int64_t cols);
   Result<bool> count_votes();
   Result<bool> judge_mtp_norms();
   void compare_with_config(const TensorView& codes, const Quantisation& found);

@@ -137,6 +137,36 @@ TEST_F(Weights, TheTrunksGlobalWidthsSayNothingAboutTheHead) {
   EXPECT_TRUE(index.warnings().empty());
 }
 
+TEST_F(Weights, ScalesOfOneByteMeanBlockFloatsOfTheShapesFormat) {
+  const auto stored = [](int words, int groups) -> std::vector<Piece> {
+    const auto text = [](int count) { return "[3," + std::to_string(count) + "]"; };
+    return {{"a.weight", "U32", text(words), std::string(static_cast<std::size_t>(12 * words), 'w')},
+            {"a.scales", "U8", text(groups), std::string(static_cast<std::size_t>(3 * groups), 's')}};
+  };
+  struct Shape {
+    int words, groups;
+    Quantisation meant;
+    DType scales;
+  };
+  for (const Shape& shape : {Shape{8, 2, {QuantMode::kMxfp4, 4, 32}, DType::kF8E8M0},
+                             Shape{16, 2, {QuantMode::kMxfp8, 8, 32}, DType::kF8E8M0},
+                             Shape{8, 4, {QuantMode::kNvfp4, 4, 16}, DType::kF8E4M3}}) {
+    const std::string name(quant_mode_name(shape.meant.mode));
+    const std::string config = R"(,"quantization":{"bits":8,"group_size":64,"a":{"mode":")" + name + "\"}}";
+    WeightIndex& index = open(stored(shape.words, shape.groups), "", config);
+    const auto matrix = index.matrix("a.weight", 3, 64);
+    ASSERT_TRUE(matrix.ok()) << matrix.error().message;
+    EXPECT_EQ((Quantisation{matrix->mode, matrix->bits, matrix->group}), shape.meant);
+    EXPECT_EQ(matrix->scale_dtype, shape.scales);
+    EXPECT_EQ(matrix->biases, nullptr);
+    EXPECT_TRUE(index.warnings().empty()) << index.warnings()[0];
+  }
+  WeightIndex& other = open(stored(8, 4), "", R"(,"quantization":{"mode":"mxfp4"})");
+  ASSERT_TRUE(other.matrix("a.weight", 3, 64).ok());
+  ASSERT_EQ(other.warnings().size(), 1U);
+  EXPECT_NE(other.warnings()[0].find("its shapes say nvfp4 4 bits, groups of 16"), std::string::npos);
+}
+
 TEST_F(Weights, BrokenQuantisationIsNamed) {
   auto without_biases = quantised("a");
   without_biases.pop_back();
@@ -148,7 +178,13 @@ TEST_F(Weights, BrokenQuantisationIsNamed) {
             std::string::npos);
   auto mx = quantised("a");
   mx[1] = {"a.scales", "U8", "[3,2]", std::string(6, 's')};
-  EXPECT_EQ(open(mx).matrix("a.weight", 3, 64).error().code, Code::kUnsupported);
+  EXPECT_NE(message_of(open(mx).matrix("a.weight", 3, 64)).find("no '.biases' where scales are bytes"),
+            std::string::npos);
+  mx.pop_back();
+  mx[1] = {"a.scales", "U8", "[3,1]", std::string(3, 's')};
+  EXPECT_NE(
+      message_of(open(mx).matrix("a.weight", 3, 64)).find("expected mxfp4, mxfp8 or nvfp4 of 64 columns"),
+      std::string::npos);
   auto float_codes = quantised("a");
   float_codes[0] = {"a.weight", "BF16", "[3,16]", std::string(96, 'w')};
   EXPECT_NE(message_of(open(float_codes).matrix("a.weight", 3, 64)).find("expected U32"), std::string::npos);

@@ -36,13 +36,14 @@ bool all_zero(const std::byte* data, std::size_t size) {
 
 /// Zero as numbers: no codes and no biases that differ from 0, or no values that do.
 bool zeroed(const Weight& weight) {
-  if (weight.format != Format::kAffine) {
+  if (!weight.quantised()) {
     return all_zero(weight.data,
                     static_cast<std::size_t>(weight.rows * weight.cols * element_bytes(weight.format)));
   }
   const auto scales = static_cast<std::size_t>(weight.rows * (weight.cols / weight.group) *
                                                element_bytes(weight.scale_format));
   const auto codes = static_cast<std::size_t>(weight.rows * weight.cols * weight.bits / 8);
+  if (is_block_float(weight.format)) return all_zero(weight.data, codes);
   return all_zero(weight.biases, scales) && (all_zero(weight.scales, scales) || all_zero(weight.data, codes));
 }
 

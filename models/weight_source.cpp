@@ -14,15 +14,33 @@ Format plain_format(format::DType dtype) {
       return Format::kF16;
     case format::DType::kBF16:
       return Format::kBf16;
+    case format::DType::kF8E8M0:
+      return Format::kE8m0;
+    case format::DType::kF8E4M3:
+      return Format::kE4m3;
     default:
       return Format::kF32;
   }
 }
 
+Format quantised_format(format::QuantMode mode) {
+  switch (mode) {
+    case format::QuantMode::kAffine:
+      return Format::kAffine;
+    case format::QuantMode::kMxfp4:
+      return Format::kMxfp4;
+    case format::QuantMode::kMxfp8:
+      return Format::kMxfp8;
+    case format::QuantMode::kNvfp4:
+      return Format::kNvfp4;
+  }
+  return Format::kAffine;
+}
+
 Weight to_weight(const format::StoredMatrix& stored) {
   Weight weight;
   weight.name = stored.name;
-  weight.format = stored.quantised ? Format::kAffine : plain_format(stored.dtype);
+  weight.format = stored.quantised ? quantised_format(stored.mode) : plain_format(stored.dtype);
   weight.rows = stored.rows;
   weight.cols = stored.cols;
   weight.data = stored.data;

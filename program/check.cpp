@@ -117,7 +117,7 @@ class Checker {
     if (weight.rows != rows || weight.cols != cols) {
       problem_ =
           fmt::format("{} is {}x{}, expected {}x{}", weight.name, weight.rows, weight.cols, rows, cols);
-    } else if (weight.format == Format::kAffine && (weight.group <= 0 || weight.cols % weight.group != 0)) {
+    } else if (weight.quantised() && (weight.group <= 0 || weight.cols % weight.group != 0)) {
       problem_ = fmt::format("{} has {} columns, no multiple of its group {}", weight.name, weight.cols,
                              weight.group);
     }

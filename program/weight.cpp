@@ -7,13 +7,22 @@ int element_bytes(Format format) {
     case Format::kF32:
       return 4;
     case Format::kF16:
-      return 2;
     case Format::kBf16:
       return 2;
+    case Format::kE8m0:
+    case Format::kE4m3:
+      return 1;
     case Format::kAffine:
+    case Format::kMxfp4:
+    case Format::kMxfp8:
+    case Format::kNvfp4:
       return 0;
   }
   return 0;
+}
+
+bool is_block_float(Format format) {
+  return format == Format::kMxfp4 || format == Format::kMxfp8 || format == Format::kNvfp4;
 }
 
 std::string_view format_name(Format format) {
@@ -26,14 +35,26 @@ std::string_view format_name(Format format) {
       return "bf16";
     case Format::kAffine:
       return "affine";
+    case Format::kMxfp4:
+      return "mxfp4";
+    case Format::kMxfp8:
+      return "mxfp8";
+    case Format::kNvfp4:
+      return "nvfp4";
+    case Format::kE8m0:
+      return "e8m0";
+    case Format::kE4m3:
+      return "e4m3";
   }
   return "unknown";
 }
 
+bool Weight::quantised() const { return format == Format::kAffine || is_block_float(format); }
+
 std::int64_t Weight::bytes() const {
-  if (format != Format::kAffine) return rows * cols * element_bytes(format);
-  const std::int64_t groups = cols / group;
-  return rows * (cols * bits / 8 + 2 * groups * element_bytes(scale_format));
+  if (!quantised()) return rows * cols * element_bytes(format);
+  const std::int64_t per_group = format == Format::kAffine ? 2 : 1;  // a scale, and a bias
+  return rows * (cols * bits / 8 + per_group * (cols / group) * element_bytes(scale_format));
 }
 
 }  // namespace ft

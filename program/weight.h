@@ -3,7 +3,9 @@
 // Owner: the checkpoint's mapping, which must outlive every compile that uses the weight. Thread: a value.
 // Affine layout (MLX): element i of a row stands in bits [i * bits, (i + 1) * bits) of the row's
 // little-endian bit stream; value = code * scale + bias, one scale and bias per `group` elements along the
-// columns.
+// columns. Block floats (mxfp4, mxfp8, nvfp4: OCP Microscaling and NVIDIA's variant, as MLX stores them) have
+// the same stream and value = code * scale, codes being small floats (format/small_float.h) and scales bytes;
+// width and group follow from the format.
 #pragma once
 
 #include <cstddef>
@@ -13,28 +15,43 @@
 
 namespace ft {
 
-enum class Format : std::uint8_t { kF32, kF16, kBf16, kAffine };
+enum class Format : std::uint8_t {
+  kF32,
+  kF16,
+  kBf16,
+  kAffine,
+  kMxfp4,  // e2m1 codes, groups of 32, scales e8m0
+  kMxfp8,  // e4m3 codes, groups of 32, scales e8m0
+  kNvfp4,  // e2m1 codes, groups of 16, scales e4m3
+  kE8m0,   // of scales only: 2^(byte - 127)
+  kE4m3,   // of scales only
+};
 
 struct Weight {
   std::string name;
   Format format = Format::kF32;
   std::int64_t rows = 0;              // outputs; 1 for a vector
   std::int64_t cols = 0;              // inputs
-  const std::byte* data = nullptr;    // [rows, cols], row-major; cols * bits / 8 bytes a row if affine
-  int bits = 0;                       // affine only: 2, 3, 4, 5, 6, 8
-  int group = 0;                      // affine only: 32, 64, 128
+  const std::byte* data = nullptr;    // [rows, cols], row-major; cols * bits / 8 bytes a row if quantised
+  int bits = 0;                       // quantised only; affine: 2, 3, 4, 5, 6, 8
+  int group = 0;                      // quantised only; affine: 32, 64, 128
   const std::byte* scales = nullptr;  // [rows, cols / group]
-  const std::byte* biases = nullptr;  // [rows, cols / group]
+  const std::byte* biases = nullptr;  // [rows, cols / group], affine only
   Format scale_format = Format::kBf16;
   float offset = 0;  // added to every element: 1 for norms stored around zero
 
   bool empty() const { return data == nullptr; }
+  /// Stored as codes and scales.
+  bool quantised() const;
   /// Bytes that one pass over the weight reads: codes, scales and biases.
   std::int64_t bytes() const;
 };
 
-/// Bytes of one element of a plain format; 0 for kAffine.
+/// Bytes of one element of a plain format or of a scale; 0 for the quantised ones.
 int element_bytes(Format format);
+/// mxfp4, mxfp8 or nvfp4.
+bool is_block_float(Format format);
+/// "bf16", "affine", "mxfp4".
 std::string_view format_name(Format format);
 
 }  // namespace ft

@@ -13,8 +13,10 @@ import struct
 import numpy as np
 
 import mlx_affine
+import mlx_block_floats
 
-STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2"), "U32": np.dtype("<u4")}
+STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2"), "U32": np.dtype("<u4"),
+          "U8": np.dtype("u1")}
 # Norms that hold w with 1 + w meant; MLX stores the sum. The gated norm of the linear layers is not among them.
 SHIFTED = re.compile(
     r"(^|\.)(input_layernorm|post_attention_layernorm|q_norm|k_norm|pre_fc_norm_embedding|pre_fc_norm_hidden)\.weight$"
@@ -83,6 +85,17 @@ def read_raw(folder):
     return tensors, metadata, config
 
 
+def dequantise(words, stored, module, rule):
+    """rule: what the config says of the module"""
+    scales = stored[module + ".scales"]
+    bits, group, mode = rule["bits"], rule["group_size"], rule.get("mode", "affine")
+    if words.shape[-1] * 32 // bits != scales[1].shape[-1] * group:
+        raise ValueError(f"{module}: {bits} bits in groups of {group} do not fit {words.shape}, {scales[1].shape}")
+    if mode != "affine":
+        return mlx_block_floats.dequantise(words, scales[1], mode)
+    return mlx_affine.dequantise(words, to_float(*scales), to_float(*stored[module + ".biases"]), bits, group)
+
+
 def read_folder(folder):
     """-> {canonical name: float32 array}, text config (dict)"""
     stored, metadata, config = read_raw(folder)
@@ -95,12 +108,7 @@ def read_folder(folder):
             continue
         module = name.removesuffix(".weight")
         if dtype == "U32":
-            scales, biases = to_float(*stored[module + ".scales"]), to_float(*stored[module + ".biases"])
-            rule = quantisation.get(module, quantisation)
-            bits, group = rule["bits"], rule["group_size"]
-            if array.shape[-1] * 32 // bits != scales.shape[-1] * group:
-                raise ValueError(f"{name}: {bits} bits in groups of {group} do not fit {array.shape}, {scales.shape}")
-            value = mlx_affine.dequantise(array, scales, biases, bits, group)
+            value = dequantise(array, stored, module, quantisation.get(module, quantisation))
         else:
             value = to_float(dtype, array)
         name = canonical_name(name)

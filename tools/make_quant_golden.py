@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/quant/affine.safetensors: what MLX's own affine quantiser makes of a few hard rows.
+"""Writes tests/golden/quant/affine.safetensors and blocks.safetensors: what MLX's own quantisers make of hard rows.
 
 Reference implementation: mlx.core.quantize and mlx.core.dequantize on the CPU device. The file is written by MLX
 itself, so that the reader meets MLX's header layout too. Run with the reference environment:
     .venv/bin/python tools/make_quant_golden.py
 Tensors: input.F32 / input.BF16 / input.F16 [rows, 128]; {dtype}.b{bits}.g{group}.weight / .scales / .biases; and
-.values, the dequantised float32, for F32.
+.values, the dequantised float32, for F32. Of mxfp4, mxfp8 and nvfp4: MODE.weight / .scales / .values of the same rows
+(MODE) and of rows in which every code meets scale bytes of all sizes (MODE.all).
 """
 import pathlib
 
@@ -39,7 +40,30 @@ for label, dtype in types.items():
             if label == "F32":
                 tensors[f"{name}.values"] = mx.dequantize(q, scales, biases, group_size=group, bits=bits)
 
+blocks = {}
+
+
+def add(name, words, scales, mode):
+    blocks[f"{name}.weight"], blocks[f"{name}.scales"] = words, scales
+    blocks[f"{name}.values"] = mx.dequantize(words, scales, mode=mode, dtype=mx.float32)
+
+
+# Scale bytes that give finite, normal products; every e4m3 code but the two that are no numbers.
+SCALES = {"mxfp4": range(1, 252), "mxfp8": range(10, 246, 16), "nvfp4": [*range(0x7F), *range(0x80, 0xFF)]}
+for mode, chosen in SCALES.items():
+    add(mode, *mx.quantize(mx.array(rows), mode=mode), mode)
+    codes = np.arange(256, dtype=np.uint8)
+    if mode == "mxfp8":
+        codes[[0x7F, 0xFF]] = 0
+    else:  # two groups' worth of every nibble
+        codes = np.tile(np.array([0x10, 0x32, 0x54, 0x76, 0x98, 0xBA, 0xDC, 0xFE], np.uint8), 2)
+    scales = np.array(chosen, np.uint8)[:, None]
+    groups = 8 if mode == "mxfp8" else 1 if mode == "mxfp4" else 2
+    words = np.tile(codes, (len(chosen), 1)).view(np.uint32)
+    add(f"{mode}.all", mx.array(words), mx.array(np.tile(scales, (1, groups))), mode)
+
 out = pathlib.Path(__file__).resolve().parent.parent / "tests/golden/quant/affine.safetensors"
 made_by = f"tools/make_quant_golden.py with mlx {mx.__version__}"
-mx.save_safetensors(str(out), tensors, {"format": "mlx", "made_by": made_by})
-print(out, out.stat().st_size, "bytes")
+for path, made in ((out, tensors), (out.with_name("blocks.safetensors"), blocks)):
+    mx.save_safetensors(str(path), made, {"format": "mlx", "made_by": made_by})
+    print(path, path.stat().st_size, "bytes")

@@ -1,4 +1,4 @@
-"""Makes an MLX affine checkpoint with a sidecar MTP head from a Hugging Face bf16 Qwen3.5 folder.
+"""Makes an MLX checkpoint, affine or of block floats, with a sidecar MTP head from a Hugging Face bf16 Qwen3.5 folder.
 
   python tools/quantise_model.py SRC DST --recipe q4g32-e8 [--check]
 
@@ -18,12 +18,14 @@ import numpy as np
 
 import checkpoint
 import mlx_affine
+import mlx_block_floats
 
-# (pattern of the module, bits, group), the first match counts; bits 16 = as stored. The first matching trunk rule with
-# an empty pattern gives the global width.
+# (pattern of the module, bits, group, mode unless affine), the first match counts; bits 16 = as stored. The first
+# matching trunk rule with an empty pattern gives the global width.
 TINY = (r"in_proj_[ab]$", 8, 64)
 HEAD = [(r"^mtp\.fc$", 16, 0), (r"^mtp\.", 8, 64)]
 EMBED8 = (r"embed_tokens$|lm_head$", 8, 64)
+MXFP4, MXFP8, NVFP4 = (4, 32, "mxfp4"), (8, 32, "mxfp8"), (4, 16, "nvfp4")
 RECIPES = {
     "bf16": [("", 16, 0)],
     "q8g64": [*HEAD, ("", 8, 64)],
@@ -35,6 +37,12 @@ RECIPES = {
     "q4g32-e8": [*HEAD, TINY, EMBED8, ("", 4, 32)],
     "q4g32-e8-down8": [*HEAD, TINY, EMBED8, (r"down_proj$", 8, 64), ("", 4, 32)],
     "q4g32-e8-mix8": [*HEAD, TINY, EMBED8, (r"(self_attn|linear_attn)\.", 8, 64), ("", 4, 32)],
+    "mxfp4": [*HEAD, TINY, EMBED8, ("", *MXFP4)],
+    "mxfp8": [*HEAD, TINY, ("", *MXFP8)],
+    "nvfp4": [*HEAD, TINY, EMBED8, ("", *NVFP4)],
+    # Each format somewhere, in the head and the embedding too.
+    "blocks": [HEAD[0], (r"^mtp\.", *MXFP8), TINY, (r"embed_tokens$|lm_head$", *NVFP4), (r"mlp\.", *MXFP4),
+               ("", *MXFP8)],
     "q4g32-e8-out8": [*HEAD, TINY, EMBED8, (r"(o_proj|out_proj|v_proj)$", 8, 64), ("", 4, 32)],
 }
 COPIED = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"]
@@ -45,23 +53,46 @@ def mlx_name(name):
     return name if name.startswith(("language_model.", "mtp.")) else "language_model." + name
 
 
-def check_with_mlx(name, value, bits, group, parts):
+def check_with_mlx(name, value, rule, parts):
+    """parts: {leaf: (dtype, array)} as written"""
     import mlx.core as mx
 
-    theirs = mx.quantize(mx.array(value).astype(mx.bfloat16), group_size=group, bits=bits, stream=mx.cpu)
-    mine = [mx.array(parts[0][1])] + [mx.array(p[1]).view(mx.bfloat16) for p in parts[1:]]
-    for a, b in zip(mine, theirs):
-        if not mx.array_equal(a, b).item():
-            raise SystemExit(f"{name}: differs from mlx.core.quantize")
-    decoded = mx.dequantize(*[a.astype(mx.float32) if i else a for i, a in enumerate(mine)], group_size=group,
-                            bits=bits, stream=mx.cpu)
-    own = mlx_affine.dequantise(parts[0][1], *[checkpoint.to_float(*p) for p in parts[1:]], bits, group)
-    if np.abs(np.array(decoded) - own).max() > 1e-6 * np.abs(own).max():
+    how = {"group_size": rule["group_size"], "bits": rule["bits"], "mode": rule["mode"]}
+    theirs = mx.quantize(mx.array(value).astype(mx.bfloat16), **how, stream=mx.cpu)
+    raw = [mx.array(array) for _, array in parts.values()]
+    mine = [array.view(mx.bfloat16) if dtype == "BF16" else array
+            for (dtype, _), array in zip(parts.values(), raw)]
+    stored = {f"m.{leaf}": part for leaf, part in parts.items()}
+    own = checkpoint.dequantise(parts["weight"][1], stored, "m", rule)
+    if rule["mode"] == "affine":
+        same = all(mx.array_equal(a, b).item() for a, b in zip(mine, theirs))
+        mine = [mine[0], *(array.astype(mx.float32) for array in mine[1:])]
+    else:
+        values = [np.array(mx.dequantize(*pair, **how, dtype=mx.float32, stream=mx.cpu)) for pair in (mine, theirs)]
+        same = mx.array_equal(mine[1], theirs[1]).item() and mlx_block_floats.as_near(value, *values)
+    if not same:
+        raise SystemExit(f"{name}: differs from mlx.core.quantize")
+    decoded = np.array(mx.dequantize(*mine, **how, dtype=mx.float32, stream=mx.cpu))
+    if np.abs(decoded - own).max() > 1e-6 * np.abs(own).max():
         raise SystemExit(f"{name}: differs from mlx.core.dequantize")
 
 
+def quantise(value, dtype, rule):
+    """-> {leaf: (dtype, array)}"""
+    if rule["mode"] != "affine":
+        words, scales = mlx_block_floats.quantise(value, rule["mode"])
+        return {"weight": ("U32", words), "scales": ("U8", scales)}
+    words, scales, biases = mlx_affine.quantise(value, rule["bits"], rule["group_size"])
+    return {"weight": ("U32", words), "scales": checkpoint.from_float(scales, dtype),
+            "biases": checkpoint.from_float(biases, dtype)}
+
+
+def rule_of(bits, group, mode="affine"):
+    return {"group_size": group, "bits": bits, "mode": mode}
+
+
 def convert(stored, rules, check):
-    """-> {name: (dtype, array)} in MLX layout, {module: {bits, group_size}}"""
+    """-> {name: (dtype, array)} in MLX layout, {module: {bits, group_size, mode}}"""
     out, widths = {}, {}
     for name, (dtype, array) in stored.items():
         value, target = checkpoint.to_float(dtype, array), mlx_name(name)
@@ -71,25 +102,22 @@ def convert(stored, rules, check):
         elif checkpoint.SHIFTED.search(checkpoint.canonical_name(name)):
             out[target] = ("F32", np.float32(1) + value)
         else:
-            bits, group = next((b, g) for pattern, b, g in rules if re.search(pattern, module))
-            if array.ndim != 2 or bits == 16:
+            rule = rule_of(*next(rest for pattern, *rest in rules if re.search(pattern, module)))
+            if array.ndim != 2 or rule["bits"] == 16:
                 out[target] = (dtype, array)
                 continue
-            words, scales, biases = mlx_affine.quantise(value, bits, group)
-            parts = [("U32", words), checkpoint.from_float(scales, dtype), checkpoint.from_float(biases, dtype)]
+            parts = quantise(value, dtype, rule)
             if check:
-                check_with_mlx(name, value, bits, group, parts)
-            for leaf, part in zip(("weight", "scales", "biases"), parts):
-                out[f"{module}.{leaf}"] = part
-            widths[module] = {"group_size": group, "bits": bits}
+                check_with_mlx(name, value, rule, parts)
+            out |= {f"{module}.{leaf}": part for leaf, part in parts.items()}
+            widths[module] = rule
     return out, widths
 
 
 def quantisation_map(rules, widths):
     """The global width, then every module that has another."""
-    _, bits, group = next(rule for rule in rules if rule[0] == "")
-    common = {"group_size": group, "bits": bits}
-    return {**common, "mode": "affine", **{m: w for m, w in sorted(widths.items()) if w != common}}
+    common = rule_of(*next(rest for pattern, *rest in rules if pattern == ""))
+    return {**common, **{m: w for m, w in sorted(widths.items()) if w != common}}
 
 
 def main():

@@ -10,7 +10,12 @@
 //            nibbles  4 vectors, vector v: low nibble column 8v + j, high nibble column 8v + 4 + j
 //            pairs    2 vectors, vector v: bits 2s, 2s + 1 are column 16v + 4s + j
 //            bits     1 vector: bit s is column 4s + j
+//   floats (scale_format kE8m0 or kE4m3) per four groups, fewer at the end: 64 bytes of scales, [4
+//   groups][16], then
+//          each group's e2m1 codes as nibbles
 //   plain  [columns][16 outputs] of 2 or 4 bytes
+//   mxfp8  per four groups of 32, fewer at the end: 64 bytes of scales, [4 groups][16], then [columns][16]
+//   bytes
 // Quantised rows stand in tiles of rows that share one read of the weights: [columns / 4][planes][4] int8.
 // A row has one plane of 8-bit codes or, if `halves`, two: code = 128 * first + second.
 // Thread: pure functions. Cost: said beside each. Errors: none; shapes were checked when the program was
@@ -28,8 +33,9 @@ inline constexpr int kLanes = 16;    // outputs of a block of packed weights
 inline constexpr int kTileRows = 8;  // rows that share one read of a block
 inline constexpr int kTilePlanes = 8;
 inline constexpr int kUnitColumns = 32;
-inline constexpr int kKeyRows = 32;    // positions of a key/value block (kBlockRows)
-inline constexpr int kQueryTile = 32;  // queries that share one read of a key/value block
+inline constexpr int kScaleGroups = 4;  // groups whose scales of one byte stand together
+inline constexpr int kKeyRows = 32;     // positions of a key/value block (kBlockRows)
+inline constexpr int kQueryTile = 32;   // queries that share one read of a key/value block
 
 /// Products of one tile of quantised rows with packed codes. Planes 1 .. kTilePlanes.
 struct CodesArgs {
@@ -37,7 +43,7 @@ struct CodesArgs {
   std::int64_t block_bytes = 0;
   int blocks = 0;
   int bits = 4;                // 2, 3, 4, 5, 6 or 8
-  int group = 64, groups = 0;  // columns = group * groups
+  int group = 64, groups = 0;  // columns = group * groups; 16 or 32 where the codes are floats
   Format scale_format = Format::kBf16;
   bool halves = false;
   const std::int8_t* codes = nullptr;  // [columns / 4][planes][4]
@@ -49,7 +55,7 @@ struct CodesArgs {
   int outputs = 0;  // that exist, from the first block's first on
 };
 
-/// Products of float32 rows with packed plain weights. Rows 1 .. kTileRows.
+/// Products of float32 rows with packed plain or mxfp8 weights. Rows 1 .. kTileRows.
 struct PlainArgs {
   const std::byte* weights = nullptr;
   std::int64_t block_bytes = 0;

@@ -2,7 +2,8 @@
 // Codes: per group the exact integer dot product of the activations' and the weights' codes, then in
 // ascending order of groups
 //   acc = fma(float(dot), scale_w * scale_x, acc); acc = fma(bias_w, sum_x, acc)
-// Plain: acc = fma(w, x, acc) in ascending order of columns, one chain an output.
+// Codes that are e2m1 floats are such integers too: twice the value, plus 12; so bias_w = -12 * scale_w.
+// Plain: acc = fma(w, x, acc) in ascending order of columns, one chain an output; w = code * scale of mxfp8.
 // So one row's sums never depend on how many rows or blocks a call has. Sixteen interleaved outputs need no
 // sum across lanes, four rows of one tile stand side by side so that one stream feeds them.
 #pragma once
@@ -21,6 +22,11 @@ inline V load_values(Format format, const std::byte* p) {
   return load(lane);
 }
 
+/// Half of 16 scales of one byte each: codes of floats stand doubled.
+inline V half_scales(Format format, const std::byte* p) {
+  return format == Format::kE8m0 ? mul(from_e8m0(p), splat(0.5F)) : mul(from_e4m3(p), splat(128.0F));
+}
+
 inline void store_block(float* out, V value, int exist) {
   if (exist >= kLanes) {
     store(out, value);
@@ -31,7 +37,13 @@ inline void store_block(float* out, V value, int exist) {
 
 inline constexpr int kPrefetchBytes = 4096;  // ahead of the reading; hides the memory's latency at one row
 
-enum class Source { kNibbles, kBytes, kUnpacked };
+enum class Source { kNibbles, kFloats, kBytes, kUnpacked };
+
+/// 12 + 2 * value of each e2m1 code.
+inline constexpr std::uint8_t kTwiceE2m1[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+
+/// Columns of one dot_unit: floats come in groups of 16 too.
+constexpr int unit_columns(Source source) { return source == Source::kFloats ? 16 : kUnitColumns; }
 
 /// Bytes of 16 outputs' codes of one unit.
 constexpr int unit_bytes(int bits) { return kUnitColumns * kLanes * bits / 8; }
@@ -73,15 +85,19 @@ inline void unpack_unit(const std::byte* w, int bits, std::byte* out) {
   }
 }
 
-/// Dot products of 32 columns. `step`: bytes from quad to quad of the tile.
+/// Dot products of the columns of one unit. `step`: bytes from quad to quad of the tile.
 template <int kPlanes, Source kSource, int kChains>
 inline void dot_unit(const std::byte* w, const std::int8_t* x, int step, I (&dots)[kPlanes][kChains]) {
-  if constexpr (kSource == Source::kNibbles) {
-    unroll<4>([&](auto v) FT_INLINE {
+  if constexpr (kSource == Source::kNibbles || kSource == Source::kFloats) {
+    unroll<unit_columns(kSource) / 8>([&](auto v) FT_INLINE {
       const Bytes packed = load_bytes(w + 64 * v);
       prefetch(w + 64 * v + kPrefetchBytes);
-      const Bytes low = field<0, 15>(packed);
-      const Bytes high = field<4, 15>(packed);
+      Bytes low = field<0, 15>(packed);
+      Bytes high = field<4, 15>(packed);
+      if constexpr (kSource == Source::kFloats) {
+        low = lookup(low, kTwiceE2m1);
+        high = lookup(high, kTwiceE2m1);
+      }
       unroll<kPlanes>([&](auto m) FT_INLINE {
         I& first = dots[m][2 * v % kChains];
         first = dot_quad<false>(first, low, x + 2 * v * step + 4 * m);
@@ -109,19 +125,25 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
   constexpr int kChains = kPlanes == 1 ? 4 : kPlanes <= 3 ? 2 : 1;
   const int step = kPassRows >= kTileRows ? 4 * kPlanes : 4 * (kHalves ? 2 * tile_rows : tile_rows);
   const int scale_step = kPassRows >= kTileRows ? kRows : tile_rows;
-  const int units = args.group / kUnitColumns;
+  const int units = args.group / unit_columns(kSource);
   const int scale_bytes = args.scale_format == Format::kF32 ? 64 : 32;
   std::byte unpacked[kUnitColumns * kLanes];
   for (int b = 0; b < args.blocks; ++b) {
     const std::byte* w = args.weights + b * args.block_bytes;
     const std::int8_t* x = args.codes;
+    const std::byte* scales = w;  // of floats: those of the next groups
     V total[kRows];
     unroll<kRows>([&](auto m) FT_INLINE { total[m] = splat(0); });
     for (int g = 0; g < args.groups; ++g) {
+      if (kSource == Source::kFloats && g % kScaleGroups == 0) {
+        scales = w;
+        prefetch(w + kPrefetchBytes);
+        w += kScaleGroups * kLanes;
+      }
       I dots[kPlanes][kChains];
       unroll<kPlanes>([&](auto m)
                           FT_INLINE { unroll<kChains>([&](auto c) FT_INLINE { dots[m][c] = zero_int(); }); });
-      for (int u = 0; u < units; ++u, x += 8 * step) {
+      for (int u = 0; u < units; ++u, x += unit_columns(kSource) / 4 * step) {
         if constexpr (kSource == Source::kUnpacked) {
           unpack_unit(w, args.bits, unpacked);
           dot_unit<kPlanes, kSource, kChains>(unpacked, x, step, dots);
@@ -129,13 +151,20 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
           w += unit_bytes(args.bits);
         } else {
           dot_unit<kPlanes, kSource, kChains>(w, x, step, dots);
-          w += unit_bytes(kSource == Source::kNibbles ? 4 : 8);
+          w += unit_columns(kSource) * kLanes / (kSource == Source::kBytes ? 1 : 2);
         }
       }
-      const V scale = load_values(args.scale_format, w);
-      const V bias = load_values(args.scale_format, w + scale_bytes);
-      prefetch(w + kPrefetchBytes);
-      w += 2 * scale_bytes;
+      V scale, bias;
+      if constexpr (kSource == Source::kFloats) {
+        scale = half_scales(args.scale_format, scales);
+        bias = mul(scale, splat(-12.0F));
+        scales += kLanes;
+      } else {
+        scale = load_values(args.scale_format, w);
+        bias = load_values(args.scale_format, w + scale_bytes);
+        prefetch(w + kPrefetchBytes);
+        w += 2 * scale_bytes;
+      }
       unroll<kPlanes>([&](auto m) FT_INLINE {
         unroll<kChains - 1>([&](auto before) FT_INLINE {
           constexpr int c = before + 1;
@@ -180,10 +209,49 @@ void plain_rows(const PlainArgs& args, int first_block) {
   });
 }
 
+/// The same of mxfp8.
+template <int kRows, int kBlocks>
+void mxfp8_rows(const PlainArgs& args, int first_block) {
+  constexpr int kGroup = 32;
+  const std::byte* w = args.weights + first_block * args.block_bytes;
+  const std::byte* scales = w;
+  V total[kBlocks][kRows];
+  unroll<kBlocks>([&](auto b)
+                      FT_INLINE { unroll<kRows>([&](auto m) FT_INLINE { total[b][m] = splat(0); }); });
+  for (std::int64_t g = 0; g < args.columns / kGroup; ++g, scales += kLanes) {
+    if (g % kScaleGroups == 0) {
+      scales = w;
+      w += kScaleGroups * kLanes;
+    }
+    V scale[kBlocks];
+    unroll<kBlocks>(
+        [&](auto b) FT_INLINE { scale[b] = mul(from_e8m0(scales + b * args.block_bytes), splat(256.0F)); });
+    for (std::int64_t k = g * kGroup; k < (g + 1) * kGroup; ++k, w += kLanes) {
+      V x[kRows];
+      unroll<kRows>([&](auto m) FT_INLINE { x[m] = splat(args.in[m][k]); });
+      unroll<kBlocks>([&](auto b) FT_INLINE {
+        const V value = mul(from_e4m3(w + b * args.block_bytes), scale[b]);
+        unroll<kRows>([&](auto m) FT_INLINE { total[b][m] = fma(value, x[m], total[b][m]); });
+      });
+    }
+  }
+  unroll<kBlocks>([&](auto b) FT_INLINE {
+    const int at = (first_block + b) * kLanes;
+    unroll<kRows>([&](auto m) FT_INLINE {
+      store_block(args.out + m * args.out_stride + at, total[b][m], args.outputs - at);
+    });
+  });
+}
+
 template <int kRows>
 void plain_blocks(const PlainArgs& args) {
   constexpr int kWide = kPassRows < 8 ? 2 : kRows == 1 ? 8 : kRows <= 3 ? 4 : kRows <= 5 ? 3 : 2;
   int b = 0;
+  if (args.format == Format::kMxfp8) {
+    for (; b + kWide <= args.blocks; b += kWide) mxfp8_rows<kRows, kWide>(args, b);
+    for (; b < args.blocks; ++b) mxfp8_rows<kRows, 1>(args, b);
+    return;
+  }
   for (; b + kWide <= args.blocks; b += kWide) plain_rows<kRows, kWide>(args, b);
   for (; b < args.blocks; ++b) plain_rows<kRows, 1>(args, b);
 }
@@ -211,7 +279,9 @@ inline CodesCall codes_call(int rows, bool halves) {
 
 inline void codes_product(const CodesArgs& args) {
   const auto call = [&args](int rows) {
-    return args.bits == 4   ? codes_call<Source::kNibbles>(rows, args.halves)
+    const bool floats = args.scale_format == Format::kE8m0 || args.scale_format == Format::kE4m3;
+    return floats           ? codes_call<Source::kFloats>(rows, args.halves)
+           : args.bits == 4 ? codes_call<Source::kNibbles>(rows, args.halves)
            : args.bits == 8 ? codes_call<Source::kBytes>(rows, args.halves)
                             : codes_call<Source::kUnpacked>(rows, args.halves);
   };

@@ -1,6 +1,7 @@
 // The linear alone: its definition in integers and doubles, and bit for bit under every number of rows,
 // threads and every instruction set.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -15,10 +16,16 @@ namespace {
 constexpr int kRows = 21;  // two tiles and a part of one
 
 struct LinearCase {
-  int bits = 4;  // 0: bf16
-  int group = 64;
+  Format format = Format::kAffine;
+  int bits = 4, group = 64;  // of affine weights
   Format scales = Format::kBf16;
   int columns = 256, outputs = 83;
+
+  Weight weight(RandomWeights& random) const {
+    if (format == Format::kAffine) return random.affine(outputs, columns, bits, group, scales);
+    return is_block_float(format) ? random.block_float(format, outputs, columns)
+                                  : random.plain(format, outputs, columns, 1);
+  }
 };
 
 std::vector<LinearCase> linear_cases() {
@@ -28,12 +35,19 @@ std::vector<LinearCase> linear_cases() {
   }
   cases.push_back({.scales = Format::kF16});
   cases.push_back({.bits = 8, .scales = Format::kF32});
-  cases.push_back({.bits = 0, .group = 1});
+  for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) cases.push_back({.format = format});
+  for (const Format format : {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4}) {
+    cases.push_back({.format = format});
+    cases.push_back({.format = format, .columns = 288});  // groups that fill no four
+  }
   return cases;
 }
 
 std::string text(const LinearCase& test) {
-  return std::to_string(test.bits) + " bits, group " + std::to_string(test.group);
+  std::string name(format_name(test.format));
+  if (test.format == Format::kAffine)
+    name += std::to_string(test.bits) + " group " + std::to_string(test.group);
+  return name + ", " + std::to_string(test.columns) + " columns";
 }
 
 /// A linear behind an input, by itself.
@@ -95,9 +109,7 @@ std::vector<float> random_rows(RandomWeights& random, int columns) {
 TEST(CpuLinear, IsTheProductOfTheCodes) {
   for (const LinearCase& test : linear_cases()) {
     RandomWeights random(3);
-    const Weight weight = test.bits == 0
-                              ? random.plain(Format::kBf16, test.outputs, test.columns, 1)
-                              : random.affine(test.outputs, test.columns, test.bits, test.group, test.scales);
+    const Weight weight = test.weight(random);
     std::vector<float> values(static_cast<std::size_t>(test.outputs * test.columns));
     read_rows(weight, 0, test.outputs, values.data());
     const std::vector<float> rows = random_rows(random, test.columns);
@@ -107,9 +119,10 @@ TEST(CpuLinear, IsTheProductOfTheCodes) {
       for (int r = 0; r < kRows; ++r) {
         const auto row = std::span(rows).subspan(static_cast<std::size_t>(r * test.columns),
                                                  static_cast<std::size_t>(test.columns));
-        const std::vector<double> x = test.bits == 0
-                                          ? std::vector<double>(row.begin(), row.end())
-                                          : quantised(row, test.group, activations == 8 ? 127.0F : 16319.0F);
+        const bool whole = !weight.quantised() || weight.format == Format::kMxfp8;
+        const std::vector<double> x =
+            whole ? std::vector<double>(row.begin(), row.end())
+                  : quantised(row, weight.group, activations == 8 ? 127.0F : 16319.0F);
         for (int o = 0; o < test.outputs; ++o) {
           double sum = 0;
           double size = 0;
@@ -130,9 +143,7 @@ TEST(CpuLinear, IsTheProductOfTheCodes) {
 TEST(CpuLinear, GivesARowTheSameBitsInAnyCompany) {
   for (const LinearCase& test : linear_cases()) {
     RandomWeights random(5);
-    const Weight weight = test.bits == 0
-                              ? random.plain(Format::kBf16, test.outputs, test.columns, 1)
-                              : random.affine(test.outputs, test.columns, test.bits, test.group, test.scales);
+    const Weight weight = test.weight(random);
     const std::vector<float> rows = random_rows(random, test.columns);
     for (const int activations : {8, 16}) {
       LinearMachine alone(test, weight, "auto", 1, activations);
@@ -160,10 +171,46 @@ TEST(CpuLinear, GivesARowTheSameBitsInAnyCompany) {
   }
 }
 
+/// FNV-1a over the bits of one product, whose inputs are exact on every processor: nothing of them comes from
+/// a library's exp or log.
+std::uint64_t bits_of(const LinearCase& test, const std::string& isa, int activations) {
+  RandomWeights random(11);
+  const Weight weight = test.weight(random);
+  std::vector<float> rows(static_cast<std::size_t>(3 * test.columns));
+  for (float& value : rows) value = random.uniform() * static_cast<float>(1 << random.below(6));
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const float value : LinearMachine(test, weight, isa, 2, activations).run(rows)) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001B3U;
+  }
+  return hash;
+}
+
+// Made by this program's portable kernels on x86-64; NEON has to find the same (tools/check --only neon).
+TEST(CpuLinear, GivesTheseBitsOnEveryProcessor) {
+  const std::vector<std::pair<LinearCase, std::uint64_t>> golden = {
+      {{.bits = 2}, 0xA0936B6472F55DFAU},
+      {{.bits = 3}, 0xBD8F863078C5F6C9U},
+      {{.bits = 4}, 0x6F7C380503D22431U},
+      {{.bits = 5}, 0xCCA9B98A45C710E5U},
+      {{.bits = 6}, 0xF79C42424B1E3219U},
+      {{.bits = 8}, 0xB831FB114C62E82FU},
+      {{.format = Format::kBf16}, 0x9A5DB2748FBCAA9AU},
+      {{.format = Format::kMxfp4}, 0xB9C2C7AD6F1A981U},
+      {{.format = Format::kMxfp8}, 0x43085EA4FB380E5FU},
+      {{.format = Format::kNvfp4}, 0xE2014AD0AECB36FFU},
+  };
+  for (const auto& [test, expected] : golden) {
+    for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+      const std::uint64_t got = bits_of(test, kernels->name, 8) ^ bits_of(test, kernels->name, 16) << 1;
+      EXPECT_EQ(got, expected) << text(test) << " on " << kernels->name << ": 0x" << std::hex << got;
+    }
+  }
+}
+
 TEST(CpuLinear, TakesRowsOfZerosAndOfHugeValues) {
   const LinearCase test;
   RandomWeights random(8);
-  const Weight weight = random.affine(test.outputs, test.columns, test.bits, test.group);
+  const Weight weight = test.weight(random);
   LinearMachine machine(test, weight, "auto", 2, 8);
   const std::vector<float> zeros(static_cast<std::size_t>(test.columns), 0.0F);
   for (const float value : machine.run(zeros)) EXPECT_EQ(value, 0);

@@ -1,8 +1,8 @@
-// Weights as the kernels read them (layout: kernels.h): 16 outputs side by side, codes in as many bits as
-// in the file, 16-bit scales kept as they are. 4 bits in groups of 64 take 4.5 bits a weight, as in the file.
-// Owner: the executable, which gives the memory. Thread: workers pack different blocks of one weight at a
-// time. Cost: one read of the weight, one write. Errors: formats that no kernel has, as a sentence naming the
-// weight.
+// Weights as the kernels read them (layout: kernels.h): 16 outputs side by side, codes and scales in as many
+// bits as in the file. 4 bits in groups of 64 take 4.5 bits a weight, mxfp4 4.25, as in the file. Owner: the
+// executable, which gives the memory. Thread: workers pack different blocks of one weight at a time. Cost:
+// one read of the weight, one write, a few operations for 32 bits of codes. Errors: formats that no kernel
+// has, as a sentence naming the weight.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,18 @@
 namespace ft::cpu {
 
 struct Packed {
-  bool codes = false;  // else plain
-  int bits = 0;        // 2, 3, 4, 5, 6 or 8
-  int group = 0, groups = 0;
-  Format format = Format::kF32;  // of plain values, or of scales and biases
+  bool codes = false;            // multiplied as integers; else plain or mxfp8
+  int bits = 0;                  // of codes and mxfp8
+  int group = 0, groups = 0;     // of codes and mxfp8
+  Format format = Format::kF32;  // of plain values (or kMxfp8), or of codes' scales and biases
   std::int64_t rows = 0, columns = 0;
   int blocks = 0;
   std::int64_t block_bytes = 0;
   const std::byte* data = nullptr;  // set when the memory is there
 
   std::int64_t bytes() const { return block_bytes * blocks; }
+  /// Scales are bytes, and there are no biases.
+  bool scale_bytes() const;
   /// Blocks of `worker`: a fixed share of consecutive ones.
   int first_block(int worker, int workers) const {
     return static_cast<int>(static_cast<std::int64_t>(blocks) * worker / workers);
@@ -36,8 +38,8 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows);
 
 /// What one worker needs while it packs, made before the workers start: they must not throw.
 struct PackScratch {
-  std::vector<std::uint8_t> codes;
-  std::vector<float> floats;
+  std::vector<std::byte> zeros;  // a stored row of an output that is not there
+  std::vector<float> values;     // of a row that is kept in float32
 
   void fit(const Packed& packed);
 };

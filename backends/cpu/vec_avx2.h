@@ -78,6 +78,19 @@ inline V from_f16(const void* p) {
   const auto* half = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
+inline V from_e8m0(const void* p) {
+  const auto* byte = static_cast<const __m128i*>(p);
+  const __m128i all = _mm_loadu_si128(byte);
+  const __m256i lo = _mm256_slli_epi32(_mm256_cvtepu8_epi32(all), 23);
+  const __m256i hi = _mm256_slli_epi32(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(all, all)), 23);
+  return {_mm256_castsi256_ps(lo), _mm256_castsi256_ps(hi)};
+}
+inline V from_e4m3(const void* p) {
+  const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  const __m256i half =
+      _mm256_and_si256(_mm256_slli_epi16(wide, 7), _mm256_set1_epi16(static_cast<short>(0xBF80)));
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(half)), _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+}
 inline I to_int(V a) { return {_mm256_cvtps_epi32(a.lo), _mm256_cvtps_epi32(a.hi)}; }
 inline void store_int8(std::int8_t* p, I a) {
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a.lo, a.hi), 0xD8);

@@ -63,6 +63,15 @@ inline V from_bf16(const void* p) {
 inline V from_f16(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
+inline V from_e8m0(const void* p) {
+  const __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 23))};
+}
+inline V from_e4m3(const void* p) {
+  const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
+  const __m256i sign_and_magnitude = _mm256_set1_epi16(static_cast<short>(0xBF80));
+  return {_mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16(wide, 7), sign_and_magnitude))};
+}
 inline I to_int(V a) { return {_mm512_cvtps_epi32(a.r)}; }
 inline void store_int8(std::int8_t* p, I a) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a.r));

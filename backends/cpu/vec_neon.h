@@ -70,6 +70,20 @@ inline V from_f16(const void* p) {
   const auto* half = static_cast<const std::uint16_t*>(p);
   FT_QUARTERS(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + 4 * i))));
 }
+inline V from_e8m0(const void* p) {
+  const uint8x16_t all = vld1q_u8(static_cast<const std::uint8_t*>(p));
+  const uint16x8_t half[2] = {vmovl_u8(vget_low_u8(all)), vmovl_high_u8(all)};
+  FT_QUARTERS(vreinterpretq_f32_u32(
+      vshlq_n_u32(i % 2 == 0 ? vmovl_u16(vget_low_u16(half[i / 2])) : vmovl_high_u16(half[i / 2]), 23)));
+}
+inline V from_e4m3(const void* p) {
+  const int8x16_t all = vld1q_s8(static_cast<const std::int8_t*>(p));
+  std::uint16_t half[16];
+  const uint16x8_t mask = vdupq_n_u16(0xBF80);
+  vst1q_u16(half, vandq_u16(vreinterpretq_u16_s16(vshll_n_s8(vget_low_s8(all), 7)), mask));
+  vst1q_u16(half + 8, vandq_u16(vreinterpretq_u16_s16(vshll_high_n_s8(all, 7)), mask));
+  return from_f16(half);
+}
 inline I to_int(V a) {
   I out;
   for (int i = 0; i < 4; ++i) out.r[i] = vcvtnq_s32_f32(a.r[i]);

@@ -98,6 +98,27 @@ inline V from_f16(const void* p) {
   }
   return out;
 }
+/// 16 bytes e: 2^(e - 127), zero for e = 0.
+inline V from_e8m0(const void* p) {
+  V out;
+  std::uint8_t byte[16];
+  __builtin_memcpy(byte, p, sizeof byte);
+  for (int i = 0; i < 16; ++i) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(byte[i]) << 23;
+    __builtin_memcpy(&out.lane[i], &bits, sizeof bits);
+  }
+  return out;
+}
+/// 16 bytes e4m3: 2^-8 of their values, which is what their bits mean in the places of a float16's.
+inline V from_e4m3(const void* p) {
+  std::uint8_t byte[16];
+  std::uint16_t half[16];
+  __builtin_memcpy(byte, p, sizeof byte);
+  for (int i = 0; i < 16; ++i) {
+    half[i] = static_cast<std::uint16_t>((byte[i] & 0x80U) << 8 | (byte[i] & 0x7FU) << 7);
+  }
+  return from_f16(half);
+}
 /// Nearest integer, ties to even, for |a| < 2^22; the most negative one for what is beyond and for NaN.
 inline I to_int(V a) {
   I out;
