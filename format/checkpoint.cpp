@@ -122,6 +122,10 @@ void Checkpoint::find_mtp_file() {
   }
 }
 
+void Checkpoint::drop_pages() const {
+  for (const MappedFile& file : files_) file.drop_pages(0, file.bytes().size());
+}
+
 const TensorView* Checkpoint::find(std::string_view name) const {
   const auto at =
       std::lower_bound(tensors_.begin(), tensors_.end(), name,

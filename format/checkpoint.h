@@ -39,6 +39,9 @@ class Checkpoint {
 
   const std::string& directory() const { return directory_; }
   std::uint64_t total_bytes() const { return total_bytes_; }  // of tensor data
+  /// Gives the files' memory back to the system, once a backend has packed what it needs: the tensors stay
+  /// readable and are read again where they are touched. Nothing for tensors made in memory.
+  void drop_pages() const;
   /// __metadata__.format of the shards: "mlx", "pt", or "" when they have none or disagree.
   const std::string& metadata_format() const { return metadata_format_; }
   /// The file that holds the MTP head, relative to the directory: a sidecar, or the shard with `mtp.`

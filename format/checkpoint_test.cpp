@@ -1,5 +1,6 @@
 #include "format/checkpoint.h"
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <utility>
 
@@ -52,6 +53,33 @@ TEST_F(CheckpointTest, ASingleFileGivesItsTensorsSortedAndKeepsThemAcrossAMove) 
   const Checkpoint moved = std::move(*opened);
   EXPECT_EQ(moved.find("a"), a);
   EXPECT_EQ(load_float(a->bytes.data(), a->dtype, 0), 1.0F);
+}
+
+/// Kilobytes of this process's memory that are pages of a file whose name ends in `name`.
+long resident_kb(const std::string& name) {
+  std::ifstream maps("/proc/self/smaps");
+  long sum = 0;
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find('-') < line.find(' ')) inside = line.ends_with(name);  // "begin-end rights ... path"
+    if (inside && line.starts_with("Rss:")) sum += std::stol(line.substr(4));
+  }
+  return sum;
+}
+
+TEST_F(CheckpointTest, DroppedPagesLeaveTheProcessAndComeBackWhereTheyAreRead) {
+  constexpr int kFloats = 1 << 20;
+  folder_.write("dropped.safetensors",
+                safetensors_file({{"a", "F32", "[1048576]", floats(std::vector<float>(kFloats, 2.5F))}}, ""));
+  folder_.write("model.safetensors.index.json", R"({"weight_map":{"a":"dropped.safetensors"}})");
+  const auto opened = Checkpoint::open(folder_.path());
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const TensorView* a = opened->find("a");
+  for (int i = 0; i < kFloats; i += 256) ASSERT_EQ(load_float(a->bytes.data(), a->dtype, i), 2.5F);
+  ASSERT_GE(resident_kb("dropped.safetensors"), 4096) << "the test must see what was read";
+  opened->drop_pages();
+  EXPECT_LT(resident_kb("dropped.safetensors"), 64);
+  EXPECT_EQ(load_float(a->bytes.data(), a->dtype, kFloats - 1), 2.5F);
 }
 
 TEST_F(CheckpointTest, AnIndexUnitesItsShardsAndNothingElse) {

@@ -45,6 +45,7 @@ Status Decoder::build() {
                                {options_.slots, options_.slots * blocks_each, model_.config.hidden_size}));
     combined_ = std::make_unique<CombinedDrafter>(*mtp_, *lookup_, options_.slots);
   }
+  if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
   round_ = std::make_unique<Round>(*target_, *state_, options_.slots);
   slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
   return {};
