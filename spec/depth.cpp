@@ -131,6 +131,7 @@ void DepthPolicy::observe(int drafted, int accepted, DraftCost cost) {
 }
 
 void DepthPolicy::teach(AcceptancePrior& prior) const {
+  if (fixed_ >= 0) return;
   constexpr double kShare = 0.25;
   constexpr double kEnough = 8;    // drafts that speak for a whole request
   constexpr double kLeast = 0.15;  // so that a new text is not refused for what others were

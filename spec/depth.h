@@ -79,7 +79,8 @@ class DepthPolicy {
   /// At most `available` and `allowed`.
   int choose(const CostModel& costs, int available, int allowed, DraftCost cost);
   void observe(int drafted, int accepted, DraftCost cost);
-  /// Makes `prior` a little more like what this request has seen.
+  /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
+  /// rounds that measure costs draft for a sequence that is no text.
   void teach(AcceptancePrior& prior) const;
   /// "depth 3: drafts right .91 .85 .77, 1.21 steps a round, 2.9 tokens": why the last choice fell as it did.
   std::string explain() const;

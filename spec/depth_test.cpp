@@ -92,6 +92,11 @@ TEST(DepthPolicy, StartsFromWhatEarlierRequestsSaw) {
       policy.observe(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses), 0, kPasses);
     policy.teach(prior);
   }
+  AcceptancePrior untaught;
+  DepthPolicy given(3, untaught);
+  for (int round = 0; round < 50; ++round) given.observe(3, 0, kPasses);
+  given.teach(untaught);
+  EXPECT_EQ(untaught.first, AcceptancePrior().first) << "measuring costs says nothing about texts";
   EXPECT_EQ(DepthPolicy(-1, prior).choose(costs, kMaxDepth, kMaxDepth, kPasses), 0);
   EXPECT_GT(DepthPolicy(-1, prior).choose(costs, kMaxDepth, kMaxDepth, DraftCost::kFree), 0)
       << "what the head's drafts were says nothing about those of lookup";

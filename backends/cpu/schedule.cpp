@@ -10,6 +10,12 @@ constexpr Split kColumns{Split::Kind::kColumns, 0};
 constexpr Split kOwn{Split::Kind::kOwn, 0};
 constexpr Split heads_of(int heads) { return {Split::Kind::kHeads, heads}; }
 
+/// Whether a worker that reads so must wait for those who wrote so.
+constexpr bool waits(Split write, Split read) {
+  if (write.kind == Split::Kind::kOwn || read.kind == Split::Kind::kOwn) return false;
+  return write.kind == Split::Kind::kWhole || write != read;
+}
+
 struct Visitor {
   int logits;
   int workers;
@@ -43,7 +49,7 @@ struct Visitor {
   void operator()(const Geglu& i) { by_columns(i, i.gate, i.up); }
   void operator()(const Add& i) { by_columns(i, i.a, i.b); }
   void operator()(const Concat& i) { read(i.a), read(i.b), write(i.out, kOwn); }
-  void operator()(const Tap& i) { read(i.in); }
+  void operator()(const Tap& i) { read(i.in, kOwn); }  // by the caller, when the step is over
   void operator()(const Logits& i) { read(i.in), write({logits, 0}, kColumns); }
   void operator()(const Select&) { read({logits, 0}); }
 };
@@ -62,14 +68,11 @@ Schedule::Schedule(const Program& program, int workers)
   int group = 0;
   for (const Instruction& instruction : program.instructions()) {
     const Operands touched = operands(program, instruction, workers);
-    const bool tap = std::holds_alternative<Tap>(instruction);  // read when the step is over
     // The angles of the step's positions are written before the first instruction.
     bool meet = group == 0 && std::holds_alternative<Attend>(instruction);
     for (const Operands::Operand& read : touched.reads) {
       const auto id = static_cast<std::size_t>(read.row.id);
-      const Split& split = splits_[id];
-      if (written[id] == group && split.kind != Split::Kind::kOwn && split != read.split && !tap) meet = true;
-      if (written[id] == group && split == kWhole && !tap) meet = true;
+      if (written[id] == group && waits(splits_[id], read.split)) meet = true;
     }
     group += meet ? 1 : 0;
     groups_.push_back(group);
