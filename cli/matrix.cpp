@@ -118,7 +118,7 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
   }
   if (cell.sampling == SamplingKind::kStop) {
     // What a stop string does: ends the answer at a token that the round cannot know.
-    slot->on_token = [emitted = 0](std::int32_t token, std::span<const float>) mutable {
+    slot->on_token = [emitted = 0](std::int32_t token, std::span<const float>, bool) mutable {
       return ++emitted > 5 && token % 7 == 2;
     };
   }

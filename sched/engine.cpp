@@ -38,6 +38,8 @@ struct Engine::Job {
   std::unique_ptr<Slot> slot;
   std::optional<Answer> answer;
   bool by_stop_string = false;
+  bool unread = false;  // ended because nobody read
+  std::optional<Clock::time_point> full_since;
   double prompt_ms = 0, decode_ms = 0;
 };
 
@@ -56,6 +58,7 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, con
       tokenizer_(tokenizer),
       queue_(options.queue),
       unread_events_(options.unread_events),
+      unread_ms_(options.unread_ms),
       thread_([this] { loop(); }) {}
 
 Engine::~Engine() {
@@ -94,11 +97,7 @@ void Engine::loop() {
   }
   wake_.notify_all();
   for (;;) {
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopping_ || !waiting_.empty() || !running_.empty(); });
-      if (stopping_) break;
-    }
+    if (!wait_for_work()) break;
     admit();
     try {
       step();
@@ -116,6 +115,36 @@ void Engine::loop() {
   retire();
   const std::lock_guard lock(mutex_);
   for (const auto& job : waiting_) end(*job, Finish::kCancelled, {});
+}
+
+/// False when the engine is to stop. Where every running request waits for its reader, it looks again every
+/// few milliseconds.
+bool Engine::wait_for_work() {
+  constexpr auto kLookAgain = std::chrono::milliseconds(2);
+  std::unique_lock lock(mutex_);
+  const bool all_full = std::all_of(running_.begin(), running_.end(), [](const auto& job) {
+    return job->mailbox->full() && !job->mailbox->cancelled();
+  });
+  if (running_.empty()) {
+    wake_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+  } else if (all_full) {
+    wake_.wait_for(lock, kLookAgain, [this] { return stopping_; });
+  }
+  return !stopping_;
+}
+
+/// True while nobody makes room in the request's box; ends it if that lasts.
+bool Engine::paused(Job& job) {
+  if (!job.mailbox->full()) {
+    job.full_since.reset();
+    return false;
+  }
+  if (!job.full_since) job.full_since = Clock::now();
+  if (ms_since(*job.full_since) > unread_ms_) {
+    job.slot->finish = Finish::kCancelled;
+    job.unread = true;
+  }
+  return true;
 }
 
 void Engine::admit() {
@@ -152,8 +181,8 @@ Status Engine::start_slot(Job& job) {
   FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
   FT_ASSIGN(job.slot, decoder_->open(fields.prompt, fields.slot, fields.drafter));
   job.answer.emplace(std::move(answer));
-  job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits) {
-    return take_token(job, token, logits);
+  job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, bool drafted) {
+    return take_token(job, token, logits, drafted);
   };
   if (fields.explain_depth) {
     job.slot->on_depth = [&job](std::string why) {
@@ -166,11 +195,12 @@ Status Engine::start_slot(Job& job) {
   return {};
 }
 
-bool Engine::take_token(Job& job, std::int32_t token, std::span<const float> logits) {
+bool Engine::take_token(Job& job, std::int32_t token, std::span<const float> logits, bool drafted) {
   const SlotOptions& options = job.slot->options;
   Event event;
   event.kind = Event::Kind::kToken;
   event.token = token;
+  event.drafted = drafted;
   if (options.logprobs >= 0)
     logprobs(logits, token, static_cast<std::size_t>(options.logprobs), event.logprobs.emplace());
   job.mailbox->post(std::move(event));
@@ -211,7 +241,7 @@ void Engine::step() {
   ready_.clear();
   for (const auto& job : running_) {
     if (job->mailbox->cancelled()) job->slot->finish = Finish::kCancelled;
-    if (job->slot->finish != Finish::kNone) continue;
+    if (job->slot->finish != Finish::kNone || paused(*job)) continue;
     if (!job->slot->prefilled()) prefill(*job);
     if (job->slot->finish == Finish::kNone && job->slot->prefilled()) ready_.push_back(job->slot.get());
   }
@@ -254,8 +284,7 @@ void Engine::end(Job& job, Finish finish, std::string error) {
   event.error = std::move(error);
   if (job.slot) {
     post_pieces(job, job.answer->finish());
-    if (job.mailbox->overflowed()) {
-      event.finish = Finish::kCancelled;
+    if (job.unread) {
       event.error = "the reader left " + std::to_string(unread_events_) +
                     " events unread; read an answer while it is decoded, or ask for a shorter one";
     }

@@ -30,6 +30,7 @@ class EngineTest : public testing::Test {
     options.decoder.context = 512;
     options.queue = 4;
     options.unread_events = kUnread;
+    options.unread_ms = 500;
     engine_ = std::move(*Engine::start(*backend_, *model_, *tokenizer_, options));
   }
 
@@ -175,7 +176,19 @@ TEST_F(EngineTest, StoppingTheEngineEndsEveryTicket) {
   for (Ticket& ticket : tickets) EXPECT_EQ(collect(ticket).finish, Finish::kCancelled);
 }
 
-TEST_F(EngineTest, AReaderWhoNeverReadsDelaysNobodyAndLosesItsRequest) {
+TEST_F(EngineTest, ASlowReaderPausesItsOwnRequestOnlyAndMissesNothing) {
+  RequestFields request = fields("Tell a long story.", DrafterKind::kAuto, 200);
+  request.slot.eos.clear();
+  const Collected alone = answer(request);
+  Ticket slow = submit(request);
+  Ticket other = submit(fields("Hello", DrafterKind::kAuto, 40));
+  EXPECT_FALSE(collect(other).tokens.empty());
+  const Collected late = collect(slow);
+  EXPECT_EQ(late.finish, Finish::kLength);
+  EXPECT_EQ(late.tokens, alone.tokens);
+}
+
+TEST_F(EngineTest, AReaderWhoNeverReadsLosesItsRequestAndItsSlotServesTheNext) {
   std::vector<Ticket> stuck;
   for (int i = 0; i < 3; ++i) {  // every slot
     RequestFields request = fields("Tell a long story.", DrafterKind::kAuto, 400);
@@ -187,7 +200,7 @@ TEST_F(EngineTest, AReaderWhoNeverReadsDelaysNobodyAndLosesItsRequest) {
     const Collected lost = collect(ticket);
     EXPECT_EQ(lost.finish, Finish::kCancelled);
     EXPECT_NE(lost.error.find("unread"), std::string::npos) << lost.error;
-    EXPECT_LE(lost.tokens.size(), kUnread);
+    EXPECT_LE(lost.tokens.size(), kUnread + kMaxDepth);
     EXPECT_GT(lost.tokens.size(), kUnread / 4) << "what was decoded before is there";
   }
 }

@@ -78,13 +78,15 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
 }
 
 void Mailbox::post(Event event) {
-  const std::lock_guard lock(mutex_);
-  if (event.kind != Event::Kind::kEnd) {
-    if (!cancelled_ && events_.size() >= limit_) cancelled_ = overflowed_ = true;
-    if (cancelled_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (cancelled_ && event.kind != Event::Kind::kEnd) return;
+    events_.push_back(std::move(event));
+    if (events_.size() >= limit_) full_ = true;
+    changed_.notify_all();
   }
-  events_.push_back(std::move(event));
-  changed_.notify_all();
+  const std::lock_guard lock(notify_mutex_);
+  if (notify_) notify_();
 }
 
 Event Mailbox::next() {
@@ -92,7 +94,27 @@ Event Mailbox::next() {
   changed_.wait(lock, [&] { return !events_.empty(); });
   Event event = std::move(events_.front());
   events_.pop_front();
+  note_read();
   return event;
+}
+
+std::optional<Event> Mailbox::try_next() {
+  const std::lock_guard lock(mutex_);
+  if (events_.empty()) return std::nullopt;
+  std::optional<Event> event(std::move(events_.front()));
+  events_.pop_front();
+  note_read();
+  return event;
+}
+
+/// With mutex_ held.
+void Mailbox::note_read() {
+  if (events_.size() <= limit_ / 2) full_ = false;
+}
+
+void Mailbox::on_event(std::function<void()> notify) {
+  const std::lock_guard lock(notify_mutex_);
+  notify_ = std::move(notify);
 }
 
 void Mailbox::cancel() {
@@ -105,9 +127,9 @@ bool Mailbox::cancelled() const {
   return cancelled_;
 }
 
-bool Mailbox::overflowed() const {
+bool Mailbox::full() const {
   const std::lock_guard lock(mutex_);
-  return overflowed_;
+  return full_;
 }
 
 std::string_view finish_name(Finish finish) {

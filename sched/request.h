@@ -2,15 +2,15 @@
 //   Request  what to decode; cannot be built invalid, so nothing behind it checks again
 //   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report
 //   Ticket   the caller's end: a bounded mailbox of events, and cancel
-// The engine never waits for a reader: a slow one finds what was decoded meanwhile in the box, and one that
-// lets the box fill up to its limit loses the request, so that nobody else's answer and no memory hangs on
-// it. Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be
+// The engine never waits for a reader: a slow one finds what was decoded meanwhile in the box, and while the
+// box is full that request alone pauses; it goes on with the same tokens when there is room. Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be
 // used by one thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the
 // field.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -25,9 +25,9 @@
 
 namespace ft {
 
-/// Events that a reader may leave unread, about 8 MB: an answer of some 8,000 tokens. At the next one the
-/// request is cancelled.
-inline constexpr std::size_t kMailboxEvents = 1 << 14;
+/// Events that a reader may leave unread before its request pauses, about 1 MB. A round that began with room
+/// may post a few more.
+inline constexpr std::size_t kMailboxEvents = 1 << 11;
 
 struct RequestFields {
   std::vector<std::int32_t> prompt;
@@ -67,6 +67,7 @@ struct Event {
   Kind kind = Kind::kText;
   std::string text;                  // of text kinds; the tool's name for kToolBegin; the reason for kDepth
   std::int32_t token = -1;           // kToken
+  bool drafted = false;              // kToken: an accepted draft
   std::optional<Logprobs> logprobs;  // kToken, if asked for
   Finish finish = Finish::kNone;     // kEnd
   bool by_stop_string = false;       // kEnd
@@ -79,22 +80,29 @@ class Mailbox {
  public:
   explicit Mailbox(std::size_t limit = kMailboxEvents) : limit_(limit) {}
 
-  /// Never waits. An event beyond the limit cancels the request and is dropped, as is every later one; what
-  /// is in the box stays readable. The end always finds room.
+  /// Never waits. After a cancel nothing but the end is taken.
   void post(Event event);
   /// Waits for the next event; after kEnd there is none.
   Event next();
+  /// The next event if there is one now.
+  std::optional<Event> try_next();
+  /// `notify` is called on the posting thread, without locks held, after each event; empty: nobody. When this
+  /// returns, the one before is not running and never will again.
+  void on_event(std::function<void()> notify);
   void cancel();
   bool cancelled() const;
-  /// Cancelled because the reader did not read.
-  bool overflowed() const;
+  /// At its limit, and from then on until half of it has been read.
+  bool full() const;
 
  private:
+  void note_read();
   const std::size_t limit_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Event> events_;
-  bool cancelled_ = false, overflowed_ = false;
+  bool cancelled_ = false, full_ = false;
+  std::mutex notify_mutex_;  // held while notify_ runs; never together with mutex_
+  std::function<void()> notify_;
 };
 
 class Ticket {
@@ -107,10 +115,15 @@ class Ticket {
   }
   /// Nobody will read any more: cancels.
   ~Ticket() {
-    if (mailbox_) mailbox_->cancel();
+    if (!mailbox_) return;
+    mailbox_->on_event({});
+    mailbox_->cancel();
   }
 
   Event next() { return mailbox_->next(); }
+  std::optional<Event> try_next() { return mailbox_->try_next(); }
+  /// See Mailbox::on_event.
+  void on_event(std::function<void()> notify) { mailbox_->on_event(std::move(notify)); }
   /// The slot is gone at the next round; kEnd with kCancelled follows.
   void cancel() { mailbox_->cancel(); }
 

@@ -134,32 +134,49 @@ TEST(Mailbox, CancelLetsOnlyTheEndThrough) {
   box->post(token(-5));
   box->post(end());
   EXPECT_TRUE(box->cancelled());
-  EXPECT_FALSE(box->overflowed());
   EXPECT_EQ(ticket.next().token, 1);
   EXPECT_EQ(ticket.next().kind, Event::Kind::kEnd);
 }
 
-TEST(Mailbox, AReaderWhoDoesNotReadLosesTheRequestBehindTheLimit) {
-  Mailbox box;
-  for (std::size_t i = 0; i < kMailboxEvents; ++i) box.post(token(static_cast<int>(i)));
-  EXPECT_FALSE(box.cancelled()) << "at the limit";
-  box.post(token(-5));
-  EXPECT_TRUE(box.cancelled()) << "at the limit + 1";
-  EXPECT_TRUE(box.overflowed());
-  box.post(end());
-  for (std::size_t i = 0; i < kMailboxEvents; ++i) ASSERT_EQ(box.next().token, static_cast<int>(i));
-  EXPECT_EQ(box.next().kind, Event::Kind::kEnd);
+TEST(Mailbox, IsFullFromItsLimitUntilHalfIsReadAndLosesNothing) {
+  constexpr int kLimit = 10;
+  Mailbox box(kLimit);
+  for (int i = 0; i < kLimit - 1; ++i) box.post(token(i));
+  EXPECT_FALSE(box.full()) << "below the limit";
+  box.post(token(kLimit - 1));
+  EXPECT_TRUE(box.full()) << "at the limit";
+  box.post(token(kLimit));
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(box.next().token, i);
+  EXPECT_TRUE(box.full()) << "six are left";
+  ASSERT_EQ(box.next().token, 5);
+  EXPECT_FALSE(box.full()) << "half is left";
+  for (int i = 6; i <= kLimit; ++i) ASSERT_EQ(box.try_next()->token, i);
+  EXPECT_FALSE(box.try_next().has_value());
+}
+
+TEST(Mailbox, TellsWhoAskedOfEachEventAndNobodyAfterwards) {
+  auto box = std::make_shared<Mailbox>();
+  int told = 0;
+  {
+    Ticket ticket(box);
+    ticket.on_event([&told] { ++told; });
+    box->post(token(1));
+    box->post(token(2));
+    EXPECT_EQ(told, 2);
+  }
+  box->post(end());
+  EXPECT_EQ(told, 2) << "the ticket is gone";
 }
 
 TEST(Mailbox, WhatIsReadMakesRoom) {
-  Mailbox box(2);
+  Mailbox box(3);
   for (int i = 0; i < 100; ++i) {
     box.post(token(i));
     box.post(token(i));
     EXPECT_EQ(box.next().token, i);
     EXPECT_EQ(box.next().token, i);
+    ASSERT_FALSE(box.full());
   }
-  EXPECT_FALSE(box.cancelled());
 }
 
 TEST(Ticket, ThatIsLeftBehindCancels) {

@@ -112,7 +112,7 @@ TEST_F(Ending, TheListenerSeesEveryTokenOnceAndMayEndTheAnswer) {
   for (int stop = 1; stop <= 24; ++stop) {
     auto slot = decoder_.open(prompt_, options_, DrafterKind::kForced);
     std::vector<std::int32_t> heard;
-    slot->on_token = [&](std::int32_t token, std::span<const float> logits) {
+    slot->on_token = [&](std::int32_t token, std::span<const float> logits, bool) {
       EXPECT_EQ(logits.size(), 101U);
       heard.push_back(token);
       return static_cast<int>(heard.size()) == stop;
@@ -131,7 +131,7 @@ TEST_F(Ending, TheListenerGetsTheLogitsOfItsOwnRow) {
   for (const DrafterKind kind : {DrafterKind::kNone, DrafterKind::kForced}) {
     auto& logits_of = kind == DrafterKind::kNone ? plain_logits : block_logits;
     auto slot = decoder_.open(prompt_, options_, kind);
-    slot->on_token = [&](std::int32_t, std::span<const float> logits) {
+    slot->on_token = [&](std::int32_t, std::span<const float> logits, bool) {
       logits_of.emplace_back(logits.begin(), logits.end());
       return false;
     };

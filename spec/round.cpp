@@ -76,8 +76,8 @@ int Round::emit(Entry& entry, const StepResult& verified) {
     const std::int32_t token = emitted_[static_cast<std::size_t>(keep++)];
     slot.tokens.push_back(token);
     slot.history.add_output(token);
-    if (slot.on_token && slot.on_token(token, verified.logits.subspan(row * vocabulary, vocabulary)) &&
-        slot.finish == Finish::kNone) {
+    const auto logits = verified.logits.subspan(row * vocabulary, vocabulary);
+    if (slot.on_token && slot.on_token(token, logits, keep <= accepted) && slot.finish == Finish::kNone) {
       slot.finish = Finish::kStop;
     }
     finish_if_over(slot, token);

@@ -53,9 +53,9 @@ struct Slot {
   History history;
   DepthPolicy policy;
   Drafter* drafter = nullptr;  // null: plain decoding
-  /// Called for every emitted token in order, with the target's logits of its row; true ends the answer with
-  /// it.
-  std::function<bool(std::int32_t token, std::span<const float> logits)> on_token;
+  /// Called for every emitted token in order, with the target's logits of its row and whether it is an
+  /// accepted draft; true ends the answer with it.
+  std::function<bool(std::int32_t token, std::span<const float> logits, bool drafted)> on_token;
   /// If set: called in every round with the reason for its depth.
   std::function<void(std::string why)> on_depth;
 
