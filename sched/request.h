@@ -3,9 +3,9 @@
 //   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report
 //   Ticket   the caller's end: a bounded mailbox of events, and cancel
 // The engine never waits for a reader: a slow one finds what was decoded meanwhile in the box, and while the
-// box is full that request alone pauses; it goes on with the same tokens when there is room. Owner: the caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be
-// used by one thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the
-// field.
+// box is full that request alone pauses; it goes on with the same tokens when there is room. Owner: the
+// caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be used by one
+// thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the field.
 #pragma once
 
 #include <condition_variable>
