@@ -54,6 +54,7 @@ class Request {
 /// What a request cost and what speculation did for it. Times in milliseconds.
 struct Report {
   int prompt_tokens = 0, completion_tokens = 0;
+  int cached_tokens = 0;  // of the prompt: continued from the prefix cache
   double prompt_ms = 0, decode_ms = 0;
   std::string drafter;  // "none" if nothing drafted
   bool engaged = false;
