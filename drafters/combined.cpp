@@ -12,6 +12,11 @@ void CombinedDrafter::close(int slot) {
   head_.close(slot);
 }
 
+Status CombinedDrafter::restore(int slot, const DraftMemory& memory, std::int64_t length) {
+  FT_TRY(lookup_.open(slot));  // it reads the tokens
+  return head_.restore(slot, memory, length);
+}
+
 Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens,
                                 std::span<const float> hidden) {
   FT_TRY(lookup_.observe(slot, tokens, hidden));

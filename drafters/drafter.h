@@ -4,12 +4,14 @@
 //   observe  committed rows with the target's hidden states, in order, from the first prompt token on
 //   plan     how many tokens it could offer now
 //   propose  fills `drafts` of each slot, at most `depth`
+//   save     what it remembers of a sequence; restore begins another one with it
 // Owner: spec/decoder.h. Thread: the engine thread. Cost: see each drafter; an idle one costs nothing in a
 // round. Errors: kExhausted from open; a failing propose leaves the slots' drafts empty and says why.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -38,6 +40,17 @@ struct DraftSlot {
   std::array<Distribution, kMaxDepth>* proposal = nullptr;  // out if ratio: what drafts[i] was drawn from
 };
 
+/// What a drafter remembers of a sequence beyond its tokens: kept to begin another sequence with. May end
+/// after the slot it came from, not after its drafter.
+class DraftMemory {
+ public:
+  virtual ~DraftMemory() = default;
+  /// It can stand for any first `length` rows of its sequence, low() <= length.
+  virtual std::int64_t low() const = 0;
+  virtual std::int64_t bytes() const = 0;                    // beside blocks and a slot of its cache
+  virtual std::span<const std::int32_t> blocks() const = 0;  // of its own cache, which it shares
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
@@ -45,6 +58,15 @@ class Drafter {
   virtual std::string_view name() const = 0;
   virtual Status open(int slot) = 0;
   virtual void close(int slot) = 0;
+  /// Whether save() has anything to give.
+  virtual bool remembers() const { return false; }
+  /// What it knows of the slot now, between two rounds; null: nothing but the tokens. kExhausted if no room
+  /// is left for it.
+  virtual Result<std::unique_ptr<DraftMemory>> save(int /*slot*/) { return std::unique_ptr<DraftMemory>(); }
+  /// In place of open(): as if the first `length` rows of the saved sequence had been observed.
+  virtual Status restore(int slot, const DraftMemory& /*memory*/, std::int64_t /*length*/) {
+    return open(slot);
+  }
   /// Rows that the target has committed: their tokens and hidden states [tokens, width].
   virtual Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) = 0;
   /// Tokens that propose could offer for this slot, 0..kMaxDepth.

@@ -27,6 +27,13 @@ class ForcedDrafter final : public Drafter {
   Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override {
     return inner_ != nullptr ? inner_->observe(slot, tokens, hidden) : Status();
   }
+  bool remembers() const override { return inner_ != nullptr && inner_->remembers(); }
+  Result<std::unique_ptr<DraftMemory>> save(int slot) override {
+    return inner_ != nullptr ? inner_->save(slot) : Drafter::save(slot);
+  }
+  Status restore(int slot, const DraftMemory& memory, std::int64_t length) override {
+    return inner_ != nullptr ? inner_->restore(slot, memory, length) : Status();
+  }
   int plan(const DraftSlot& slot) override;
   bool free_of_cost(int slot) const override { return inner_ == nullptr || inner_->free_of_cost(slot); }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;

@@ -11,8 +11,9 @@ Result<std::unique_ptr<MtpDrafter>> MtpDrafter::make(Backend& backend, const Pro
   compile.max_rows = std::max(kPendingRows, options.slots * (kMaxDepth + 2)) + kPendingRows * options.slots;
   compile.max_wanted = options.slots;
   FT_ASSIGN(std::unique_ptr<Executable> head, backend.compile(program, compile));
-  FT_ASSIGN(std::unique_ptr<State> state,
-            backend.make_state(program.layout(), StateOptions{options.slots, options.blocks}));
+  FT_ASSIGN(
+      std::unique_ptr<State> state,
+      backend.make_state(program.layout(), StateOptions{options.slots + options.memories, options.blocks}));
   return std::unique_ptr<MtpDrafter>(new MtpDrafter(options, std::move(head), std::move(state)));
 }
 
@@ -20,7 +21,7 @@ MtpDrafter::MtpDrafter(Options options, std::unique_ptr<Executable> head, std::u
     : options_(options),
       head_(std::move(head)),
       state_(std::move(state)),
-      pool_(*state_, StateOptions{options.slots, options.blocks}),
+      pool_(*state_, StateOptions{options.slots + options.memories, options.blocks}),
       slots_(static_cast<std::size_t>(options.slots)),
       txns_(static_cast<std::size_t>(options.slots)),
       first_rows_(static_cast<std::size_t>(options.slots)) {
@@ -30,7 +31,9 @@ MtpDrafter::MtpDrafter(Options options, std::unique_ptr<Executable> head, std::u
 Status MtpDrafter::open(int slot) {
   close(slot);
   FT_ASSIGN(Timeline timeline, Timeline::open(pool_));
-  slots_[static_cast<std::size_t>(slot)].timeline = std::move(timeline);
+  SlotState& state = slots_[static_cast<std::size_t>(slot)];
+  state.timeline = std::move(timeline);
+  state.recent.resize(kRecentRows * static_cast<std::size_t>(options_.hidden));
   return {};
 }
 
@@ -39,23 +42,28 @@ void MtpDrafter::close(int slot) {
   state.timeline.reset();
   state.tokens.clear();
   state.hidden.clear();
-  state.boundary.clear();
+  state.seen = state.first_recent = 0;
   state.boundary_paired = false;
 }
 
+std::span<float> MtpDrafter::recent_row(SlotState& slot, std::int64_t token) const {
+  const auto width = static_cast<std::size_t>(options_.hidden);
+  return std::span(slot.recent).subspan(static_cast<std::size_t>(token % kRecentRows) * width, width);
+}
+
 void MtpDrafter::add_pair(SlotState& slot, std::int32_t token) {
+  const std::span<const float> boundary = recent_row(slot, slot.seen - 1);
   slot.tokens.push_back(token);
-  slot.hidden.insert(slot.hidden.end(), slot.boundary.begin(), slot.boundary.end());
+  slot.hidden.insert(slot.hidden.end(), boundary.begin(), boundary.end());
 }
 
 Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, std::span<const float> hidden) {
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
   const auto width = static_cast<std::size_t>(options_.hidden);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (!slot.boundary.empty() && !slot.boundary_paired) add_pair(slot, tokens[i]);
+    if (slot.seen > 0 && !slot.boundary_paired) add_pair(slot, tokens[i]);
     slot.boundary_paired = false;
-    const auto row = hidden.subspan(i * width, width);
-    slot.boundary.assign(row.begin(), row.end());
+    std::ranges::copy(hidden.subspan(i * width, width), recent_row(slot, slot.seen++).begin());
     if (static_cast<int>(slot.tokens.size()) >= kPendingRows) FT_TRY(flush(slot));
   }
   return {};
@@ -85,7 +93,7 @@ Status MtpDrafter::flush(SlotState& slot) {
 
 int MtpDrafter::plan(const DraftSlot& slot) {
   const SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
-  return state.timeline && !state.timeline->lost() && !state.boundary.empty() ? kMaxDepth : 0;
+  return state.timeline && !state.timeline->lost() && state.seen > 0 ? kMaxDepth : 0;
 }
 
 SelectRow MtpDrafter::select_row(const DraftSlot& slot, int step) const {

@@ -3,7 +3,8 @@
 // tokens. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden state is the one after
 // the final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select. Cost:
 // one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
-// the last proposal. Memory: one key/value layer per sequence and up to kPendingRows hidden rows a slot.
+// the last proposal. Memory: one key/value layer per sequence, up to kPendingRows + kRecentRows hidden rows a
+// slot.
 #pragma once
 
 #include <optional>
@@ -19,11 +20,14 @@ namespace ft {
 class MtpDrafter final : public Drafter {
  public:
   static constexpr int kPendingRows = 64;
+  /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
+  static constexpr int kRecentRows = kMaxTapeRows + 1;
 
   struct Options {
     int slots = 1;
-    int blocks = 1;  // key/value blocks of the head's own cache
-    int hidden = 0;  // width of a hidden row
+    int blocks = 1;    // key/value blocks of the head's own cache
+    int hidden = 0;    // width of a hidden row
+    int memories = 0;  // what may be saved at once, beside the slots
   };
   static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program,
                                                   const Options& options);
@@ -32,22 +36,33 @@ class MtpDrafter final : public Drafter {
   Status open(int slot) override;
   void close(int slot) override;
   Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
+  bool remembers() const override { return true; }
+  Result<std::unique_ptr<DraftMemory>> save(int slot) override;
+  Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
   int plan(const DraftSlot& slot) override;
   bool free_of_cost(int /*slot*/) const override { return false; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
 
   std::int64_t packed_bytes() const { return head_->packed_bytes(); }
+  const State& state() const { return *state_; }
+  const TimelinePool& pool() const { return pool_; }
+  /// Bytes of one memory beside its blocks, at most.
+  static std::int64_t memory_bytes(int hidden);
 
  private:
   struct SlotState {
     std::optional<Timeline> timeline;  // of pairs; position = pair index
     std::vector<std::int32_t> tokens;  // pending pairs: their tokens ...
     std::vector<float> hidden;         // ... and hidden rows [tokens, width]
-    std::vector<float> boundary;  // hidden row of the last committed token, [width] or empty before the first
-    bool boundary_paired = false;  // the pair (boundary, pending token) is in the timeline already
+    std::vector<float> recent;         // [kRecentRows, width]; row of committed token p at p % kRecentRows
+    std::int64_t seen = 0;             // committed tokens; the last one's row is the boundary
+    std::int64_t first_recent = 0;     // the first token whose row may be in `recent`
+    bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline already
   };
+  struct Memory;
   MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state);
 
+  std::span<float> recent_row(SlotState& slot, std::int64_t token) const;
   void add_pair(SlotState& slot, std::int32_t token);
   Status flush(SlotState& slot);
   Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);

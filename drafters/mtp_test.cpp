@@ -43,7 +43,7 @@ struct Ask {
 class MtpDrafterTest : public testing::Test {
  protected:
   std::unique_ptr<MtpDrafter> make(int slots) {
-    return std::move(*MtpDrafter::make(*backend_, toy_.head, {slots, slots * 8, width_}));
+    return std::move(*MtpDrafter::make(*backend_, toy_.head, {slots, slots * 8, width_, 1}));
   }
 
   void show(MtpDrafter& drafter, int slot, const Text& text, int from, int count) {
@@ -127,6 +127,46 @@ TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
     const Ask last{0, &text, committed, kMaxDepth, &sampler, true};
     ASSERT_EQ(propose(*drafter, {last})[0], fresh(last)) << "seed " << seed;
   }
+}
+
+/// Also from memories of sequences that began with a memory themselves.
+TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
+  Sampler sampler;
+  sampler.temperature = 1;
+  int shortened = 0;
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    std::mt19937 random(seed);
+    const Text text(seed, width_);
+    const auto drafter = make(2);
+    ASSERT_TRUE(drafter->open(0).ok());
+    int committed = 1 + static_cast<int>(random() % 90);
+    show(*drafter, 0, text, 0, committed);
+    for (int slot = 0; committed < kLength - 10; slot = 1 - slot) {
+      if (random() % 2 == 0) {
+        propose(*drafter, {{slot, &text, committed, 2, &sampler, false}});
+        if (random() % 2 == 0) show(*drafter, slot, text, committed++, 1);
+      }
+      std::unique_ptr<DraftMemory> memory = std::move(*drafter->save(slot));
+      ASSERT_NE(memory, nullptr);
+      drafter->close(slot);
+      const int back = static_cast<int>(random() % static_cast<unsigned>(committed - memory->low() + 1));
+      shortened += back > 0 ? 1 : 0;
+      committed -= back;
+      ASSERT_TRUE(drafter->restore(1 - slot, *memory, committed).ok());
+      memory.reset();
+      if (random() % 2 == 0) {
+        const Ask ask{1 - slot, &text, committed, 1 + static_cast<int>(random() % kMaxDepth), &sampler, true};
+        ASSERT_EQ(propose(*drafter, {ask})[0], fresh(ask)) << "seed " << seed << " after " << committed;
+      }
+      const int more = 1 + static_cast<int>(random() % 30);
+      show(*drafter, 1 - slot, text, committed, std::min(more, kLength - committed));
+      committed += std::min(more, kLength - committed);
+    }
+    drafter->close(0), drafter->close(1);
+    EXPECT_EQ(drafter->pool().free_blocks(), 16) << "nothing is left behind";
+    EXPECT_EQ(drafter->pool().free_slots(), 3);
+  }
+  EXPECT_GT(shortened, 10);
 }
 
 TEST_F(MtpDrafterTest, LongPromptsInOneChunkAreSplitWithoutATrace) {

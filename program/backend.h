@@ -11,6 +11,7 @@
 // sched/engine.cpp); the timelines of that step are lost then.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -70,7 +71,15 @@ class State {
   virtual ~State() = default;
   virtual void copy_block(std::int32_t from, std::int32_t to) = 0;
   virtual void copy_slot(std::int32_t from, std::int32_t to) = 0;
-  virtual std::int64_t bytes() const = 0;
+  virtual std::int64_t bytes() const = 0;  // of all blocks and slots; those never used are not there yet
+  virtual std::int64_t block_bytes() const = 0;
+  virtual std::int64_t slot_bytes() const = 0;  // 0: a program without recurrent state
+  /// What a block or slot holds, [block_bytes()] or [slot_bytes()]: bytes that mean something to the same
+  /// backend and layout only.
+  virtual void read_block(std::int32_t block, std::span<std::byte> out) const = 0;
+  virtual void write_block(std::int32_t block, std::span<const std::byte> in) = 0;
+  virtual void read_slot(std::int32_t slot, std::span<std::byte> out) const = 0;
+  virtual void write_slot(std::int32_t slot, std::span<const std::byte> in) = 0;
 };
 
 struct StateOptions {

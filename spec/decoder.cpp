@@ -35,19 +35,40 @@ Status Decoder::build() {
   FT_ASSIGN(target_, backend_.compile(model_.trunk, compile));
   // Every slot may reach its context, and a round may reserve rows beyond it.
   const auto blocks_each = static_cast<int>((options_.context + kMaxDepth + kBlockRows) / kBlockRows) + 1;
-  const StateOptions state{options_.slots, options_.slots * blocks_each};
+  FT_TRY(plan_room(blocks_each));
+  const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks};
   FT_ASSIGN(state_, backend_.make_state(model_.trunk.layout(), state));
   pool_ = std::make_unique<TimelinePool>(*state_, state);
   lookup_ = std::make_unique<LookupDrafter>(options_.slots);
   if (model_.mtp.has_value()) {
-    FT_ASSIGN(mtp_,
-              MtpDrafter::make(backend_, *model_.mtp,
-                               {options_.slots, options_.slots * blocks_each, model_.config.hidden_size}));
+    FT_ASSIGN(mtp_, MtpDrafter::make(backend_, *model_.mtp,
+                                     {options_.slots, options_.slots * blocks_each + room_.draft_blocks + 1,
+                                      model_.config.hidden_size, room_.snapshots + 1}));  // one while forking
     combined_ = std::make_unique<CombinedDrafter>(*mtp_, *lookup_, options_.slots);
   }
   if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
   round_ = std::make_unique<Round>(*target_, *state_, options_.slots);
   slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
+  return {};
+}
+
+/// As many snapshots as the bytes pay for, each with a block of its own, and as many blocks.
+Status Decoder::plan_room(int blocks_each) {
+  if (options_.cache_bytes <= 0) return {};
+  FT_ASSIGN(const std::unique_ptr<State> one, backend_.make_state(model_.trunk.layout(), {1, 1}));
+  room_.snapshot_bytes = one->slot_bytes();
+  room_.block_bytes = one->block_bytes();
+  if (model_.mtp.has_value()) {
+    FT_ASSIGN(const std::unique_ptr<State> head, backend_.make_state(model_.mtp->layout(), {1, 1}));
+    room_.draft_block_bytes = head->block_bytes();
+    room_.snapshot_bytes += head->slot_bytes() + MtpDrafter::memory_bytes(model_.config.hidden_size);
+  }
+  const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
+  room_.snapshots = static_cast<int>(std::min<std::int64_t>(
+      SnapshotRoom::kMaxSnapshots, options_.cache_bytes / (room_.snapshot_bytes + block)));
+  const std::int64_t useful = std::int64_t{room_.snapshots} * blocks_each;
+  room_.blocks = static_cast<int>(std::min(useful, options_.cache_bytes / block));
+  room_.draft_blocks = model_.mtp.has_value() ? room_.blocks + room_.snapshots : 0;
   return {};
 }
 
@@ -82,7 +103,7 @@ std::int64_t Decoder::packed_bytes() const {
 }
 
 Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt, SlotOptions options,
-                                            DrafterKind kind) {
+                                            DrafterKind kind, const Beginning& beginning) {
   if (prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
   options.context = options.context > 0 ? std::min(options.context, options_.context) : options_.context;
   if (static_cast<std::int64_t>(prompt.size()) >= options.context) {
@@ -100,9 +121,16 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   if (free == slot_used_.end()) return Error{Code::kExhausted, "all slots are in use; wait for one to end"};
   auto slot = std::make_unique<Slot>();
   slot->id = static_cast<int>(free - slot_used_.begin());
-  FT_ASSIGN(slot->timeline, Timeline::open(*pool_));
+  const Snapshot* past = beginning.snapshot;
+  FT_ASSERT(past == nullptr || (beginning.length >= past->low() && beginning.length <= past->high() &&
+                                beginning.length < static_cast<std::int64_t>(prompt.size())));
+  FT_ASSIGN(slot->timeline, past != nullptr ? past->timeline.fork(beginning.length) : Timeline::open(*pool_));
   slot->drafter = drafter(kind);
-  if (slot->drafter != nullptr) FT_TRY(slot->drafter->open(slot->id));
+  if (slot->drafter != nullptr) {
+    FT_TRY(past != nullptr && past->draft != nullptr
+               ? slot->drafter->restore(slot->id, *past->draft, beginning.length)
+               : slot->drafter->open(slot->id));
+  }
   slot->options = std::move(options);
   slot->policy = DepthPolicy(slot->options.depth, prior_);
   slot->tokens.reserve(static_cast<std::size_t>(slot->options.context) + kMaxDepth + 1);
@@ -124,14 +152,29 @@ Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions option
   const auto prompt =
       std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(slot.prompt_tokens));
   FT_ASSIGN(std::unique_ptr<Slot> copy, open(prompt, std::move(options), kind));
-  copy->timeline.reset();  // its slot of the pool is the one that the fork needs
-  Result<Timeline> timeline = slot.timeline->fork();
-  if (!timeline.ok()) {
+  if (Status status = continue_from(slot, *copy); !status.ok()) {
     close(*copy);
-    return timeline.error();
+    return status.error();
   }
-  copy->timeline = std::move(*timeline);
   return copy;
+}
+
+Status Decoder::continue_from(const Slot& slot, Slot& copy) {
+  copy.timeline.reset();  // its slot of the pool is the one that the fork needs
+  FT_ASSIGN(copy.timeline, slot.timeline->fork());
+  if (copy.drafter == nullptr || slot.drafter == nullptr || !slot.drafter->remembers()) return {};
+  FT_ASSIGN(const std::unique_ptr<DraftMemory> memory, slot.drafter->save(slot.id));
+  return memory ? copy.drafter->restore(copy.id, *memory, slot.timeline->length()) : Status();
+}
+
+Result<Snapshot> Decoder::snapshot(const Slot& slot) {
+  FT_ASSERT(!slot.timeline->lost() && slot.timeline->length() > 0);
+  FT_ASSIGN(Timeline timeline, slot.timeline->fork());
+  Snapshot snapshot{std::move(timeline), nullptr};
+  if (slot.drafter != nullptr && slot.drafter->remembers()) {
+    FT_ASSIGN(snapshot.draft, slot.drafter->save(slot.id));
+  }
+  return snapshot;
 }
 
 Status Decoder::score(std::span<const std::int32_t> tokens, int chunk,

@@ -14,6 +14,7 @@
 #include "drafters/mtp.h"
 #include "models/model.h"
 #include "spec/round.h"
+#include "spec/snapshot.h"
 
 namespace ft {
 
@@ -24,9 +25,18 @@ Result<DrafterKind> drafter_kind(std::string_view name);
 
 struct DecoderOptions {
   int slots = 1;
-  std::int64_t context = 4096;  // of each slot, in tokens
-  int chunk = 256;              // prompt rows of one step
-  int logit_rows = 0;           // rows with logits that a caller of score() needs; 0: those of a round
+  std::int64_t context = 4096;   // of each slot, in tokens
+  int chunk = 256;               // prompt rows of one step
+  int logit_rows = 0;            // rows with logits that a caller of score() needs; 0: those of a round
+  std::int64_t cache_bytes = 0;  // memory that snapshots may hold; what none of them used costs nothing
+};
+
+/// Room for snapshots beside that of the slots, and what they cost.
+struct SnapshotRoom {
+  static constexpr int kMaxSnapshots = 4096;
+  int snapshots = 0, blocks = 0, draft_blocks = 0;  // at most
+  std::int64_t snapshot_bytes = 0;                  // of one, beside its blocks
+  std::int64_t block_bytes = 0, draft_block_bytes = 0;
 };
 
 class Decoder {
@@ -38,10 +48,15 @@ class Decoder {
   /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the
   /// vocabulary or leaves no room in the context.
   Result<std::unique_ptr<Slot>> open(std::span<const std::int32_t> prompt, SlotOptions options,
-                                     DrafterKind kind);
+                                     DrafterKind kind, const Beginning& beginning = {});
   void close(Slot& slot);
   /// A slot that continues `slot` from its prompt state with other options: no prompt work is repeated.
   Result<std::unique_ptr<Slot>> fork(const Slot& slot, SlotOptions options, DrafterKind kind);
+
+  /// What the slot is now, between two rounds or chunks. kExhausted if there is no room for it; the slot must
+  /// have committed a token and not be lost.
+  Result<Snapshot> snapshot(const Slot& slot);
+  const SnapshotRoom& room() const { return room_; }
 
   Status prefill(Slot& slot, int rows) { return round_->prefill(slot, rows); }
   RoundShape round(std::span<Slot* const> slots) { return round_->run(slots, costs_); }
@@ -63,12 +78,16 @@ class Decoder {
   Executable& target() { return *target_; }
   std::int64_t packed_bytes() const;
   std::int64_t state_bytes() const { return state_->bytes(); }
+  const TimelinePool& pool() const { return *pool_; }
+  const TimelinePool* draft_pool() const { return mtp_ ? &mtp_->pool() : nullptr; }
   const DecoderOptions& options() const { return options_; }
 
  private:
   Decoder(Backend& backend, const Model& model, const DecoderOptions& options)
       : backend_(backend), model_(model), options_(options) {}
   Status build();
+  Status plan_room(int blocks_each);
+  static Status continue_from(const Slot& slot, Slot& copy);
 
   Backend& backend_;
   const Model& model_;
@@ -82,6 +101,7 @@ class Decoder {
   std::unique_ptr<ForcedDrafter> forced_;
   std::unique_ptr<Round> round_;
   std::vector<char> slot_used_;  // [slots]
+  SnapshotRoom room_;
   CostModel costs_;
   AcceptancePrior prior_;
 };

@@ -141,11 +141,64 @@ INSTANTIATE_TEST_SUITE_P(Rules, Lossless,
                                          "greedy_penalties", "mask", "bias"),
                          [](const auto& param) { return std::string(param.param); });
 
+/// Accepted drafts of an answer alone, from the start.
+SpeculationReport cold_report(ToyDecoder& decoder, const std::vector<std::int32_t>& tokens,
+                              const SlotOptions& options, DrafterKind kind) {
+  const auto slot = decoder.open(tokens, options, kind);
+  decoder.finish(*slot);
+  decoder->close(*slot);
+  return slot->report;
+}
+
+/// Prompts that share any part of the first one, answered from a snapshot of it: at its prompt's end, at its
+/// answer's end, in the middle of its prompt.
+TEST(LosslessSnapshot, AnAnswerFromASnapshotIsTheColdOneAndDraftsAsWell) {
+  ToyDecoder decoder(2, {}, 256, 1 << 20);
+  ASSERT_GT(decoder->room().snapshots, 2);
+  const int blocks = decoder->pool().free_blocks();
+  const int slots = decoder->pool().free_slots();
+  std::int64_t accepted = 0;
+  for (const char* rule : {"sampled", "penalties"}) {
+    for (const DrafterKind kind :
+         {DrafterKind::kNone, DrafterKind::kMtp, DrafterKind::kLookup, DrafterKind::kAuto}) {
+      SlotOptions options = options_of(rule, 0);
+      options.depth = kind == DrafterKind::kNone ? 0 : 4;
+      const auto first = decoder.open(prompt(0), options, kind, 17);
+      std::vector<Snapshot> snapshots;
+      snapshots.push_back(std::move(*decoder->snapshot(*first)));
+      EXPECT_GT(snapshots[0].high(), snapshots[0].low()) << "the last rows of a prompt are open";
+      decoder.finish(*first);
+      snapshots.push_back(std::move(*decoder->snapshot(*first)));
+      const std::vector<std::int32_t> whole = first->tokens;
+      decoder->close(*first);
+      for (const Snapshot& snapshot : snapshots) {
+        for (std::int64_t length = snapshot.low(); length <= snapshot.high(); ++length) {
+          std::vector<std::int32_t> next(whole.begin(), whole.begin() + length);
+          for (int i = 0; i < 1 + length % 3; ++i) next.push_back(static_cast<std::int32_t>(7 * i + 1));
+          const std::vector<std::int32_t> cold = decoder.answer(next, options_of(rule, 0));
+          auto slot = std::move(*decoder->open(next, options, kind, {&snapshot, length}));
+          while (!slot->prefilled()) ASSERT_TRUE(decoder->prefill(*slot, 5).ok());
+          decoder.finish(*slot);
+          EXPECT_EQ(ToyDecoder::output(*slot), cold) << rule << " from " << length;
+          const SpeculationReport report = cold_report(decoder, next, options, kind);
+          EXPECT_EQ(slot->report.drafted_at, report.drafted_at) << rule << " from " << length;
+          EXPECT_EQ(slot->report.accepted_at, report.accepted_at) << rule << " from " << length;
+          accepted += report.accepted;
+          decoder->close(*slot);
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted, 50);
+  EXPECT_EQ(decoder->pool().free_blocks(), blocks) << "nothing is left behind";
+  EXPECT_EQ(decoder->pool().free_slots(), slots);
+}
+
 TEST(LosslessFork, AForkOfAPromptAnswersLikeItsOwnPrefill) {
   ToyDecoder decoder(2);
   const SlotOptions options = options_of("sampled", 0);
   SlotOptions other = options;
-  other.sampler.seed = 1234;
+  other.sampler.seed = 1234, other.depth = 4;
   const auto first = decoder.answer(prompt(0), options);
   const auto second = decoder.answer(prompt(0), other);
   ASSERT_NE(first, second);
@@ -159,8 +212,10 @@ TEST(LosslessFork, AForkOfAPromptAnswersLikeItsOwnPrefill) {
     decoder.finish(*slot);
     EXPECT_EQ(ToyDecoder::output(*slot), first);
     EXPECT_EQ(ToyDecoder::output(**fork), second);
+    const std::int64_t accepted = (*fork)->report.accepted;
     decoder->close(*slot);
     decoder->close(**fork);
+    EXPECT_EQ(accepted, cold_report(decoder, prompt(0), other, kind).accepted);
   }
 }
 

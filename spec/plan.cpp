@@ -22,7 +22,10 @@ Status Round::prefill(Slot& slot, int rows) {
   const int left = static_cast<int>(static_cast<std::int64_t>(slot.tokens.size()) - 1 - done);
   rows = std::min(rows, left);
   if (rows <= 0) return {};
-  FT_ASSIGN(Txn txn, slot.timeline->begin(rows, rows));
+  // A prompt's last rows stay on the tape, so that a snapshot can begin at any of them (spec/snapshot.h).
+  if (rows > kMaxTapeRows && left > rows && left - rows < kMaxTapeRows) rows = left - kMaxTapeRows;
+  const int settled = rows == left ? std::max(1, rows - kMaxTapeRows) : rows;
+  FT_ASSIGN(Txn txn, slot.timeline->begin(rows, settled));
   const Segment segment = txn.segment();
   const auto chunk = std::span<const std::int32_t>(slot.tokens)
                          .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));

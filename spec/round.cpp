@@ -97,7 +97,7 @@ void Round::commit(Entry& entry, const StepResult& verified, int keep) {
   Slot& slot = *entry.slot;
   entry.txn->commit(keep);
   entry.txn.reset();
-  if (slot.drafter == nullptr || slot.finish != Finish::kNone || verified.tap.empty()) return;
+  if (slot.drafter == nullptr || verified.tap.empty()) return;
   const std::size_t width = verified.tap.size() / static_cast<std::size_t>(shape_.rows);
   const std::size_t first = slot.tokens.size() - static_cast<std::size_t>(keep) - 1;
   const Status seen = slot.drafter->observe(

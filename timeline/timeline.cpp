@@ -1,5 +1,6 @@
 #include "timeline/timeline.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -94,22 +95,22 @@ Result<Txn> Timeline::begin(int rows, int settled) {
   return Txn(*this, rows, settled);
 }
 
-Result<Timeline> Timeline::fork() const {
-  FT_ASSERT(!open_ && !lost_);
+Result<Timeline> Timeline::fork(std::int64_t length) const {
+  FT_ASSERT(!open_ && !lost_ && length >= settled() && length <= length_);
   FT_ASSIGN(Timeline copy, open(*pool_));
-  const auto full = static_cast<std::size_t>(length_ / kBlockRows);
+  const auto full = static_cast<std::size_t>(length / kBlockRows);
   for (std::size_t i = 0; i < full; ++i) {
     pool_->share_block(blocks_[i]);
     copy.blocks_.push_back(blocks_[i]);
   }
-  if (length_ % kBlockRows != 0) {
+  if (length % kBlockRows != 0) {
     FT_ASSIGN(const std::int32_t block, pool_->take_block());
     copy.blocks_.push_back(block);
     pool_->state_.copy_block(blocks_[full], block);
   }
   pool_->state_.copy_slot(slot_, copy.slot_);
-  copy.length_ = length_;
-  copy.replay_ = replay_;
+  copy.length_ = length;
+  copy.replay_ = std::max(0, replay_ - static_cast<std::int32_t>(length_ - length));
   copy.tape_ = tape_;
   return copy;
 }

@@ -82,12 +82,18 @@ class Timeline {
   /// Rows that are committed; the next row has this position.
   std::int64_t length() const { return length_; }
   bool lost() const { return lost_; }
+  /// The shortest past that fork(length) can give: what lies before it is in the recurrent state for good.
+  std::int64_t settled() const { return pool_->state_.slot_bytes() == 0 ? 0 : length_ - replay_; }
+  /// Of its key/value cache, in order; some behind length() may only be reserved.
+  std::span<const std::int32_t> blocks() const { return blocks_; }
 
   /// rows >= 1, 0 <= settled <= rows, rows - settled <= kMaxTapeRows. Reserves blocks for all rows.
   Result<Txn> begin(int rows, int settled);
 
-  /// A second timeline with the same past. The original must have no open transaction and must not be lost.
-  Result<Timeline> fork() const;
+  /// A second timeline with the first `length` rows of this one's past, settled() <= length <= length(). The
+  /// original must have no open transaction and must not be lost.
+  Result<Timeline> fork(std::int64_t length) const;
+  Result<Timeline> fork() const { return fork(length_); }
 
  private:
   friend class Txn;

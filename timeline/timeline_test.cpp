@@ -22,6 +22,12 @@ class Machine final : public State {
   void copy_block(std::int32_t from, std::int32_t to) override { block(to) = block(from), ++block_copies; }
   void copy_slot(std::int32_t from, std::int32_t to) override { slot(to) = slot(from), ++slot_copies; }
   std::int64_t bytes() const override { return 0; }
+  std::int64_t block_bytes() const override { return sizeof(Block); }
+  std::int64_t slot_bytes() const override { return sizeof(Recurrent); }
+  void read_block(std::int32_t, std::span<std::byte>) const override { FAIL() << "nobody asked"; }
+  void write_block(std::int32_t, std::span<const std::byte>) override { FAIL() << "nobody asked"; }
+  void read_slot(std::int32_t, std::span<std::byte>) const override { FAIL() << "nobody asked"; }
+  void write_slot(std::int32_t, std::span<const std::byte>) override { FAIL() << "nobody asked"; }
 
   /// A step as a backend runs it: replay the kept rows of the tape, settle, leave the drafts on the other
   /// tape.
@@ -118,7 +124,7 @@ class Schedule {
     EXPECT_EQ(pool_.free_blocks(), options_.blocks);
     EXPECT_EQ(pool_.free_slots(), options_.slots);
   }
-  int exhausted = 0, lost = 0, shared = 0;
+  int exhausted = 0, lost = 0, shared = 0, shortened = 0;
 
  private:
   std::size_t pick() { return random_() % known_.size(); }
@@ -206,11 +212,18 @@ class Schedule {
   }
 
   void fork(std::size_t which) {
-    const bool partial = known_[which].tokens.size() % kBlockRows != 0;
+    const Timeline& original = *known_[which].timeline;
+    const std::int64_t unsettled = original.length() - original.settled();
+    const auto length = static_cast<std::size_t>(
+        original.length() -
+        (random_() % 2 == 0 ? 0
+                            : static_cast<std::int64_t>(random_() % static_cast<unsigned>(unsettled + 1))));
+    shortened += length < known_[which].tokens.size() ? 1 : 0;
+    const bool partial = length % kBlockRows != 0;
     const bool fits = pool_.free_slots() > 0 && (!partial || pool_.free_blocks() > 0);
     const int slots = pool_.free_slots();
     const int copies = machine_.block_copies;
-    auto copy = known_[which].timeline->fork();
+    auto copy = original.fork(static_cast<std::int64_t>(length));
     ASSERT_EQ(copy.ok(), fits);
     if (!copy.ok()) {
       EXPECT_EQ(copy.error().code, Code::kExhausted);
@@ -222,6 +235,7 @@ class Schedule {
     Known fresh;
     fresh.timeline.emplace(std::move(*copy));
     fresh.tokens = known_[which].tokens;
+    fresh.tokens.resize(length);
     ASSERT_EQ(fresh.timeline->length(), static_cast<std::int64_t>(fresh.tokens.size()));
     const std::size_t full = fresh.tokens.size() / kBlockRows;
     fresh.blocks.assign(known_[which].blocks.begin(),
@@ -279,13 +293,15 @@ class Schedule {
 };
 
 TEST(Timeline, RandomSchedulesKeepEveryPastAndEveryBlock) {
-  int exhausted = 0, lost = 0, shared = 0;
+  int exhausted = 0, lost = 0, shared = 0, shortened = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     Schedule schedule(seed, StateOptions{5, 14});
     schedule.run(300);
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
     exhausted += schedule.exhausted, lost += schedule.lost, shared += schedule.shared;
+    shortened += schedule.shortened;
   }
+  EXPECT_GT(shortened, 100) << "forks that begin before the end";
   EXPECT_GT(exhausted, 100);
   EXPECT_GT(lost, 100);
   EXPECT_GT(shared, 100);

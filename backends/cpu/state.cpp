@@ -7,15 +7,8 @@
 #include "format/out_of_memory.h"
 
 namespace ft::cpu {
-namespace {
 
 static_assert(kKeyRows == kBlockRows);
-
-void copy_floats(const float* from, float* to, std::int64_t count) {
-  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-}
-
-}  // namespace
 
 Result<std::unique_ptr<State>> CpuState::make(const StateLayout& layout, const StateOptions& options) {
   return format::with_memory_guard("make a state", "cpu backend",
@@ -45,6 +38,7 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
                     static_cast<double>(state->bytes_) * 1e-9, options.blocks, kBlockRows, options.slots)};
   }
   state->lay_out(layout, options, state->memory_.floats());
+  state->list_parts();
   return std::unique_ptr<State>(std::move(state));
 }
 
@@ -90,24 +84,55 @@ std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& op
   return used;
 }
 
-void CpuState::copy_block(std::int32_t from, std::int32_t to) {
-  for (const Cache& cache : caches_) {
-    std::memcpy(cache.keys + to * cache.block_stride, cache.keys + from * cache.block_stride,
-                static_cast<std::size_t>(cache.block_stride) * sizeof(std::uint16_t));
+void CpuState::list_parts() {
+  const auto part = [](auto* base, std::int64_t count) {
+    return Part{reinterpret_cast<std::byte*>(base), count * static_cast<std::int64_t>(sizeof(*base))};
+  };
+  block_parts_.clear(), slot_parts_.clear();
+  for (const Cache& cache : caches_) block_parts_.push_back(part(cache.keys, cache.block_stride));
+  for (const Window& window : windows_) slot_parts_.push_back(part(window.rows, kRing * window.width));
+  for (const Delta& delta : deltas_) {
+    slot_parts_.push_back(part(delta.state, delta.slot_stride));
+    slot_parts_.push_back(part(delta.tape, 2 * kMaxTapeRows * delta.entry_stride));
   }
 }
 
-void CpuState::copy_slot(std::int32_t from, std::int32_t to) {
-  for (const Window& window : windows_) {
-    const std::int64_t size = kRing * window.width;
-    copy_floats(window.rows + from * size, window.rows + to * size, size);
-  }
-  for (const Delta& delta : deltas_) {
-    copy_floats(delta.state + from * delta.slot_stride, delta.state + to * delta.slot_stride,
-                delta.slot_stride);
-    const std::int64_t size = 2 * kMaxTapeRows * delta.entry_stride;
-    copy_floats(delta.tape + from * size, delta.tape + to * size, size);
+std::int64_t CpuState::bytes_of(const std::vector<Part>& parts) {
+  std::int64_t bytes = 0;
+  for (const Part& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
+void CpuState::copy(const std::vector<Part>& parts, std::int32_t from, std::int32_t to) {
+  for (const Part& part : parts) {
+    std::memcpy(part.base + to * part.bytes, part.base + from * part.bytes,
+                static_cast<std::size_t>(part.bytes));
   }
 }
+
+void CpuState::read(const std::vector<Part>& parts, std::int32_t from, std::span<std::byte> out) {
+  for (const Part& part : parts) {
+    std::memcpy(out.data(), part.base + from * part.bytes, static_cast<std::size_t>(part.bytes));
+    out = out.subspan(static_cast<std::size_t>(part.bytes));
+  }
+}
+
+void CpuState::write(const std::vector<Part>& parts, std::int32_t to, std::span<const std::byte> in) {
+  for (const Part& part : parts) {
+    std::memcpy(part.base + to * part.bytes, in.data(), static_cast<std::size_t>(part.bytes));
+    in = in.subspan(static_cast<std::size_t>(part.bytes));
+  }
+}
+
+void CpuState::copy_block(std::int32_t from, std::int32_t to) { copy(block_parts_, from, to); }
+void CpuState::copy_slot(std::int32_t from, std::int32_t to) { copy(slot_parts_, from, to); }
+void CpuState::read_block(std::int32_t block, std::span<std::byte> out) const {
+  read(block_parts_, block, out);
+}
+void CpuState::write_block(std::int32_t block, std::span<const std::byte> in) {
+  write(block_parts_, block, in);
+}
+void CpuState::read_slot(std::int32_t slot, std::span<std::byte> out) const { read(slot_parts_, slot, out); }
+void CpuState::write_slot(std::int32_t slot, std::span<const std::byte> in) { write(slot_parts_, slot, in); }
 
 }  // namespace ft::cpu

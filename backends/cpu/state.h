@@ -24,6 +24,12 @@ class CpuState final : public State {
   void copy_block(std::int32_t from, std::int32_t to) override;
   void copy_slot(std::int32_t from, std::int32_t to) override;
   std::int64_t bytes() const override { return bytes_; }
+  std::int64_t block_bytes() const override { return bytes_of(block_parts_); }
+  std::int64_t slot_bytes() const override { return bytes_of(slot_parts_); }
+  void read_block(std::int32_t block, std::span<std::byte> out) const override;
+  void write_block(std::int32_t block, std::span<const std::byte> in) override;
+  void read_slot(std::int32_t slot, std::span<std::byte> out) const override;
+  void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
 
   struct Cache {
     std::uint16_t* keys = nullptr;  // of block 0, head 0
@@ -55,17 +61,28 @@ class CpuState final : public State {
   }
 
  private:
+  /// One layer's strip of a block or slot: number i is at base + i * bytes.
+  struct Part {
+    std::byte* base = nullptr;
+    std::int64_t bytes = 0;
+  };
   CpuState() = default;
+  static std::int64_t bytes_of(const std::vector<Part>& parts);
+  static void copy(const std::vector<Part>& parts, std::int32_t from, std::int32_t to);
+  static void read(const std::vector<Part>& parts, std::int32_t from, std::span<std::byte> out);
+  static void write(const std::vector<Part>& parts, std::int32_t to, std::span<const std::byte> in);
   static Result<std::unique_ptr<State>> make_unguarded(const StateLayout& layout,
                                                        const StateOptions& options);
   /// Lays everything out from `base` (null: counts only) and returns the floats that it takes.
   std::int64_t lay_out(const StateLayout& layout, const StateOptions& options, float* base);
+  void list_parts();
 
   Memory memory_;
   std::int64_t bytes_ = 0;
   std::vector<Cache> caches_;
   std::vector<Window> windows_;
   std::vector<Delta> deltas_;
+  std::vector<Part> block_parts_, slot_parts_;
 };
 
 }  // namespace ft::cpu

@@ -1,6 +1,7 @@
 #include "backends/ref/state.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.h"
 
@@ -20,6 +21,71 @@ template <class T>
 void copy_part(std::vector<T>& all, std::size_t size, std::int32_t from, std::int32_t to) {
   std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(size) * from, size,
               all.begin() + static_cast<std::ptrdiff_t>(size) * to);
+}
+
+/// Goes through bytes in one direction: out of floats or into them.
+class Reader {
+ public:
+  explicit Reader(std::span<std::byte> out) : out_(out) {}
+  void operator()(const float* floats, std::size_t count) {
+    if (count == 0) return;
+    std::memcpy(out_.data(), floats, count * sizeof(float));
+    out_ = out_.subspan(count * sizeof(float));
+  }
+  /// A tape's part that no step wrote yet reads as zeros.
+  void operator()(const std::vector<float>& floats, std::size_t count) {
+    if (floats.size() == count) return (*this)(floats.data(), count);
+    (*this)(std::vector<float>(count).data(), count);
+  }
+
+ private:
+  std::span<std::byte> out_;
+};
+
+class Writer {
+ public:
+  explicit Writer(std::span<const std::byte> in) : in_(in) {}
+  void operator()(float* floats, std::size_t count) {
+    if (count == 0) return;
+    std::memcpy(floats, in_.data(), count * sizeof(float));
+    in_ = in_.subspan(count * sizeof(float));
+  }
+  void operator()(std::vector<float>& floats, std::size_t count) {
+    floats.resize(count);
+    (*this)(floats.data(), count);
+  }
+
+ private:
+  std::span<const std::byte> in_;
+};
+
+/// All floats of a block, in an order of their own.
+template <class Visit>
+void visit_block(RefState& state, std::int32_t block, Visit visit) {
+  for (std::size_t i = 0; i < state.layout.caches.size(); ++i) {
+    const std::size_t count = kBlockRows * cache_width(state.layout.caches[i]);
+    visit(state.key(static_cast<int>(i), block, 0), count);
+    visit(state.value(static_cast<int>(i), block, 0), count);
+  }
+}
+
+template <class Visit>
+void visit_slot(RefState& state, std::int32_t slot, Visit visit) {
+  for (std::size_t i = 0; i < state.layout.windows.size(); ++i) {
+    visit(state.window(static_cast<int>(i), slot, 0),
+          kRing * static_cast<std::size_t>(state.layout.windows[i].width));
+  }
+  for (std::size_t i = 0; i < state.layout.deltas.size(); ++i) {
+    const StateLayout::Delta& delta = state.layout.deltas[i];
+    const auto heads = static_cast<std::size_t>(delta.value_heads);
+    visit(state.delta(static_cast<int>(i), slot), delta_size(delta));
+    for (int row = 0; row < 2 * kMaxTapeRows; ++row) {
+      auto& entry = state.tape(static_cast<int>(i), slot, row / kMaxTapeRows, row % kMaxTapeRows);
+      visit(entry.k, static_cast<std::size_t>(delta.key_heads) * static_cast<std::size_t>(delta.key_dim));
+      visit(entry.d, heads * static_cast<std::size_t>(delta.value_dim));
+      visit(entry.g, heads);
+    }
+  }
 }
 
 }  // namespace
@@ -64,6 +130,37 @@ std::int64_t RefState::bytes() const {
     for (const auto& part : *group) floats += part.size();
   }
   return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
+std::int64_t RefState::block_bytes() const {
+  std::size_t floats = 0;
+  for (const auto& cache : layout.caches) floats += 2 * kBlockRows * cache_width(cache);
+  return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
+std::int64_t RefState::slot_bytes() const {
+  std::size_t floats = 0;
+  for (const auto& window : layout.windows) floats += kRing * static_cast<std::size_t>(window.width);
+  for (const auto& delta : layout.deltas) {
+    const int entry =
+        delta.key_heads * delta.key_dim + delta.value_heads * delta.value_dim + delta.value_heads;
+    floats += delta_size(delta) + 2 * kMaxTapeRows * static_cast<std::size_t>(entry);
+  }
+  return static_cast<std::int64_t>(floats * sizeof(float));
+}
+
+// The visitors only read through a Reader; the accessors have one form, for steps.
+void RefState::read_block(std::int32_t block, std::span<std::byte> out) const {
+  visit_block(const_cast<RefState&>(*this), block, Reader(out));  // NOLINT(*-const-cast)
+}
+void RefState::write_block(std::int32_t block, std::span<const std::byte> in) {
+  visit_block(*this, block, Writer(in));
+}
+void RefState::read_slot(std::int32_t slot, std::span<std::byte> out) const {
+  visit_slot(const_cast<RefState&>(*this), slot, Reader(out));  // NOLINT(*-const-cast)
+}
+void RefState::write_slot(std::int32_t slot, std::span<const std::byte> in) {
+  visit_slot(*this, slot, Writer(in));
 }
 
 float* RefState::key(int cache, std::int32_t block, int row) {

@@ -20,6 +20,12 @@ struct RefState final : State {
   void copy_block(std::int32_t from, std::int32_t to) override;
   void copy_slot(std::int32_t from, std::int32_t to) override;
   std::int64_t bytes() const override;
+  std::int64_t block_bytes() const override;
+  std::int64_t slot_bytes() const override;
+  void read_block(std::int32_t block, std::span<std::byte> out) const override;
+  void write_block(std::int32_t block, std::span<const std::byte> in) override;
+  void read_slot(std::int32_t slot, std::span<std::byte> out) const override;
+  void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
 
   float* key(int cache, std::int32_t block, int row);                  // [kv_heads, head_dim]
   float* value(int cache, std::int32_t block, int row);                // [kv_heads, head_dim]

@@ -1,0 +1,36 @@
+// What a sequence was at some moment, kept to begin others with: the target's timeline, which shares its full
+// key/value blocks with whoever forked it, and what the drafter remembers, so that a sequence that begins
+// here drafts as well as one that computed everything. It stands for every past from low() to high() tokens,
+// since the last rows are on the recurrent state's tape: a prompt that differs only in its last few tokens
+// still finds it. Owner: sched/prefix_cache.h, or a test; ends before the decoder it came from. Thread: the
+// engine thread. Cost: one slot of recurrent state and at most one block of each cache.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "drafters/drafter.h"
+#include "timeline/timeline.h"
+
+namespace ft {
+
+struct Snapshot {
+  Timeline timeline;
+  std::unique_ptr<DraftMemory> draft;  // null: of a request whose drafter remembers nothing
+
+  std::int64_t high() const { return timeline.length(); }
+  /// At least 1: nothing is gained by continuing nothing.
+  std::int64_t low() const {
+    return std::max({std::int64_t{1}, timeline.settled(), draft ? draft->low() : std::int64_t{1}});
+  }
+};
+
+/// Where a new slot begins: behind the first `length` tokens of `snapshot`, low() <= length <= high(), which
+/// are also its prompt's first.
+struct Beginning {
+  const Snapshot* snapshot = nullptr;
+  std::int64_t length = 0;
+};
+
+}  // namespace ft
