@@ -47,6 +47,8 @@ class Tokenizer {
   std::optional<int32_t> id_of(std::string_view content) const;
   /// One more than the highest id; the model's matrices may have more rows.
   int32_t vocab_size() const { return static_cast<int32_t>(flags_.size()); }
+  /// For text/grammar.cpp.
+  const ft_text_tokenizer* handle() const { return handle_.get(); }
 
  private:
   struct Deleter {

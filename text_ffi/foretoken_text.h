@@ -1,10 +1,11 @@
-/* The C interface of text_ffi: Hugging Face tokenizers and minijinja behind opaque handles. Used by text/
- * only. Strings are (pointer, length) in UTF-8 without a terminator. Every function that can fail returns a
- * ft_text_code; on anything but FT_TEXT_OK `error`, if given, receives a sentence. A Rust panic stops at this
- * border (FT_TEXT_PANIC).
+/* The C interface of text_ffi: Hugging Face tokenizers, minijinja and llguidance behind opaque handles. Used
+ * by text/ only. Strings are (pointer, length) in UTF-8 without a terminator. Every function that can fail
+ * returns a ft_text_code; on anything but FT_TEXT_OK `error`, if given, receives a sentence. A Rust panic
+ * stops at this border (FT_TEXT_PANIC).
  * Buffers that a function fills belong to the caller, who gives them back with ft_text_bytes_free or
  * ft_text_ids_free; a buffer must be zero ({0}) before the call and stays zero on failure.
- * Handles are immutable after creation: any number of threads may use one at the same time.
+ * Handles are immutable after creation, and any number of threads may use one at the same time; but a matcher
+ * that is consumed, rolled back or asked for a mask belongs to one thread.
  */
 #pragma once
 
@@ -87,6 +88,53 @@ void ft_text_template_free(ft_text_template* chat_template);
 ft_text_code ft_text_template_render(const ft_text_template* chat_template, const uint8_t* context,
                                      size_t context_size, int64_t now_s, ft_text_bytes* text,
                                      ft_text_bytes* error);
+
+/* ---- grammar ---- */
+typedef struct ft_text_grammar_env ft_text_grammar_env; /* a vocabulary, ready for grammars */
+typedef struct ft_text_matcher ft_text_matcher;         /* a grammar and a place in it */
+
+typedef struct {
+  uint64_t grammar_size; /* symbols in productions */
+  uint64_t lexer_fuel;   /* work to build the lexer, 50,000 a ms */
+  uint64_t step_fuel;    /* lexer work of one mask, 14,000 a ms */
+  uint64_t step_items;   /* parser items of one mask, 20,000 a ms */
+  uint64_t lexer_states; /* of all masks, 1-2 kB each */
+} ft_text_grammar_limits;
+
+enum {
+  FT_TEXT_GRAMMAR_JSON_SCHEMA = 0,         /* what cannot be enforced is an error */
+  FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA = 1, /* what cannot be enforced is left out */
+  FT_TEXT_GRAMMAR_REGEX = 2,
+  FT_TEXT_GRAMMAR_LARK = 3
+};
+
+/* Added tokens belong to no text: a grammar allows them by name or id (<[8186]>) only. `eos` may follow
+ * where a grammar may end. The environment keeps what it needs of the tokenizer. */
+ft_text_code ft_text_grammar_env_new(const ft_text_tokenizer* tokenizer, const uint32_t* eos,
+                                     size_t eos_count, const ft_text_grammar_limits* limits,
+                                     ft_text_grammar_env** out, ft_text_bytes* error);
+void ft_text_grammar_env_free(ft_text_grammar_env* env);
+
+ft_text_code ft_text_matcher_new(const ft_text_grammar_env* env, int32_t kind, const uint8_t* source,
+                                 size_t source_size, ft_text_matcher** out, ft_text_bytes* error);
+/* The same state, sharing nothing that either changes. */
+ft_text_code ft_text_matcher_copy(const ft_text_matcher* matcher, ft_text_matcher** out,
+                                  ft_text_bytes* error);
+void ft_text_matcher_free(ft_text_matcher* matcher);
+
+/* Bit v of word v / 32 is set if token v may come next; all others of the `word_count` words are 0. At the
+ * end of the grammar: the end tokens. After an error a matcher answers nothing but that error. */
+ft_text_code ft_text_matcher_mask(ft_text_matcher* matcher, uint32_t* words, size_t word_count,
+                                  ft_text_bytes* error);
+ft_text_code ft_text_matcher_consume(ft_text_matcher* matcher, const uint32_t* ids, size_t count,
+                                     ft_text_bytes* error);
+/* Takes back the last `count` tokens. */
+ft_text_code ft_text_matcher_rollback(ft_text_matcher* matcher, size_t count, ft_text_bytes* error);
+/* The tokens that must come next, or none where there is a choice. */
+ft_text_code ft_text_matcher_forced(ft_text_matcher* matcher, ft_text_ids* ids, ft_text_bytes* error);
+/* accepting: the grammar may end here; stopped: it must. */
+ft_text_code ft_text_matcher_state(ft_text_matcher* matcher, int32_t* accepting, int32_t* stopped,
+                                   ft_text_bytes* error);
 
 #ifdef __cplusplus
 }

@@ -1,17 +1,20 @@
 //! The C border (foretoken_text.h): pointers become slices, results become codes, panics stop here.
-//! Everything with a meaning lives in `tokens`, `template`, `python` and `clock`.
+//! Everything with a meaning lives in `tokens`, `template`, `grammar`, `python` and `clock`.
 
 // Who may call what with which pointers stands in foretoken_text.h, once for all functions.
 #![allow(clippy::missing_safety_doc)]
 
 mod clock;
+mod grammar;
 mod python;
 mod template;
 mod tokens;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::slice;
+use std::sync::Arc;
 
+use grammar::{GrammarEnv, GrammarMatcher, Kind};
 use template::{ChatTemplate, Limits};
 use tokens::TextTokenizer;
 
@@ -120,7 +123,7 @@ pub unsafe extern "C" fn ft_text_tokenizer_new(
 ) -> i32 {
     guarded(error, || {
         let tokenizer = TextTokenizer::parse(view(json, json_size))?;
-        *out = Box::into_raw(Box::new(tokenizer));
+        *out = Arc::into_raw(Arc::new(tokenizer)).cast_mut(); // grammars may outlive this handle
         Ok(())
     })
 }
@@ -128,7 +131,7 @@ pub unsafe extern "C" fn ft_text_tokenizer_new(
 #[no_mangle]
 pub unsafe extern "C" fn ft_text_tokenizer_free(tokenizer: *mut TextTokenizer) {
     if !tokenizer.is_null() {
-        drop(Box::from_raw(tokenizer));
+        drop(Arc::from_raw(tokenizer.cast_const()));
     }
 }
 
@@ -178,8 +181,7 @@ pub unsafe extern "C" fn ft_text_tokenizer_encode(
 ) -> i32 {
     guarded(error, || {
         let text = view_text(text, text_size, "the text to encode")?;
-        let mut found = std::mem::ManuallyDrop::new((*tokenizer).encode(text, add_special != 0)?);
-        *ids = Ids { data: found.as_mut_ptr(), size: found.len(), capacity: found.capacity() };
+        give_ids(ids, (*tokenizer).encode(text, add_special != 0)?);
         Ok(())
     })
 }
@@ -218,6 +220,138 @@ pub unsafe extern "C" fn ft_text_template_render(
     guarded(error, || {
         let rendered = (*chat_template).render(view(context, context_size), now_s)?;
         give_bytes(text, rendered);
+        Ok(())
+    })
+}
+
+unsafe fn give_ids(out: *mut Ids, value: Vec<u32>) {
+    let mut value = std::mem::ManuallyDrop::new(value);
+    *out = Ids { data: value.as_mut_ptr(), size: value.len(), capacity: value.capacity() };
+}
+
+unsafe fn view_ids<'a>(data: *const u32, size: usize) -> &'a [u32] {
+    if data.is_null() || size == 0 {
+        &[]
+    } else {
+        slice::from_raw_parts(data, size)
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_grammar_env_new(
+    tokenizer: *const TextTokenizer,
+    eos: *const u32,
+    eos_count: usize,
+    limits: *const grammar::Limits,
+    out: *mut *mut GrammarEnv,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        Arc::increment_strong_count(tokenizer);
+        let tokenizer = Arc::from_raw(tokenizer);
+        let env = GrammarEnv::build(tokenizer, view_ids(eos, eos_count), *limits)?;
+        *out = Box::into_raw(Box::new(env));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_grammar_env_free(env: *mut GrammarEnv) {
+    if !env.is_null() {
+        drop(Box::from_raw(env));
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_new(
+    env: *const GrammarEnv,
+    kind: i32,
+    source: *const u8,
+    source_size: usize,
+    out: *mut *mut GrammarMatcher,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let source = view_text(source, source_size, "the grammar")?;
+        let matcher = (*env).compile(Kind::from_number(kind)?, source)?;
+        *out = Box::into_raw(Box::new(matcher));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_copy(
+    matcher: *const GrammarMatcher,
+    out: *mut *mut GrammarMatcher,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        *out = Box::into_raw(Box::new((*matcher).copy()));
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_free(matcher: *mut GrammarMatcher) {
+    if !matcher.is_null() {
+        drop(Box::from_raw(matcher));
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_mask(
+    matcher: *mut GrammarMatcher,
+    words: *mut u32,
+    word_count: usize,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let words = if word_count == 0 { &mut [] } else { slice::from_raw_parts_mut(words, word_count) };
+        (*matcher).mask(words)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_consume(
+    matcher: *mut GrammarMatcher,
+    ids: *const u32,
+    count: usize,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || (*matcher).consume(view_ids(ids, count)))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_rollback(
+    matcher: *mut GrammarMatcher,
+    count: usize,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || (*matcher).rollback(count))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_forced(
+    matcher: *mut GrammarMatcher,
+    ids: *mut Ids,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        give_ids(ids, (*matcher).forced());
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_matcher_state(
+    matcher: *mut GrammarMatcher,
+    accepting: *mut i32,
+    stopped: *mut i32,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        *accepting = i32::from((*matcher).is_accepting());
+        *stopped = i32::from((*matcher).is_stopped());
         Ok(())
     })
 }

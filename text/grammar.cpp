@@ -1,0 +1,149 @@
+#include "text/grammar.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <mutex>
+#include <optional>
+
+#include "text/ffi.h"
+#include "text/json_text.h"
+#include "text/tool_grammar.h"
+
+namespace ft {
+
+namespace {
+
+/// A mask beyond the step limits ends the request with an error; a schema that people write stays far below.
+constexpr ft_text_grammar_limits kLimits = {.grammar_size = kMaxGrammarSymbols,
+                                            .lexer_fuel = 2'000'000,
+                                            .step_fuel = 2'000'000,
+                                            .step_items = 500'000,
+                                            .lexer_states = 250'000};
+
+const uint32_t* ffi_ids(std::span<const int32_t> tokens) {
+  return reinterpret_cast<const uint32_t*>(tokens.data());  // what is negative is in no vocabulary
+}
+
+Status status_of(ft_text_code code, const FfiBytes& message) {
+  return code == FT_TEXT_OK ? Status() : Status(ffi_error(code, message, "the grammar stopped: "));
+}
+
+}  // namespace
+
+void GrammarMatcher::Deleter::operator()(ft_text_matcher* handle) const { ft_text_matcher_free(handle); }
+
+Status GrammarMatcher::mask(std::span<uint32_t> words) {
+  FfiBytes message;
+  return status_of(ft_text_matcher_mask(handle_.get(), words.data(), words.size(), &message.raw), message);
+}
+
+Status GrammarMatcher::consume(std::span<const int32_t> tokens) {
+  FfiBytes message;
+  return status_of(ft_text_matcher_consume(handle_.get(), ffi_ids(tokens), tokens.size(), &message.raw),
+                   message);
+}
+
+Status GrammarMatcher::rollback(size_t count) {
+  FfiBytes message;
+  return status_of(ft_text_matcher_rollback(handle_.get(), count, &message.raw), message);
+}
+
+Result<std::vector<int32_t>> GrammarMatcher::forced() {
+  FfiIds ids;
+  FfiBytes message;
+  FT_TRY(status_of(ft_text_matcher_forced(handle_.get(), &ids.raw, &message.raw), message));
+  return std::vector<int32_t>(ids.raw.data, ids.raw.data + ids.raw.size);
+}
+
+bool GrammarMatcher::accepting() {
+  int32_t accepting = 0, stopped = 0;
+  return ft_text_matcher_state(handle_.get(), &accepting, &stopped, nullptr) == FT_TEXT_OK && accepting != 0;
+}
+
+bool GrammarMatcher::stopped() {
+  int32_t accepting = 0, stopped = 0;
+  return ft_text_matcher_state(handle_.get(), &accepting, &stopped, nullptr) != FT_TEXT_OK || stopped != 0;
+}
+
+Result<GrammarMatcher> Grammar::start() const {
+  ft_text_matcher* copy = nullptr;
+  FfiBytes message;
+  FT_TRY(status_of(ft_text_matcher_copy(start_.handle_.get(), &copy, &message.raw), message));
+  return GrammarMatcher(copy);
+}
+
+struct GrammarCompiler::Vocabulary {
+  struct Deleter {
+    void operator()(ft_text_grammar_env* handle) const { ft_text_grammar_env_free(handle); }
+  };
+  std::once_flag once;
+  std::unique_ptr<ft_text_grammar_env, Deleter> handle;
+  std::optional<Error> error;
+};
+
+GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, std::vector<int32_t> eos)
+    : tokenizer_(tokenizer), eos_(std::move(eos)), vocabulary_(std::make_unique<Vocabulary>()) {
+  std::sort(eos_.begin(), eos_.end());
+  eos_.erase(std::unique(eos_.begin(), eos_.end()), eos_.end());
+  std::erase_if(eos_, [&](int32_t id) { return id < 0 || id >= tokenizer.vocab_size(); });
+}
+
+GrammarCompiler::~GrammarCompiler() = default;
+
+GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view source, size_t max_bytes,
+                                                   std::string_view name) const {
+  if (source.size() > max_bytes) {
+    return Error{Code::kExhausted, fmt::format("{} has {} bytes, more than the limit of {}; make it smaller",
+                                               name, source.size(), max_bytes)};
+  }
+  const bool json = kind == FT_TEXT_GRAMMAR_JSON_SCHEMA || kind == FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA;
+  if (const int depth = json ? json_depth(source) : 0; depth > kMaxGrammarDepth) {
+    return Error{Code::kExhausted, fmt::format("{} is nested {} deep, more than the limit of {}; name its "
+                                               "parts and refer to them",
+                                               name, depth, kMaxGrammarDepth)};
+  }
+  std::call_once(vocabulary_->once, [&] {
+    ft_text_grammar_env* handle = nullptr;
+    FfiBytes message;
+    const ft_text_code code = ft_text_grammar_env_new(tokenizer_.handle(), ffi_ids(eos_), eos_.size(),
+                                                      &kLimits, &handle, &message.raw);
+    vocabulary_->handle.reset(handle);
+    if (code != FT_TEXT_OK) {
+      vocabulary_->error = ffi_error(code, message, "this model's vocabulary takes no grammar: ");
+    }
+  });
+  if (vocabulary_->error) return *vocabulary_->error;
+  ft_text_matcher* handle = nullptr;
+  FfiBytes message;
+  if (const ft_text_code code = ft_text_matcher_new(vocabulary_->handle.get(), kind, ffi_data(source),
+                                                    source.size(), &handle, &message.raw);
+      code != FT_TEXT_OK) {
+    return ffi_error(code, message, fmt::format("{} cannot be used: ", name));
+  }
+  return std::shared_ptr<const Grammar>(new Grammar(handle));
+}
+
+GrammarCompiler::Compiled GrammarCompiler::json_schema(std::string_view schema, SchemaRule rule) const {
+  const bool strict = rule == SchemaRule::kStrict;
+  return compile(strict ? FT_TEXT_GRAMMAR_JSON_SCHEMA : FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA, schema,
+                 kMaxSchemaBytes, "the JSON schema");
+}
+
+GrammarCompiler::Compiled GrammarCompiler::json_object() const {
+  return json_schema(R"({"type": "object"})");
+}
+
+GrammarCompiler::Compiled GrammarCompiler::regex(std::string_view expression) const {
+  return compile(FT_TEXT_GRAMMAR_REGEX, expression, kMaxGrammarBytes, "the regular expression");
+}
+
+GrammarCompiler::Compiled GrammarCompiler::lark(std::string_view source) const {
+  return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxGrammarBytes, "the Lark grammar");
+}
+
+GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules) const {
+  FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
+  return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxSchemaBytes, "the grammar of the tools");
+}
+
+}  // namespace ft

@@ -1,0 +1,104 @@
+// What the tests of grammars share: the shipped model's vocabulary, and masks as lists. For tests only.
+// Thread: one. No errors: what goes wrong fails the test.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "text/grammar.h"
+#include "text/tool_grammar.h"
+
+namespace ft::grammar_fixture {
+
+inline constexpr const char* kModel = "assets/qwen3.5-tiny";
+
+inline const Tokenizer& tokenizer() {
+  static const Tokenizer kTokenizer = std::move(Tokenizer::load(kModel)).value();
+  return kTokenizer;
+}
+
+inline std::vector<int32_t> end_tokens() {
+  return {*tokenizer().id_of("<|im_end|>"), *tokenizer().id_of("<|endoftext|>")};
+}
+
+inline const GrammarCompiler& compiler() {
+  static const GrammarCompiler kCompiler(tokenizer(), end_tokens());
+  return kCompiler;
+}
+
+inline std::vector<int32_t> ids_of(std::string_view text) {
+  return std::move(tokenizer().encode(text, false)).value();
+}
+
+inline std::vector<uint32_t> mask_of(GrammarMatcher& matcher) {
+  // One word more than the vocabulary needs: a model may have more logits than its tokenizer has ids.
+  std::vector<uint32_t> words(static_cast<size_t>(tokenizer().vocab_size()) / 32 + 2, ~0U);
+  const Status status = matcher.mask(words);
+  EXPECT_TRUE(status.ok()) << status.error().message;
+  return words;
+}
+
+inline bool allows(const std::vector<uint32_t>& mask, int32_t id) {
+  return ((mask[static_cast<size_t>(id) / 32] >> (id % 32)) & 1U) != 0;
+}
+
+inline std::vector<int32_t> allowed_ids(const std::vector<uint32_t>& mask) {
+  std::vector<int32_t> ids;
+  for (int32_t id = 0; id < static_cast<int32_t>(mask.size()) * 32; ++id) {
+    if (allows(mask, id)) ids.push_back(id);
+  }
+  return ids;
+}
+
+/// Whether the tokens of `text` may follow each other, and the end after them.
+inline bool accepts(const Grammar& grammar, std::string_view text) {
+  GrammarMatcher matcher = std::move(grammar.start()).value();
+  for (const int32_t id : ids_of(text)) {
+    if (!allows(mask_of(matcher), id)) return false;
+    EXPECT_TRUE(matcher.consume({&id, 1}).ok());
+  }
+  return allows(mask_of(matcher), end_tokens()[0]);
+}
+
+inline std::shared_ptr<const Grammar> schema(std::string_view text) {
+  GrammarCompiler::Compiled grammar = compiler().json_schema(text);
+  EXPECT_TRUE(grammar.ok()) << grammar.error().message;
+  return grammar.ok() ? *grammar : nullptr;
+}
+
+inline std::shared_ptr<const Grammar> tools(const ToolCallRules& rules) {
+  GrammarCompiler::Compiled grammar = compiler().tool_calls(rules);
+  EXPECT_TRUE(grammar.ok()) << grammar.error().message << "\n" << *tool_call_lark(rules, tokenizer());
+  return grammar.ok() ? *grammar : nullptr;
+}
+
+/// Draws tokens that the masks allow, those that end something more often, until the end or `most` tokens.
+inline std::string draw(const Grammar& grammar, uint64_t seed, size_t most) {
+  std::mt19937_64 random(seed);
+  GrammarMatcher matcher = std::move(grammar.start()).value();
+  std::string text;
+  for (size_t i = 0; i < most; ++i) {
+    const std::vector<int32_t> ids = allowed_ids(mask_of(matcher));
+    EXPECT_FALSE(ids.empty());
+    const int32_t id = ids[random() % ids.size()];
+    if (tokenizer().is_special(id)) return text;
+    EXPECT_TRUE(matcher.consume({&id, 1}).ok());
+    text += tokenizer().token_bytes(id);
+  }
+  return text;
+}
+
+inline std::string refusal(const GrammarCompiler::Compiled& compiled) {
+  EXPECT_FALSE(compiled.ok());
+  return compiled.ok() ? "" : compiled.error().message;
+}
+
+inline constexpr const char* kTools =
+    R"([{"type": "function", "function": {"name": "get_weather", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"},
+    "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}}, "required": ["city", "days"]}}},
+    {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}])";
+
+}  // namespace ft::grammar_fixture

@@ -1,0 +1,145 @@
+// The grammars of tool calls: what each rule of a request allows, and that the parser reads it.
+#include "text/tool_grammar.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "text/grammar_fixture.h"
+#include "text/tool_parser.h"
+
+namespace ft {
+namespace {
+
+using namespace grammar_fixture;
+
+constexpr const char* kCall =
+    "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n<parameter=days>\n3\n"
+    "</parameter>\n</function>\n</tool_call>";
+constexpr const char* kNow = "<tool_call>\n<function=now>\n</function>\n</tool_call>";
+
+TEST(ToolGrammar, RequiredCallsLeaveNoText) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.required = true;
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(accepts(*grammar, kCall));
+  EXPECT_TRUE(accepts(*grammar, std::string(kCall) + "\n" + kNow));
+  EXPECT_FALSE(accepts(*grammar, "Sunny."));
+  EXPECT_FALSE(accepts(*grammar, ""));
+  EXPECT_FALSE(accepts(*grammar, std::string("Let me see.\n\n") + kCall));
+}
+
+TEST(ToolGrammar, ANamedToolIsTheOnlyOne) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.required = true, rules.parallel = false, rules.allowed = {"now"};
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(accepts(*grammar, kNow));
+  EXPECT_FALSE(accepts(*grammar, kCall));
+}
+
+TEST(ToolGrammar, OneCallAtMostAndTextBeforeIt) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.parallel = false;
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(accepts(*grammar, "It is sunny."));
+  EXPECT_TRUE(accepts(*grammar, std::string("Let me see.\n\n") + kCall));
+  EXPECT_TRUE(accepts(*grammar, kNow));
+  EXPECT_FALSE(accepts(*grammar, std::string(kCall) + "\n" + kNow));
+  EXPECT_FALSE(accepts(*grammar, std::string(kNow) + "\nand more"));
+}
+
+TEST(ToolGrammar, ArgumentsFollowTheirSchemas) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.required = true;
+  const auto grammar = tools(rules);
+  const auto call = [](std::string_view days, std::string_view rest) {
+    return fmt::format(
+        "<tool_call>\n<function=get_weather>\n<parameter=city>\nSão <b>\n\n</parameter>\n"
+        "<parameter=days>\n{}\n</parameter>\n{}</function>\n</tool_call>",
+        days, rest);
+  };
+  EXPECT_TRUE(accepts(*grammar, call("3", "")));
+  EXPECT_TRUE(accepts(*grammar, call("3", "<parameter=unit>\ncelsius\n</parameter>\n")));
+  EXPECT_FALSE(accepts(*grammar, call("three", "")));
+  EXPECT_FALSE(accepts(*grammar, call("3", "<parameter=unit>\nkelvin\n</parameter>\n")));
+  EXPECT_FALSE(accepts(*grammar, call("3", "<parameter=zone>\nUTC\n</parameter>\n")));
+}
+
+TEST(ToolGrammar, TheParserReadsWhatTheGrammarAllows) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.required = true, rules.parallel = false;
+  const auto grammar = tools(rules);
+  int ended = 0;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const std::string text = draw(*grammar, seed, 400);
+    if (!text.ends_with("</tool_call>")) continue;
+    ++ended;
+    ToolParser parser(*ToolSchemas::parse(kTools));
+    std::vector<ToolEvent> events;
+    parser.push(text, events);
+    parser.finish(events);
+    EXPECT_EQ(parser.calls(), 1U) << text;
+    std::string arguments;
+    for (const ToolEvent& event : events) {
+      EXPECT_NE(event.kind, ToolEvent::Kind::kContent) << text;
+      if (event.kind == ToolEvent::Kind::kArguments) arguments += event.text;
+    }
+    EXPECT_FALSE(nlohmann::json::parse(arguments, nullptr, false).is_discarded()) << text;
+  }
+  EXPECT_GT(ended, 5);
+}
+
+TEST(ToolGrammar, HermesCallsAreJson) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.required = true, rules.form = ToolCallForm::kHermes;
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(accepts(*grammar,
+                      "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\", "
+                      "\"days\": 2}}\n</tool_call>"));
+  EXPECT_FALSE(
+      accepts(*grammar, "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n</tool_call>"));
+}
+
+TEST(ToolGrammar, TheFormIsTheTemplates) {
+  EXPECT_EQ(tool_call_form("x '<tool_call>\\n<function=' y"), ToolCallForm::kXml);
+  EXPECT_EQ(tool_call_form("x <tool_call>\n<function= y"), ToolCallForm::kXml);
+  EXPECT_EQ(tool_call_form("<tool_call>\n{\"name\": tool_call.name}"), ToolCallForm::kHermes);
+  EXPECT_EQ(tool_call_form("<|tool_call>call:"), ToolCallForm::kNone);
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.form = ToolCallForm::kNone;
+  EXPECT_EQ(compiler().tool_calls(rules).error().code, Code::kUnsupported);
+}
+
+TEST(ToolGrammar, AReferenceInASchemaIsFollowed) {
+  ToolCallRules rules;
+  rules.required = true;
+  rules.tools_json = R"([{"function": {"name": "f", "parameters": {"type": "object",
+      "$defs": {"P": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"],
+      "additionalProperties": false}}, "properties": {"p": {"$ref": "#/$defs/P"}}, "required": ["p"]}}}])";
+  const auto grammar = tools(rules);
+  const auto call = [](std::string_view p) {
+    return fmt::format(
+        "<tool_call>\n<function=f>\n<parameter=p>\n{}\n</parameter>\n</function>\n</tool_call>", p);
+  };
+  EXPECT_TRUE(accepts(*grammar, call("{\"x\": 1}")));
+  EXPECT_FALSE(accepts(*grammar, call("{\"y\": 1}")));
+}
+
+TEST(ToolGrammar, BadToolsAreNamed) {
+  ToolCallRules rules;
+  rules.tools_json = "{}";
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("array"), std::string::npos);
+  rules.tools_json = kTools, rules.allowed = {"nothing"};
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("'nothing'"), std::string::npos);
+  rules.allowed.clear();
+  rules.tools_json = R"([{"function": {"name": "a>b"}}])";
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("a>b"), std::string::npos);
+  std::string many = "[";
+  for (size_t i = 0; i <= kMaxToolsOffered; ++i)
+    many += fmt::format(R"({}{{"name": "t{}"}})", i == 0 ? "" : ",", i);
+  rules.tools_json = many + "]";
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("129 tools"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ft
