@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes THIRD_PARTY.md: every library that foretoken is built with, its licence, and who ships it.
 
-    tools/third_party.py            writes the file (run it after a change of text_ffi/Cargo.lock)
+    tools/third_party.py            writes the file (after a change of text_ffi/Cargo.lock or webui/package-lock.json)
     tools/third_party.py --check    exit code 1 if the file is not what would be written
 """
 
@@ -27,6 +27,22 @@ LIBRARIES = [
     ("RapidCheck", "0~1033", "BSD-2-Clause", "tests only"),
     ("LLVM libFuzzer and sanitizers", "19.1", "Apache-2.0 WITH LLVM-exception", "checks only"),
 ]
+
+# What of webui/package.json ends up in the page that is embedded; the other packages only build or test it.
+PAGE_PACKAGES = ["svelte", "markdown-it", "dompurify", "highlight.js", "katex"]
+
+
+def page_packages():
+    """(name, version, licence) of each npm package that the page holds, with what those bring along."""
+    lock = json.loads((ROOT / "webui/package-lock.json").read_text(encoding="utf-8"))["packages"]
+    found, waiting = set(), list(PAGE_PACKAGES)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += lock[f"node_modules/{name}"].get("dependencies", {})
+    return sorted((one, *(lock[f"node_modules/{one}"].get(key, "not stated") for key in ("version", "license")))
+                  for one in found)
 
 
 def crates():
@@ -67,6 +83,9 @@ def page():
         lines += ["", "## Rust crates of text_ffi/, on any platform, linked in or run while it is built", ""]
         lines += ["| crate | version | licence |", "|---|---|---|"]
         lines += [f"| {' | '.join(row)} |" for row in found]
+    lines += ["", "## npm packages of webui/, in the page or run while it is built", ""]
+    lines += ["| package | version | licence |", "|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in page_packages()]
     return "\n".join(lines) + "\n"
 
 

@@ -60,7 +60,7 @@ BANNED_NAME_WORDS = BANNED_FILE_WORDS - {"common"}
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK")) + r")\b")
 
 CPP = {".cpp", ".h"}
-TEXT = CPP | set(".c .hpp .cu .cuh .metal .rs .py .sh .cmake .toml .ts .svelte .css".split())
+TEXT = CPP | set(".c .hpp .cu .cuh .metal .rs .py .sh .cmake .toml .js .ts .svelte .css .html".split())
 
 
 def is_test(path):

@@ -1,0 +1,117 @@
+// Cuts Markdown that is still arriving into blocks, so that what is closed is rendered once: a stream costs
+// O(new text). A block closes at an empty line that is in no code fence and no display formula, unless what
+// follows may still belong to it (a list goes on, an indented line).
+
+const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
+const LIST_FENCE = /^ *(`{3,}|~{3,})(.*)$/;
+const LIST_ITEM = /^ {0,3}([-*+]|\d{1,9}[.)])(\s|$)/;
+
+/** Feed it with push(); `closed` only grows, `open` is what may still change. */
+export class BlockSplitter {
+  closed = [];
+  #lines = []; // whole lines of the open block
+  #tail = ''; // the line that has no end yet
+  #fence = null; // {mark, length} within a code fence
+  #math = null; // what ends the display formula that is open
+  #blank = false; // the last whole line is empty: the block may close
+  #isList = false;
+
+  get open() {
+    return this.#lines.length > 0 ? `${this.#lines.join('\n')}\n${this.#tail}` : this.#tail;
+  }
+
+  /** The open block if it is a code fence that is not closed yet: {language, code}, else null. */
+  get openCode() {
+    const first = this.#lines[0]?.match(FENCE);
+    if (this.#fence === null || !first) return null;
+    return {language: first[2].trim(), code: [...this.#lines.slice(1), this.#tail].join('\n')};
+  }
+
+  push(text) {
+    const lines = (this.#tail + text).split('\n');
+    this.#tail = lines.pop();
+    for (const line of lines) this.#take(line);
+  }
+
+  /** Nothing follows: the open block is closed too. */
+  end() {
+    const tail = this.#tail;
+    this.#tail = '';
+    if (tail !== '') this.#take(tail);
+    this.#close();
+    this.#fence = this.#math = null;
+  }
+
+  #take(line) {
+    if (this.#fence !== null || this.#math !== null) {
+      this.#lines.push(line);
+      if (this.#ends(line) && !this.#isList) this.#close();
+      return;
+    }
+    if (line.trim() === '') {
+      if (this.#lines.length > 0) {
+        this.#blank = true;
+        this.#lines.push(line);
+      }
+      return;
+    }
+    if (this.#blank && !this.#continues(line)) this.#close();
+    this.#blank = false;
+    if (this.#lines.length === 0) this.#isList = LIST_ITEM.test(line);
+    const opened = this.#begins(line);
+    if (opened && !this.#isList && this.#lines.length > 0) this.#close();
+    this.#lines.push(line);
+    if (opened === 'whole' && !this.#isList) this.#close();
+  }
+
+  /** Whether a fence or formula begins here: null, 'open', or 'whole' for a formula on one line. */
+  #begins(line) {
+    const text = this.#isList ? line.replace(LIST_ITEM, '') : line;
+    const match = text.match(this.#isList ? LIST_FENCE : FENCE);
+    if (match && !(match[1][0] === '`' && match[2].includes('`'))) {
+      this.#fence = {mark: match[1][0], length: match[1].length};
+      return 'open';
+    }
+    const start = text.trim();
+    const end = start.startsWith('$$') ? '$$' : start.startsWith('\\[') ? '\\]' : null;
+    if (end === null || (start.length > 3 && start.slice(2).includes(end) && !start.endsWith(end)))
+      return null;
+    if (start.length > 3 && start.endsWith(end)) return 'whole';
+    this.#math = end;
+    return 'open';
+  }
+
+  /** Whether the fence or formula that is open ends with this line. */
+  #ends(line) {
+    if (this.#math !== null) {
+      if (!line.trimEnd().endsWith(this.#math)) return false;
+      this.#math = null;
+      return true;
+    }
+    const match = line.match(this.#isList ? LIST_FENCE : FENCE);
+    const {mark, length} = this.#fence;
+    if (!match || match[1][0] !== mark || match[1].length < length || match[2].trim() !== '') return false;
+    this.#fence = null;
+    return true;
+  }
+
+  #continues(line) {
+    return /^( {2,}|\t)/.test(line) || (this.#isList && LIST_ITEM.test(line));
+  }
+
+  #close() {
+    const block = this.#lines.join('\n').trimEnd();
+    if (block !== '') this.closed.push(block);
+    this.#lines = [];
+    this.#blank = false;
+    this.#isList = false;
+  }
+}
+
+/** A whole text at once. */
+export function splitBlocks(text) {
+  const splitter = new BlockSplitter();
+  splitter.push(text);
+  splitter.end();
+  return splitter.closed;
+}
