@@ -1,11 +1,10 @@
-// The engine thread: it alone runs programs. It admits requests into slots, adds prompt chunks, runs rounds
-// for all slots that are ready, turns tokens into events and closes what has ended or was cancelled. It
-// measures rounds and feeds the cost model that depth is chosen by. The only place that catches what a
-// backend throws. It waits for no reader: a request with EngineOptions::unread_events in its box pauses while
-// the others go on; one that stays so for unread_ms is cancelled (and a sentence), and its slot serves the
-// next. Owner: a program's main or the server; destruction takes a step at most and ends every ticket.
-// Thread: submit from any; the engine has its own. Cost: idle it sleeps. Errors: start returns those of
-// Decoder::make; a request that cannot be admitted ends with kError and a sentence.
+// The engine: a queue, a thread and the scheduler that the thread drives (sched/scheduler.h); it alone runs
+// programs. It waits for no reader: a request with EngineOptions::unread_events in its box pauses while the
+// others go on; one that stays so for unread_ms is cancelled (and a sentence), and its slot serves the next.
+// Owner: a program's main or the server; destruction takes a step at most and ends every ticket. Thread:
+// submit, status, cache, clear_cache and drain from any; the engine has its own. Cost: idle it sleeps; status
+// and cache copy what the last step left. Errors: start returns those of Decoder::make; a request that cannot
+// be admitted ends with kError and a sentence.
 #pragma once
 
 #include <condition_variable>
@@ -14,17 +13,16 @@
 #include <mutex>
 #include <thread>
 
-#include "sched/request.h"
-#include "text/answer.h"
-#include "text/tokenizer.h"
+#include "sched/scheduler.h"
 
 namespace ft {
 
 struct EngineOptions {
-  DecoderOptions decoder;
+  DecoderOptions decoder;   // cache_bytes there is the prefix cache's budget
   std::size_t queue = 256;  // requests that may wait
   std::size_t unread_events = kMailboxEvents;
-  double unread_ms = 60'000;  // a full box's patience
+  double unread_ms = 60'000;            // a full box's patience
+  std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
 };
 
 class Engine {
@@ -34,8 +32,17 @@ class Engine {
                                                const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();
 
-  /// kExhausted if the queue is full.
+  /// kExhausted if the queue is full or the engine drains (status().draining).
   Result<Ticket> submit(Request request);
+
+  EngineStatus status() const;
+  CacheReport cache() const;
+  /// Asks for an empty cache: it is by the end of the step that runs now. Does not wait.
+  void clear_cache();
+
+  /// Admits nobody any more and waits until every request has ended; those that have not after `timeout_ms`
+  /// are cancelled. True if none had to be. For a signal to stop; the engine answers no more requests.
+  bool drain(double timeout_ms);
 
   /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Only while
   /// idle.
@@ -45,33 +52,26 @@ class Engine {
   int vocabulary() const { return decoder_->model().config.vocab_size; }
 
  private:
-  struct Job;
   Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, const EngineOptions& options);
   void loop();
-  void step();
-  void admit();
-  bool paused(Job& job);
   bool wait_for_work();
-  void prefill(Job& job);
-  void round();
-  void retire();
-  void end(Job& job, Finish finish, std::string error);
-  Report report_of(const Job& job) const;
-  Status start_slot(Job& job);
-  bool take_token(Job& job, std::int32_t token, std::span<const float> logits, bool drafted);
-  static void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
+  void admit();
+  void end_waiting(bool all);
+  void publish();
+  bool over() const { return waiting_.empty() && idle_; }
 
   std::unique_ptr<Decoder> decoder_;
-  const Tokenizer& tokenizer_;
-  const std::size_t queue_, unread_events_;
-  const double unread_ms_;
-  std::mutex mutex_;
+  const EngineOptions options_;
+  Scheduler scheduler_;  // the engine thread's
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::unique_ptr<Job>> waiting_;  // under mutex_
-  bool stopping_ = false;                     // under mutex_
-  bool calibrated_ = false;                   // under mutex_
-  std::vector<std::unique_ptr<Job>> running_;
-  std::vector<Slot*> ready_;
+  // Under mutex_.
+  std::deque<std::unique_ptr<Job>> waiting_;
+  bool stopping_ = false, calibrated_ = false, draining_ = false, cancelling_ = false, clearing_ = false;
+  bool idle_ = true;  // no request has a slot or is about to get one
+  std::int64_t requests_ = 0, refused_ = 0;
+  EngineStatus status_;
+  CacheReport cache_;
   std::thread thread_;
 };
 

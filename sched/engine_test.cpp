@@ -1,81 +1,10 @@
-#include "sched/engine.h"
+#include <chrono>
+#include <thread>
 
-#include <gtest/gtest.h>
+#include "sched/test_engine.h"
 
-#include "backends/registry.h"
-
-namespace ft {
+namespace ft::test {
 namespace {
-
-constexpr const char* kModel = "assets/qwen3.5-tiny";
-
-constexpr std::size_t kUnread = 100;
-
-struct Collected {
-  std::string text, reasoning, error;
-  std::vector<std::int32_t> tokens;
-  Finish finish = Finish::kNone;
-  bool by_stop_string = false;
-  Report report;
-};
-
-class EngineTest : public testing::Test {
- protected:
-  void SetUp() override {
-    model_ = std::make_unique<Model>(std::move(*load_model(kModel)));
-    tokenizer_ = std::make_unique<Tokenizer>(std::move(*Tokenizer::load(kModel)));
-    backend_ = std::move(*make_backend({}));
-    EngineOptions options;
-    options.decoder.slots = 3;
-    options.decoder.context = 512;
-    options.queue = 4;
-    options.unread_events = kUnread;
-    options.unread_ms = 500;
-    engine_ = std::move(*Engine::start(*backend_, *model_, *tokenizer_, options));
-  }
-
-  RequestFields fields(const std::string& user, DrafterKind kind = DrafterKind::kAuto, int max_tokens = 48) {
-    RequestFields fields;
-    fields.prompt_text =
-        "<|im_start|>user\n" + user + "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
-    fields.prompt = *tokenizer_->encode(fields.prompt_text, false);
-    fields.slot.max_tokens = max_tokens;
-    fields.slot.eos = {8180, 8178};
-    fields.drafter = kind;
-    return fields;
-  }
-
-  Ticket submit(RequestFields request) {
-    return std::move(*engine_->submit(std::move(*Request::make(std::move(request), engine_->vocabulary()))));
-  }
-
-  static Collected collect(Ticket& ticket, int cancel_after = -1) {
-    Collected all;
-    for (;;) {
-      Event event = ticket.next();
-      if (event.kind == Event::Kind::kToken) all.tokens.push_back(event.token);
-      if (event.kind == Event::Kind::kText) all.text += event.text;
-      if (event.kind == Event::Kind::kReasoning) all.reasoning += event.text;
-      if (cancel_after >= 0 && static_cast<int>(all.tokens.size()) >= cancel_after) ticket.cancel();
-      if (event.kind != Event::Kind::kEnd) continue;
-      all.finish = event.finish;
-      all.by_stop_string = event.by_stop_string;
-      all.error = event.error;
-      all.report = event.report;
-      return all;
-    }
-  }
-
-  Collected answer(RequestFields request) {
-    Ticket ticket = submit(std::move(request));
-    return collect(ticket);
-  }
-
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Engine> engine_;
-};
 
 TEST_F(EngineTest, DraftsChangeTheSpeedAndNotTheAnswer) {
   const std::string prompt = "Write a Python function that returns the larger of two numbers.";
@@ -196,6 +125,7 @@ TEST_F(EngineTest, AReaderWhoNeverReadsLosesItsRequestAndItsSlotServesTheNext) {
     stuck.push_back(submit(request));
   }
   EXPECT_EQ(answer(fields("Hello", DrafterKind::kAuto, 4)).tokens.size(), 4U) << "a slot became free";
+  while (engine_->status().running > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   for (Ticket& ticket : stuck) {
     const Collected lost = collect(ticket);
     EXPECT_EQ(lost.finish, Finish::kCancelled);
@@ -242,4 +172,4 @@ TEST_F(EngineTest, LogprobsAreThoseOfTheTargetForAcceptedDraftsToo) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::test

@@ -23,7 +23,7 @@ Status Round::prefill(Slot& slot, int rows) {
   rows = std::min(rows, left);
   if (rows <= 0) return {};
   // A prompt's last rows stay on the tape, so that a snapshot can begin at any of them (spec/snapshot.h).
-  if (rows > kMaxTapeRows && left > rows && left - rows < kMaxTapeRows) rows = left - kMaxTapeRows;
+  if (rows > kMaxTapeRows + 1 && left > rows && left - rows <= kMaxTapeRows) rows = left - kMaxTapeRows - 1;
   const int settled = rows == left ? std::max(1, rows - kMaxTapeRows) : rows;
   FT_ASSIGN(Txn txn, slot.timeline->begin(rows, settled));
   const Segment segment = txn.segment();

@@ -1,0 +1,113 @@
+// What the scheduler tells a request's reader and the counters: tokens, pieces of the answer, its end.
+#include <algorithm>
+
+#include "sched/scheduler.h"
+
+namespace ft {
+namespace {
+
+/// Why nothing was drafted, for the report: never silent.
+std::string idle_reason(const Decoder& decoder, const RequestFields& fields, const Slot& slot) {
+  if (fields.drafter == DrafterKind::kNone) return "the drafter is none";
+  if (fields.slot.depth == 0) return "the depth is 0";
+  std::string problem = decoder.drafter_problem(fields.drafter);
+  if (!problem.empty()) return problem;
+  if (slot.report.rounds == 0) return "no round was run";
+  if (slot.drafter == nullptr) return "the drafter failed; the answer went on without it";
+  if (slot.options.depth > 0 || fields.drafter == DrafterKind::kLookup) return "no draft was found";
+  return "drafting would not have paid at the measured costs";
+}
+
+Event::Kind event_kind(AnswerEvent::Kind kind) {
+  switch (kind) {
+    case AnswerEvent::Kind::kContent:
+      return Event::Kind::kText;
+    case AnswerEvent::Kind::kReasoning:
+      return Event::Kind::kReasoning;
+    case AnswerEvent::Kind::kToolBegin:
+      return Event::Kind::kToolBegin;
+    case AnswerEvent::Kind::kToolArguments:
+      return Event::Kind::kToolArguments;
+    case AnswerEvent::Kind::kToolEnd:
+      return Event::Kind::kToolEnd;
+  }
+  return Event::Kind::kText;
+}
+
+}  // namespace
+
+bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> logits, bool drafted) {
+  const SlotOptions& options = job.slot->options;
+  Event event;
+  event.kind = Event::Kind::kToken;
+  event.token = token;
+  event.drafted = drafted;
+  if (options.logprobs >= 0)
+    logprobs(logits, token, static_cast<std::size_t>(options.logprobs), event.logprobs.emplace());
+  job.mailbox->post(std::move(event));
+  if (std::find(options.eos.begin(), options.eos.end(), token) != options.eos.end()) return false;
+  post_pieces(job, job.answer->push(token));
+  job.by_stop_string = job.answer->matched_stop().has_value();
+  return job.by_stop_string;
+}
+
+void Scheduler::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {
+  for (AnswerEvent& piece : pieces) {
+    Event event;
+    event.kind = event_kind(piece.kind);
+    event.text = std::move(piece.text);
+    job.mailbox->post(std::move(event));
+  }
+}
+
+void Scheduler::end_unstarted(Job& job, Finish finish, std::string error) {
+  end(job, finish, std::move(error));
+}
+
+/// The one place where ends are made: of a request that had a slot, was refused one or never got so far.
+void Scheduler::end(Job& job, Finish finish, std::string error) {
+  Event event;
+  event.kind = Event::Kind::kEnd;
+  event.finish = finish;
+  event.error = std::move(error);
+  if (job.slot) {
+    post_pieces(job, job.answer->finish());
+    if (job.unread)
+      event.error =
+          "the reader left events unread for too long; read an answer while it is decoded, or ask for "
+          "a shorter one";
+    event.by_stop_string = job.by_stop_string;
+    event.report = report_of(job);
+    decoder_.close(*job.slot);  // before the end is posted, so that who reads it finds the slot free
+  }
+  count(job, event);
+  job.mailbox->post(std::move(event));
+}
+
+void Scheduler::count(const Job& job, const Event& event) {
+  status_.finished[std::string(finish_name(event.finish))] += 1;
+  status_.request_time.add((now_ms() - job.submitted_ms) / 1e3);
+  if (!job.slot) return;
+  if (event.report.engaged) {
+    status_.engaged += 1;
+  } else {
+    status_.not_engaged[event.report.reason] += 1;
+  }
+}
+
+Report Scheduler::report_of(const Job& job) const {
+  const Slot& slot = *job.slot;
+  Report report;
+  report.prompt_tokens = slot.prompt_tokens;
+  report.cached_tokens = job.cached_tokens;
+  report.completion_tokens = slot.output_tokens();
+  report.prompt_ms = job.prompt_ms;
+  report.decode_ms = job.decode_ms;
+  report.speculation = slot.report;
+  report.engaged = slot.report.drafted > 0;
+  report.drafter = slot.drafter != nullptr ? std::string(slot.drafter->name()) : "none";
+  if (!report.engaged) report.reason = idle_reason(decoder_, job.request.fields(), slot);
+  return report;
+}
+
+}  // namespace ft

@@ -1,0 +1,255 @@
+#include "sched/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "base/clock.h"
+
+namespace ft {
+namespace {
+
+double steady_ms() { return static_cast<double>(steady_ns()) * 1e-6; }
+
+SchedulerOptions with_clock(SchedulerOptions options) {
+  if (!options.now_ms) options.now_ms = steady_ms;
+  return options;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options)
+    : decoder_(decoder),
+      tokenizer_(tokenizer),
+      options_(with_clock(std::move(options))),
+      cache_(decoder.room(), decoder.options().cache_bytes) {
+  status_.slots = decoder.options().slots;
+}
+
+Scheduler::~Scheduler() { cancel_all(); }
+
+bool Scheduler::has_free_slot() const { return static_cast<int>(running_.size()) < decoder_.options().slots; }
+
+bool Scheduler::stalled() const {
+  return !running_.empty() && std::all_of(running_.begin(), running_.end(), [](const auto& job) {
+    return job->mailbox->full() && !job->mailbox->cancelled();
+  });
+}
+
+void Scheduler::admit(std::unique_ptr<Job> job) {
+  Status started;
+  try {
+    started = start(*job);
+  } catch (const std::exception& failure) {
+    started = Error{Code::kExhausted, std::string("the request could not begin: ") + failure.what()};
+  }
+  if (!started.ok()) return end(*job, Finish::kError, started.error().message);
+  status_.queue_time.add((now_ms() - job->submitted_ms) / 1e3);
+  status_.prompt_tokens += job->slot->prompt_tokens;
+  status_.cached_tokens += job->cached_tokens;
+  running_.push_back(std::move(job));
+}
+
+Status Scheduler::start(Job& job) {
+  const RequestFields& fields = job.request.fields();
+  AnswerOptions options;
+  options.stops = fields.stops;
+  options.split_reasoning = fields.parse;
+  options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
+  options.parse_tools = fields.parse && !fields.tools.empty();
+  options.tools_json = fields.tools;
+  FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
+  const Drafter* drafter = decoder_.drafter(fields.drafter);
+  const PrefixCache::Found found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers());
+  FT_ASSIGN(job.slot, decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning));
+  job.answer.emplace(std::move(answer));
+  job.cached_tokens = static_cast<int>(found.beginning.length);
+  job.branch = found.common;
+  job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, bool drafted) {
+    return take_token(job, token, logits, drafted);
+  };
+  if (fields.explain_depth) {
+    job.slot->on_depth = [&job](std::string why) {
+      Event event;
+      event.kind = Event::Kind::kDepth;
+      event.text = std::move(why);
+      job.mailbox->post(std::move(event));
+    };
+  }
+  return {};
+}
+
+void Scheduler::step() {
+  try {
+    work();
+  } catch (const std::exception& failure) {
+    // The backend failed under a step: the timelines of that step are lost, so are their requests.
+    for (const auto& job : running_) {
+      if (job->slot->finish != Finish::kError && !job->slot->timeline->lost()) continue;
+      job->slot->finish = Finish::kError;
+      job->slot->error = std::string("the backend failed: ") + failure.what();
+    }
+  }
+  retire();
+}
+
+void Scheduler::work() {
+  for (const auto& job : running_) watch(*job);
+  if (Job* job = next_prompt(); job != nullptr) prefill(*job);
+  ready_.clear(), decoding_.clear();
+  for (const auto& job : running_) {
+    if (job->slot->finish != Finish::kNone || job->paused || job->prefilling()) continue;
+    ready_.push_back(job->slot.get());
+    decoding_.emplace_back(job.get(), job->slot->report);
+  }
+  if (!ready_.empty()) round();
+}
+
+/// Sees whether the caller left or does not read.
+void Scheduler::watch(Job& job) {
+  if (job.mailbox->cancelled()) job.slot->finish = Finish::kCancelled;
+  const bool full = job.mailbox->full();
+  if (full && !job.paused) job.full_since_ms = now_ms();
+  job.paused = full;
+  if (!full || job.slot->finish != Finish::kNone || now_ms() - job.full_since_ms <= options_.unread_ms)
+    return;
+  job.slot->finish = Finish::kCancelled;
+  job.unread = true;
+}
+
+/// The prompt that gets a chunk now; null: none waits for one.
+Job* Scheduler::next_prompt() {
+  const auto left = [](const Job& job) {
+    return static_cast<std::int64_t>(job.slot->tokens.size()) - job.slot->timeline->length();
+  };
+  Job* next = nullptr;
+  for (const auto& job : running_) {
+    if (job->slot->finish != Finish::kNone || job->paused || !job->prefilling()) continue;
+    const bool due = job->passed_over >= kPatience;
+    if (next == nullptr || (next->passed_over < kPatience && (due || left(*job) < left(*next)))) {
+      if (next != nullptr) ++next->passed_over;
+      next = job.get();
+    } else {
+      ++job->passed_over;
+    }
+  }
+  if (next != nullptr) next->passed_over = 0;
+  return next;
+}
+
+/// Rows that take about as long as a round if others decode, kChunkMs if nobody does.
+int Scheduler::chunk_rows(const Job& job) const {
+  const int most = decoder_.options().chunk;
+  const bool others_decode = std::any_of(running_.begin(), running_.end(), [](const auto& other) {
+    return other->slot->finish == Finish::kNone && !other->paused && !other->prefilling();
+  });
+  double rows = most;
+  if (row_ms_ > 0) {
+    const double fixed = decoder_.costs().verify(1);
+    rows = others_decode ? (round_ms_ - fixed) / row_ms_ : (kChunkMs - fixed) / row_ms_;
+  } else if (others_decode) {
+    rows = kLeastChunk;
+  }
+  int chunk = static_cast<int>(std::clamp<double>(rows, std::min(kLeastChunk, most), most));
+  // Not beyond a place where a snapshot is wanted.
+  const std::int64_t done = job.slot->timeline->length();
+  const std::int64_t every = options_.snapshot_tokens;
+  if (!cache_.enabled() || every <= 0) return chunk;
+  chunk = static_cast<int>(std::min<std::int64_t>(chunk, (done / every + 1) * every - done));
+  if (job.branch > done) chunk = static_cast<int>(std::min<std::int64_t>(chunk, job.branch - done));
+  return chunk;
+}
+
+void Scheduler::prefill(Job& job) {
+  const double start = now_ms();
+  const std::int64_t before = job.slot->timeline->length();
+  const Status status = decoder_.prefill(*job.slot, chunk_rows(job));
+  const double ms = now_ms() - start;
+  job.prompt_ms += ms;
+  status_.prefill_seconds += ms / 1e3;
+  const std::int64_t done = job.slot->timeline->length();
+  if (!status.ok()) {
+    job.slot->finish = Finish::kError;
+    job.slot->error = status.error().message;
+    return;
+  }
+  if (const auto rows = static_cast<double>(done - before); rows >= kLeastChunk) {
+    const double row_ms = std::max(ms - decoder_.costs().verify(1), 0.02 * ms) / rows;
+    row_ms_ = row_ms_ > 0 ? row_ms_ + 0.3 * (row_ms - row_ms_) : row_ms;
+  }
+  const std::int64_t every = options_.snapshot_tokens;
+  if (!job.prefilling() || done == job.branch || (every > 0 && done % every == 0)) keep(job);
+}
+
+void Scheduler::round() {
+  const double start = now_ms();
+  const RoundShape shape = decoder_.round(ready_);
+  const double now = now_ms();
+  round_ms_ = now - start;
+  status_.rounds += 1;
+  status_.round_seconds += round_ms_ / 1e3;
+  for (const auto& [job, before] : decoding_) {
+    job->decode_ms += round_ms_;
+    note_round(*job, before, now);
+  }
+  if (shape.slots == 1) decoder_.costs().observe(shape.rows, shape.passes, round_ms_);
+}
+
+void Scheduler::note_round(Job& job, const SpeculationReport& before, double now) {
+  const SpeculationReport& after = job.slot->report;
+  status_.slot_rounds += after.rounds - before.rounds;
+  status_.drafted += after.drafted - before.drafted;
+  status_.accepted += after.accepted - before.accepted;
+  for (std::size_t i = 0; i < after.drafted_at.size(); ++i) {
+    status_.drafted_at[i] += after.drafted_at[i] - before.drafted_at[i];
+    status_.accepted_at[i] += after.accepted_at[i] - before.accepted_at[i];
+  }
+  const std::int64_t emitted = after.emitted - before.emitted;
+  if (emitted <= 0) return;
+  status_.emitted += emitted;
+  if (job.last_token_ms == 0) {
+    status_.time_to_first_token.add((now - job.submitted_ms) / 1e3);
+  } else {
+    status_.inter_token.add((now - job.last_token_ms) / 1e3 / static_cast<double>(emitted), emitted);
+  }
+  job.last_token_ms = now;
+}
+
+/// Keeps what the slot is now for prompts that begin like it.
+void Scheduler::keep(Job& job) {
+  const Slot& slot = *job.slot;
+  const std::int64_t length = slot.timeline->length();
+  if (slot.finish == Finish::kError || slot.timeline->lost() || length == 0) return;
+  const auto tokens = std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(length));
+  cache_.store(tokens, slot.drafter != nullptr && slot.drafter->remembers(),
+               [&] { return decoder_.snapshot(slot); });
+}
+
+void Scheduler::retire() {
+  for (auto& job : running_) {
+    if (job->slot->finish == Finish::kNone) continue;
+    keep(*job);
+    end(*job, job->slot->finish, job->slot->error);
+    job.reset();
+  }
+  std::erase(running_, nullptr);
+}
+
+void Scheduler::cancel_all() {
+  for (const auto& job : running_) {
+    if (job->slot->finish == Finish::kNone) job->slot->finish = Finish::kCancelled;
+  }
+  retire();
+}
+
+const EngineStatus& Scheduler::status() {
+  status_.running = static_cast<int>(running_.size());
+  status_.prefilling = status_.paused = 0;
+  for (const auto& job : running_) {
+    status_.prefilling += job->prefilling() ? 1 : 0;
+    status_.paused += job->paused ? 1 : 0;
+  }
+  return status_;
+}
+
+}  // namespace ft

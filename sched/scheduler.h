@@ -1,0 +1,86 @@
+// What the engine does in one step: closes what was cancelled, gives one waiting prompt a chunk, runs a round
+// for all requests that are ready, keeps snapshots of what was computed, ends what is over. It waits for
+// nobody and reads no clock but the one it was given, so that a test can drive it step by step. Prompts go
+// shortest first, but one that was passed over kPatience times goes next; while others decode, a chunk takes
+// about as long as a round, so that running answers keep half their pace; alone it takes kChunkMs at most, so
+// that a cancel is seen soon. The only place that catches what a backend throws. Owner: sched/engine.h, or a
+// simulation. Thread: the engine thread. Cost: that of the steps. Errors: end the request that has them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sched/engine_status.h"
+#include "sched/job.h"
+#include "sched/prefix_cache.h"
+#include "text/tokenizer.h"
+
+namespace ft {
+
+struct SchedulerOptions {
+  double unread_ms = 60'000;            // a full box's patience
+  std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
+  std::function<double()> now_ms;       // empty: the machine's steady clock
+};
+
+class Scheduler {
+ public:
+  static constexpr int kPatience = 3;
+  static constexpr double kChunkMs = 400;
+  static constexpr int kLeastChunk = 16;  // rows
+
+  /// The references must outlive it.
+  Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options);
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  bool has_free_slot() const;
+  bool idle() const { return running_.empty(); }
+  /// Nothing can be done before a reader reads.
+  bool stalled() const;
+  /// Takes a request into a slot, or ends it with the reason.
+  void admit(std::unique_ptr<Job> job);
+  void step();
+  /// Ends all that run; what was computed stays in the cache.
+  void cancel_all();
+  /// Ends a request that never had a slot.
+  void end_unstarted(Job& job, Finish finish, std::string error);
+
+  PrefixCache& cache() { return cache_; }
+  /// Its part of the engine's: all but queue, waiting, requests, refused and draining.
+  const EngineStatus& status();
+  double now_ms() const { return options_.now_ms(); }
+
+ private:
+  Status start(Job& job);
+  void watch(Job& job);
+  void work();
+  Job* next_prompt();
+  int chunk_rows(const Job& job) const;
+  void prefill(Job& job);
+  void round();
+  void note_round(Job& job, const SpeculationReport& before, double now);
+  void keep(Job& job);
+  void retire();
+  void end(Job& job, Finish finish, std::string error);
+  void count(const Job& job, const Event& event);
+  Report report_of(const Job& job) const;
+  bool take_token(Job& job, std::int32_t token, std::span<const float> logits, bool drafted);
+  static void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
+
+  Decoder& decoder_;
+  const Tokenizer& tokenizer_;
+  const SchedulerOptions options_;
+  PrefixCache cache_;
+  std::vector<std::unique_ptr<Job>> running_;
+  std::vector<Slot*> ready_;
+  std::vector<std::pair<Job*, SpeculationReport>> decoding_;  // and its report before the round
+  double row_ms_ = 0;    // of a prompt's row beyond a step's fixed cost; 0: not measured yet
+  double round_ms_ = 0;  // of the last round
+  EngineStatus status_;
+};
+
+}  // namespace ft
