@@ -1,5 +1,5 @@
 // The prefix cache behind an engine, with the shipped model.
-#include "sched/test_engine.h"
+#include "tests/small_engine.h"
 
 namespace ft::test {
 namespace {

@@ -1,7 +1,7 @@
 #include <chrono>
 #include <thread>
 
-#include "sched/test_engine.h"
+#include "tests/small_engine.h"
 
 namespace ft::test {
 namespace {

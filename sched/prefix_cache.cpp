@@ -13,7 +13,7 @@ std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
   return XXH3_64bits(tokens.data(), tokens.size_bytes());
 }
 
-std::int64_t common_length(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
+std::int64_t equal_length(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
   const std::size_t most = std::min(a.size(), b.size());
   return std::mismatch(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(most), b.begin()).first - a.begin();
 }
@@ -52,10 +52,10 @@ PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool 
   Entries::iterator best = entries_.end();
   const Node* node = &root_;
   for (std::int64_t depth = 0; node != nullptr; depth += kBlockRows) {
-    found.common = depth;
+    found.shared = depth;
     for (const Entries::iterator& entry : node->entries) {
       if (drafts && !entry->snapshot.draft) continue;
-      const std::int64_t length = std::min(depth + common_length(entry->tail, from(prompt, depth)), longest);
+      const std::int64_t length = std::min(depth + equal_length(entry->tail, from(prompt, depth)), longest);
       if (length < std::max(entry->snapshot.low(), kLeastTokens) || length <= found.beginning.length)
         continue;
       best = entry;

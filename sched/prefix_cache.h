@@ -33,7 +33,7 @@ class PrefixCache {
 
   struct Found {
     Beginning beginning;      // snapshot null: a miss
-    std::int64_t common = 0;  // first tokens of the prompt, in whole blocks, that some prompt before had too
+    std::int64_t shared = 0;  // first tokens of the prompt, in whole blocks, that some prompt before had too
   };
   /// The longest snapshot whose tokens begin `prompt` and leave at least its last one. With `drafts` only
   /// those that know what a drafter needs. Valid until the next store or clear.

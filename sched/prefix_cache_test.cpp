@@ -94,7 +94,7 @@ TEST_F(Prefix, WhereEarlierPromptsPartedIsToldInWholeBlocks) {
   other.resize(100, 7);
   const PrefixCache::Found result = cache.find(other, true);
   EXPECT_EQ(result.beginning.length, 0);
-  EXPECT_EQ(result.common, 2 * kBlockRows);
+  EXPECT_EQ(result.shared, 2 * kBlockRows);
 }
 
 TEST_F(Prefix, TheLeastRecentlyUsedGoesFirst) {

@@ -64,7 +64,7 @@ Status Scheduler::start(Job& job) {
   FT_ASSIGN(job.slot, decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning));
   job.answer.emplace(std::move(answer));
   job.cached_tokens = static_cast<int>(found.beginning.length);
-  job.branch = found.common;
+  job.branch = found.shared;
   job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, bool drafted) {
     return take_token(job, token, logits, drafted);
   };
