@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "program/select.h"
+#include "sampling/constraint.h"
 #include "sampling/distribution.h"
 
 namespace ft {
@@ -30,9 +31,10 @@ struct DraftSlot {
       tokens;  // prompt and output; the last one is pending: not yet in the target's timeline
   int prompt_tokens = 0;
   std::span<const std::int32_t> predicted;  // text that the caller expects, or empty
-  SelectRow select;    // sampler, history, bias and mask of the next token; position = tokens.size()
-  bool ratio = false;  // draft with independent noise and report the distributions
-  int depth = 0;       // wanted now
+  SelectRow select;  // sampler, history, bias and mask of the next token; position = tokens.size()
+  Constraint* constraint = nullptr;  // if set: the masks of tokens behind drafts
+  bool ratio = false;                // draft with independent noise and report the distributions
+  int depth = 0;                     // wanted now
 
   int drafted = 0;                 // out
   std::span<std::int32_t> drafts;  // out: [kMaxDepth], part of the round's token buffer

@@ -102,6 +102,9 @@ SelectRow MtpDrafter::select_row(const DraftSlot& slot, int step) const {
   row.stream = slot.ratio ? Stream::kDraft : Stream::kTarget;
   row.drafts = slot.drafts.first(static_cast<std::size_t>(step));
   row.store = slot.store + step;
+  if (slot.constraint != nullptr && step > 0) {
+    row.mask = slot.constraint->mask(row.drafts).value_or(row.mask);  // without one: the round cuts here
+  }
   return row;
 }
 

@@ -62,16 +62,17 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
     draft.store = static_cast<std::int32_t>(active_) * kMaxDepth;
     draft.drafts =
         std::span<std::int32_t>(round_tokens_).subspan(static_cast<std::size_t>(draft.store), kMaxDepth);
-    const std::int64_t room = slot->options.context - static_cast<std::int64_t>(slot->tokens.size());
-    const std::int64_t budget = slot->options.max_tokens - slot->output_tokens();
-    const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
-    int available = 0;
-    if (slot->drafter != nullptr && allowed > 0) {
-      available = slot->drafter->plan(draft);
-      entry.cost = slot->drafter->free_of_cost(slot->id) ? DraftCost::kFree : DraftCost::kPasses;
+    if (slot->constraint) {
+      draft.constraint = slot->constraint.get();
+      const auto mask = draft.constraint->mask({});
+      if (!mask) {
+        slot->finish = Finish::kError;
+        slot->error = draft.constraint->problem();
+        continue;
+      }
+      draft.select.mask = *mask;
     }
-    draft.depth = slot->policy.choose(costs, available, allowed, entry.cost);
-    if (slot->on_depth) slot->on_depth(slot->policy.explain());
+    plan_depth(entry, costs);
     Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
     if (!txn.ok()) {
       slot->finish = Finish::kError;
@@ -84,6 +85,51 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
     ++active_;
   }
   shape_.slots = static_cast<int>(active_);
+}
+
+void Round::plan_depth(Entry& entry, const CostModel& costs) {
+  Slot& slot = *entry.slot;
+  DraftSlot& draft = entry.draft;
+  const std::int64_t room = slot.options.context - static_cast<std::int64_t>(slot.tokens.size());
+  const std::int64_t budget = slot.options.max_tokens - slot.output_tokens();
+  const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
+  int available = 0;
+  if (slot.drafter != nullptr && allowed > 0) {
+    available = slot.drafter->plan(draft);
+    entry.cost = slot.drafter->free_of_cost(slot.id) ? DraftCost::kFree : DraftCost::kPasses;
+  }
+  draft.depth = slot.policy.choose(costs, available, allowed, entry.cost);
+  entry.forced = take_forced(entry, allowed);
+  if (!slot.on_depth) return;
+  slot.on_depth(entry.forced ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"
+                             : slot.policy.explain());
+}
+
+/// Drafts what may come alone, if that is at least as deep as a drafter would go. A request that asked for no
+/// drafts gets none.
+bool Round::take_forced(Entry& entry, int allowed) {
+  const Slot& slot = *entry.slot;
+  DraftSlot& draft = entry.draft;
+  if (draft.constraint == nullptr || slot.drafter == nullptr) return false;
+  if (slot.options.depth >= 0) allowed = std::min(allowed, slot.options.depth);
+  const int forced = draft.constraint->forced(draft.drafts.first(static_cast<std::size_t>(allowed)));
+  if (forced == 0 || forced < draft.depth) return false;
+  draft.depth = draft.drafted = forced;
+  entry.cost = DraftCost::kFree;
+  for (int i = 0; draft.ratio && i < forced; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    (*draft.proposal)[at].entries.assign(1, {draft.drafts[at], 1.0F});
+  }
+  return true;
+}
+
+/// Cuts the drafts where the constraint forbids one, or has no mask for the row behind it.
+void Round::keep_allowed(Entry& entry) {
+  DraftSlot& draft = entry.draft;
+  if (draft.constraint == nullptr) return;
+  for (int i = 0; i < draft.drafted; ++i) {
+    if (!draft.constraint->mask(draft.drafts.first(static_cast<std::size_t>(i) + 1))) draft.drafted = i;
+  }
 }
 
 void Round::abandon() {

@@ -25,19 +25,19 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs) {
 void Round::propose() {
   // Slots that share a drafter are drafted together, so that a network runs once for all of them.
   for (std::size_t i = 0; i < active_; ++i) {
-    Drafter* drafter = entries_[i].slot->drafter;
+    Drafter* drafter = entries_[i].drafter();
     proposing_.clear();
-    for (std::size_t j = 0; j < active_; ++j) {
-      const Entry& other = entries_[j];
-      if (other.slot->drafter != drafter || other.draft.depth == 0) continue;
+    for (std::size_t j = 0; j < active_ && drafter != nullptr; ++j) {
+      if (entries_[j].drafter() != drafter) continue;
       if (j < i) break;  // done with the first slot of this drafter
       proposing_.push_back(&entries_[j].draft);
     }
-    if (drafter == nullptr || proposing_.empty()) continue;
+    if (proposing_.empty()) continue;
     if (const Status status = drafter->propose(proposing_, round_tokens_); !status.ok()) {
       for (DraftSlot* draft : proposing_) draft->drafted = 0;  // plain decoding needs no draft
     }
   }
+  for (std::size_t i = 0; i < active_; ++i) keep_allowed(entries_[i]);
 }
 
 StepResult Round::verify() {
@@ -53,6 +53,7 @@ StepResult Round::verify() {
       SelectRow select = entry.draft.select;
       select.position += row;
       select.drafts = entry.draft.drafts.first(static_cast<std::size_t>(row));
+      if (entry.draft.constraint != nullptr) select.mask = *entry.draft.constraint->mask(select.drafts);
       selects_.push_back(select);
     }
   }
@@ -89,7 +90,7 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   slot.report.drafted += entry.draft.drafted;
   slot.report.accepted += counted;
   slot.report.emitted += keep;
-  slot.policy.observe(entry.draft.drafted, accepted, entry.cost);
+  if (!entry.forced) slot.policy.observe(entry.draft.drafted, accepted, entry.cost);
   return keep;
 }
 
@@ -97,6 +98,9 @@ void Round::commit(Entry& entry, const StepResult& verified, int keep) {
   Slot& slot = *entry.slot;
   entry.txn->commit(keep);
   entry.txn.reset();
+  if (slot.constraint) {
+    slot.constraint->commit(std::span<const std::int32_t>(slot.tokens).last(static_cast<std::size_t>(keep)));
+  }
   if (slot.drafter == nullptr || verified.tap.empty()) return;
   const std::size_t width = verified.tap.size() / static_cast<std::size_t>(shape_.rows);
   const std::size_t first = slot.tokens.size() - static_cast<std::size_t>(keep) - 1;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ struct SlotOptions {
   std::int64_t context = 0;             // prompt and output together
   std::vector<std::int32_t> eos;        // ends the answer after being emitted; empty: never
   std::vector<LogitBias> bias;          // ascending by token
-  std::vector<std::uint32_t> mask;      // see SelectRow
+  std::vector<std::uint32_t> mask;      // see SelectRow; Slot::constraint takes its place
   std::vector<std::int32_t> predicted;  // draft source given by the caller
   int logprobs = -1;                    // -1: none; else how many alternatives
 };
@@ -52,7 +53,8 @@ struct Slot {
   int prompt_tokens = 0;
   History history;
   DepthPolicy policy;
-  Drafter* drafter = nullptr;  // null: plain decoding
+  Drafter* drafter = nullptr;              // null: plain decoding
+  std::unique_ptr<Constraint> constraint;  // null: any token may follow
   /// Called for every emitted token in order, with the target's logits of its row and whether it is an
   /// accepted draft; true ends the answer with it.
   std::function<bool(std::int32_t token, std::span<const float> logits, bool drafted)> on_token;
@@ -88,11 +90,18 @@ class Round {
     Slot* slot = nullptr;
     DraftSlot draft;
     DraftCost cost = DraftCost::kPasses;
+    bool forced = false;  // the constraint's drafts, no drafter's
     std::optional<Txn> txn;
     int first_row = 0;
     std::array<Distribution, kMaxDepth> proposal;  // ratio rule only
+
+    /// Who is to draft in this round; null: nobody.
+    Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : slot->drafter; }
   };
   void plan(std::span<Slot* const> slots, const CostModel& costs);
+  void plan_depth(Entry& entry, const CostModel& costs);
+  static bool take_forced(Entry& entry, int allowed);
+  static void keep_allowed(Entry& entry);
   void propose();
   StepResult verify();
   int emit(Entry& entry, const StepResult& verified);
