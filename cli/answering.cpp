@@ -7,6 +7,25 @@
 #include "cli/text_file.h"
 
 namespace ft::cli {
+namespace {
+
+/// What the answer must follow; null: nothing.
+Result<std::shared_ptr<const Grammar>> read_grammar(const ConstraintChoice& constraint,
+                                                    const Loaded& loaded) {
+  const auto& eos = loaded.model.config.eos_ids;
+  const GrammarCompiler compiler(*loaded.tokenizer, {eos.begin(), eos.end()});
+  if (!constraint.json_schema.empty()) {
+    FT_ASSIGN(const std::string schema, read_text_file(constraint.json_schema, kMaxSchemaBytes));
+    return compiler.json_schema(schema);
+  }
+  if (constraint.json_object) return compiler.json_object();
+  if (constraint.regex) return compiler.regex(*constraint.regex);
+  if (constraint.lark.empty()) return std::shared_ptr<const Grammar>();
+  FT_ASSIGN(const std::string source, read_text_file(constraint.lark, kMaxGrammarBytes));
+  return compiler.lark(source);
+}
+
+}  // namespace
 
 Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer) {
   if (file.empty()) return std::vector<std::int32_t>();
@@ -46,6 +65,8 @@ Result<Request> make_request(const Prompt& prompt, const Ask& ask, const Loaded&
   fields.slot.acceptance = ask.speculation.acceptance;
   fields.slot.depth = ask.speculation.depth;
   fields.explain_depth = ask.speculation.explain_depth;
+  FT_ASSIGN(fields.grammar, read_grammar(ask.constraint, loaded));
+  fields.thinking_budget = ask.constraint.thinking_budget;
   fields.slot.max_tokens = ask.answer.max_tokens;
   fields.slot.context = loaded.context;
   fields.slot.logprobs = ask.answer.logprobs;

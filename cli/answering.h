@@ -37,6 +37,7 @@ struct Ask {
   AnswerChoice answer;
   SpeculationChoice speculation;
   std::vector<std::int32_t> predicted;
+  ConstraintChoice constraint = {};
 };
 
 /// The text of --predict as tokens; empty without the flag.

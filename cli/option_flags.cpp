@@ -119,6 +119,16 @@ void add_answer_flags(FlagSet& flags, AnswerChoice& answer) {
             "Log-probabilities with K alternatives (--json)");
 }
 
+void add_constraint_flags(FlagSet& flags, ConstraintChoice& constraint) {
+  flags.group("Constraint (every token is held to it; drafts too)");
+  flags.add("json-schema", "FILE", reads_text(constraint.json_schema), "The answer is JSON by this schema");
+  flags.add_switch("json-object", constraint.json_object, "The answer is a JSON object");
+  flags.add("regex", "TEXT", reads_text(constraint.regex), "The whole answer matches this expression");
+  flags.add("lark", "FILE", reads_text(constraint.lark), "The answer follows this Lark grammar");
+  flags.add("thinking-budget", "N", reads_auto_or(constraint.thinking_budget, 0, 1 << 24),
+            "Tokens of reasoning at most; auto: no limit");
+}
+
 void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation) {
   flags.group("Speculation (never changes the answer)");
   flags.add("drafter", "NAME", reads_drafter(speculation.drafter), "auto, mtp, lookup or none");
@@ -130,6 +140,15 @@ void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation) {
             "Text that the answer will probably repeat");
   flags.add_switch("explain-depth", speculation.explain_depth,
                    "A line on stderr for every round: how many tokens it drafts, and why");
+}
+
+Status check_constraint_flags(const ConstraintChoice& constraint) {
+  const int grammars =
+      static_cast<int>(!constraint.json_schema.empty()) + static_cast<int>(constraint.json_object) +
+      static_cast<int>(constraint.regex.has_value()) + static_cast<int>(!constraint.lark.empty());
+  if (grammars <= 1) return {};
+  return Error{Code::kInvalid,
+               "--json-schema, --json-object, --regex and --lark name the same thing; give only one of them"};
 }
 
 Status check_prompt_flags(const PromptChoice& prompt) {

@@ -19,11 +19,15 @@ void add_model_folder_flag(FlagSet& flags, std::string& directory);
 void add_prompt_flags(FlagSet& flags, PromptChoice& prompt);
 void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling);
 void add_answer_flags(FlagSet& flags, AnswerChoice& answer);
+/// What the answer must be, and how much reasoning may precede it.
+void add_constraint_flags(FlagSet& flags, ConstraintChoice& constraint);
 void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation);
 
 /// More than one of --prompt, --prompt-file, --prompt-ids, --messages is an error; so is what --raw leaves no
 /// use for.
 Status check_prompt_flags(const PromptChoice& prompt);
+/// More than one of --json-schema, --json-object, --regex, --lark is an error.
+Status check_constraint_flags(const ConstraintChoice& constraint);
 
 /// The end of every subcommand's builder: --json and --quiet into options->output, the options kept as long
 /// as the command, and work(*options, terminal) as what it does.

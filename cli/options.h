@@ -54,6 +54,14 @@ struct AnswerChoice {
   int logprobs = -1;  // -1: none
 };
 
+/// What an answer must be, and how much reasoning may precede it.
+struct ConstraintChoice {
+  std::string json_schema, lark;     // files; empty: none
+  std::optional<std::string> regex;  // the expression
+  bool json_object = false;
+  int thinking_budget = -1;  // -1: no limit
+};
+
 struct SpeculationChoice {
   DrafterKind drafter = DrafterKind::kAuto;
   int depth = -1;  // -1: auto

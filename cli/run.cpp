@@ -18,6 +18,7 @@ struct Options {
   PromptChoice prompt;
   SamplingChoice sampling;
   AnswerChoice answer;
+  ConstraintChoice constraint;
   SpeculationChoice speculation;
 };
 
@@ -28,6 +29,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   ask.sampler = choose_sampler(options.sampling, loaded->model.config.sampling);
   ask.bias = options.sampling.bias;
   ask.answer = options.answer, ask.speculation = options.speculation;
+  ask.constraint = options.constraint;
   FT_ASSIGN(ask.predicted, read_predicted(options.speculation.predict_file, *loaded->tokenizer));
   FT_ASSIGN(Request request, make_request(prompt, ask, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
@@ -68,13 +70,18 @@ Command run_command() {
       "  foretoken run -f notes.txt --system \"Summarise in one line\" --temperature 0\n"
       "  git diff | foretoken run --raw -n 64 --json\n"
       "  foretoken run --messages talk.json --tools tools.json --json\n"
+      "  foretoken run -p \"Name a cat and its age\" --json-schema cat.json\n"
       "  foretoken run --prompt-ids 332,807,7 -n 16 --drafter none --json\n";
   add_prompt_flags(command.flags, options->prompt);
   add_answer_flags(command.flags, options->answer);
+  add_constraint_flags(command.flags, options->constraint);
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
   add_model_flags(command.flags, options->model);
-  command.check = [options] { return check_prompt_flags(options->prompt); };
+  command.check = [options]() -> Status {
+    FT_TRY(check_constraint_flags(options->constraint));
+    return check_prompt_flags(options->prompt);
+  };
   return bind_options(std::move(command), std::move(options), work);
 }
 

@@ -68,6 +68,9 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
                  fmt::format("prompt: token id {} is outside the vocabulary of {}", token, vocabulary)};
   }
   if (fields.slot.max_tokens < 1) return wrong("max_tokens", "at least 1", fields.slot.max_tokens);
+  if (fields.thinking_budget < -1) {
+    return wrong("thinking_budget", "0 or more, or -1 for no limit", fields.thinking_budget);
+  }
   if (fields.slot.depth < -1 || fields.slot.depth > kMaxDepth) {
     return wrong("depth", fmt::format("auto or 0 to {}", kMaxDepth), fields.slot.depth);
   }

@@ -21,6 +21,7 @@
 #include "base/result.h"
 #include "sampling/logprobs.h"
 #include "spec/decoder.h"
+#include "text/grammar.h"
 #include "text/stop_matcher.h"
 
 namespace ft {
@@ -35,9 +36,11 @@ struct RequestFields {
   SlotOptions slot;         // sampler, acceptance, depth, max_tokens, eos, bias, logprobs, predicted
   DrafterKind drafter = DrafterKind::kAuto;
   std::vector<std::string> stops;
-  std::string tools;           // JSON list of the tools offered, or empty
-  bool explain_depth = false;  // an event a round: why it drafts as many as it does
-  bool parse = true;           // split reasoning and tool calls; false: all text is content
+  std::string tools;                       // JSON list of the tools offered, or empty
+  std::shared_ptr<const Grammar> grammar;  // what the content must follow; null: anything
+  int thinking_budget = -1;                // tokens of reasoning, at most; -1: no limit
+  bool explain_depth = false;              // an event a round: why it drafts as many as it does
+  bool parse = true;                       // split reasoning and tool calls; false: all text is content
 };
 
 class Request {

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "base/clock.h"
+#include "sched/answer_constraint.h"
 
 namespace ft {
 namespace {
@@ -21,6 +22,7 @@ SchedulerOptions with_clock(SchedulerOptions options) {
 Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options)
     : decoder_(decoder),
       tokenizer_(tokenizer),
+      marks_(tokenizer, decoder.model().config.eos_ids),
       options_(with_clock(std::move(options))),
       cache_(decoder.room(), decoder.options().cache_bytes) {
   status_.slots = decoder.options().slots;
@@ -58,10 +60,13 @@ Status Scheduler::start(Job& job) {
   options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
   options.parse_tools = fields.parse && !fields.tools.empty();
   options.tools_json = fields.tools;
+  options.tool_call_ends_reasoning = fields.grammar == nullptr;
   FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
+  FT_ASSIGN(std::unique_ptr<Constraint> constraint, AnswerConstraint::make(fields, tokenizer_, marks_));
   const Drafter* drafter = decoder_.drafter(fields.drafter);
   const PrefixCache::Found found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers());
   FT_ASSIGN(job.slot, decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning));
+  job.slot->constraint = std::move(constraint);
   job.answer.emplace(std::move(answer));
   job.cached_tokens = static_cast<int>(found.beginning.length);
   job.branch = found.shared;

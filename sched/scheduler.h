@@ -15,6 +15,7 @@
 #include "sched/engine_status.h"
 #include "sched/job.h"
 #include "sched/prefix_cache.h"
+#include "text/thinking_marks.h"
 #include "text/tokenizer.h"
 
 namespace ft {
@@ -73,6 +74,7 @@ class Scheduler {
 
   Decoder& decoder_;
   const Tokenizer& tokenizer_;
+  const ThinkingMarks marks_;
   const SchedulerOptions options_;
   PrefixCache cache_;
   std::vector<std::unique_ptr<Job>> running_;

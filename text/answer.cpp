@@ -39,7 +39,7 @@ Result<Answer> Answer::create(const Tokenizer& tokenizer, const AnswerOptions& o
   if (options.split_reasoning) {
     ThinkingOptions thinking;
     thinking.starts_in_reasoning = options.starts_in_reasoning;
-    thinking.tool_call_ends_reasoning = options.parse_tools;
+    thinking.tool_call_ends_reasoning = options.parse_tools && options.tool_call_ends_reasoning;
     answer.thinking_.emplace(thinking);
   }
   if (options.parse_tools) {

@@ -32,7 +32,9 @@ struct AnswerOptions {
   bool split_reasoning = true;       // or <think> stays in the content
   bool starts_in_reasoning = false;  // prompt_opens_thinking(prompt)
   bool parse_tools = false;          // for requests with tools, or <tool_call> stays in the content
-  std::string tools_json;            // the request's tools: types of their parameters
+  bool tool_call_ends_reasoning =
+      true;                // if parse_tools; not before a grammar, whose reasoning ends with its tag
+  std::string tools_json;  // the request's tools: types of their parameters
 };
 
 class Answer {

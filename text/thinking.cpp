@@ -15,8 +15,11 @@ constexpr std::string_view kClose = "</think>";
 }  // namespace
 
 bool prompt_opens_thinking(std::string_view prompt) {
-  const size_t end = prompt.find_last_not_of(kTagSpace);
-  return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kOpen);
+  return prompt.substr(0, prompt.find_last_not_of(kTagSpace) + 1).ends_with(kOpen);
+}
+
+bool prompt_closes_thinking(std::string_view prompt) {
+  return prompt.substr(0, prompt.find_last_not_of(kTagSpace) + 1).ends_with(kClose);
 }
 
 ThinkingSplitter::ThinkingSplitter(const ThinkingOptions& options)

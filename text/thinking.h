@@ -20,6 +20,8 @@ struct ThinkingOptions {
 
 /// True if `prompt`, white space at its end aside, ends with `<think>`.
 bool prompt_opens_thinking(std::string_view prompt);
+/// True if it ends with `</think>` so.
+bool prompt_closes_thinking(std::string_view prompt);
 
 class ThinkingSplitter {
  public:
@@ -34,6 +36,8 @@ class ThinkingSplitter {
   Piece finish();
 
   bool in_reasoning() const { return state_ == State::kReasoning; }
+  /// False while the text may yet turn out to open with `<think>`.
+  bool begun() const { return state_ != State::kStart; }
 
  private:
   enum class State { kStart, kReasoning, kGap, kContent };

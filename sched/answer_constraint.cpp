@@ -1,0 +1,218 @@
+#include "sched/answer_constraint.h"
+
+#include <algorithm>
+
+#include "sampling/filters.h"
+
+namespace ft {
+
+Result<std::unique_ptr<Constraint>> AnswerConstraint::make(const RequestFields& fields,
+                                                           const Tokenizer& tokenizer,
+                                                           const ThinkingMarks& marks) {
+  const bool budget = fields.parse && fields.thinking_budget >= 0;
+  if (fields.grammar == nullptr && !budget) return std::unique_ptr<Constraint>();
+  std::unique_ptr<AnswerConstraint> constraint(new AnswerConstraint(fields, tokenizer, marks));
+  if (!constraint->restart()) return Error{Code::kExhausted, constraint->problem_};
+  return std::unique_ptr<Constraint>(std::move(constraint));
+}
+
+AnswerConstraint::AnswerConstraint(const RequestFields& fields, const Tokenizer& tokenizer,
+                                   const ThinkingMarks& marks)
+    : tokenizer_(tokenizer),
+      marks_(marks),
+      grammar_(fields.grammar),
+      budget_(fields.parse ? fields.thinking_budget : -1) {
+  ThinkingOptions thinking;
+  thinking.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
+  thinking.tool_call_ends_reasoning = !fields.tools.empty();
+  const std::size_t words = (static_cast<std::size_t>(tokenizer.vocab_size()) + 31) / 32;
+  for (Row& row : rows_) row.words.assign(words, 0);
+  State& start = rows_[0].state;
+  start.splitter = ThinkingSplitter(thinking);
+  const bool closed = !fields.parse || prompt_closes_thinking(fields.prompt_text) || !marks.open();
+  start.phase = thinking.starts_in_reasoning ? Phase::kReasoning
+                : !grammar_ || !closed       ? Phase::kOpening
+                                             : Phase::kContent;
+}
+
+bool AnswerConstraint::over_budget(const State& state) const {
+  return state.phase == Phase::kReasoning && budget_ >= 0 && state.reasoned >= budget_ &&
+         state.written < marks_.close().size();
+}
+
+/// The token that must follow for another reason than the grammar; -1: none.
+std::int32_t AnswerConstraint::only_token(const State& state) const {
+  if (over_budget(state)) return marks_.close()[state.written];
+  return state.phase == Phase::kGap ? marks_.gap()[state.written] : -1;
+}
+
+AnswerConstraint::State AnswerConstraint::behind(const State& state, std::int32_t token) const {
+  State next = state;
+  const std::string_view bytes = tokenizer_.token_bytes(token);
+  const Phase content = grammar_ ? Phase::kContent : Phase::kFree;
+  if (grammar_ && marks_.ends_answer(token)) {
+    next.phase = Phase::kEnded;
+    return next;
+  }
+  switch (state.phase) {
+    case Phase::kOpening:
+      if (grammar_) {
+        const bool opens = token == marks_.open();
+        next.phase = opens ? Phase::kReasoning : content;
+        next.consumed += opens ? 0 : 1;
+      } else {
+        next.splitter.push(bytes);
+        if (next.splitter.begun()) next.phase = next.splitter.in_reasoning() ? Phase::kReasoning : content;
+      }
+      break;
+    case Phase::kReasoning: {
+      next.written += over_budget(state) ? 1 : 0;
+      ++next.reasoned;
+      bool closed = false;
+      if (grammar_) {
+        next.matched = ThinkingMarks::follow(state.matched, bytes);
+        closed = next.matched == ThinkingMarks::kClose.size();
+      } else {
+        next.splitter.push(bytes);
+        closed = !next.splitter.in_reasoning();
+      }
+      if (!closed) break;
+      next.written = 0;
+      next.phase = grammar_ && !marks_.gap().empty() ? Phase::kGap : content;
+      break;
+    }
+    case Phase::kGap:
+      if (++next.written == marks_.gap().size()) next.phase = content;
+      break;
+    case Phase::kContent:
+      ++next.consumed;
+      break;
+    case Phase::kFree:
+    case Phase::kEnded:
+      break;
+  }
+  return next;
+}
+
+std::optional<std::span<const std::uint32_t>> AnswerConstraint::mask(std::span<const std::int32_t> drafts) {
+  if (drafts.size() >= rows_.size()) return std::nullopt;
+  std::size_t same = 0;
+  while (same < std::min(drafts.size(), known_) && drafts[same] == rows_[same].draft) ++same;
+  if (same < drafts.size()) {
+    known_ = same;
+    if (matcher_ && matcher_at_ > rows_[same].state.consumed) go_to(rows_[same].state.consumed);
+  }
+  for (; known_ < drafts.size(); ++known_) {
+    const std::int32_t draft = drafts[known_];
+    if (!compute(known_) || !allowed(rows_[known_].mask, draft)) return std::nullopt;
+    Row& next = rows_[known_ + 1];
+    next.state = behind(rows_[known_].state, draft);
+    next.masked = false;
+    rows_[known_].draft = draft;
+    if (next.state.consumed > rows_[known_].state.consumed) {
+      content_.resize(next.state.consumed);
+      content_.back() = draft;
+    }
+  }
+  if (!compute(drafts.size())) return std::nullopt;
+  return rows_[drafts.size()].mask;
+}
+
+/// The mask of a row whose drafts are known.
+bool AnswerConstraint::compute(std::size_t index) {
+  Row& row = rows_[index];
+  if (row.masked) return true;
+  const State& state = row.state;
+  const std::int32_t only = only_token(state);
+  row.mask = row.words;
+  if (only >= 0) {
+    std::fill(row.words.begin(), row.words.end(), 0);
+    row.words[static_cast<std::size_t>(only) / 32] |= 1U << (only % 32);
+  } else if (state.phase == Phase::kReasoning && grammar_) {
+    row.mask = marks_.mask(state.matched);
+  } else if (state.phase == Phase::kEnded) {
+    row.mask = marks_.ends();
+  } else if (grammar_) {
+    if (!go_to(state.consumed)) return false;
+    if (const Status status = matcher_->mask(row.words); !status.ok()) {
+      const std::string why = status.error().message;
+      // A draft's row failed: the emitted tokens' own state is rebuilt, and stays without a fault.
+      if (index == 0 || !restart()) problem_ = why;
+      return false;
+    }
+    if (state.phase == Phase::kOpening) {
+      row.words[static_cast<std::size_t>(*marks_.open()) / 32] |= 1U << (*marks_.open() % 32);
+    }
+  } else {
+    row.mask = {};
+  }
+  row.masked = true;
+  return true;
+}
+
+/// The matcher behind the first `consumed` tokens of content_.
+bool AnswerConstraint::go_to(std::size_t consumed) {
+  Status status;
+  if (matcher_at_ > consumed) {
+    status = matcher_->rollback(matcher_at_ - consumed);
+  } else if (matcher_at_ < consumed) {
+    status = matcher_->consume(std::span(content_).subspan(matcher_at_, consumed - matcher_at_));
+  }
+  matcher_at_ = consumed;
+  if (status.ok()) return true;
+  const std::string why = status.error().message;
+  if (consumed == rows_[0].state.consumed || !restart()) problem_ = why;
+  return false;
+}
+
+/// A new matcher behind the emitted tokens; false, and a problem, if that cannot be.
+bool AnswerConstraint::restart() {
+  if (!grammar_) return true;
+  Result<GrammarMatcher> fresh = grammar_->start();
+  const std::size_t emitted = rows_[0].state.consumed;
+  Status status = fresh.ok() ? fresh->consume(std::span(content_).first(emitted)) : Status(fresh.error());
+  if (!status.ok()) {
+    problem_ = status.error().message;
+    return false;
+  }
+  matcher_ = std::move(*fresh);
+  matcher_at_ = emitted;
+  return true;
+}
+
+int AnswerConstraint::forced(std::span<std::int32_t> out) {
+  State state = rows_[0].state;
+  std::size_t count = 0;
+  for (; count < out.size(); ++count) {
+    const std::int32_t only = only_token(state);
+    if (only < 0) break;
+    out[count] = only;
+    state = behind(state, only);
+  }
+  if (state.phase != Phase::kContent || count == out.size() || !go_to(rows_[0].state.consumed)) {
+    return static_cast<int>(count);
+  }
+  Result<std::vector<std::int32_t>> tokens = matcher_->forced();
+  if (!tokens.ok()) return static_cast<int>(count);
+  for (std::size_t i = 0; i < tokens->size() && count < out.size(); ++i) out[count++] = (*tokens)[i];
+  return static_cast<int>(count);
+}
+
+void AnswerConstraint::commit(std::span<const std::int32_t> tokens) {
+  std::size_t same = 0;
+  while (same < std::min(tokens.size(), known_) && tokens[same] == rows_[same].draft) ++same;
+  State state = rows_[same].state;
+  if (matcher_ && matcher_at_ > state.consumed) go_to(state.consumed);
+  for (const std::int32_t token : tokens.subspan(same)) {
+    const std::size_t before = state.consumed;
+    state = behind(state, token);
+    if (state.consumed == before) continue;
+    content_.resize(state.consumed);
+    content_.back() = token;
+  }
+  rows_[0].state = std::move(state);
+  rows_[0].masked = false;
+  known_ = 0;
+}
+
+}  // namespace ft

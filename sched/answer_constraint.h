@@ -1,0 +1,78 @@
+// The constraint of one answer (sampling/constraint.h): free reasoning up to its budget, then content by a
+// grammar. What it rests on:
+//   budget   after that many tokens of reasoning </think> is the only token allowed, then the answer goes on.
+//            What counts as reasoning is what ThinkingSplitter shows as such.
+//   grammar  begins behind </think> and an empty line if the answer begins with reasoning, or opens it with
+//            <think> as its first token where the prompt has neither opened nor closed it; with the first
+//            token otherwise. Reasoning before a grammar cannot end the answer. At the grammar's end only end
+//            tokens are allowed; an answer that max_tokens cuts stays cut.
+// Owner: the slot. Thread: the engine thread. Cost: a grammar's mask once per row, in buffers made with the
+// constraint; a row of reasoning costs a few bytes' comparison. Errors: make: a grammar that cannot start;
+// later: a step beyond llguidance's limits, which ends the request unless it was met in a draft's row.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "drafters/drafter.h"
+#include "sampling/constraint.h"
+#include "sched/request.h"
+#include "text/grammar.h"
+#include "text/thinking.h"
+#include "text/thinking_marks.h"
+
+namespace ft {
+
+class AnswerConstraint final : public Constraint {
+ public:
+  /// Null if the request allows everything. The tokenizer and the marks outlive the constraint.
+  static Result<std::unique_ptr<Constraint>> make(const RequestFields& fields, const Tokenizer& tokenizer,
+                                                  const ThinkingMarks& marks);
+
+  std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) override;
+  int forced(std::span<std::int32_t> out) override;
+  void commit(std::span<const std::int32_t> tokens) override;
+  std::string problem() const override { return problem_; }
+
+ private:
+  enum class Phase : std::uint8_t { kOpening, kReasoning, kGap, kContent, kFree, kEnded };
+
+  /// Where the answer is behind a number of tokens.
+  struct State {
+    Phase phase = Phase::kFree;
+    ThinkingSplitter splitter{ThinkingOptions{}};  // without a grammar: what is reasoning
+    std::size_t matched = 0;                       // with one: bytes of </think>
+    int reasoned = 0;                              // tokens of reasoning
+    std::size_t written = 0;   // tokens of </think> beyond the budget, or of the empty line
+    std::size_t consumed = 0;  // by the grammar
+  };
+  struct Row {
+    State state;
+    std::int32_t draft = -1;  // the token behind it
+    bool masked = false;
+    std::span<const std::uint32_t> mask;
+    std::vector<std::uint32_t> words;  // [vocabulary / 32] of a mask that is made for this row
+  };
+
+  AnswerConstraint(const RequestFields& fields, const Tokenizer& tokenizer, const ThinkingMarks& marks);
+  bool over_budget(const State& state) const;
+  std::int32_t only_token(const State& state) const;
+  State behind(const State& state, std::int32_t token) const;
+  bool compute(std::size_t row);
+  bool go_to(std::size_t consumed);
+  bool restart();
+
+  const Tokenizer& tokenizer_;
+  const ThinkingMarks& marks_;
+  std::shared_ptr<const Grammar> grammar_;
+  const int budget_;
+  std::optional<GrammarMatcher> matcher_;
+  std::size_t matcher_at_ = 0;           // tokens that it has consumed
+  std::vector<std::int32_t> content_;    // tokens for the grammar: emitted ones, then drafts
+  std::array<Row, kMaxDepth + 2> rows_;  // [0] behind the emitted tokens, [i] behind i drafts
+  std::size_t known_ = 0;                // drafts that rows_ hold
+  std::string problem_;
+};
+
+}  // namespace ft
