@@ -18,6 +18,8 @@ enum class Code {
   kCorrupt,      // a file is truncated, lies about itself or cannot be parsed
   kUnsupported,  // understood, but not something this build runs
   kExhausted,    // memory, disk, context or another limit ran out
+  kTooLong,      // a prompt beyond the context
+  kBusy,         // full for now; the same will work later
   kIo,           // the operating system refused
   kCancelled,    // stopped by the caller
 };
@@ -25,6 +27,7 @@ enum class Code {
 struct Error {
   Code code = Code::kInvalid;
   std::string message;
+  std::string field{};  // of a request that is wrong: "messages[0].role"; empty: none
 };
 
 template <class T>

@@ -5,13 +5,6 @@
 namespace ft::cli {
 namespace {
 
-Setter reads_drafter(DrafterKind& target) {
-  return [&target](const std::string& text) -> Status {
-    FT_ASSIGN(target, drafter_kind(text));
-    return {};
-  };
-}
-
 Setter reads_acceptance(Acceptance& target) {
   return [&target](const std::string& text) -> Status {
     if (text == "coupled") {
@@ -36,6 +29,13 @@ Setter reads_activations(int& target) {
 }
 
 }  // namespace
+
+Setter reads_drafter(DrafterKind& target) {
+  return [&target](const std::string& text) -> Status {
+    FT_ASSIGN(target, drafter_kind(text));
+    return {};
+  };
+}
 
 void add_output_flags(FlagSet& flags, OutputChoice& output) {
   flags.group("Output");

@@ -23,6 +23,9 @@ void add_answer_flags(FlagSet& flags, AnswerChoice& answer);
 void add_constraint_flags(FlagSet& flags, ConstraintChoice& constraint);
 void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation);
 
+/// The word of --drafter.
+Setter reads_drafter(DrafterKind& target);
+
 /// More than one of --prompt, --prompt-file, --prompt-ids, --messages is an error; so is what --raw leaves no
 /// use for.
 Status check_prompt_flags(const PromptChoice& prompt);

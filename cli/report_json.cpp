@@ -79,6 +79,10 @@ std::string_view code_name(Code code) {
       return "unsupported";
     case Code::kExhausted:
       return "exhausted";
+    case Code::kTooLong:
+      return "too_long";
+    case Code::kBusy:
+      return "busy";
     case Code::kIo:
       return "io";
     case Code::kCancelled:

@@ -7,6 +7,7 @@ namespace ft::cli {
 
 Command run_command();
 Command chat_command();
+Command serve_command();
 Command bench_command();
 Command bench_decode_command();
 Command bench_kernels_command();

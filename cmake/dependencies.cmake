@@ -11,6 +11,7 @@ else()
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
   pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
+  find_package(Boost 1.81 REQUIRED)  # Beast and Asio: headers only
   find_package(benchmark 1.7 QUIET)
 endif()
 find_program(CCACHE ccache)

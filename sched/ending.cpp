@@ -46,6 +46,7 @@ bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> 
     logprobs(logits, token, static_cast<std::size_t>(options.logprobs), event.logprobs.emplace());
   job.mailbox->post(std::move(event));
   if (std::find(options.eos.begin(), options.eos.end(), token) != options.eos.end()) return false;
+  if (job.answer->in_reasoning()) ++job.reasoning_tokens;
   post_pieces(job, job.answer->push(token));
   job.by_stop_string = job.answer->matched_stop().has_value();
   return job.by_stop_string;
@@ -77,11 +78,13 @@ void Scheduler::end(Job& job, Finish finish, std::string error) {
           "the reader left events unread for too long; read an answer while it is decoded, or ask for "
           "a shorter one";
     event.by_stop_string = job.by_stop_string;
+    if (job.by_stop_string) event.stop_string = job.request.fields().stops[*job.answer->matched_stop()];
     event.report = report_of(job);
     decoder_.close(*job.slot);  // before the end is posted, so that who reads it finds the slot free
   }
   count(job, event);
   job.mailbox->post(std::move(event));
+  job.mailbox->tell();
 }
 
 void Scheduler::count(const Job& job, const Event& event) {
@@ -101,6 +104,7 @@ Report Scheduler::report_of(const Job& job) const {
   report.prompt_tokens = slot.prompt_tokens;
   report.cached_tokens = job.cached_tokens;
   report.completion_tokens = slot.output_tokens();
+  report.reasoning_tokens = job.reasoning_tokens;
   report.prompt_ms = job.prompt_ms;
   report.decode_ms = job.decode_ms;
   report.speculation = slot.report;

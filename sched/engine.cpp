@@ -39,8 +39,8 @@ Result<Ticket> Engine::submit(Request request) {
     const std::lock_guard lock(mutex_);
     if (draining_ || waiting_.size() >= options_.queue) {
       ++refused_;
-      if (draining_) return Error{Code::kExhausted, "the engine is stopping; ask another one, or later"};
-      return Error{Code::kExhausted, "too many requests are waiting; try again when some have ended"};
+      if (draining_) return Error{Code::kCancelled, "the engine is stopping; ask another one, or later"};
+      return Error{Code::kBusy, "too many requests are waiting; try again when some have ended"};
     }
     ++requests_;
     waiting_.push_back(std::move(job));

@@ -32,7 +32,7 @@ class Engine {
                                                const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();
 
-  /// kExhausted if the queue is full or the engine drains (status().draining).
+  /// kBusy if the queue is full, kCancelled if the engine drains (status().draining).
   Result<Ticket> submit(Request request);
 
   EngineStatus status() const;

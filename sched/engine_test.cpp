@@ -84,7 +84,7 @@ TEST_F(EngineTest, AFullQueueRefusesInsteadOfGrowing) {
     if (ticket.ok()) {
       tickets.push_back(std::move(*ticket));
     } else {
-      EXPECT_EQ(ticket.error().code, Code::kExhausted);
+      EXPECT_EQ(ticket.error().code, Code::kBusy);
       refused = true;
     }
   }

@@ -23,6 +23,7 @@ struct Job {
   std::unique_ptr<Slot> slot;    // null while it waits
   std::optional<Answer> answer;  // from the slot's opening on
   bool by_stop_string = false;
+  int reasoning_tokens = 0;
   bool unread = false;  // ended because nobody read
   bool paused = false;  // its reader does not read: skipped
   double full_since_ms = 0;

@@ -81,12 +81,19 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
 }
 
 void Mailbox::post(Event event) {
+  const std::lock_guard lock(mutex_);
+  if (cancelled_ && event.kind != Event::Kind::kEnd) return;
+  events_.push_back(std::move(event));
+  if (events_.size() >= limit_) full_ = true;
+  posted_ = true;
+  changed_.notify_all();
+}
+
+void Mailbox::tell() {
   {
     const std::lock_guard lock(mutex_);
-    if (cancelled_ && event.kind != Event::Kind::kEnd) return;
-    events_.push_back(std::move(event));
-    if (events_.size() >= limit_) full_ = true;
-    changed_.notify_all();
+    if (!posted_) return;
+    posted_ = false;
   }
   const std::lock_guard lock(notify_mutex_);
   if (notify_) notify_();

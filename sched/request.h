@@ -57,7 +57,8 @@ class Request {
 /// What a request cost and what speculation did for it. Times in milliseconds.
 struct Report {
   int prompt_tokens = 0, completion_tokens = 0;
-  int cached_tokens = 0;  // of the prompt: continued from the prefix cache
+  int cached_tokens = 0;     // of the prompt: continued from the prefix cache
+  int reasoning_tokens = 0;  // of completion_tokens
   double prompt_ms = 0, decode_ms = 0;
   std::string drafter;  // "none" if nothing drafted
   bool engaged = false;
@@ -75,6 +76,7 @@ struct Event {
   std::optional<Logprobs> logprobs;  // kToken, if asked for
   Finish finish = Finish::kNone;     // kEnd
   bool by_stop_string = false;       // kEnd
+  std::string stop_string;           // kEnd, if by_stop_string: which
   std::string error;                 // kEnd, if finish is kError, or kCancelled and not by the caller
   Report report;                     // kEnd
 };
@@ -86,12 +88,14 @@ class Mailbox {
 
   /// Never waits. After a cancel nothing but the end is taken.
   void post(Event event);
+  /// Calls on_event's function if something was posted since the last time.
+  void tell();
   /// Waits for the next event; after kEnd there is none.
   Event next();
   /// The next event if there is one now.
   std::optional<Event> try_next();
-  /// `notify` is called on the posting thread, without locks held, after each event; empty: nobody. When this
-  /// returns, the one before is not running and never will again.
+  /// `notify` is called on the engine thread after a step that posted events, and with the end; empty:
+  /// nobody. When this returns, the one before is not running and never will again.
   void on_event(std::function<void()> notify);
   void cancel();
   bool cancelled() const;
@@ -105,7 +109,8 @@ class Mailbox {
   std::condition_variable changed_;
   std::deque<Event> events_;
   bool cancelled_ = false, full_ = false;
-  std::mutex notify_mutex_;  // held while notify_ runs; never together with mutex_
+  bool posted_ = false;      // since the last tell()
+  std::mutex notify_mutex_;  // held while notify_ runs
   std::function<void()> notify_;
 };
 

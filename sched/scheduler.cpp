@@ -108,6 +108,7 @@ void Scheduler::work() {
     decoding_.emplace_back(job.get(), job->slot->report);
   }
   if (!ready_.empty()) round();
+  for (const auto& job : running_) job->mailbox->tell();
 }
 
 /// Sees whether the caller left or does not read.

@@ -1,0 +1,24 @@
+// POST /v1/chat/completions: its body as a Call. Unknown members are ignored; wrong ones are named.
+// Source: OpenAI's API reference; extensions as vLLM and llama.cpp name them. Pure. Thread: any.
+// Cost: linear in the body. Errors: kInvalid and kUnsupported (images, audio) with the field.
+#pragma once
+
+#include "api/call.h"
+#include "api/fields.h"
+
+namespace ft::api {
+
+Result<Call> read_chat(const Json& body);
+
+/// OpenAI messages as the chat template wants them: parts as {type: text}, arguments checked.
+/// `path` names the list in errors.
+Result<Json> read_messages(const Json& list, const std::string& path);
+/// OpenAI tools (or bare functions) as a list of {type: function, function}; entries of other types are left
+/// out.
+Result<Json> read_tools(const Json& list, const std::string& path);
+/// tool_choice of OpenAI's chat: auto, none, required, {type: function, function: {name}}.
+Status read_tool_choice(const Fields& fields, const Json& tools, Call& call);
+/// Both kinds of a strict answer: {type: json_object}, {type: json_schema, json_schema: {schema}}.
+Status read_response_format(const Json& format, const std::string& path, Call& call);
+
+}  // namespace ft::api

@@ -1,0 +1,161 @@
+#include "api/chat_writer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "api/accounting.h"
+#include "api/error_reply.h"
+#include "api/fields.h"
+
+namespace ft::api {
+namespace {
+
+std::string finish_reason(const Choice& choice) {
+  if (choice.finish == Finish::kStop && !choice.calls.empty()) return "tool_calls";
+  return std::string(finish_name(choice.finish));
+}
+
+void data(const Json& json, std::string& out) {
+  out += "data: ";
+  out += dump(json);
+  out += "\n\n";
+}
+
+}  // namespace
+
+ChatWriter::ChatWriter(const Served& served, const Call& call, Stamp stamp, std::size_t choices)
+    : served_(served),
+      model_(call.model.empty() ? served.id : call.model),
+      stamp_(std::move(stamp)),
+      stream_usage_(call.stream_usage),
+      stream_speculation_(call.stream_speculation),
+      logprobs_(call.logprobs >= 0),
+      choices_(choices),
+      shown_(choices) {}
+
+Json ChatWriter::head(const char* object) const {
+  return Json{{"id", id()},
+              {"object", object},
+              {"created", stamp_.created_s},
+              {"model", model_},
+              {"system_fingerprint", "foretoken-" + served_.version}};
+}
+
+void ChatWriter::frame(std::size_t index, Json delta, Json finish, std::string& out) {
+  Choice& choice = choices_[index];
+  std::size_t& shown = shown_[index].tokens;
+  Json entry{{"index", index},
+             {"delta", std::move(delta)},
+             {"logprobs", nullptr},
+             {"finish_reason", std::move(finish)}};
+  if (logprobs_ && shown < choice.tokens.size()) {
+    entry["logprobs"] = logprobs_json(choice, shown, choice.tokens.size(), *served_.tokenizer);
+  }
+  if (stream_speculation_) {
+    Json tokens = Json::array();
+    for (std::size_t i = shown; i < choice.tokens.size(); ++i) {
+      tokens.push_back(Json{{"text", token_text(choice.tokens[i].id, *served_.tokenizer)},
+                            {"accepted", choice.tokens[i].drafted}});
+    }
+    entry["speculation_tokens"] = std::move(tokens);
+  }
+  shown = choice.tokens.size();
+  Json json = head("chat.completion.chunk");
+  json["choices"] = Json::array({std::move(entry)});
+  if (stream_usage_) json["usage"] = nullptr;
+  data(json, out);
+}
+
+void ChatWriter::begin(std::string& out) {
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    frame(i, Json{{"role", "assistant"}, {"content", ""}}, Json(), out);
+  }
+}
+
+void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
+  Choice& choice = choices_[index];
+  choice.take(event, served_.eos, "call_");
+  switch (event.kind) {
+    case Event::Kind::kText:
+      frame(index, Json{{"content", event.text}}, Json(), out);
+      break;
+    case Event::Kind::kReasoning:
+      frame(index, Json{{"content", nullptr}, {"reasoning_content", event.text}}, Json(), out);
+      break;
+    case Event::Kind::kToolBegin:
+    case Event::Kind::kToolArguments: {
+      if (choice.calls.empty()) break;
+      Json call{{"index", choice.calls.size() - 1}};
+      if (event.kind == Event::Kind::kToolBegin) {
+        call["id"] = choice.calls.back().id, call["type"] = "function";
+        call["function"] = Json{{"name", event.text}, {"arguments", ""}};
+      } else {
+        call["function"] = Json{{"arguments", event.text}};
+      }
+      frame(index, Json{{"content", nullptr}, {"tool_calls", Json::array({std::move(call)})}}, Json(), out);
+      break;
+    }
+    case Event::Kind::kEnd:
+      if (choice.failed()) {
+        data(Json::parse(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
+      } else {
+        frame(index, Json::object(), finish_reason(choice), out);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void ChatWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
+
+void ChatWriter::end(std::string& out) {
+  const bool failed =
+      std::any_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.failed(); });
+  if (failed) return;  // the error was the last frame
+  const Account sum = account(choices_);
+  Json json = head("chat.completion.chunk");
+  json["choices"] = Json::array();
+  if (stream_usage_) json["usage"] = openai_usage(sum);
+  json["speculation"] = speculation_json(sum);
+  json["timings"] = timings_json(sum);
+  if (stream_usage_ || stream_speculation_) data(json, out);
+  out += "data: [DONE]\n\n";
+}
+
+Json ChatWriter::message(const Choice& choice) const {
+  Json message{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  if (choice.text.empty() && !choice.calls.empty()) message["content"] = nullptr;
+  if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+  for (const Choice::Call& call : choice.calls) {
+    message["tool_calls"].push_back(Json{{"id", call.id},
+                                         {"type", "function"},
+                                         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return message;
+}
+
+Reply ChatWriter::reply() {
+  Json json = head("chat.completion");
+  json["choices"] = Json::array();
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const Choice& choice = choices_[i];
+    if (choice.failed()) return error_reply(Dialect::kOpenAi, choice.failure(), "");
+    Json logprobs;
+    if (logprobs_) logprobs = logprobs_json(choice, 0, choice.tokens.size(), *served_.tokenizer);
+    json["choices"].push_back(Json{{"index", i},
+                                   {"message", message(choice)},
+                                   {"logprobs", std::move(logprobs)},
+                                   {"finish_reason", finish_reason(choice)}});
+  }
+  const Account sum = account(choices_);
+  json["usage"] = openai_usage(sum);
+  json["speculation"] = speculation_json(sum);
+  json["timings"] = timings_json(sum);
+  Reply reply;
+  reply.body = dump(json);
+  reply.headers.emplace_back("X-Speculation", speculation_header(sum));
+  return reply;
+}
+
+}  // namespace ft::api

@@ -1,0 +1,123 @@
+#include "api/listing.h"
+
+#include <ctime>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "api/chat_request.h"
+#include "api/fields.h"
+#include "api/prepare.h"
+
+namespace ft::api {
+namespace {
+
+std::string iso_time(std::int64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {text, size};
+}
+
+Json openai_model(const Served& served, const std::string& id) {
+  return Json{
+      {"id", id},
+      {"object", "model"},
+      {"created", served.created_s},
+      {"owned_by", "foretoken"},
+      {"max_model_len", served.context},
+      {"context_length", served.context},
+      {"context_window", served.context},
+      {"max_context_now", served.context},
+      {"supports_vision", false},
+      {"modalities", Json::array({"text"})},
+      {"meta", {{"n_ctx_train", served.positions}, {"n_params", served.parameters}, {"size", served.bytes}}}};
+}
+
+Json anthropic_model(const Served& served, const std::string& id) {
+  return Json{
+      {"type", "model"}, {"id", id}, {"display_name", id}, {"created_at", iso_time(served.created_s)}};
+}
+
+Reply json_reply(const Json& json) {
+  Reply reply;
+  reply.body = dump(json);
+  return reply;
+}
+
+}  // namespace
+
+Reply models_reply(const Served& served, Dialect dialect) {
+  Json list = Json::array();
+  std::vector<std::string> ids{served.id};
+  ids.insert(ids.end(), served.aliases.begin(), served.aliases.end());
+  for (const std::string& id : ids) {
+    list.push_back(dialect == Dialect::kOpenAi ? openai_model(served, id) : anthropic_model(served, id));
+  }
+  if (dialect == Dialect::kOpenAi) return json_reply(Json{{"object", "list"}, {"data", std::move(list)}});
+  return json_reply(Json{
+      {"data", std::move(list)}, {"has_more", false}, {"first_id", ids.front()}, {"last_id", ids.back()}});
+}
+
+Result<Reply> model_reply(const Served& served, const std::string& id, Dialect dialect) {
+  FT_TRY(check_model(served, id));
+  return json_reply(dialect == Dialect::kOpenAi ? openai_model(served, id) : anthropic_model(served, id));
+}
+
+Reply props_reply(const Served& served) {
+  return json_reply(
+      Json{{"model", served.id},
+           {"aliases", served.aliases},
+           {"family", served.family},
+           {"quantisation", served.quantisation},
+           {"backend", served.backend},
+           {"drafter", served.drafter},
+           {"drafter_problem", served.drafter_problem.empty() ? Json() : Json(served.drafter_problem)},
+           {"depth", served.default_depth < 0 ? Json("auto") : Json(served.default_depth)},
+           {"context", served.context},
+           {"slots", served.slots},
+           {"parameters", served.parameters},
+           {"bytes", served.bytes},
+           {"sampling",
+            {{"temperature", served.sampler.temperature},
+             {"top_k", served.sampler.top_k},
+             {"top_p", served.sampler.top_p},
+             {"min_p", served.sampler.min_p}}},
+           {"version", served.version}});
+}
+
+Result<Reply> tokenize_reply(const Served& served, std::string_view body) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  const Fields fields(json, "");
+  std::vector<std::int32_t> ids;
+  if (fields.find("messages") != nullptr) {
+    FT_ASSIGN(const Call call, read_chat(json));
+    FT_ASSIGN(ids, prompt_of(served, call));
+  } else {
+    FT_ASSIGN(const auto text, fields.text("text"));
+    if (!text) return wrong("text", "is missing; send {\"text\": ...} or {\"messages\": [...]}");
+    FT_ASSIGN(ids, served.tokenizer->encode(*text, false));
+  }
+  return json_reply(Json{{"tokens", ids}, {"count", ids.size()}});
+}
+
+Result<Reply> detokenize_reply(const Served& served, std::string_view body) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  FT_ASSIGN(const Json* tokens, Fields(json, "").array("tokens", std::size_t{1} << 24));
+  if (tokens == nullptr) return wrong("tokens", "is missing; send {\"tokens\": [1, 2]}");
+  std::vector<std::int32_t> ids;
+  for (std::size_t i = 0; i < tokens->size(); ++i) {
+    const Json& token = (*tokens)[i];
+    const bool good = token.is_number_integer() && token.get<std::int64_t>() >= 0 &&
+                      token.get<std::int64_t>() < served.vocabulary;
+    if (!good) {
+      return wrong(fmt::format("tokens[{}]", i),
+                   fmt::format("must be a token id below {}, found {}", served.vocabulary, kind_of(token)));
+    }
+    ids.push_back(token.get<std::int32_t>());
+  }
+  return json_reply(Json{{"text", served.tokenizer->decode(ids, false)}});
+}
+
+}  // namespace ft::api

@@ -1,0 +1,19 @@
+// What a server says of itself: /v1/models in both dialects, /props, /v1/tokenize and /v1/detokenize.
+// Pure. Thread: any. Errors: kNotFound for an unknown model; kInvalid naming the field.
+#pragma once
+
+#include "api/reply.h"
+#include "api/served.h"
+#include "base/result.h"
+
+namespace ft::api {
+
+Reply models_reply(const Served& served, Dialect dialect);
+Result<Reply> model_reply(const Served& served, const std::string& id, Dialect dialect);
+Reply props_reply(const Served& served);
+/// {text} or {messages, tools} -> {tokens, count}
+Result<Reply> tokenize_reply(const Served& served, std::string_view body);
+/// {tokens} -> {text}
+Result<Reply> detokenize_reply(const Served& served, std::string_view body);
+
+}  // namespace ft::api

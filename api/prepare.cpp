@@ -1,0 +1,137 @@
+#include "api/prepare.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+namespace ft::api {
+namespace {
+
+struct Rendered {
+  std::string text;
+  std::vector<std::int32_t> ids;
+};
+
+Result<Rendered> render(const Served& served, const Call& call) {
+  if (served.chat_template == nullptr) {
+    return Error{Code::kUnsupported,
+                 served.chat_template_problem + "; use /v1/completions, which needs no template", "messages"};
+  }
+  RenderOptions options;
+  options.enable_thinking = call.think;
+  options.extra_json = call.template_variables;
+  options.now_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  Rendered rendered;
+  const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
+  Result<std::string> text = served.chat_template->render(call.messages, tools, options);
+  if (!text.ok()) return Error{text.error().code, text.error().message, "messages"};
+  rendered.text = std::move(*text);
+  FT_ASSIGN(rendered.ids, served.tokenizer->encode(rendered.text, false));
+  return rendered;
+}
+
+Sampler choose_sampler(const Served& served, const Call& call, std::uint64_t seed) {
+  Sampler sampler = served.sampler;
+  if (call.temperature) sampler.temperature = *call.temperature;
+  if (call.top_p) sampler.top_p = *call.top_p;
+  if (call.min_p) sampler.min_p = *call.min_p;
+  if (call.top_k) sampler.top_k = *call.top_k;
+  if (call.repetition) sampler.repetition = *call.repetition;
+  if (call.presence) sampler.presence = *call.presence;
+  if (call.frequency) sampler.frequency = *call.frequency;
+  sampler.seed = seed;
+  return sampler;
+}
+
+Status check_length(const Served& served, std::size_t tokens) {
+  if (static_cast<std::int64_t>(tokens) < served.context) return {};
+  return Error{Code::kTooLong,
+               fmt::format("prompt is too long: {} tokens > {} maximum; shorten it, or start the server with "
+                           "a larger --context",
+                           tokens, served.context - 1),
+               "messages"};
+}
+
+Result<RequestFields> fields_of(const Served& served, const Call& call, const Call::Prompt& prompt) {
+  RequestFields fields;
+  fields.parse = call.prompts.empty();
+  if (fields.parse) {
+    FT_ASSIGN(Rendered rendered, render(served, call));
+    fields.prompt = std::move(rendered.ids), fields.prompt_text = std::move(rendered.text);
+    if (call.tool_choice != ToolChoice::kNone) fields.tools = call.tools;
+  } else if (!prompt.text.empty()) {
+    FT_ASSIGN(fields.prompt, served.tokenizer->encode(prompt.text, true));
+    fields.prompt_text = prompt.text;
+  } else {
+    fields.prompt = prompt.ids;
+  }
+  FT_TRY(check_length(served, fields.prompt.size()));
+  if (!call.predicted.empty()) {
+    FT_ASSIGN(fields.slot.predicted, served.tokenizer->encode(call.predicted, false));
+  }
+  const std::int64_t room = served.context - static_cast<std::int64_t>(fields.prompt.size());
+  fields.slot.max_tokens =
+      static_cast<int>(call.max_tokens > 0 ? std::min<std::int64_t>(call.max_tokens, room) : room);
+  fields.slot.context = served.context;
+  fields.slot.eos = served.eos;
+  fields.slot.bias = call.bias.empty() ? served.bias : call.bias;
+  fields.slot.logprobs = call.logprobs;
+  fields.slot.acceptance = call.acceptance;
+  fields.slot.depth = call.depth < 0 ? served.default_depth : call.depth;
+  fields.stops = call.stops;
+  fields.drafter = call.drafter == DrafterKind::kAuto ? served.default_drafter : call.drafter;
+  if (call.speculation == Speculation::kOff) fields.drafter = DrafterKind::kNone;
+  return fields;
+}
+
+/// "require": better no answer than one that cannot be drafted.
+Status check_speculation(const Served& served, const Call& call) {
+  if (call.speculation != Speculation::kRequire) return {};
+  std::string why;
+  if (call.drafter == DrafterKind::kNone) why = "the drafter is none";
+  if (call.depth == 0) why = "the depth is 0";
+  if (call.drafter == DrafterKind::kMtp) why = served.drafter_problem;
+  if (why.empty()) return {};
+  return Error{Code::kUnsupported, "speculation is required and cannot be had: " + why, "speculation"};
+}
+
+}  // namespace
+
+Status check_model(const Served& served, const std::string& model) {
+  const bool known = model.empty() || served.any_model || model == served.id ||
+                     std::find(served.aliases.begin(), served.aliases.end(), model) != served.aliases.end();
+  if (known) return {};
+  std::string names = served.id;
+  for (const std::string& alias : served.aliases) names += ", " + alias;
+  return Error{Code::kNotFound,
+               fmt::format("the model \"{}\" is not served here; this server has {}", model, names), "model"};
+}
+
+Result<std::vector<std::int32_t>> prompt_of(const Served& served, const Call& call) {
+  FT_TRY(check_model(served, call.model));
+  FT_ASSIGN(Rendered rendered, render(served, call));
+  return std::move(rendered.ids);
+}
+
+Result<Prepared> prepare(const Served& served, const Call& call, std::uint64_t random_seed) {
+  FT_TRY(check_model(served, call.model));
+  FT_TRY(check_speculation(served, call));
+  Prepared prepared;
+  const std::vector<Call::Prompt> one(1);
+  for (const Call::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
+    FT_ASSIGN(const RequestFields fields, fields_of(served, call, prompt));
+    for (int i = 0; i < call.choices; ++i) {
+      RequestFields copy = fields;
+      copy.slot.sampler =
+          choose_sampler(served, call, call.seed.value_or(random_seed) + static_cast<std::uint64_t>(i));
+      FT_ASSIGN(Request request, Request::make(std::move(copy), served.vocabulary));
+      prepared.requests.push_back(std::move(request));
+      prepared.prompt_tokens.push_back(static_cast<int>(fields.prompt.size()));
+    }
+  }
+  return prepared;
+}
+
+}  // namespace ft::api

@@ -1,0 +1,19 @@
+// The parameters that OpenAI's dialects share, and foretoken's own: sampling, stops, bias, speculation.
+// Pure. Thread: any. Errors: kInvalid naming the field.
+#pragma once
+
+#include "api/call.h"
+#include "api/fields.h"
+
+namespace ft::api {
+
+/// temperature, top_p, top_k, min_p, penalties, seed, logit_bias, stop, n.
+Status read_sampling(const Fields& fields, Call& call);
+/// speculation, acceptance, depth, drafter, stream, stream_options, stream_speculation.
+Status read_speculation(const Fields& fields, Call& call);
+/// A text or a list of texts, at most kMaxStops of kMaxStopBytes.
+Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_view name);
+/// reasoning_effort's word as a switch: "none" is off, any other on.
+std::optional<bool> thinks_at(const std::string& effort);
+
+}  // namespace ft::api

@@ -1,0 +1,119 @@
+// `foretoken serve`: the model behind HTTP, for OpenAI's and Anthropic's clients.
+#include <chrono>
+#include <fmt/format.h>
+#include <thread>
+
+#include "cli/answering.h"
+#include "cli/interrupt.h"
+#include "cli/option_flags.h"
+#include "cli/sampling_choice.h"
+#include "cli/serving.h"
+#include "cli/subcommands.h"
+#include "cli/text_file.h"
+#include "server/server.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputChoice output;
+  ModelChoice model;
+  SamplingChoice sampling;
+  ServeChoice serve;
+};
+
+Result<std::vector<std::string>> read_keys(const ServeChoice& choice) {
+  constexpr std::size_t kMaxKeyFileBytes = 1 << 20;
+  std::vector<std::string> keys = choice.api_keys;
+  if (choice.api_key_file.empty()) return keys;
+  FT_ASSIGN(const std::string text, read_text_file(choice.api_key_file, kMaxKeyFileBytes));
+  std::string line;
+  for (const char c : text + "\n") {
+    if (c != '\n' && c != '\r') {
+      line += c;
+    } else if (!line.empty()) {
+      keys.push_back(std::exchange(line, {}));
+    }
+  }
+  if (keys.empty()) {
+    return Error{Code::kInvalid,
+                 fmt::format("--api-key-file: {} holds no key; write one a line", choice.api_key_file)};
+  }
+  return keys;
+}
+
+/// The server's thread: stops it and waits, however work() ends.
+class Serving {
+ public:
+  explicit Serving(server::Server& server) : server_(server), thread_([this] { server_.run(); }) {}
+  ~Serving() {
+    server_.stop(0);
+    thread_.join();
+  }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  server::Server& server_;
+  std::thread thread_;
+};
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  server::ServerOptions server_options;
+  FT_ASSIGN(server_options.api_keys, read_keys(options.serve));
+  server_options.host = options.serve.host, server_options.port = options.serve.port;
+  server_options.origins = options.serve.origins;
+  server_options.log_json = options.serve.log_json, server_options.quiet = options.output.quiet;
+  std::unique_ptr<Loaded> loaded;  // before the server: its last answers read them
+  std::unique_ptr<Engine> engine;
+  server::App app;
+  FT_ASSIGN(const std::unique_ptr<server::Server> server, server::Server::listen(server_options, app));
+  std::atomic<bool> stopping{false};
+  const Serving serving(*server);
+  const Interrupt interrupt([&] {
+    stopping = true;
+    app.drain();
+    stopping.notify_all();
+  });
+  FT_ASSIGN(loaded, load(options.model));
+  app.loading(0.5);
+  FT_ASSIGN(engine, start_serving_engine(*loaded, options.serve));
+  const std::shared_ptr<const api::Served> served =
+      what_is_served(*loaded, *engine, options.serve, options.sampling);
+  app.ready(*engine, served);
+  const std::string url = serving_url(server_options.host, server->port());
+  if (options.output.json) {
+    terminal.out(serving_json(*served, url) + "\n");
+  } else {
+    terminal.out(serving_screen(*loaded, *engine, *served, url, server_options));
+  }
+  terminal.flush();
+  stopping.wait(false);
+  terminal.note("stopping: the answers that are being decoded may end; Ctrl-C again ends at once");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.serve.grace_s);
+  while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command serve_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "serve";
+  command.summary = "Serve the model to OpenAI's and Anthropic's clients";
+  command.examples =
+      "  foretoken serve\n"
+      "  foretoken serve --model models/Qwen3.5-4B --slots 4 --context 32768 --alias claude-local\n"
+      "  foretoken serve --host 0.0.0.0 --api-key-file keys.txt\n"
+      "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\":[{\"role\":\"user\","
+      "\"content\":\"Hello\"}]}'\n";
+  add_serve_flags(command.flags, options->serve);
+  add_sampling_flags(command.flags, options->sampling);
+  add_model_flags(command.flags, options->model);
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,139 @@
+#include "cli/serving.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/option_flags.h"
+#include "cli/sampling_choice.h"
+#include "server/guard.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+std::string megabytes(std::int64_t bytes) {
+  return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+}  // namespace
+
+void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
+  flags.group("Server");
+  flags.add("host", "ADDRESS", reads_text(serve.host),
+            "Address to listen at (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
+  flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free one");
+  flags.add_list("api-key", "KEY", appends_text(serve.api_keys), "Ask clients for this key (repeatable)");
+  flags.add("api-key-file", "FILE", reads_text(serve.api_key_file), "The same from a file, one key a line");
+  flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
+                 "Web pages of this origin may use the server, as https://chat.example.org; *: all "
+                 "(repeatable; pages of this machine always may)");
+  flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
+  flags.add_switch("any-model", serve.any_model,
+                   "Answer to every model name instead of refusing unknown ones");
+  flags.add_switch("log-json", serve.log_json, "The line a request as JSON");
+  flags.add("grace", "SECONDS", reads_int(serve.grace_s, 0, 3600),
+            "After SIGTERM: how long answers may go on (default 30)");
+  flags.group("Engine");
+  flags.add("slots", "N", reads_int(serve.slots, 1, 64), "Answers decoded at once (default 8)");
+  flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
+            "Requests that may wait for a slot; one more gets 429 (default 256)");
+  flags.add("drafter", "NAME", reads_drafter(serve.drafter),
+            "auto, mtp, lookup or none, where a request does not say");
+  flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
+            "Tokens drafted in a round, where a request does not say: auto or 0 to 8");
+}
+
+Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const ServeChoice& choice) {
+  const auto start = std::chrono::steady_clock::now();
+  EngineOptions options;
+  options.decoder.slots = choice.slots;
+  options.decoder.context = loaded.context;
+  options.queue = static_cast<std::size_t>(choice.queue);
+  Result<std::unique_ptr<Engine>> engine =
+      Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
+  if (!engine.ok()) return model_error(engine.error());
+  loaded.load_ms +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return engine;
+}
+
+std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const Engine& engine,
+                                                  const ServeChoice& choice, const SamplingChoice& sampling) {
+  auto served = std::make_shared<api::Served>();
+  const Model& model = loaded.model;
+  const Decoder& decoder = engine.decoder();
+  served->tokenizer = &*loaded.tokenizer;
+  served->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
+  served->chat_template_problem = loaded.chat_template_problem;
+  served->eos.assign(model.config.eos_ids.begin(), model.config.eos_ids.end());
+  served->vocabulary = model.config.vocab_size;
+  served->context = loaded.context;
+  served->sampler = choose_sampler(sampling, model.config.sampling);
+  served->bias = sampling.bias;
+  served->default_drafter = choice.drafter, served->default_depth = choice.depth;
+  served->id = model.name;
+  served->aliases = choice.aliases, served->any_model = choice.any_model;
+  served->created_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  served->family = model.family, served->quantisation = model.quantisation;
+  served->backend = loaded.backend->describe();
+  served->drafter_problem = decoder.drafter_problem(DrafterKind::kMtp);
+  served->drafter = choice.drafter == DrafterKind::kNone     ? "none"
+                    : choice.drafter == DrafterKind::kLookup ? "lookup"
+                    : !served->drafter_problem.empty()       ? "lookup"
+                    : choice.drafter == DrafterKind::kMtp    ? "mtp"
+                                                             : "mtp+lookup";
+  served->version = FORETOKEN_VERSION;
+  served->parameters = model.parameters, served->bytes = decoder.packed_bytes();
+  served->positions = model.config.max_positions;
+  served->slots = choice.slots;
+  return served;
+}
+
+std::string serving_url(const std::string& host, int port) {
+  std::string name = host == "0.0.0.0" || host == "::" ? "127.0.0.1" : host;
+  if (name.find(':') != std::string::npos) name = "[" + name + "]";
+  return fmt::format("http://{}:{}", name, port);
+}
+
+std::string serving_json(const api::Served& served, const std::string& url) {
+  return Json{{"url", url}, {"model", served.id}, {"slots", served.slots}, {"context", served.context}}
+      .dump();
+}
+
+std::string serving_screen(const Loaded& loaded, const Engine& engine, const api::Served& served,
+                           const std::string& url, const server::ServerOptions& options) {
+  const Decoder& decoder = engine.decoder();
+  std::string drafter =
+      served.drafter + (served.default_depth < 0 ? ", depth chosen as it pays"
+                                                 : fmt::format(", depth {}", served.default_depth));
+  if (!served.drafter_problem.empty()) drafter += " (" + served.drafter_problem + ")";
+  std::string screen = fmt::format(
+      "foretoken {} serves {} at {}\n"
+      "  model     {}, {}\n"
+      "  backend   {}\n"
+      "  drafter   {}\n"
+      "  memory    {} of weights, {} for {} slots of {} tokens\n"
+      "  ready     after {:.1f} s\n"
+      "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
+      "  Anthropic {}         (/v1/messages)\n"
+      "  connect   foretoken connect openwebui | cline | continue | opencode | codex | claude-code | sdk\n",
+      served.version, served.id, url, served.family, served.quantisation, served.backend, drafter,
+      megabytes(decoder.packed_bytes()), megabytes(decoder.state_bytes()), served.slots, served.context,
+      loaded.load_ms / 1e3, url, url);
+  if (!is_loopback(options.host) && options.api_keys.empty()) {
+    screen +=
+        "  WARNING   everybody who reaches this address can use the model and read its cache; ask for a key "
+        "with --api-key-file, or listen at 127.0.0.1\n";
+  }
+  return screen;
+}
+
+}  // namespace ft::cli

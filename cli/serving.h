@@ -1,0 +1,46 @@
+// What `serve` is made of: its flags, the engine with several slots, the facts that answers name, and the
+// screen that a person sees first. Owner: values. Thread: the main thread. Cost: packing the weights.
+// Errors: those of Engine::start.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/served.h"
+#include "cli/flag.h"
+#include "cli/loading.h"
+#include "cli/options.h"
+#include "sched/engine.h"
+#include "server/options.h"
+
+namespace ft::cli {
+
+struct ServeChoice {
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  int slots = 8;
+  int queue = 256;
+  int grace_s = 30;
+  std::vector<std::string> api_keys, origins, aliases;
+  std::string api_key_file;
+  bool any_model = false, log_json = false;
+  DrafterKind drafter = DrafterKind::kAuto;
+  int depth = -1;
+};
+
+void add_serve_flags(FlagSet& flags, ServeChoice& serve);
+
+/// load_ms grows by the time that packing takes.
+Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const ServeChoice& choice);
+
+std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const Engine& engine,
+                                                  const ServeChoice& choice, const SamplingChoice& sampling);
+
+/// "http://127.0.0.1:8080"; an address that means all of the machine's is named as loopback.
+std::string serving_url(const std::string& host, int port);
+std::string serving_json(const api::Served& served, const std::string& url);
+std::string serving_screen(const Loaded& loaded, const Engine& engine, const api::Served& served,
+                           const std::string& url, const server::ServerOptions& options);
+
+}  // namespace ft::cli

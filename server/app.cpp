@@ -1,0 +1,47 @@
+#include "server/app.h"
+
+#include <utility>
+
+namespace ft::server {
+
+void App::ready(Engine& engine, std::shared_ptr<const api::Served> served) {
+  const std::lock_guard lock(mutex_);
+  engine_ = &engine;
+  served_ = std::move(served);
+  progress_ = 1;
+}
+
+Engine* App::engine() const {
+  const std::lock_guard lock(mutex_);
+  return engine_;
+}
+
+std::shared_ptr<const api::Served> App::served() const {
+  const std::lock_guard lock(mutex_);
+  return served_;
+}
+
+void App::enlist(const std::string& id, std::function<void()> cancel) {
+  const std::lock_guard lock(mutex_);
+  decoding_[id] = std::move(cancel);
+}
+
+void App::strike(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  decoding_.erase(id);
+}
+
+bool App::cancel(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = decoding_.find(id);
+  if (found == decoding_.end()) return false;
+  found->second();
+  return true;
+}
+
+std::size_t App::decoding() const {
+  const std::lock_guard lock(mutex_);
+  return decoding_.size();
+}
+
+}  // namespace ft::server

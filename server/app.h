@@ -1,0 +1,49 @@
+// What stands behind the routes: the engine and what is served, once they are ready; until then how far the
+// loading is. Also the list of answers being decoded, so that one can be cancelled by its id.
+// Owner: cli/serve.cpp; outlives the server. Threads: any. Cost: one lock a call. Errors: none.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "api/served.h"
+#include "sched/engine.h"
+
+namespace ft::server {
+
+class App {
+ public:
+  /// 0 to 1, while loading.
+  void loading(double progress) { progress_ = progress; }
+  double progress() const { return progress_; }
+
+  /// Both must outlive the server's last answer.
+  void ready(Engine& engine, std::shared_ptr<const api::Served> served);
+  /// Null while loading.
+  Engine* engine() const;
+  std::shared_ptr<const api::Served> served() const;
+
+  /// From now on nothing new is taken on.
+  void drain() { draining_ = true; }
+  bool draining() const { return draining_; }
+
+  void enlist(const std::string& id, std::function<void()> cancel);
+  void strike(const std::string& id);
+  /// False if nothing of this id is being decoded.
+  bool cancel(const std::string& id);
+  std::size_t decoding() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Engine* engine_ = nullptr;
+  std::shared_ptr<const api::Served> served_;
+  std::map<std::string, std::function<void()>, std::less<>> decoding_;
+  std::atomic<double> progress_{0};
+  std::atomic<bool> draining_{false};
+};
+
+}  // namespace ft::server

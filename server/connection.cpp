@@ -1,0 +1,332 @@
+#include "server/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http.hpp>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "api/error_reply.h"
+#include "api/fields.h"
+#include "server/reader.h"
+
+namespace ft::server {
+namespace {
+
+namespace net = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using net::awaitable;
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr std::size_t kFrameBytes = std::size_t{64} << 10;  // of a stream, written at once
+
+/// Wakes a coroutine of the I/O thread from another thread. Shared: a message may arrive after its reader has
+/// gone.
+class Bell : public std::enable_shared_from_this<Bell> {
+ public:
+  explicit Bell(const net::any_io_executor& executor) : executor_(executor), timer_(executor) {}
+
+  /// Any thread.
+  void ring() {
+    if (posted_.exchange(true)) return;
+    net::post(executor_, [self = shared_from_this()] {
+      self->posted_ = false;
+      self->rung_ = true;
+      self->timer_.cancel();
+    });
+  }
+  /// True if it rang, false after `patience` without.
+  awaitable<bool> wait(milliseconds patience) {
+    if (!rung_) {
+      timer_.expires_after(patience);
+      (void)co_await timer_.async_wait(kAwait);
+    }
+    co_return std::exchange(rung_, false);
+  }
+
+ private:
+  net::any_io_executor executor_;
+  net::steady_timer timer_;
+  std::atomic<bool> posted_{false};
+  bool rung_ = false;
+};
+
+class Connection {
+ public:
+  Connection(net::ip::tcp::socket socket, Hub& hub) : hub_(hub), stream_(std::move(socket)) {}
+
+  awaitable<void> run();
+
+ private:
+  struct Running {
+    std::vector<Ticket> tickets;
+    std::vector<bool> ended;
+    std::shared_ptr<Bell> bell;
+    api::Exchange exchange;
+    std::string id;
+    int tokens = 0;
+    bool cancelled = false;
+    bool all_ended() const { return std::find(ended.begin(), ended.end(), false) == ended.end(); }
+  };
+
+  awaitable<Answer> answer(const Incoming& incoming);
+  awaitable<bool> send(const Received& received, api::Reply reply, AccessLine& line);
+  awaitable<bool> decode(const Received& received, api::Exchange exchange, AccessLine& line);
+  std::optional<api::Reply> submit(const Received& received, Running& running);
+  awaitable<void> watch();
+  awaitable<bool> gather(Running& running);
+  awaitable<bool> stream(const Received& received, Running& running);
+  awaitable<bool> send_stream_head(const Received& received);
+  awaitable<bool> send_frames(const Received& received, const std::string& frames);
+  void drain(Running& running, std::string& frames);
+  awaitable<void> close();
+
+  Hub& hub_;
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_{kMaxHeadBytes + api::kMaxBodyBytes};
+};
+
+awaitable<void> Connection::run() {
+  bool keep_alive = true;
+  while (keep_alive && !hub_.stopping) {
+    const Received received = co_await read_request(stream_, buffer_, hub_);
+    if (received.kind == Received::Kind::kGone) break;
+    const Clock::time_point start = Clock::now();
+    AccessLine line;
+    if (received.kind == Received::Kind::kRefused) {
+      keep_alive = co_await send(received, received.refusal, line);
+    } else {
+      Answer given = co_await answer(received.incoming);
+      if (auto* reply = std::get_if<api::Reply>(&given)) {
+        keep_alive = co_await send(received, std::move(*reply), line);
+      } else {
+        keep_alive = co_await decode(received, std::get<api::Exchange>(std::move(given)), line);
+      }
+    }
+    line.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    hub_.log.write(received.incoming, line);
+  }
+  co_await close();
+}
+
+/// GET at once; POST on the text pool, because rendering and encoding take their time.
+awaitable<Answer> Connection::answer(const Incoming& incoming) {
+  if (std::optional<api::Reply> refusal = hub_.router.refuse(incoming)) co_return std::move(*refusal);
+  if (incoming.method != "POST") co_return hub_.router.route(incoming);
+  const auto io = co_await net::this_coro::executor;
+  co_await net::post(hub_.text, net::use_awaitable);
+  Answer given = hub_.router.route(incoming);
+  co_await net::post(io, net::use_awaitable);
+  co_return given;
+}
+
+awaitable<bool> Connection::send(const Received& received, api::Reply reply, AccessLine& line) {
+  const bool has_body = reply.status != 204;
+  http::response<http::string_body> response(static_cast<http::status>(reply.status), received.version);
+  response.set(http::field::server, "foretoken");
+  if (!reply.type.empty()) response.set(http::field::content_type, reply.type);
+  for (const auto& [name, value] : hub_.router.standing_headers(received.incoming)) response.set(name, value);
+  for (const auto& [name, value] : reply.headers) response.set(name, value);
+  const bool keep_alive = received.keep_alive && !hub_.stopping;
+  response.keep_alive(keep_alive);
+  line.status = reply.status;
+  const std::size_t size = reply.body.size();
+  if (received.incoming.method != "HEAD") response.body() = std::move(reply.body);
+  if (has_body) response.content_length(size);
+  stream_.expires_after(milliseconds(hub_.options.write_ms));
+  http::response_serializer<http::string_body> serializer(response);
+  if (received.incoming.method == "HEAD") {
+    const auto [error, bytes] = co_await http::async_write_header(stream_, serializer, kAwait);
+    (void)bytes;
+    co_return !error && keep_alive;
+  }
+  const auto [error, bytes] = co_await http::async_write(stream_, serializer, kAwait);
+  (void)bytes;
+  if (error) line.note = "client left";
+  co_return !error && keep_alive;
+}
+
+/// Hands the requests to the engine; a reply if it does not take them.
+std::optional<api::Reply> Connection::submit(const Received& received, Running& running) {
+  Engine* engine = hub_.app.engine();
+  for (Request& request : running.exchange.requests) {
+    Result<Ticket> ticket = engine->submit(std::move(request));
+    if (!ticket.ok()) {
+      return api::error_reply(received.incoming.dialect(), ticket.error(), received.incoming.id);
+    }
+    ticket->on_event([bell = running.bell] { bell->ring(); });
+    running.tickets.push_back(std::move(*ticket));
+  }
+  running.ended.assign(running.tickets.size(), false);
+  running.bell->ring();  // what was posted before we listened
+  return std::nullopt;
+}
+
+awaitable<bool> Connection::decode(const Received& received, api::Exchange exchange, AccessLine& line) {
+  using namespace net::experimental::awaitable_operators;
+  Running running;
+  running.exchange = std::move(exchange);
+  running.bell = std::make_shared<Bell>(stream_.get_executor());
+  if (std::optional<api::Reply> refusal = submit(received, running)) {
+    co_return co_await send(received, std::move(*refusal), line);
+  }
+  const bool streams = running.exchange.stream;
+  running.id = running.exchange.writer->id();
+  hub_.app.enlist(running.id, [&running, bell = running.bell] {
+    for (Ticket& ticket : running.tickets) ticket.cancel();
+    bell->ring();
+  });
+  line.status = 200;
+  // The first to end ends the other: the answer, or the client's presence.
+  const auto first =
+      streams ? co_await (stream(received, running) || watch()) : co_await (gather(running) || watch());
+  hub_.app.strike(running.id);
+  const bool left = first.index() == 1 || !std::get<0>(first);
+  line.note = fmt::format("{} tokens{}", running.tokens, left ? ", client left" : "");
+  if (left) {
+    line.status = 499;
+    co_return false;
+  }
+  if (streams) co_return received.keep_alive&& received.version >= 11 && !hub_.stopping;
+  const std::string note = line.note;
+  const bool keep_alive = co_await send(received, running.exchange.writer->reply(), line);
+  line.note = note;
+  co_return keep_alive;
+}
+
+/// Returns when the client has gone. Bytes of its next request stay where they are; with them waiting, only a
+/// closed connection is noticed.
+awaitable<void> Connection::watch() {
+  constexpr milliseconds kLookAgain{100};
+  net::ip::tcp::socket& socket = beast::get_lowest_layer(stream_).socket();
+  net::steady_timer timer(stream_.get_executor());
+  for (;;) {
+    (void)co_await socket.async_wait(net::ip::tcp::socket::wait_read, kAwait);
+    char byte = 0;
+    const ssize_t got = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0) co_return;
+    if (got < 0 && errno != EAGAIN && errno != EINTR) co_return;
+    if (got > 0) {
+      pollfd poll{socket.native_handle(), POLLRDHUP, 0};
+      if (::poll(&poll, 1, 0) > 0 && (poll.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) co_return;
+      timer.expires_after(kLookAgain);
+      (void)co_await timer.async_wait(kAwait);
+    }
+  }
+}
+
+/// What the tickets hold now, at most about kFrameBytes of frames.
+void Connection::drain(Running& running, std::string& frames) {
+  for (std::size_t i = 0; i < running.tickets.size(); ++i) {
+    while (!running.ended[i] && frames.size() < kFrameBytes) {
+      const std::optional<Event> event = running.tickets[i].try_next();
+      if (!event) break;
+      if (event->kind == Event::Kind::kToken) ++running.tokens;
+      running.ended[i] = event->kind == Event::Kind::kEnd;
+      running.exchange.writer->add(i, *event, frames);
+    }
+  }
+}
+
+awaitable<bool> Connection::gather(Running& running) {
+  std::string unused;
+  for (;;) {
+    drain(running, unused);
+    if (running.all_ended()) co_return true;
+    if (!unused.empty()) {
+      unused.clear();
+      continue;
+    }
+    (void)co_await running.bell->wait(milliseconds(hub_.options.keep_alive_ms));
+  }
+}
+
+awaitable<bool> Connection::send_stream_head(const Received& received) {
+  http::response<http::empty_body> response(http::status::ok, received.version);
+  response.set(http::field::server, "foretoken");
+  response.set(http::field::content_type, "text/event-stream; charset=utf-8");
+  response.set(http::field::cache_control, "no-cache");
+  response.set("X-Accel-Buffering", "no");
+  response.set("X-Speculation", "see the last frame");
+  for (const auto& [name, value] : hub_.router.standing_headers(received.incoming)) response.set(name, value);
+  response.keep_alive(received.keep_alive && received.version >= 11 && !hub_.stopping);
+  if (received.version >= 11) response.chunked(true);
+  http::response_serializer<http::empty_body> serializer(response);
+  stream_.expires_after(milliseconds(hub_.options.write_ms));
+  const auto [error, bytes] = co_await http::async_write_header(stream_, serializer, kAwait);
+  (void)bytes;
+  co_return !error;
+}
+
+awaitable<bool> Connection::send_frames(const Received& received, const std::string& frames) {
+  stream_.expires_after(milliseconds(hub_.options.write_ms));
+  if (received.version >= 11) {
+    const auto [error, bytes] =
+        co_await net::async_write(stream_, http::make_chunk(net::buffer(frames)), kAwait);
+    (void)bytes;
+    co_return !error;
+  }
+  const auto [error, bytes] = co_await net::async_write(stream_, net::buffer(frames), kAwait);
+  (void)bytes;
+  co_return !error;
+}
+
+awaitable<bool> Connection::stream(const Received& received, Running& running) {
+  if (!co_await send_stream_head(received)) co_return false;
+  std::string frames;
+  running.exchange.writer->begin(frames);
+  for (;;) {
+    drain(running, frames);
+    const bool over = running.all_ended();
+    if (over) running.exchange.writer->end(frames);
+    if (!frames.empty() && !co_await send_frames(received, frames)) co_return false;
+    if (over) break;
+    if (!std::exchange(frames, {}).empty()) continue;
+    const bool rang = co_await running.bell->wait(milliseconds(hub_.options.keep_alive_ms));
+    if (!rang) running.exchange.writer->keep_alive(frames);
+  }
+  if (received.version < 11) co_return true;
+  const auto [error, bytes] = co_await net::async_write(stream_, http::make_chunk_last(), kAwait);
+  (void)bytes;
+  co_return !error;
+}
+
+/// Lets the client read what was said before the connection goes: a reset would throw it away.
+awaitable<void> Connection::close() {
+  constexpr int kMaxReads = 64;
+  beast::error_code ignored;
+  net::ip::tcp::socket& socket = beast::get_lowest_layer(stream_).socket();
+  socket.shutdown(net::ip::tcp::socket::shutdown_send, ignored);
+  stream_.expires_after(milliseconds(1000));
+  std::array<char, 4096> bytes;
+  for (int i = 0; i < kMaxReads; ++i) {
+    const auto [error, got] = co_await stream_.async_read_some(net::buffer(bytes), kAwait);
+    if (error || got == 0) break;
+  }
+  socket.close(ignored);
+}
+
+}  // namespace
+
+awaitable<void> serve_connection(net::ip::tcp::socket socket, Hub& hub) {
+  beast::error_code ignored;
+  socket.set_option(net::ip::tcp::no_delay(true), ignored);
+  Connection connection(std::move(socket), hub);
+  ++hub.connections;
+  co_await connection.run();
+  --hub.connections;
+}
+
+}  // namespace ft::server

@@ -1,0 +1,25 @@
+// Hub: what all connections share on the I/O thread. Owner: the server. Thread: the I/O thread, but for the
+// pool's own. Included by the files that know Beast only.
+#pragma once
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "server/access_log.h"
+#include "server/router.h"
+
+namespace ft::server {
+
+struct Hub {
+  Hub(const ServerOptions& server_options, App& server_app)
+      : options(server_options), app(server_app), router(options, app), log(options) {}
+
+  const ServerOptions options;
+  App& app;
+  const Router router;
+  AccessLog log;
+  boost::asio::thread_pool text{1};  // renders and encodes prompts
+  int connections = 0;
+  bool stopping = false;
+};
+
+}  // namespace ft::server

@@ -1,0 +1,28 @@
+// A request as it came, without the HTTP library. Owner: its connection. Thread: one at a time. Cost: copies
+// of the head's fields.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/reply.h"
+
+namespace ft::server {
+
+struct Incoming {
+  std::string method, path, query, body;
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string id;  // the client's x-request-id, or ours
+
+  /// The first field of this name, whatever its case; empty if there is none.
+  std::string_view header(std::string_view name) const;
+  /// Anthropic's for /v1/messages and wherever the anthropic-version header is.
+  api::Dialect dialect() const;
+};
+
+/// Case does not matter; ASCII.
+bool same_name(std::string_view left, std::string_view right);
+
+}  // namespace ft::server

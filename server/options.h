@@ -1,0 +1,27 @@
+// What the server is told once. Owner: cli/serve.cpp. Thread: immutable once started. Times in milliseconds.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace ft::server {
+
+inline constexpr std::size_t kMaxHeadBytes = std::size_t{64} << 10;
+
+struct ServerOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;                    // 0: any free one
+  std::vector<std::string> api_keys;  // empty: none is asked for
+  std::vector<std::string> origins;   // besides loopback; "*": all
+  int head_ms = 10'000;               // from a head's first byte to its last
+  int body_ms = 60'000;               // for the whole body
+  int idle_ms = 75'000;               // between requests of one connection
+  int write_ms = 60'000;              // for a client to take what is sent
+  int keep_alive_ms = 10'000;         // between frames of a stream that has nothing to say
+  int connections = 4096;             // open at once; further ones wait to be accepted
+  bool log_json = false;
+  bool quiet = false;  // no line per request
+};
+
+}  // namespace ft::server

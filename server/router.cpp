@@ -1,0 +1,175 @@
+#include "server/router.h"
+
+#include <array>
+#include <chrono>
+#include <fmt/format.h>
+
+#include "api/chat.h"
+#include "api/choice.h"
+#include "api/error_reply.h"
+#include "api/listing.h"
+#include "server/guard.h"
+
+namespace ft::server {
+namespace {
+
+using api::Dialect;
+using api::Reply;
+
+std::int64_t now_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Reply refusal(const Incoming& incoming, Error error, int status = 0) {
+  return api::error_reply(incoming.dialect(), error, incoming.id, status);
+}
+
+using Decodes = Result<api::Exchange> (*)(const api::Served&, std::string_view body, const api::Stamp&);
+using Replies = Result<Reply> (*)(const api::Served&, std::string_view);
+
+struct DecodingRoute {
+  std::string_view path;
+  Decodes decode;
+};
+constexpr std::array<DecodingRoute, 1> kDecoding{{
+    {"/v1/chat/completions", api::chat_exchange},
+}};
+
+struct ReplyingRoute {
+  std::string_view path;
+  Replies reply;
+};
+constexpr std::array<ReplyingRoute, 2> kReplying{{
+    {"/v1/tokenize", api::tokenize_reply},
+    {"/v1/detokenize", api::detokenize_reply},
+}};
+
+constexpr std::array<std::string_view, 4> kGets{"/health", "/v1/models", "/props", "/"};
+
+bool needs_no_key(const Incoming& incoming) { return incoming.path == "/health" || incoming.path == "/"; }
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> Router::standing_headers(const Incoming& incoming) const {
+  std::vector<std::pair<std::string, std::string>> headers;
+  headers.emplace_back("x-request-id", incoming.id);
+  if (incoming.dialect() == Dialect::kAnthropic) headers.emplace_back("request-id", incoming.id);
+  if (const std::string_view origin = incoming.header("origin");
+      !origin.empty() && origin_fits(origin, options_.origins)) {
+    headers.emplace_back("Access-Control-Allow-Origin", origin);
+    headers.emplace_back("Vary", "Origin");
+    headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, X-Speculation");
+  }
+  return headers;
+}
+
+std::optional<Reply> Router::refuse(const Incoming& incoming) const {
+  const std::string_view origin = incoming.header("origin");
+  const bool web = origin.starts_with("http://") || origin.starts_with("https://") || origin == "null";
+  if (web && !origin_fits(origin, options_.origins)) {
+    return refusal(
+        incoming,
+        {Code::kInvalid,
+         fmt::format("pages of {} may not use this server; start it with --cors {}", origin, origin)},
+        403);
+  }
+  if (incoming.method == "OPTIONS") {
+    Reply reply;
+    reply.status = 204, reply.type.clear();
+    reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+    const std::string_view asked = incoming.header("access-control-request-headers");
+    reply.headers.emplace_back("Access-Control-Allow-Headers",
+                               asked.empty() ? "authorization, content-type" : std::string(asked));
+    reply.headers.emplace_back("Access-Control-Max-Age", "600");
+    return reply;
+  }
+  if (!needs_no_key(incoming) && !key_fits(incoming, options_.api_keys)) {
+    return refusal(incoming,
+                   {Code::kInvalid,
+                    "the API key is missing or wrong; send it as Authorization: Bearer KEY, or "
+                    "as x-api-key"},
+                   401);
+  }
+  return std::nullopt;
+}
+
+Reply Router::health() const {
+  Reply reply;
+  if (app_.draining()) {
+    reply.status = 503, reply.body = R"({"status":"stopping"})";
+  } else if (app_.engine() == nullptr) {
+    reply.status = 503;
+    reply.body = fmt::format(R"({{"status":"loading","progress":{:.3f}}})", app_.progress());
+  } else {
+    reply.body = R"({"status":"ready"})";
+  }
+  return reply;
+}
+
+Answer Router::get(const Incoming& incoming) const {
+  if (incoming.path == "/health") return health();
+  const std::shared_ptr<const api::Served> served = app_.served();
+  if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
+  if (incoming.path == "/v1/models") return api::models_reply(*served, incoming.dialect());
+  if (incoming.path == "/props") return api::props_reply(*served);
+  constexpr std::string_view kModel = "/v1/models/";
+  Result<Reply> reply = api::model_reply(*served, incoming.path.substr(kModel.size()), incoming.dialect());
+  if (!reply.ok()) return refusal(incoming, reply.error());
+  return std::move(*reply);
+}
+
+Answer Router::post(const Incoming& incoming, const api::Served& served) const {
+  for (const ReplyingRoute& route : kReplying) {
+    if (incoming.path != route.path) continue;
+    Result<Reply> reply = route.reply(served, incoming.body);
+    if (!reply.ok()) return refusal(incoming, reply.error());
+    return std::move(*reply);
+  }
+  for (const DecodingRoute& route : kDecoding) {
+    if (incoming.path != route.path) continue;
+    Result<api::Exchange> exchange =
+        route.decode(served, incoming.body, api::Stamp{api::random_id(""), now_s(), api::random_seed()});
+    if (!exchange.ok()) return refusal(incoming, exchange.error());
+    return std::move(*exchange);
+  }
+  constexpr std::string_view kCompletions = "/v1/chat/completions/", kCancel = "/cancel";
+  std::string_view id = std::string_view(incoming.path).substr(kCompletions.size());
+  id.remove_suffix(kCancel.size());
+  if (!app_.cancel(std::string(id))) {
+    return refusal(incoming,
+                   {Code::kNotFound, fmt::format("no answer with the id \"{}\" is being decoded", id)});
+  }
+  Reply reply;
+  reply.body = fmt::format(R"({{"id":"{}","cancelled":true}})", id);
+  return reply;
+}
+
+Answer Router::route(const Incoming& incoming) const {
+  const std::string& path = incoming.path;
+  const bool is_cancel = path.starts_with("/v1/chat/completions/") && path.ends_with("/cancel");
+  bool posts = is_cancel, gets = path.starts_with("/v1/models/");
+  for (const DecodingRoute& route : kDecoding) posts |= path == route.path;
+  for (const ReplyingRoute& route : kReplying) posts |= path == route.path;
+  for (const std::string_view route : kGets) gets |= path == route;
+  if (!posts && !gets) {
+    return refusal(incoming, {Code::kNotFound, fmt::format("there is no {}; GET /v1/models lists what is "
+                                                           "served, the README what can be asked",
+                                                           path)});
+  }
+  if (gets && (incoming.method == "GET" || incoming.method == "HEAD")) return get(incoming);
+  if (!posts || incoming.method != "POST") {
+    Reply reply = refusal(
+        incoming,
+        {Code::kInvalid, fmt::format("{} answers {}, not {}", path, posts ? "POST" : "GET", incoming.method)},
+        405);
+    reply.headers.emplace_back("Allow", posts ? "POST, OPTIONS" : "GET, HEAD, OPTIONS");
+    return reply;
+  }
+  const std::shared_ptr<const api::Served> served = app_.served();
+  if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
+  if (app_.draining() && !is_cancel) return refusal(incoming, {Code::kCancelled, "the server is stopping"});
+  return post(incoming, *served);
+}
+
+}  // namespace ft::server

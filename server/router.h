@@ -1,0 +1,38 @@
+// Router: method and path to an answer: a whole reply, or an exchange that decodes. Knows no sockets.
+// Owner: the server. Thread: const; any number (GET on the I/O thread, POST on the text pool, because
+// rendering and encoding take time). Cost: that of the route. Errors: as replies in the client's dialect.
+#pragma once
+
+#include <string>
+#include <variant>
+
+#include "api/writer.h"
+#include "server/app.h"
+#include "server/incoming.h"
+#include "server/options.h"
+
+namespace ft::server {
+
+using Answer = std::variant<api::Reply, api::Exchange>;
+
+class Router {
+ public:
+  /// Both must outlive the router.
+  Router(const ServerOptions& options, App& app) : options_(options), app_(app) {}
+
+  Answer route(const Incoming& incoming) const;
+  /// Keys, origins, preflights: a reply that ends the matter, or none.
+  std::optional<api::Reply> refuse(const Incoming& incoming) const;
+  /// Header fields that every answer to this request carries: CORS, x-request-id.
+  std::vector<std::pair<std::string, std::string>> standing_headers(const Incoming& incoming) const;
+
+ private:
+  Answer get(const Incoming& incoming) const;
+  Answer post(const Incoming& incoming, const api::Served& served) const;
+  api::Reply health() const;
+
+  const ServerOptions& options_;
+  App& app_;
+};
+
+}  // namespace ft::server

@@ -1,0 +1,143 @@
+#include "server/server.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <exception>
+#include <fmt/format.h>
+#include <list>
+
+#include "base/log.h"
+#include "server/connection.h"
+
+namespace ft::server {
+namespace {
+
+namespace net = boost::asio;
+using net::ip::tcp;
+using std::chrono::milliseconds;
+
+constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+
+}  // namespace
+
+struct Server::Impl {
+  Impl(const ServerOptions& options, App& app) : hub(options, app) {}
+
+  Status open();
+  net::awaitable<void> accept();
+  net::awaitable<void> wait_for_the_last(int grace_ms);
+
+  Hub hub;
+  net::io_context io{1};
+  tcp::acceptor acceptor{io};
+  int port = 0;
+};
+
+Status Server::Impl::open() {
+  const ServerOptions& options = hub.options;
+  boost::system::error_code error;
+  tcp::resolver resolver(io);
+  const auto found = resolver.resolve(options.host, std::to_string(options.port),
+                                      tcp::resolver::passive | tcp::resolver::numeric_service, error);
+  if (error || found.empty()) {
+    return Error{Code::kInvalid,
+                 fmt::format("--host: \"{}\" is no address of this machine ({}); try 127.0.0.1", options.host,
+                             error.message())};
+  }
+  const tcp::endpoint endpoint = found.begin()->endpoint();
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(1024, error);
+  if (error == net::error::address_in_use) {
+    return Error{Code::kIo,
+                 fmt::format("port {} of {} is taken by another program; choose one with --port, or "
+                             "--port 0 for any free one",
+                             options.port, options.host)};
+  }
+  if (error == net::error::access_denied) {
+    return Error{Code::kIo, fmt::format("port {} needs the rights of root; choose one above 1023 with --port",
+                                        options.port)};
+  }
+  if (error) {
+    return Error{Code::kIo, fmt::format("cannot listen at {} port {}: {}; try --host 127.0.0.1", options.host,
+                                        options.port, error.message())};
+  }
+  port = acceptor.local_endpoint().port();
+  return {};
+}
+
+net::awaitable<void> Server::Impl::accept() {
+  constexpr milliseconds kLookAgain{20};
+  net::steady_timer pause(io);
+  while (!hub.stopping) {
+    if (hub.connections >= hub.options.connections) {
+      pause.expires_after(kLookAgain);
+      (void)co_await pause.async_wait(kAwait);
+      continue;
+    }
+    auto [error, socket] = co_await acceptor.async_accept(kAwait);
+    if (hub.stopping) break;
+    if (error) {  // out of file descriptors, most likely: the next may work
+      pause.expires_after(kLookAgain);
+      (void)co_await pause.async_wait(kAwait);
+      continue;
+    }
+    net::co_spawn(io, serve_connection(std::move(socket), hub), [this](const std::exception_ptr& failure) {
+      if (!failure) return;
+      try {
+        std::rethrow_exception(failure);
+      } catch (const std::exception& what) {
+        --hub.connections;
+        log_error(std::string("a connection failed: ") + what.what());
+      }
+    });
+  }
+}
+
+net::awaitable<void> Server::Impl::wait_for_the_last(int grace_ms) {
+  constexpr milliseconds kLookAgain{10};
+  net::steady_timer timer(io);
+  const auto end = std::chrono::steady_clock::now() + milliseconds(grace_ms);
+  while (hub.app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
+    timer.expires_after(kLookAgain);
+    (void)co_await timer.async_wait(kAwait);
+  }
+  timer.expires_after(kLookAgain);  // the last bytes of the last answer
+  (void)co_await timer.async_wait(kAwait);
+  io.stop();
+}
+
+Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options, App& app) {
+  auto impl = std::make_unique<Impl>(options, app);
+  FT_TRY(impl->open());
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Server::~Server() = default;
+
+int Server::port() const { return impl_->port; }
+
+void Server::run() {
+  net::co_spawn(impl_->io, impl_->accept(), net::detached);
+  impl_->io.run();
+  impl_->hub.text.join();
+}
+
+void Server::stop(int grace_ms) {
+  net::post(impl_->io, [this, grace_ms] {
+    impl_->hub.stopping = true;
+    impl_->hub.app.drain();
+    boost::system::error_code ignored;
+    impl_->acceptor.close(ignored);
+    net::co_spawn(impl_->io, impl_->wait_for_the_last(grace_ms), net::detached);
+  });
+}
+
+}  // namespace ft::server
