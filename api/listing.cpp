@@ -87,6 +87,24 @@ Reply props_reply(const Served& served) {
            {"version", served.version}});
 }
 
+Reply cache_reply(const CacheReport& cache, bool cleared) {
+  Json json{{"enabled", cache.enabled}, {"sessions", cache.sessions},         {"snapshots", cache.snapshots},
+            {"size", cache.bytes},      {"limit", cache.limit_bytes},         {"lookups", cache.lookups},
+            {"hits", cache.hits},       {"tokens_saved", cache.tokens_saved}, {"stored", cache.stored},
+            {"evicted", cache.evicted}};
+  if (cache.disk) {
+    json["disk"] = Json{{"files", cache.disk_files},
+                        {"size", cache.disk_bytes},
+                        {"limit", cache.disk_limit_bytes},
+                        {"hits", cache.disk_hits},
+                        {"dropped", cache.disk_dropped}};
+  }
+  if (cleared) json["cleared"] = true;
+  return json_reply(json);
+}
+
+Reply cancelled_reply(const std::string& id) { return json_reply(Json{{"id", id}, {"cancelled", true}}); }
+
 Result<Reply> tokenize_reply(const Served& served, std::string_view body) {
   FT_ASSIGN(const Json json, parse_body(body));
   const Fields fields(json, "");

@@ -5,12 +5,16 @@
 #include "api/reply.h"
 #include "api/served.h"
 #include "base/result.h"
+#include "sched/engine_status.h"
 
 namespace ft::api {
 
 Reply models_reply(const Served& served, Dialect dialect);
 Result<Reply> model_reply(const Served& served, const std::string& id, Dialect dialect);
 Reply props_reply(const Served& served);
+/// {enabled, snapshots, sessions, bytes, ...}; `cleared`: says that it was emptied.
+Reply cache_reply(const CacheReport& cache, bool cleared);
+Reply cancelled_reply(const std::string& id);
 /// {text} or {messages, tools} -> {tokens, count}
 Result<Reply> tokenize_reply(const Served& served, std::string_view body);
 /// {tokens} -> {text}

@@ -62,6 +62,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   server::ServerOptions server_options;
   FT_ASSIGN(server_options.api_keys, read_keys(options.serve));
   server_options.host = options.serve.host, server_options.port = options.serve.port;
+  server_options.head_ms = options.serve.head_s * 1000, server_options.idle_ms = options.serve.idle_s * 1000;
   server_options.origins = options.serve.origins;
   server_options.log_json = options.serve.log_json, server_options.quiet = options.output.quiet;
   std::unique_ptr<Loaded> loaded;  // before the server: its last answers read them
@@ -90,9 +91,12 @@ Result<int> work(const Options& options, Terminal& terminal) {
   terminal.flush();
   stopping.wait(false);
   terminal.note("stopping: the answers that are being decoded may end; Ctrl-C again ends at once");
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.serve.grace_s);
+  const bool all_ended = engine->drain(options.serve.grace_s * 1e3);
+  if (!all_ended) terminal.note("some answers took too long and were cut off");
+  constexpr auto kLastBytes = std::chrono::seconds(1);  // from the engine to the sockets
+  const auto end = std::chrono::steady_clock::now() + kLastBytes;
   while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return 0;
 }

@@ -37,12 +37,19 @@ void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.add_switch("any-model", serve.any_model,
                    "Answer to every model name instead of refusing unknown ones");
   flags.add_switch("log-json", serve.log_json, "The line a request as JSON");
+  flags.add("head-timeout", "SECONDS", reads_int(serve.head_s, 1, 3600),
+            "How long the head of a request may take (default 10)");
+  flags.add("idle-timeout", "SECONDS", reads_int(serve.idle_s, 1, 86400),
+            "How long a connection may wait for its next request (default 75)");
   flags.add("grace", "SECONDS", reads_int(serve.grace_s, 0, 3600),
             "After SIGTERM: how long answers may go on (default 30)");
   flags.group("Engine");
   flags.add("slots", "N", reads_int(serve.slots, 1, 64), "Answers decoded at once (default 8)");
   flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
             "Requests that may wait for a slot; one more gets 429 (default 256)");
+  flags.add("cache-mb", "N", reads_int(serve.cache_mb, 0, 1 << 20),
+            "Memory for prompts that were read before, so that what begins like them starts at once; 0: none "
+            "(default 1024)");
   flags.add("drafter", "NAME", reads_drafter(serve.drafter),
             "auto, mtp, lookup or none, where a request does not say");
   flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
@@ -54,6 +61,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const Serve
   EngineOptions options;
   options.decoder.slots = choice.slots;
   options.decoder.context = loaded.context;
+  options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.queue = static_cast<std::size_t>(choice.queue);
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);

@@ -22,6 +22,8 @@ struct ServeChoice {
   int slots = 8;
   int queue = 256;
   int grace_s = 30;
+  int cache_mb = 1024;
+  int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, aliases;
   std::string api_key_file;
   bool any_model = false, log_json = false;

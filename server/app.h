@@ -12,6 +12,7 @@
 
 #include "api/served.h"
 #include "sched/engine.h"
+#include "server/metrics_text.h"
 
 namespace ft::server {
 
@@ -31,6 +32,8 @@ class App {
   void drain() { draining_ = true; }
   bool draining() const { return draining_; }
 
+  HttpCounters& http() { return http_; }
+
   void enlist(const std::string& id, std::function<void()> cancel);
   void strike(const std::string& id);
   /// False if nothing of this id is being decoded.
@@ -42,6 +45,7 @@ class App {
   Engine* engine_ = nullptr;
   std::shared_ptr<const api::Served> served_;
   std::map<std::string, std::function<void()>, std::less<>> decoding_;
+  HttpCounters http_;
   std::atomic<double> progress_{0};
   std::atomic<bool> draining_{false};
 };

@@ -30,6 +30,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr int kSendBytes = 256 << 10;                       // in the kernel, for a client that does not read
 constexpr std::size_t kFrameBytes = std::size_t{64} << 10;  // of a stream, written at once
 
 /// Wakes a coroutine of the I/O thread from another thread. Shared: a message may arrive after its reader has
@@ -117,6 +118,7 @@ awaitable<void> Connection::run() {
     }
     line.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     hub_.log.write(received.incoming, line);
+    hub_.app.http().answered(Router::route_name(received.incoming), line.status);
   }
   co_await close();
 }
@@ -133,7 +135,7 @@ awaitable<Answer> Connection::answer(const Incoming& incoming) {
 }
 
 awaitable<bool> Connection::send(const Received& received, api::Reply reply, AccessLine& line) {
-  const bool has_body = reply.status != 204;
+  const bool has_body = reply.status != 204 && reply.status != 304;
   http::response<http::string_body> response(static_cast<http::status>(reply.status), received.version);
   response.set(http::field::server, "foretoken");
   if (!reply.type.empty()) response.set(http::field::content_type, reply.type);
@@ -323,10 +325,11 @@ awaitable<void> Connection::close() {
 awaitable<void> serve_connection(net::ip::tcp::socket socket, Hub& hub) {
   beast::error_code ignored;
   socket.set_option(net::ip::tcp::no_delay(true), ignored);
+  socket.set_option(net::socket_base::send_buffer_size(kSendBytes), ignored);
   Connection connection(std::move(socket), hub);
-  ++hub.connections;
+  hub.app.http().connections(++hub.connections);
   co_await connection.run();
-  --hub.connections;
+  hub.app.http().connections(--hub.connections);
 }
 
 }  // namespace ft::server

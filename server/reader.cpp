@@ -1,6 +1,8 @@
 #include "server/reader.h"
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
@@ -21,6 +23,17 @@ constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kMaxIdBytes = 128;
 
 using Parser = http::request_parser<http::string_body>;
+
+/// What `operation` gives, or a timeout after `patience`; the connection lives on and can be answered.
+net::awaitable<beast::error_code> within(
+    std::chrono::milliseconds patience, net::any_io_executor executor,
+    net::awaitable<std::tuple<beast::error_code, std::size_t>> operation) {
+  using namespace net::experimental::awaitable_operators;
+  net::steady_timer timer(executor);
+  timer.expires_after(patience);
+  const auto first = co_await (std::move(operation) || timer.async_wait(kAwait));
+  co_return first.index() == 0 ? std::get<0>(std::get<0>(first)) : beast::error_code(beast::error::timeout);
+}
 
 std::string decoded(std::string_view text) {
   std::string out;
@@ -108,21 +121,24 @@ net::awaitable<Received> read_request(beast::tcp_stream& stream, beast::flat_buf
   Parser parser;
   parser.header_limit(static_cast<std::uint32_t>(kMaxHeadBytes));
   parser.body_limit(api::kMaxBodyBytes);
-  stream.expires_after(milliseconds(hub.options.head_ms));
-  const auto [head_error, head_bytes] = co_await http::async_read_header(stream, buffer, parser, kAwait);
-  (void)head_bytes;
+  stream.expires_never();
+  const beast::error_code head_error =
+      co_await within(milliseconds(hub.options.head_ms), stream.get_executor(),
+                      http::async_read_header(stream, buffer, parser, kAwait));
   if (parser.is_header_done()) take_head(parser, received.incoming);
   if (head_error) co_return refused_for(std::move(received), head_error, true);
   received.version = parser.get().version();
-  stream.expires_after(milliseconds(hub.options.body_ms));
   if (same_name(received.incoming.header("expect"), "100-continue")) {
     const http::response<http::empty_body> go_on(http::status::continue_, 11);
+    stream.expires_after(milliseconds(hub.options.write_ms));
     const auto [error, bytes] = co_await http::async_write(stream, go_on, kAwait);
     (void)bytes;
     if (error) co_return received;
+    stream.expires_never();
   }
-  const auto [body_error, body_bytes] = co_await http::async_read(stream, buffer, parser, kAwait);
-  (void)body_bytes;
+  const beast::error_code body_error =
+      co_await within(milliseconds(hub.options.body_ms), stream.get_executor(),
+                      http::async_read(stream, buffer, parser, kAwait));
   if (body_error) co_return refused_for(std::move(received), body_error, false);
   received.keep_alive = parser.get().keep_alive();
   received.incoming.body = std::move(parser.get().body());

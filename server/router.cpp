@@ -1,5 +1,6 @@
 #include "server/router.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fmt/format.h>
@@ -9,6 +10,8 @@
 #include "api/error_reply.h"
 #include "api/listing.h"
 #include "server/guard.h"
+#include "server/metrics_text.h"
+#include "server/ui_asset.h"
 
 namespace ft::server {
 namespace {
@@ -45,7 +48,31 @@ constexpr std::array<ReplyingRoute, 2> kReplying{{
     {"/v1/detokenize", api::detokenize_reply},
 }};
 
-constexpr std::array<std::string_view, 4> kGets{"/health", "/v1/models", "/props", "/"};
+constexpr std::array<std::string_view, 6> kGets{"/",      "/health",    "/metrics",
+                                                "/props", "/v1/models", "/v1/cache"};
+constexpr std::string_view kModel = "/v1/models/";
+constexpr std::string_view kCompletions = "/v1/chat/completions/", kCancel = "/cancel";
+
+/// The id between /v1/chat/completions/ and /cancel; empty if it is no such path.
+std::string_view cancelled_id(std::string_view path) {
+  if (!path.starts_with(kCompletions) || !path.ends_with(kCancel)) return {};
+  path.remove_prefix(kCompletions.size());
+  return path.size() > kCancel.size() ? path.substr(0, path.size() - kCancel.size()) : std::string_view();
+}
+
+/// Methods that a path answers, for Allow; empty: there is no such path.
+std::vector<std::string_view> methods_of(std::string_view path) {
+  for (const DecodingRoute& route : kDecoding) {
+    if (path == route.path) return {"POST"};
+  }
+  for (const ReplyingRoute& route : kReplying) {
+    if (path == route.path) return {"POST"};
+  }
+  if (!cancelled_id(path).empty()) return {"POST"};
+  if (path == "/v1/cache") return {"GET", "HEAD", "DELETE"};
+  const bool gets = path.starts_with(kModel) || std::find(kGets.begin(), kGets.end(), path) != kGets.end();
+  return gets ? std::vector<std::string_view>{"GET", "HEAD"} : std::vector<std::string_view>();
+}
 
 bool needs_no_key(const Incoming& incoming) { return incoming.path == "/health" || incoming.path == "/"; }
 
@@ -107,13 +134,50 @@ Reply Router::health() const {
   return reply;
 }
 
+Reply Router::page(const Incoming& incoming) const {
+  Reply reply;
+  const UiAsset* asset = ui_asset();
+  if (asset == nullptr) {
+    reply.type = "text/plain; charset=utf-8";
+    reply.body =
+        "foretoken serves its API here; this build has no page.\n"
+        "Install Node.js 20.19 or newer (tools/setup does) and build again to get one.\n";
+    return reply;
+  }
+  reply.type = "text/html; charset=utf-8";
+  reply.headers.emplace_back("ETag", asset->etag);
+  reply.headers.emplace_back("Cache-Control", "no-cache");
+  reply.headers.emplace_back("Content-Security-Policy", asset->csp);
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  reply.headers.emplace_back("Referrer-Policy", "no-referrer");
+  if (incoming.header("if-none-match") == asset->etag) {
+    reply.status = 304;
+    return reply;
+  }
+  reply.headers.emplace_back("Content-Encoding", "gzip");
+  reply.body.assign(asset->gzip.begin(), asset->gzip.end());
+  return reply;
+}
+
+/// GET and DELETE of what needs no body.
 Answer Router::get(const Incoming& incoming) const {
+  if (incoming.path == "/") return page(incoming);
   if (incoming.path == "/health") return health();
   const std::shared_ptr<const api::Served> served = app_.served();
   if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
+  Engine& engine = *app_.engine();
   if (incoming.path == "/v1/models") return api::models_reply(*served, incoming.dialect());
   if (incoming.path == "/props") return api::props_reply(*served);
-  constexpr std::string_view kModel = "/v1/models/";
+  if (incoming.path == "/v1/cache") {
+    if (incoming.method == "DELETE") engine.clear_cache();
+    return api::cache_reply(engine.cache(), incoming.method == "DELETE");
+  }
+  if (incoming.path == "/metrics") {
+    Reply reply;
+    reply.type = "text/plain; version=0.0.4; charset=utf-8";
+    reply.body = metrics_text(engine.status(), engine.cache(), app_.http());
+    return reply;
+  }
   Result<Reply> reply = api::model_reply(*served, incoming.path.substr(kModel.size()), incoming.dialect());
   if (!reply.ok()) return refusal(incoming, reply.error());
   return std::move(*reply);
@@ -128,48 +192,47 @@ Answer Router::post(const Incoming& incoming, const api::Served& served) const {
   }
   for (const DecodingRoute& route : kDecoding) {
     if (incoming.path != route.path) continue;
-    Result<api::Exchange> exchange =
-        route.decode(served, incoming.body, api::Stamp{api::random_id(""), now_s(), api::random_seed()});
+    const api::Stamp stamp{api::random_id(""), now_s(), api::random_seed()};
+    Result<api::Exchange> exchange = route.decode(served, incoming.body, stamp);
     if (!exchange.ok()) return refusal(incoming, exchange.error());
     return std::move(*exchange);
   }
-  constexpr std::string_view kCompletions = "/v1/chat/completions/", kCancel = "/cancel";
-  std::string_view id = std::string_view(incoming.path).substr(kCompletions.size());
-  id.remove_suffix(kCancel.size());
-  if (!app_.cancel(std::string(id))) {
+  const std::string id(cancelled_id(incoming.path));
+  if (!app_.cancel(id)) {
     return refusal(incoming,
                    {Code::kNotFound, fmt::format("no answer with the id \"{}\" is being decoded", id)});
   }
-  Reply reply;
-  reply.body = fmt::format(R"({{"id":"{}","cancelled":true}})", id);
-  return reply;
+  return api::cancelled_reply(id);
 }
 
 Answer Router::route(const Incoming& incoming) const {
-  const std::string& path = incoming.path;
-  const bool is_cancel = path.starts_with("/v1/chat/completions/") && path.ends_with("/cancel");
-  bool posts = is_cancel, gets = path.starts_with("/v1/models/");
-  for (const DecodingRoute& route : kDecoding) posts |= path == route.path;
-  for (const ReplyingRoute& route : kReplying) posts |= path == route.path;
-  for (const std::string_view route : kGets) gets |= path == route;
-  if (!posts && !gets) {
+  const std::vector<std::string_view> methods = methods_of(incoming.path);
+  if (methods.empty()) {
     return refusal(incoming, {Code::kNotFound, fmt::format("there is no {}; GET /v1/models lists what is "
                                                            "served, the README what can be asked",
-                                                           path)});
+                                                           incoming.path)});
   }
-  if (gets && (incoming.method == "GET" || incoming.method == "HEAD")) return get(incoming);
-  if (!posts || incoming.method != "POST") {
-    Reply reply = refusal(
-        incoming,
-        {Code::kInvalid, fmt::format("{} answers {}, not {}", path, posts ? "POST" : "GET", incoming.method)},
-        405);
-    reply.headers.emplace_back("Allow", posts ? "POST, OPTIONS" : "GET, HEAD, OPTIONS");
+  if (std::find(methods.begin(), methods.end(), incoming.method) == methods.end()) {
+    Reply reply = refusal(incoming,
+                          {Code::kInvalid, fmt::format("{} answers {}, not {}", incoming.path,
+                                                       methods.front(), incoming.method)},
+                          405);
+    reply.headers.emplace_back("Allow", fmt::format("{}, OPTIONS", fmt::join(methods, ", ")));
     return reply;
   }
+  if (incoming.method != "POST") return get(incoming);
   const std::shared_ptr<const api::Served> served = app_.served();
   if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
-  if (app_.draining() && !is_cancel) return refusal(incoming, {Code::kCancelled, "the server is stopping"});
+  if (app_.draining() && cancelled_id(incoming.path).empty()) {
+    return refusal(incoming, {Code::kCancelled, "the server is stopping"});
+  }
   return post(incoming, *served);
+}
+
+std::string Router::route_name(const Incoming& incoming) {
+  if (incoming.path.starts_with(kModel)) return std::string(kModel) + "{id}";
+  if (!cancelled_id(incoming.path).empty()) return "/v1/chat/completions/{id}/cancel";
+  return methods_of(incoming.path).empty() ? "other" : incoming.path;
 }
 
 }  // namespace ft::server

@@ -21,6 +21,8 @@ class Router {
   Router(const ServerOptions& options, App& app) : options_(options), app_(app) {}
 
   Answer route(const Incoming& incoming) const;
+  /// The path as a counter's label: a known one, or "other".
+  static std::string route_name(const Incoming& incoming);
   /// Keys, origins, preflights: a reply that ends the matter, or none.
   std::optional<api::Reply> refuse(const Incoming& incoming) const;
   /// Header fields that every answer to this request carries: CORS, x-request-id.
@@ -30,6 +32,7 @@ class Router {
   Answer get(const Incoming& incoming) const;
   Answer post(const Incoming& incoming, const api::Served& served) const;
   api::Reply health() const;
+  api::Reply page(const Incoming& incoming) const;
 
   const ServerOptions& options_;
   App& app_;

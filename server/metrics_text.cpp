@@ -1,0 +1,110 @@
+#include "server/metrics_text.h"
+
+#include "metrics/exposition.h"
+
+namespace ft::server {
+namespace {
+
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+void count(Exposition& text, std::string_view name, std::string_view help, double value) {
+  text.counter(name, help);
+  text.sample(value);
+}
+
+void measure(Exposition& text, std::string_view name, std::string_view help, double value) {
+  text.gauge(name, help);
+  text.sample(value);
+}
+
+void times(Exposition& text, std::string_view name, std::string_view help, const LatencySums& sums) {
+  text.histogram(name, help, LatencySums::kBounds, sums.buckets, sums.sum_seconds);
+}
+
+void by_position(Exposition& text, std::string_view name, std::string_view help,
+                 const std::array<std::int64_t, kMaxDepth>& counts) {
+  text.counter(name, help);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    text.sample(number(counts[i]), {{"position", std::to_string(i)}});
+  }
+}
+
+void requests(Exposition& text, const EngineStatus& engine) {
+  measure(text, "foretoken_slots", "Requests that can be decoded at once.", engine.slots);
+  measure(text, "foretoken_requests_running", "Requests that have a slot.", engine.running);
+  measure(text, "foretoken_requests_prefilling", "Of those: reading their prompt.", engine.prefilling);
+  measure(text, "foretoken_requests_paused", "Of those: waiting for a slow reader.", engine.paused);
+  measure(text, "foretoken_requests_waiting", "Requests in the queue.", engine.waiting);
+  measure(text, "foretoken_queue_limit", "The most that may wait.", engine.queue);
+  count(text, "foretoken_requests_total", "Requests taken on.", number(engine.requests));
+  count(text, "foretoken_requests_refused_total", "By a full queue, or while stopping.",
+        number(engine.refused));
+  text.counter("foretoken_requests_finished_total", "Requests that ended, by reason.");
+  for (const auto& [reason, times_seen] : engine.finished)
+    text.sample(number(times_seen), {{"reason", reason}});
+  count(text, "foretoken_prompt_tokens_total", "Tokens of prompts.", number(engine.prompt_tokens));
+  count(text, "foretoken_cached_tokens_total", "Of those: not computed again.", number(engine.cached_tokens));
+  count(text, "foretoken_completion_tokens_total", "Tokens emitted.", number(engine.emitted));
+  count(text, "foretoken_prefill_seconds_total", "The engine's time on prompts.", engine.prefill_seconds);
+  count(text, "foretoken_round_seconds_total", "The engine's time on rounds.", engine.round_seconds);
+  times(text, "foretoken_queue_seconds", "From request to slot.", engine.queue_time);
+  times(text, "foretoken_time_to_first_token_seconds", "From request to first token.",
+        engine.time_to_first_token);
+  times(text, "foretoken_inter_token_seconds", "Between tokens of a request.", engine.inter_token);
+  times(text, "foretoken_request_seconds", "From request to end.", engine.request_time);
+}
+
+void speculation(Exposition& text, const EngineStatus& engine) {
+  count(text, "foretoken_rounds_total", "Rounds of the engine.", number(engine.rounds));
+  count(text, "foretoken_slot_rounds_total", "Rounds summed over requests.", number(engine.slot_rounds));
+  count(text, "foretoken_drafted_tokens_total", "Tokens proposed to a verification.", number(engine.drafted));
+  count(text, "foretoken_accepted_tokens_total", "Drafts that were emitted.", number(engine.accepted));
+  by_position(text, "foretoken_drafted_by_position_total", "Drafts by their place in the draft.",
+              engine.drafted_at);
+  by_position(text, "foretoken_accepted_by_position_total", "Accepted drafts by their place in the draft.",
+              engine.accepted_at);
+  count(text, "foretoken_speculation_engaged_total", "Ended requests for which something was drafted.",
+        number(engine.engaged));
+  text.counter("foretoken_speculation_idle_total",
+               "Ended requests for which nothing was drafted, by reason.");
+  for (const auto& [reason, seen] : engine.not_engaged) text.sample(number(seen), {{"reason", reason}});
+  count(text, "vllm:spec_decode_num_drafts_total", "Drafts, as vLLM counts them.",
+        number(engine.slot_rounds));
+  count(text, "vllm:spec_decode_num_draft_tokens_total", "Drafted tokens.", number(engine.drafted));
+  count(text, "vllm:spec_decode_num_accepted_tokens_total", "Accepted tokens.", number(engine.accepted));
+  by_position(text, "vllm:spec_decode_num_accepted_tokens_per_pos_total", "Accepted tokens by position.",
+              engine.accepted_at);
+}
+
+void cached(Exposition& text, const CacheReport& cache) {
+  measure(text, "foretoken_cache_snapshots", "States that a prompt may begin from.", number(cache.snapshots));
+  measure(text, "foretoken_cache_bytes", "Memory that they hold.", number(cache.bytes));
+  measure(text, "foretoken_cache_limit_bytes", "The most that they may.", number(cache.limit_bytes));
+  count(text, "foretoken_cache_lookups_total", "Prompts looked up.", number(cache.lookups));
+  count(text, "foretoken_cache_hits_total", "Prompts that began from a snapshot.", number(cache.hits));
+  count(text, "foretoken_cache_evicted_total", "Snapshots given up for room.", number(cache.evicted));
+  measure(text, "foretoken_cache_disk_bytes", "Size of the cache's files.", number(cache.disk_bytes));
+}
+
+}  // namespace
+
+void HttpCounters::answered(const std::string& route, int status) {
+  const std::lock_guard lock(mutex_);
+  ++answered_[{route, status}];
+}
+
+std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http) {
+  Exposition text;
+  requests(text, engine);
+  speculation(text, engine);
+  cached(text, cache);
+  measure(text, "foretoken_http_connections", "Open connections.", http.open_);
+  text.counter("foretoken_http_answers_total", "Answers by route and status; 499: the client left.");
+  const std::lock_guard lock(http.mutex_);
+  for (const auto& [key, seen] : http.answered_) {
+    text.sample(number(seen), {{"route", key.first}, {"status", std::to_string(key.second)}});
+  }
+  return text.text();
+}
+
+}  // namespace ft::server

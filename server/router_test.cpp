@@ -1,0 +1,92 @@
+#include "server/router.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace ft::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class RouterTest : public testing::Test {
+ protected:
+  api::Reply ask(const std::string& method, const std::string& path, const std::string& body = "",
+                 std::vector<std::pair<std::string, std::string>> headers = {}) {
+    Incoming incoming;
+    incoming.method = method, incoming.path = path, incoming.body = body,
+    incoming.headers = std::move(headers);
+    incoming.id = "req_1";
+    const Router router(options_, app_);
+    if (std::optional<api::Reply> refusal = router.refuse(incoming)) return *refusal;
+    Answer answer = router.route(incoming);
+    return std::get<api::Reply>(std::move(answer));
+  }
+  static std::string header(const api::Reply& reply, std::string_view name) {
+    for (const auto& [key, value] : reply.headers) {
+      if (key == name) return value;
+    }
+    return "";
+  }
+
+  ServerOptions options_;
+  App app_;
+};
+
+TEST_F(RouterTest, TellsHowFarTheLoadingIs) {
+  app_.loading(0.25);
+  const api::Reply health = ask("GET", "/health");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(Json::parse(health.body)["progress"], 0.25);
+  const api::Reply chat = ask("POST", "/v1/chat/completions", "{}");
+  EXPECT_EQ(chat.status, 503);
+  EXPECT_TRUE(header(chat, "x-should-retry").empty()) << "clients may try again";
+}
+
+TEST_F(RouterTest, AnUnknownPathIsNotFoundAndAWrongMethodSaysWhichIsRight) {
+  EXPECT_EQ(ask("GET", "/v2/models").status, 404);
+  EXPECT_EQ(ask("GET", "/v1/chat/completions/").status, 404);
+  const api::Reply wrong = ask("GET", "/v1/chat/completions");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(header(wrong, "Allow"), "POST, OPTIONS");
+  EXPECT_EQ(ask("DELETE", "/health").status, 405);
+}
+
+TEST_F(RouterTest, ErrorsHaveTheShapeOfTheClientsDialect) {
+  const Json openai = Json::parse(ask("GET", "/nothing").body);
+  EXPECT_EQ(openai["error"]["type"], "not_found_error");
+  const Json anthropic = Json::parse(ask("GET", "/nothing", "", {{"anthropic-version", "2023-06-01"}}).body);
+  EXPECT_EQ(anthropic["type"], "error");
+  EXPECT_EQ(anthropic["error"]["type"], "not_found_error");
+  EXPECT_EQ(anthropic["request_id"], "req_1");
+}
+
+TEST_F(RouterTest, AKeyIsAskedForEverywhereButAtHealth) {
+  options_.api_keys = {"secret"};
+  EXPECT_EQ(ask("GET", "/v1/models").status, 401);
+  EXPECT_EQ(Json::parse(ask("GET", "/v1/models").body)["error"]["code"], "invalid_api_key");
+  EXPECT_EQ(ask("GET", "/health").status, 503) << "loading";
+  EXPECT_NE(ask("GET", "/v1/models", "", {{"Authorization", "Bearer secret"}}).status, 401);
+}
+
+TEST_F(RouterTest, AForeignPageIsRefusedAndALocalOneIsNot) {
+  EXPECT_EQ(ask("POST", "/v1/chat/completions", "{}", {{"Origin", "https://evil.example"}}).status, 403);
+  EXPECT_EQ(ask("POST", "/v1/chat/completions", "{}", {{"Origin", "null"}}).status, 403);
+  EXPECT_EQ(ask("OPTIONS", "/v1/chat/completions", "", {{"Origin", "http://localhost:3000"}}).status, 204);
+  options_.origins = {"https://chat.example"};
+  EXPECT_EQ(ask("OPTIONS", "/v1/chat/completions", "", {{"Origin", "https://chat.example"}}).status, 204);
+  EXPECT_EQ(ask("POST", "/v1/chat/completions", "{}", {{"Origin", "vscode-webview://x"}}).status, 503)
+      << "an editor's extension is no web page; this is loading";
+}
+
+TEST_F(RouterTest, CancellingWhatIsNotDecodedIsNotFound) {
+  bool cancelled = false;
+  app_.enlist("chatcmpl-1", [&] { cancelled = true; });
+  EXPECT_TRUE(app_.cancel("chatcmpl-1"));
+  EXPECT_TRUE(cancelled);
+  app_.strike("chatcmpl-1");
+  EXPECT_FALSE(app_.cancel("chatcmpl-1"));
+  EXPECT_EQ(app_.decoding(), 0U);
+}
+
+}  // namespace
+}  // namespace ft::server
