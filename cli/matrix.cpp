@@ -29,6 +29,18 @@ std::string_view drafter_name(DrafterKind kind) {
   return "none";
 }
 
+std::string_view way_name(Way way) {
+  switch (way) {
+    case Way::kCold:
+      return "cold";
+    case Way::kForked:
+      return "forked";
+    case Way::kWarm:
+      return "warm";
+  }
+  return "cold";
+}
+
 /// What the kinds of sampling mean; the same for a baseline and for every cell.
 SlotOptions slot_options(SamplingKind kind, int tokens, int vocabulary) {
   SlotOptions options;
@@ -104,13 +116,19 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
   SlotOptions options = slot_options(cell.sampling, sequence.tokens, vocabulary);
   options.depth = cell.depth;
   std::unique_ptr<Slot> slot;
-  if (cell.forked) {
+  if (cell.way != Way::kCold && sequence.prompt.size() > 1) {
     OpenSlots open(decoder, 1);
     FT_ASSIGN(std::unique_ptr<Slot> original, decoder.open(sequence.prompt, options, cell.drafter));
     open.set(0, std::move(original));
     Slot* first = open.at(0);
     FT_TRY(prefill_all(decoder, *first, cell.chunk));
-    FT_ASSIGN(slot, decoder.fork(*first, options, cell.drafter));
+    if (cell.way == Way::kForked) {
+      FT_ASSIGN(slot, decoder.fork(*first, options, cell.drafter));
+    } else {
+      FT_ASSIGN(const Snapshot snapshot, decoder.snapshot(*first));
+      const Beginning beginning{&snapshot, snapshot.low()};
+      FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter, beginning));
+    }
     // The original goes on for a round, so that memory which the two share by mistake would show.
     decoder.round({&first, 1});
   } else {
@@ -201,6 +219,8 @@ class Matrix {
     FT_ASSIGN(backend_, make_backend(backend));
     DecoderOptions options;
     options.slots = 2 * kBatch;  // a forked cell holds the original beside the copy
+    options.snapshots = kBatch;
+    options.cache_bytes = std::int64_t{1} << 40;  // for as many as these need
     std::size_t longest = 0;
     for (const MatrixPrompt& prompt : prompts_) longest = std::max(longest, prompt.ids.size());
     options.context = static_cast<std::int64_t>(longest) + options_.tokens + 1;
@@ -276,8 +296,8 @@ void full_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>
       if (drafter == DrafterKind::kNone && depth != 0) continue;
       for (const int batch : {1, kBatch}) {
         for (const int chunk : {1, 7, 256}) {
-          for (const bool forked : {false, true})
-            cells.push_back({kind, drafter, depth, batch, chunk, forked, threads});
+          for (const Way way : {Way::kCold, Way::kForked, Way::kWarm})
+            cells.push_back({kind, drafter, depth, batch, chunk, way, threads});
         }
       }
     }
@@ -289,34 +309,37 @@ void quick_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell
   const DrafterKind best = has_head ? DrafterKind::kMtp : DrafterKind::kLookup;
   if (has_head) {
     for (const int depth : {1, 3, 8, -1})
-      cells.push_back({kind, DrafterKind::kMtp, depth, 1, 256, false, threads});
+      cells.push_back({kind, DrafterKind::kMtp, depth, 1, 256, Way::kCold, threads});
   }
   for (const int depth : {3, -1})
-    cells.push_back({kind, DrafterKind::kLookup, depth, 1, 256, false, threads});
-  cells.push_back({kind, DrafterKind::kAuto, -1, 1, 256, false, threads});
-  cells.push_back({kind, DrafterKind::kNone, 0, kBatch, 7, false, threads});
-  cells.push_back({kind, DrafterKind::kNone, 0, 1, 1, true, threads});
-  cells.push_back({kind, best, 3, kBatch, 256, false, threads});
-  cells.push_back({kind, best, 8, 1, 7, false, threads});
-  cells.push_back({kind, best, 3, 1, 256, true, threads});
-  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 7, true, threads});
+    cells.push_back({kind, DrafterKind::kLookup, depth, 1, 256, Way::kCold, threads});
+  cells.push_back({kind, DrafterKind::kAuto, -1, 1, 256, Way::kCold, threads});
+  cells.push_back({kind, DrafterKind::kNone, 0, kBatch, 7, Way::kCold, threads});
+  cells.push_back({kind, DrafterKind::kNone, 0, 1, 1, Way::kForked, threads});
+  cells.push_back({kind, best, 3, kBatch, 256, Way::kCold, threads});
+  cells.push_back({kind, best, 8, 1, 7, Way::kCold, threads});
+  cells.push_back({kind, best, 3, 1, 256, Way::kForked, threads});
+  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 7, Way::kForked, threads});
+  cells.push_back({kind, best, 3, kBatch, 7, Way::kWarm, threads});
+  cells.push_back({kind, DrafterKind::kAuto, -1, 1, 256, Way::kWarm, threads});
 }
 
 /// What a second number of threads may change: how rows of a step and of a batch are shared out.
 void brief_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
   const DrafterKind best = has_head ? DrafterKind::kMtp : DrafterKind::kLookup;
-  cells.push_back({kind, DrafterKind::kNone, 0, kBatch, 7, false, threads});
-  cells.push_back({kind, best, 3, 1, 256, false, threads});
-  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 256, true, threads});
+  cells.push_back({kind, DrafterKind::kNone, 0, kBatch, 7, Way::kCold, threads});
+  cells.push_back({kind, best, 3, 1, 256, Way::kCold, threads});
+  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 256, Way::kForked, threads});
 }
 
 void long_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
   if (kind != SamplingKind::kGreedy && kind != SamplingKind::kSampled) return;
   if (has_head) {
-    for (const int depth : {3, 8}) cells.push_back({kind, DrafterKind::kMtp, depth, 1, 256, false, threads});
+    for (const int depth : {3, 8})
+      cells.push_back({kind, DrafterKind::kMtp, depth, 1, 256, Way::kCold, threads});
   }
-  cells.push_back({kind, DrafterKind::kLookup, -1, 1, 256, false, threads});
-  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 7, false, threads});
+  cells.push_back({kind, DrafterKind::kLookup, -1, 1, 256, Way::kCold, threads});
+  cells.push_back({kind, DrafterKind::kAuto, -1, kBatch, 7, Way::kCold, threads});
 }
 
 }  // namespace
@@ -340,7 +363,7 @@ std::string_view sampling_kind_name(SamplingKind kind) {
 std::string Cell::text() const {
   return fmt::format("{}, {} depth {}, batch {}, chunk {}, {}, {} thread{}", sampling_kind_name(sampling),
                      drafter_name(drafter), depth < 0 ? "auto" : std::to_string(depth), batch, chunk,
-                     forked ? "forked" : "cold", threads, threads == 1 ? "" : "s");
+                     way_name(way), threads, threads == 1 ? "" : "s");
 }
 
 std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head) {

@@ -24,13 +24,17 @@ struct MatrixPrompt {
 enum class SamplingKind { kGreedy, kSampled, kPenalties, kMaskAndBias, kStop };
 std::string_view sampling_kind_name(SamplingKind kind);
 
+/// How a sequence gets its past: computed, by a fork of another one's slot, or from a snapshot as the prefix
+/// cache keeps them (its last rows computed again).
+enum class Way { kCold, kForked, kWarm };
+
 struct Cell {
   SamplingKind sampling = SamplingKind::kGreedy;
   DrafterKind drafter = DrafterKind::kNone;
-  int depth = -1;       // -1: auto
-  int batch = 1;        // 1, or 3 sequences of different lengths that start and end in different rounds
-  int chunk = 256;      // prompt rows of one step
-  bool forked = false;  // continued from another sequence's timeline instead of prefilled
+  int depth = -1;   // -1: auto
+  int batch = 1;    // 1, or 3 sequences of different lengths that start and end in different rounds
+  int chunk = 256;  // prompt rows of one step
+  Way way = Way::kCold;
   int threads = 1;
   std::string text() const;
 };

@@ -22,14 +22,14 @@ TEST(Matrix, EachSizeMovesEveryAxis) {
     EXPECT_EQ(values(cells, [](const Cell& c) { return c.depth; }), (std::set<int>{-1, 0, 1, 3, 8}));
     EXPECT_EQ(values(cells, [](const Cell& c) { return c.batch; }), (std::set<int>{1, 3}));
     EXPECT_EQ(values(cells, [](const Cell& c) { return c.chunk; }), (std::set<int>{1, 7, 256}));
-    EXPECT_EQ(values(cells, [](const Cell& c) { return c.forked; }).size(), 2U);
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.way; }).size(), 3U);
     EXPECT_EQ(values(cells, [](const Cell& c) { return c.threads; }), std::set<int>{2});
   }
 }
 
 TEST(Matrix, FullIsTheWholeProduct) {
-  // 3 drafters x 5 depths and none at depth 0, times 2 batches, 3 chunks, 2 ways in, 5 kinds of sampling.
-  EXPECT_EQ(matrix_cells(MatrixSize::kFull, 1, true).size(), 16U * 2 * 3 * 2 * 5);
+  // 3 drafters x 5 depths and none at depth 0, times 2 batches, 3 chunks, 3 ways in, 5 kinds of sampling.
+  EXPECT_EQ(matrix_cells(MatrixSize::kFull, 1, true).size(), 16U * 2 * 3 * 3 * 5);
 }
 
 TEST(Matrix, AModelWithoutAHeadIsNotAskedForOne) {

@@ -3,23 +3,31 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sched/admission.h"
 #include "sched/calibrate.h"
+#include "sched/machine_memory.h"
 
 namespace ft {
 
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
                                               const Tokenizer& tokenizer, const EngineOptions& options) {
+  FT_ASSIGN(MemoryReport memory, memory_needed(backend, model, options.decoder));
+  memory.limit = options.memory_bytes > 0 ? options.memory_bytes : available_memory();
+  FT_TRY(check_memory(memory, options.decoder));
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
-  std::unique_ptr<Engine> engine(new Engine(std::move(decoder), tokenizer, options));
+  memory.weights = decoder->packed_bytes();
+  std::unique_ptr<Engine> engine(new Engine(std::move(decoder), memory, tokenizer, options));
   std::unique_lock lock(engine->mutex_);
   engine->wake_.wait(lock, [&] { return engine->calibrated_; });
   lock.unlock();
   return engine;
 }
 
-Engine::Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, const EngineOptions& options)
+Engine::Engine(std::unique_ptr<Decoder> decoder, const MemoryReport& memory, const Tokenizer& tokenizer,
+               const EngineOptions& options)
     : decoder_(std::move(decoder)),
       options_(options),
+      memory_(memory),
       scheduler_(*decoder_, tokenizer, {options.unread_ms, options.snapshot_tokens, {}}),
       thread_([this] { loop(); }) {}
 
@@ -32,7 +40,15 @@ Engine::~Engine() {
   thread_.join();
 }
 
+Status Engine::fits(const Request& request) const {
+  const RequestFields& fields = request.fields();
+  const std::int64_t context = decoder_->options().context;
+  return check_prompt(static_cast<std::int64_t>(fields.prompt.size()),
+                      fields.slot.context > 0 ? std::min(fields.slot.context, context) : context);
+}
+
 Result<Ticket> Engine::submit(Request request) {
+  FT_TRY(fits(request));
   auto mailbox = std::make_shared<Mailbox>(options_.unread_events);
   auto job = std::make_unique<Job>(std::move(request), mailbox, scheduler_.now_ms());
   {

@@ -3,7 +3,8 @@
 // others go on; one that stays so for unread_ms is cancelled (and a sentence), and its slot serves the next.
 // Owner: a program's main or the server; destruction takes a step at most and ends every ticket. Thread:
 // submit, status, cache, clear_cache and drain from any; the engine has its own. Cost: idle it sleeps; status
-// and cache copy what the last step left. Errors: start returns those of Decoder::make; a request that cannot
+// and cache copy what the last step left. Errors: start returns those of Decoder::make and, before anything
+// is allocated, what does not fit (sched/admission.h); a request that cannot
 // be admitted ends with kError and a sentence.
 #pragma once
 
@@ -22,6 +23,7 @@ struct EngineOptions {
   std::size_t queue = 256;  // requests that may wait
   std::size_t unread_events = kMailboxEvents;
   double unread_ms = 60'000;            // a full box's patience
+  std::int64_t memory_bytes = 0;        // that all of it may take; 0: what the machine has left
   std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
 };
 
@@ -32,11 +34,19 @@ class Engine {
                                                const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();
 
-  /// kBusy if the queue is full, kCancelled if the engine drains (status().draining).
+  /// kExhausted with the numbers if the prompt leaves no room in a slot's context.
+  Status fits(const Request& request) const;
+  /// kExhausted if it does not fit, kBusy if the queue is full, kCancelled if the engine drains
+  /// (status().draining).
   Result<Ticket> submit(Request request);
 
   EngineStatus status() const;
   CacheReport cache() const;
+  /// What was set aside at the start.
+  const MemoryReport& memory() const { return memory_; }
+  /// Tokens, prompt and answer together, that a request may have: set aside for every slot, so whatever the
+  /// others do.
+  std::int64_t max_context_now() const { return decoder_->options().context; }
   /// Asks for an empty cache: it is by the end of the step that runs now. Does not wait.
   void clear_cache();
 
@@ -52,7 +62,8 @@ class Engine {
   int vocabulary() const { return decoder_->model().config.vocab_size; }
 
  private:
-  Engine(std::unique_ptr<Decoder> decoder, const Tokenizer& tokenizer, const EngineOptions& options);
+  Engine(std::unique_ptr<Decoder> decoder, const MemoryReport& memory, const Tokenizer& tokenizer,
+         const EngineOptions& options);
   void loop();
   bool wait_for_work();
   void admit();
@@ -62,6 +73,7 @@ class Engine {
 
   std::unique_ptr<Decoder> decoder_;
   const EngineOptions options_;
+  const MemoryReport memory_;
   Scheduler scheduler_;  // the engine thread's
   mutable std::mutex mutex_;
   std::condition_variable wake_;

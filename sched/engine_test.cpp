@@ -67,10 +67,12 @@ TEST_F(EngineTest, ACancelledRequestEndsAndItsSlotServesTheNext) {
 TEST_F(EngineTest, APromptBeyondTheContextIsRefusedWithASentence) {
   RequestFields request = fields("Hello");
   request.prompt.assign(600, 5);
-  const Collected refused = answer(request);
-  EXPECT_EQ(refused.finish, Finish::kError);
-  EXPECT_NE(refused.error.find("context"), std::string::npos) << refused.error;
-  EXPECT_TRUE(refused.tokens.empty());
+  const Result<Ticket> refused =
+      engine_->submit(std::move(*Request::make(std::move(request), engine_->vocabulary())));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kExhausted);
+  EXPECT_NE(refused.error().message.find("600 tokens and the context holds 512"), std::string::npos)
+      << refused.error().message;
 }
 
 TEST_F(EngineTest, AFullQueueRefusesInsteadOfGrowing) {

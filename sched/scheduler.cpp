@@ -198,7 +198,7 @@ void Scheduler::round() {
     job->decode_ms += round_ms_;
     note_round(*job, before, now);
   }
-  if (shape.slots == 1) decoder_.costs().observe(shape.rows, shape.passes, round_ms_);
+  decoder_.costs().observe(shape.rows, shape.passes, round_ms_, shape.slots);
 }
 
 void Scheduler::note_round(Job& job, const SpeculationReport& before, double now) {

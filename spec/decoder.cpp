@@ -33,8 +33,7 @@ Status Decoder::build() {
   compile.max_rows = std::max({options_.chunk, round_rows, options_.logit_rows});
   compile.max_wanted = std::max(round_rows, options_.logit_rows);
   FT_ASSIGN(target_, backend_.compile(model_.trunk, compile));
-  // Every slot may reach its context, and a round may reserve rows beyond it.
-  const auto blocks_each = static_cast<int>((options_.context + kMaxDepth + kBlockRows) / kBlockRows) + 1;
+  const int blocks_each = blocks_of(options_.context);
   FT_TRY(plan_room(blocks_each));
   const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks};
   FT_ASSIGN(state_, backend_.make_state(model_.trunk.layout(), state));
@@ -52,6 +51,10 @@ Status Decoder::build() {
   return {};
 }
 
+int Decoder::blocks_of(std::int64_t context) {
+  return static_cast<int>((context + kMaxDepth + kBlockRows) / kBlockRows) + 1;
+}
+
 /// As many snapshots as the bytes pay for, each with a block of its own, and as many blocks.
 Status Decoder::plan_room(int blocks_each) {
   if (options_.cache_bytes <= 0) return {};
@@ -64,8 +67,8 @@ Status Decoder::plan_room(int blocks_each) {
     room_.snapshot_bytes += head->slot_bytes() + MtpDrafter::memory_bytes(model_.config.hidden_size);
   }
   const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
-  room_.snapshots = static_cast<int>(std::min<std::int64_t>(
-      SnapshotRoom::kMaxSnapshots, options_.cache_bytes / (room_.snapshot_bytes + block)));
+  room_.snapshots = static_cast<int>(
+      std::min<std::int64_t>(options_.snapshots, options_.cache_bytes / (room_.snapshot_bytes + block)));
   const std::int64_t useful = std::int64_t{room_.snapshots} * blocks_each;
   room_.blocks = static_cast<int>(std::min(useful, options_.cache_bytes / block));
   room_.draft_blocks = model_.mtp.has_value() ? room_.blocks + room_.snapshots : 0;

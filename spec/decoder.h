@@ -29,11 +29,11 @@ struct DecoderOptions {
   int chunk = 256;               // prompt rows of one step
   int logit_rows = 0;            // rows with logits that a caller of score() needs; 0: those of a round
   std::int64_t cache_bytes = 0;  // memory that snapshots may hold; what none of them used costs nothing
+  int snapshots = 4096;          // that there may be within those bytes
 };
 
 /// Room for snapshots beside that of the slots, and what they cost.
 struct SnapshotRoom {
-  static constexpr int kMaxSnapshots = 4096;
   int snapshots = 0, blocks = 0, draft_blocks = 0;  // at most
   std::int64_t snapshot_bytes = 0;                  // of one, beside its blocks
   std::int64_t block_bytes = 0, draft_block_bytes = 0;
@@ -44,6 +44,9 @@ class Decoder {
   /// `backend` and `model` must outlive the decoder.
   static Result<std::unique_ptr<Decoder>> make(Backend& backend, const Model& model,
                                                const DecoderOptions& options);
+
+  /// Key/value blocks that a slot of this context has: it may reach it, and a round reserve rows beyond.
+  static int blocks_of(std::int64_t context);
 
   /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the
   /// vocabulary or leaves no room in the context.

@@ -27,13 +27,35 @@ void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double 
       known > 1 ? (verify_[known] - verify_[1]) / static_cast<double>(known - 1) : 0.1 * verify_[1];
   for (std::size_t rows = known + 1; rows < verify_.size(); ++rows) verify_[rows] = verify_[rows - 1] + slope;
   draft_ = draft > 0 ? draft : 0.15 * verify_[1];
+  beyond_ = verify_[kRows] - verify_[kRows - 1];
+  slot_ = 0.05 * verify_[1];
   measured_ = true;
 }
 
-void CostModel::observe(int rows, int passes, double cost) {
+double CostModel::verify(int rows, int slots) const {
+  const double known = verify_[static_cast<std::size_t>(std::min(rows, kRows))];
+  return known + std::max(0, rows - kRows) * beyond_ + (slots - 1) * slot_;
+}
+
+/// What a batch costs beyond a single slot's rows says what further slots and rows cost.
+void CostModel::observe_batch(int rows, int passes, double cost, int slots) {
+  constexpr double kFaster = 0.3;
+  constexpr double kSlower = 0.05;
+  const double expected = verify(rows, slots) + passes * draft_;
+  const double late = std::min(cost, 4 * expected) - expected;
+  const double change = late * (late < 0 ? kFaster : kSlower);
+  const int further = std::max(0, rows - kRows);
+  const double share = further > 0 ? 0.5 : 1;
+  slot_ = std::max(0.0, slot_ + share * change / (slots - 1));
+  if (further > 0) beyond_ = std::max(0.0, beyond_ + (1 - share) * change / further);
+}
+
+void CostModel::observe(int rows, int passes, double cost, int slots) {
   constexpr double kFaster = 0.3;
   constexpr double kSlower = 0.02;
-  if (cost <= 0 || rows < 1 || rows > kRows || !measured_) return;
+  if (cost <= 0 || rows < 1 || !measured_) return;
+  if (slots > 1) return observe_batch(rows, passes, cost, slots);
+  if (rows > kRows) return;
   double& verify = verify_[static_cast<std::size_t>(rows)];
   const double expected = verify + passes * draft_;
   const double late = std::min(cost, 4 * expected) - expected;
@@ -46,10 +68,6 @@ void CostModel::observe(int rows, int passes, double cost) {
     verify_[static_cast<std::size_t>(i)] = std::min(verify_[static_cast<std::size_t>(i)], verify);
   for (int i = rows + 1; i <= kRows; ++i)
     verify_[static_cast<std::size_t>(i)] = std::max(verify_[static_cast<std::size_t>(i)], verify);
-}
-
-double CostModel::round(int depth, bool free) const {
-  return (verify(depth + 1) + (free ? 0 : draft_ * depth)) / verify(1);
 }
 
 void AcceptanceEstimate::observe(int drafted, int accepted) {
@@ -94,7 +112,8 @@ std::array<double, kMaxDepth> AcceptanceEstimate::rates() const {
 DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
     : fixed_(depth), estimates_{AcceptanceEstimate(prior.first[0]), AcceptanceEstimate(prior.first[1])} {}
 
-int DepthPolicy::choose(const CostModel& costs, int available, int allowed, DraftCost cost) {
+int DepthPolicy::choose(const CostModel& costs, int available, int allowed, DraftCost cost,
+                        const RoundSoFar& others) {
   const int most = std::min({available, allowed, kMaxDepth});
   reason_ = {};
   reason_.most = most, reason_.cost = cost;
@@ -103,12 +122,16 @@ int DepthPolicy::choose(const CostModel& costs, int available, int allowed, Draf
   reason_.rates = estimate(cost).rates();
   double chain = 1;
   double tokens = 1;
+  reason_.steps = costs.round(others.rows + 1, others.passes, others.slots);
+  reason_.tokens = others.tokens + 1;
   for (int depth = 1; depth <= most; ++depth) {
     chain *= reason_.rates[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
-    const double steps = costs.round(depth, cost == DraftCost::kFree);
-    if (tokens / steps <= reason_.tokens / reason_.steps) continue;
-    reason_.chosen = depth, reason_.steps = steps, reason_.tokens = tokens;
+    const int passes = cost == DraftCost::kFree ? others.passes : std::max(others.passes, depth);
+    const double steps = costs.round(others.rows + 1 + depth, passes, others.slots);
+    if ((others.tokens + tokens) / steps <= reason_.tokens / reason_.steps) continue;
+    reason_.chosen = depth, reason_.steps = steps, reason_.tokens = others.tokens + tokens;
+    reason_.expected = tokens;
   }
   if (reason_.chosen > 0) {
     idle_ = 0;

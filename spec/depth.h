@@ -1,5 +1,6 @@
 // How many tokens to draft in the next round of a slot. Fixed, or chosen so that the expected tokens per unit
-// of time are most: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + d * draft), from costs that the scheduler
+// of time are most: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + d * draft), summed over the slots of a
+// round, from costs that the scheduler
 // measures and from the acceptance of recent rounds. Depth never changes an answer, so measured times may
 // decide it. Times on a shared machine are late, never early, so an estimate follows a faster round quickly
 // and a slower one slowly. Owner: one policy a slot, one cost model an engine. Thread: the engine thread.
@@ -14,26 +15,36 @@
 
 namespace ft {
 
-/// What a round of one slot costs, in any one unit of time. Before anything was measured: a guess.
+/// What a round costs, in any one unit of time: so much by its rows, measured for those of one slot and
+/// continued in a straight line beyond them, so much for each further slot, and the passes of a head. Before
+/// anything was measured: a guess.
 class CostModel {
  public:
-  static constexpr int kRows = kMaxDepth + 1;  // of the largest round
+  static constexpr int kRows = kMaxDepth + 1;  // of the largest round of one slot
   CostModel();
 
-  /// A round of `rows` verified rows and `passes` passes of the head took `cost`.
-  void observe(int rows, int passes, double cost);
+  /// A round of `rows` verified rows of `slots` sequences and `passes` passes of the head took `cost`.
+  void observe(int rows, int passes, double cost, int slots = 1);
   /// Fills the row counts that were not measured from those that were. `measured[rows]` > 0 is a cost; [1]
   /// must be.
   void calibrate(const std::array<double, kRows + 1>& measured, double draft);
 
-  double verify(int rows) const { return verify_[static_cast<std::size_t>(rows)]; }
+  double verify(int rows, int slots = 1) const;
   double draft() const { return draft_; }
-  /// The cost of a round in plain steps; `free`: its drafts need no network.
-  double round(int depth, bool free) const;
+  /// The cost of a round of one slot in plain steps; `free`: its drafts need no network.
+  double round(int depth, bool free) const { return round(depth + 1, free ? 0 : depth, 1); }
+  /// Of any round.
+  double round(int rows, int passes, int slots) const {
+    return (verify(rows, slots) + draft_ * passes) / verify_[1];
+  }
 
  private:
+  void observe_batch(int rows, int passes, double cost, int slots);
+
   std::array<double, kRows + 1> verify_{};  // [rows]
   double draft_ = 0.15;                     // one pass of the head
+  double beyond_ = 0.1;                     // a row more than kRows
+  double slot_ = 0.05;                      // a slot more than one, beside its rows
   bool measured_ = false;
 };
 
@@ -66,6 +77,14 @@ class AcceptanceEstimate {
   std::array<Position, kMaxDepth> positions_{};
 };
 
+/// The round that a slot's drafts come into: what its neighbours put there already.
+struct RoundSoFar {
+  int slots = 1;      // all of them
+  int rows = 0;       // of the others, each at least its pending token
+  int passes = 0;     // of a head
+  double tokens = 0;  // expected of the others
+};
+
 /// What earlier requests say about the next one. Owner: the decoder, one for all its slots.
 struct AcceptancePrior {
   std::array<double, 2> first = {AcceptanceEstimate::kPrior, AcceptanceEstimate::kPrior};  // by DraftCost
@@ -76,8 +95,12 @@ class DepthPolicy {
   /// depth 0..kMaxDepth, or -1 for auto.
   explicit DepthPolicy(int depth = -1, const AcceptancePrior& prior = {});
 
-  /// At most `available` and `allowed`.
-  int choose(const CostModel& costs, int available, int allowed, DraftCost cost);
+  /// At most `available` and `allowed`. Among neighbours it is the whole round's tokens per unit of time that
+  /// counts: a row costs what it adds to the round.
+  int choose(const CostModel& costs, int available, int allowed, DraftCost cost,
+             const RoundSoFar& others = {});
+  /// Tokens that the last choice expects of its slot, its bonus included.
+  double expected() const { return reason_.expected; }
   void observe(int drafted, int accepted, DraftCost cost);
   /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
   /// rounds that measure costs draft for a sequence that is no text.
@@ -93,7 +116,8 @@ class DepthPolicy {
     int chosen = 0, most = 0;
     bool probe = false;
     DraftCost cost = DraftCost::kPasses;
-    double steps = 1, tokens = 1;  // of the chosen depth's round
+    double steps = 1, tokens = 1;  // of the chosen depth's round, all slots together
+    double expected = 1;           // tokens of this slot
     std::array<double, kMaxDepth> rates{};
   };
 

@@ -237,5 +237,52 @@ TEST(CostModel, FollowsAFasterRoundAtOnceAndALateOneSlowly) {
   EXPECT_LT(costs.verify(1), 11);
 }
 
+/// Rows cost next to nothing up to a point and their full share behind it, as in a kernel that first reads
+/// weights and then computes.
+TEST(DepthPolicy, DepthFallsAsTheBatchGrowsWhereRowsCostMore) {
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  for (int rows = 1; rows <= CostModel::kRows; ++rows)
+    measured[static_cast<std::size_t>(rows)] = 1 + 0.02 * (rows - 1) + (rows > 5 ? 0.2 * (rows - 5) : 0);
+  costs.calibrate(measured, 0.05);
+  int before = kMaxDepth + 1;
+  for (const int slots : {1, 3, 8}) {
+    DepthPolicy policy;
+    for (int i = 0; i < 60; ++i) policy.observe(3, i % 5 == 0 ? 1 : 3, kPasses);
+    const RoundSoFar others{slots, slots - 1, 0, slots - 1.0};
+    const int depth = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses, others);
+    EXPECT_LT(depth, before) << slots;
+    EXPECT_GE(policy.expected(), 1);
+    before = depth;
+  }
+}
+
+TEST(DepthPolicy, ARowAmongNeighboursIsWeighedAgainstAllTheirTokens) {
+  const CostModel costs = costs_of(0.3, 0);  // a row costs 0.3 steps
+  for (const double others : {0.0, 3.0, 12.0}) {
+    DepthPolicy policy;
+    for (int i = 0; i < 60; ++i) policy.observe(1, i % 2, kPasses);  // half of the first drafts are right
+    const RoundSoFar so_far{4, 3, 0, others};
+    // A draft adds half a token and 0.3 steps to a round of about two steps.
+    const bool pays = (others + 1.5) / (costs.round(5, 1, 4)) > (others + 1) / costs.round(4, 0, 4);
+    EXPECT_EQ(policy.choose(costs, 1, 1, kPasses, so_far) > 0, pays) << others;
+  }
+}
+
+TEST(CostModel, BatchesTeachWhatSlotsAndFurtherRowsCost) {
+  CostModel costs = costs_of(0.1, 0.05);
+  const auto truth = [](int rows, int slots) {
+    return 1 + 0.1 * (rows - 1) + (rows > CostModel::kRows ? 0.15 * (rows - CostModel::kRows) : 0) +
+           0.3 * (slots - 1);
+  };
+  for (int i = 0; i < 400; ++i) {
+    costs.observe(4, 0, truth(4, 4), 4);
+    costs.observe(24, 2, truth(24, 8) + 2 * costs.draft(), 8);
+  }
+  EXPECT_NEAR(costs.verify(4, 4), truth(4, 4), 0.1);
+  EXPECT_NEAR(costs.verify(24, 8), truth(24, 8), 0.3);
+  EXPECT_NEAR(costs.verify(4), truth(4, 1), 0.01) << "a slot alone costs what it did";
+}
+
 }  // namespace
 }  // namespace ft

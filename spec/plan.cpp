@@ -43,6 +43,11 @@ Status Round::prefill(Slot& slot, int rows) {
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
   active_ = 0;
   shape_ = {};
+  // Whoever has not been asked yet counts as a plain row.
+  RoundSoFar others;
+  others.slots = static_cast<int>(slots.size());
+  others.rows = others.slots - 1;
+  others.tokens = others.slots - 1;
   for (Slot* slot : slots) {
     Entry& entry = entries_[active_];
     entry.slot = slot;
@@ -72,7 +77,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
       }
       draft.select.mask = *mask;
     }
-    plan_depth(entry, costs);
+    plan_depth(entry, costs, others);
     Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
     if (!txn.ok()) {
       slot->finish = Finish::kError;
@@ -82,12 +87,15 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
     entry.txn.emplace(std::move(*txn));
     shape_.deepest = std::max(shape_.deepest, draft.depth);
     if (entry.cost == DraftCost::kPasses) shape_.passes = std::max(shape_.passes, draft.depth);
+    others.rows += draft.depth;
+    others.passes = shape_.passes;
+    others.tokens += entry.forced ? draft.depth : slot->policy.expected() - 1;
     ++active_;
   }
   shape_.slots = static_cast<int>(active_);
 }
 
-void Round::plan_depth(Entry& entry, const CostModel& costs) {
+void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others) {
   Slot& slot = *entry.slot;
   DraftSlot& draft = entry.draft;
   const std::int64_t room = slot.options.context - static_cast<std::int64_t>(slot.tokens.size());
@@ -98,7 +106,7 @@ void Round::plan_depth(Entry& entry, const CostModel& costs) {
     available = slot.drafter->plan(draft);
     entry.cost = slot.drafter->free_of_cost(slot.id) ? DraftCost::kFree : DraftCost::kPasses;
   }
-  draft.depth = slot.policy.choose(costs, available, allowed, entry.cost);
+  draft.depth = slot.policy.choose(costs, available, allowed, entry.cost, others);
   entry.forced = take_forced(entry, allowed);
   if (!slot.on_depth) return;
   slot.on_depth(entry.forced ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"

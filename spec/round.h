@@ -99,7 +99,7 @@ class Round {
     Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : slot->drafter; }
   };
   void plan(std::span<Slot* const> slots, const CostModel& costs);
-  void plan_depth(Entry& entry, const CostModel& costs);
+  void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others);
   static bool take_forced(Entry& entry, int allowed);
   static void keep_allowed(Entry& entry);
   void propose();

@@ -1,0 +1,85 @@
+#include "sched/admission.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <variant>
+
+namespace ft {
+namespace {
+
+std::int64_t positions_of(std::int64_t context) {
+  return Decoder::blocks_of(context) * std::int64_t{kBlockRows};
+}
+
+/// Rows of activations at most: every row of the list at its full width, which a backend's plan lays over
+/// each other by about half.
+std::int64_t scratch_of(const Program& program, std::int64_t rows, std::int64_t logit_rows) {
+  std::int64_t widest = 0;
+  std::int64_t logits = 0;
+  for (const Instruction& instruction : program.instructions()) {
+    if (const auto* linear = std::get_if<Linear>(&instruction)) {
+      std::int64_t width = 0;
+      for (const Weight& weight : linear->weights) width += weight.rows;
+      widest = std::max(widest, width);
+    }
+    if (const auto* head = std::get_if<Logits>(&instruction)) logits = head->head.rows;
+  }
+  constexpr std::int64_t kLive = 6;  // rows of that width alive at once, with their conversions
+  return static_cast<std::int64_t>(sizeof(float)) * (kLive * widest * rows + logits * logit_rows);
+}
+
+double gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
+
+}  // namespace
+
+Result<MemoryReport> memory_needed(Backend& backend, const Model& model, const DecoderOptions& options) {
+  MemoryReport report;
+  const std::int64_t positions = positions_of(options.context) * options.slots;
+  std::int64_t block_bytes = 0;
+  const auto add = [&](const Program& program) -> Status {
+    FT_ASSIGN(const std::unique_ptr<State> one, backend.make_state(program.layout(), {1, 1}));
+    block_bytes += one->block_bytes();
+    report.states += one->slot_bytes() * options.slots;
+    report.weights += program.bytes_per_step();
+    report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (kMaxDepth + 1)),
+                                 options.slots * (kMaxDepth + 1));
+    return {};
+  };
+  FT_TRY(add(model.trunk));
+  if (model.mtp.has_value()) FT_TRY(add(*model.mtp));
+  report.context_bytes = block_bytes * options.slots / kBlockRows;
+  report.key_values = block_bytes * (positions / kBlockRows);
+  report.cache = options.cache_bytes;
+  return report;
+}
+
+Status check_memory(const MemoryReport& needed, const DecoderOptions& options) {
+  if (needed.limit <= 0 || needed.total() <= needed.limit) return {};
+  const std::int64_t rest = needed.limit - (needed.total() - needed.key_values);
+  const std::int64_t fits =
+      needed.context_bytes > 0 ? rest / needed.context_bytes - 2 * kBlockRows : options.context;
+  const std::string advice =
+      fits >= kBlockRows
+          ? fmt::format(
+                "{} slots could have {} tokens each; ask for a smaller --context, fewer --slots or "
+                "a smaller --cache-mb",
+                options.slots, fits)
+          : std::string("ask for fewer --slots, a smaller --cache-mb or a smaller model");
+  return Error{
+      Code::kExhausted,
+      fmt::format("{} slots of {} tokens need {:.2f} GB of memory and {:.2f} GB may be used: weights "
+                  "{:.2f}, keys and values {:.2f}, states {:.2f}, scratch {:.2f}, prefix cache "
+                  "{:.2f}; {} (--memory-mb sets the limit)",
+                  options.slots, options.context, gigabytes(needed.total()), gigabytes(needed.limit),
+                  gigabytes(needed.weights), gigabytes(needed.key_values), gigabytes(needed.states),
+                  gigabytes(needed.scratch), gigabytes(needed.cache), advice)};
+}
+
+Status check_prompt(std::int64_t prompt_tokens, std::int64_t context) {
+  if (prompt_tokens < context) return {};
+  return Error{Code::kExhausted,
+               fmt::format("the prompt has {} tokens and the context holds {}; shorten it or raise --context",
+                           prompt_tokens, context)};
+}
+
+}  // namespace ft
