@@ -77,12 +77,14 @@ TEST_F(CachedEngine, ACancelledPromptIsContinuedWhereItStood) {
   Ticket ticket = submit(request);
   const Collected cut = collect(ticket, 5);
   ASSERT_EQ(cut.finish, Finish::kCancelled);
-  RequestFields more = request;
-  more.prompt.insert(more.prompt.end(), cut.tokens.begin(), cut.tokens.end());
-  more.slot.max_tokens = 20;
-  const Collected warm = answer(more);
-  EXPECT_GE(warm.report.cached_tokens, warm.report.prompt_tokens - 2) << "all but the pending token";
-  EXPECT_EQ(warm.tokens, cold(more).tokens);
+  RequestFields whole = request;
+  whole.slot.max_tokens = static_cast<int>(cut.tokens.size()) + 40;  // the engine was a round or two ahead
+  const std::vector<std::int32_t> tokens = cold(whole).tokens;
+  whole.prompt.insert(whole.prompt.end(), tokens.begin(), tokens.end());
+  whole.slot.max_tokens = 20;
+  const Collected warm = answer(whole);
+  EXPECT_GE(warm.report.cached_tokens, static_cast<int>(request.prompt.size() + cut.tokens.size()) - 1);
+  EXPECT_EQ(warm.tokens, cold(whole).tokens);
 }
 
 /// Long prompts that part in the middle: the second one is stopped where they part, the third gains by it.
