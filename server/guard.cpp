@@ -37,6 +37,13 @@ bool is_loopback_origin(std::string_view origin) {
   return false;
 }
 
+bool is_own_page(std::string_view origin, std::string_view host) {
+  constexpr std::string_view kScheme = "http://";
+  if (host.empty() || !origin.starts_with(kScheme) || origin.substr(kScheme.size()) != host) return false;
+  if (host.front() == '[') return true;  // no name begins so
+  return host.find_first_not_of("0123456789.:") == std::string_view::npos;
+}
+
 bool origin_fits(std::string_view origin, const std::vector<std::string>& allowed) {
   if (is_loopback_origin(origin)) return true;
   return std::any_of(allowed.begin(), allowed.end(),

@@ -21,6 +21,9 @@ bool key_fits(const Incoming& incoming, const std::vector<std::string>& keys);
 bool same_secret(std::string_view left, std::string_view right);
 /// http://localhost:3000, http://127.0.0.1, https://[::1]:8443 ...
 bool is_loopback_origin(std::string_view origin);
+/// Whether a page of `origin` came from this server, by the Host that the browser names. Only for addresses:
+/// a name could be anybody's who lets it point here (DNS rebinding), and needs --cors.
+bool is_own_page(std::string_view origin, std::string_view host);
 bool origin_fits(std::string_view origin, const std::vector<std::string>& allowed);
 
 }  // namespace ft::server

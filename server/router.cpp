@@ -11,7 +11,7 @@
 #include "api/listing.h"
 #include "server/guard.h"
 #include "server/metrics_text.h"
-#include "server/ui_asset.h"
+#include "server/page.h"
 
 namespace ft::server {
 namespace {
@@ -94,7 +94,7 @@ std::vector<std::pair<std::string, std::string>> Router::standing_headers(const 
 std::optional<Reply> Router::refuse(const Incoming& incoming) const {
   const std::string_view origin = incoming.header("origin");
   const bool web = origin.starts_with("http://") || origin.starts_with("https://") || origin == "null";
-  if (web && !origin_fits(origin, options_.origins)) {
+  if (web && !origin_fits(origin, options_.origins) && !is_own_page(origin, incoming.header("host"))) {
     return refusal(
         incoming,
         {Code::kInvalid,
@@ -134,34 +134,9 @@ Reply Router::health() const {
   return reply;
 }
 
-Reply Router::page(const Incoming& incoming) const {
-  Reply reply;
-  const UiAsset* asset = ui_asset();
-  if (asset == nullptr) {
-    reply.type = "text/plain; charset=utf-8";
-    reply.body =
-        "foretoken serves its API here; this build has no page.\n"
-        "Install Node.js 20.19 or newer (tools/setup does) and build again to get one.\n";
-    return reply;
-  }
-  reply.type = "text/html; charset=utf-8";
-  reply.headers.emplace_back("ETag", asset->etag);
-  reply.headers.emplace_back("Cache-Control", "no-cache");
-  reply.headers.emplace_back("Content-Security-Policy", asset->csp);
-  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
-  reply.headers.emplace_back("Referrer-Policy", "no-referrer");
-  if (incoming.header("if-none-match") == asset->etag) {
-    reply.status = 304;
-    return reply;
-  }
-  reply.headers.emplace_back("Content-Encoding", "gzip");
-  reply.body.assign(asset->gzip.begin(), asset->gzip.end());
-  return reply;
-}
-
 /// GET and DELETE of what needs no body.
 Answer Router::get(const Incoming& incoming) const {
-  if (incoming.path == "/") return page(incoming);
+  if (incoming.path == "/") return page_reply(incoming, ui_asset());
   if (incoming.path == "/health") return health();
   const std::shared_ptr<const api::Served> served = app_.served();
   if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});

@@ -32,7 +32,6 @@ class Router {
   Answer get(const Incoming& incoming) const;
   Answer post(const Incoming& incoming, const api::Served& served) const;
   api::Reply health() const;
-  api::Reply page(const Incoming& incoming) const;
 
   const ServerOptions& options_;
   App& app_;

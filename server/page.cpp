@@ -1,0 +1,48 @@
+#include "server/page.h"
+
+namespace ft::server {
+namespace {
+
+constexpr std::string_view kNoPage =
+    "foretoken answers here, but this build has no page: there was no node when it was configured, or\n"
+    "FORETOKEN_UI was OFF. Run tools/setup, configure again with -DFORETOKEN_UI=ON and build.\n"
+    "Clients need no page: OpenAI's use /v1, GET /props says what runs.\n";
+constexpr std::string_view kNoGzip =
+    "foretoken answers here. Open this address in a browser for its page; OpenAI's clients use /v1,\n"
+    "GET /props says what runs.\n";
+
+api::Reply plain(std::string_view words) {
+  api::Reply reply;
+  reply.body = words;
+  reply.type = "text/plain; charset=utf-8";
+  return reply;
+}
+
+/// Whether one of the tags of If-None-Match is ours; a proxy may have made it weak.
+bool has_it(std::string_view tags, std::string_view etag) {
+  return tags == "*" || tags.find(etag) != std::string_view::npos;
+}
+
+}  // namespace
+
+api::Reply page_reply(const Incoming& incoming, const UiAsset* page) {
+  if (page == nullptr) return plain(kNoPage);
+  if (incoming.header("accept-encoding").find("gzip") == std::string_view::npos) return plain(kNoGzip);
+  api::Reply reply;
+  reply.type = "text/html; charset=utf-8";
+  reply.headers.emplace_back("ETag", page->etag);
+  reply.headers.emplace_back("Cache-Control", "no-cache");  // keep it, but ask whether it is still this one
+  reply.headers.emplace_back("Vary", "Accept-Encoding");
+  reply.headers.emplace_back("Content-Security-Policy", page->csp);
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  reply.headers.emplace_back("Referrer-Policy", "no-referrer");
+  if (has_it(incoming.header("if-none-match"), page->etag)) {
+    reply.status = 304;
+    return reply;
+  }
+  reply.headers.emplace_back("Content-Encoding", "gzip");
+  reply.body.assign(page->gzip.begin(), page->gzip.end());
+  return reply;
+}
+
+}  // namespace ft::server

@@ -1,0 +1,79 @@
+#include "server/page.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "server/guard.h"
+
+namespace ft::server {
+namespace {
+
+constexpr unsigned char kBytes[] = {0x1f, 0x8b, 8, 0};
+constexpr UiAsset kPage{kBytes, "\"tag\"", "default-src 'none'"};
+
+Incoming ask(std::vector<std::pair<std::string, std::string>> headers) {
+  Incoming incoming;
+  incoming.method = "GET", incoming.path = "/", incoming.headers = std::move(headers);
+  return incoming;
+}
+
+std::string header(const api::Reply& reply, std::string_view name) {
+  const auto found = std::find_if(reply.headers.begin(), reply.headers.end(),
+                                  [&](const auto& field) { return field.first == name; });
+  return found == reply.headers.end() ? "" : found->second;
+}
+
+TEST(Page, ComesGzippedWithItsPolicyAndTag) {
+  const api::Reply reply = page_reply(ask({{"Accept-Encoding", "gzip, br"}}), &kPage);
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_EQ(reply.body, std::string("\x1f\x8b\x08\x00", 4));
+  EXPECT_EQ(reply.type, "text/html; charset=utf-8");
+  EXPECT_EQ(header(reply, "Content-Encoding"), "gzip");
+  EXPECT_EQ(header(reply, "Content-Security-Policy"), "default-src 'none'");
+  EXPECT_EQ(header(reply, "ETag"), "\"tag\"");
+}
+
+TEST(Page, IsNotSentTwice) {
+  for (const char* tags : {"\"tag\"", "W/\"tag\"", "\"old\", \"tag\"", "*"}) {
+    const api::Reply reply = page_reply(ask({{"accept-encoding", "gzip"}, {"If-None-Match", tags}}), &kPage);
+    EXPECT_EQ(reply.status, 304) << tags;
+    EXPECT_TRUE(reply.body.empty());
+    EXPECT_EQ(header(reply, "Content-Encoding"), "");
+  }
+  EXPECT_EQ(page_reply(ask({{"accept-encoding", "gzip"}, {"If-None-Match", "\"old\""}}), &kPage).status, 200);
+}
+
+TEST(Page, AClientWithoutGzipGetsASentence) {
+  const api::Reply reply = page_reply(ask({}), &kPage);
+  EXPECT_EQ(reply.type, "text/plain; charset=utf-8");
+  EXPECT_NE(reply.body.find("browser"), std::string::npos);
+}
+
+TEST(Page, ABuildWithoutItSaysHowToBuildIt) {
+  const api::Reply reply = page_reply(ask({{"accept-encoding", "gzip"}}), nullptr);
+  EXPECT_EQ(reply.status, 200);
+  EXPECT_NE(reply.body.find("-DFORETOKEN_UI=ON"), std::string::npos);
+  EXPECT_NE(reply.body.find("tools/setup"), std::string::npos);
+}
+
+TEST(OwnPage, OfAnAddressMayAskTheServerItCameFrom) {
+  EXPECT_TRUE(is_own_page("http://192.168.1.5:8080", "192.168.1.5:8080"));
+  EXPECT_TRUE(is_own_page("http://10.0.0.1", "10.0.0.1"));
+  EXPECT_TRUE(is_own_page("http://[fd00::1]:8080", "[fd00::1]:8080"));
+}
+
+TEST(OwnPage, OfANameMayBeAnyonesWhoPointsItHere) {
+  EXPECT_FALSE(is_own_page("http://evil.example:8080", "evil.example:8080"));
+  EXPECT_FALSE(is_own_page("http://10.0.0.1.evil.example", "10.0.0.1.evil.example"));
+}
+
+TEST(OwnPage, OfAnotherAddressOrSchemeIsForeign) {
+  EXPECT_FALSE(is_own_page("http://192.168.1.5:8080", "192.168.1.5:9090"));
+  EXPECT_FALSE(is_own_page("http://192.168.1.6", "192.168.1.5"));
+  EXPECT_FALSE(is_own_page("null", "192.168.1.5"));
+  EXPECT_FALSE(is_own_page("file://192.168.1.5", "192.168.1.5"));
+  EXPECT_FALSE(is_own_page("http://", ""));
+}
+
+}  // namespace
+}  // namespace ft::server
