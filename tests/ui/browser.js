@@ -1,35 +1,32 @@
 // Debian's Chromium, driven by playwright-core: no browser of its own is downloaded, nothing leaves the
 // machine.
 
-import { existsSync } from "node:fs";
-import { chromium } from "playwright-core";
+import {existsSync} from 'node:fs';
+import {chromium} from 'playwright-core';
 
 const CANDIDATES = [
   process.env.FORETOKEN_CHROMIUM,
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ];
 
 /** Starts the browser; a fresh profile each time. */
 export async function startBrowser() {
   const executablePath = CANDIDATES.find((path) => path && existsSync(path));
-  if (!executablePath)
-    throw new Error(
-      "there is no Chromium here; tools/setup check full installs it",
-    );
+  if (!executablePath) throw new Error('there is no Chromium here; tools/setup check full installs it');
   return chromium.launch({
     executablePath,
     headless: true,
     args: [
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
     ],
   });
 }
@@ -40,25 +37,25 @@ export async function startBrowser() {
  */
 export async function openPage(browser, url, options = {}) {
   const context = await browser.newContext({
-    permissions: ["clipboard-read", "clipboard-write"],
+    permissions: ['clipboard-read', 'clipboard-write'],
     ...options,
   });
   const page = await context.newPage();
-  const seen = { foreign: [], violations: [], errors: [] };
-  const { origin } = new URL(url);
-  await context.route("**/*", (route) => {
+  const seen = {foreign: [], violations: [], errors: []};
+  const {origin} = new URL(url);
+  await context.route('**/*', (route) => {
     const asked = new URL(route.request().url());
-    if (asked.protocol.startsWith("http") && asked.origin !== origin) {
+    if (asked.protocol.startsWith('http') && asked.origin !== origin) {
       seen.foreign.push(asked.href);
       return route.abort();
     }
     return route.continue();
   });
-  page.on("pageerror", (error) => seen.errors.push(String(error)));
-  page.on("console", (message) => {
+  page.on('pageerror', (error) => seen.errors.push(String(error)));
+  page.on('console', (message) => {
     if (/Content Security Policy|Content-Security-Policy/i.test(message.text()))
       seen.violations.push(message.text());
   });
   await page.goto(url);
-  return { page, context, seen };
+  return {page, context, seen};
 }

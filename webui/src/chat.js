@@ -7,7 +7,7 @@ export const MAX_TITLE_CHARS = 48;
 
 /** Numbers of the settings: name -> [smallest, largest, whole]. Empty means the server's default. */
 export const NUMBERS = {
-  temperature: [0, 5, false],
+  temperature: [0, 2, false],
   top_p: [0, 1, false],
   top_k: [0, 1_000_000, true],
   min_p: [0, 1, false],

@@ -16,7 +16,9 @@ export const CLEAN_OPTIONS = {
   ADD_ATTR: ['target', 'encoding', 'display'],
   FORBID_TAGS: ['style', 'form', 'input', 'textarea', 'select', 'video', 'audio', 'iframe', 'svg'],
   FORBID_ATTR: ['style', 'id', 'name', 'srcset', 'poster', 'background'],
-  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp);base64,)/i,
+  // DOMPurify asks this of every attribute: a scheme that is allowed, or no scheme at all.
+  ALLOWED_URI_REGEXP:
+    /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp);base64,|[^a-z]|[a-z+.-]+(?:[^a-z+.:-]|$))/i,
 };
 
 /**

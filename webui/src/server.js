@@ -11,6 +11,7 @@ export async function health() {
     const response = await fetch('/health', {cache: 'no-store'});
     if (response.ok) return {state: 'ready'};
     const body = await response.json().catch(() => ({}));
+    if (body.status === 'stopping') return {state: 'gone'};
     if (response.status === 503) return {state: 'loading', progress: Number(body.progress) || 0};
     return {state: 'ready'};
   } catch {

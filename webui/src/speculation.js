@@ -84,8 +84,14 @@ export function figures({report, timings, live}) {
   const rate = timings?.predicted_per_second ?? live?.rate;
   if (rate) shown.push({label: 'tokens/s', value: shorten(rate), title: 'Tokens written a second'});
   const tokens = timings?.predicted_n ?? live?.tokens;
-  if (tokens)
-    shown.push({label: tokens === 1 ? 'token' : 'tokens', value: String(tokens), title: 'Tokens written'});
+  if (tokens) {
+    const cached = timings?.cached_n ? `; ${timings.cached_n} of the prompt were computed before` : '';
+    shown.push({
+      label: tokens === 1 ? 'token' : 'tokens',
+      value: String(tokens),
+      title: `Tokens written${cached}`,
+    });
+  }
   const perRound = report?.tokens_per_round ?? (live?.rounds ? live.tokens / live.rounds : null);
   if (perRound && (report?.engaged ?? live?.accepted > 0)) {
     shown.push({

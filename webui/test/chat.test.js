@@ -57,8 +57,8 @@ test('settings reach the request under the names of the interface', () => {
 });
 
 test('numbers outside their range are told, at the limit and one beyond', () => {
-  assert.deepEqual(readNumber('temperature', '5'), {value: 5});
-  assert.match(readNumber('temperature', '5.01').error, /from 0 to 5/);
+  assert.deepEqual(readNumber('temperature', '2'), {value: 2});
+  assert.match(readNumber('temperature', '2.01').error, /from 0 to 2/);
   assert.deepEqual(readNumber('max_tokens', '1'), {value: 1});
   assert.match(readNumber('max_tokens', '0').error, /from 1/);
   assert.match(readNumber('top_k', '1.5').error, /whole/);

@@ -189,8 +189,11 @@ async function chat(mock, body, response) {
   if (answer.reasoning && thinks) await stream.text('reasoning_content', answer.reasoning, options);
   const whole = answer.content ? await stream.text('content', answer.content, options) : true;
   if (!whole) {
-    if (!response.destroyed) mock.breakWith ? stream.write({error: {message: mock.breakWith}}) : null;
-    return response.destroy();
+    if (mock.breakWith) {
+      stream.write({error: {message: mock.breakWith}});
+      return response.end();
+    }
+    return response.socket?.end(); // what was written arrives, the end of the answer does not
   }
   for (const [index, tool] of (answer.tools ?? []).entries()) {
     stream.chunk({
