@@ -10,8 +10,9 @@ namespace {
 
 constexpr int kBatch = 3;
 constexpr std::uint64_t kSeed = 20240229;
-constexpr SamplingKind kKinds[] = {SamplingKind::kGreedy, SamplingKind::kSampled, SamplingKind::kPenalties,
-                                   SamplingKind::kMaskAndBias, SamplingKind::kStop};
+constexpr SamplingKind kKinds[] = {
+    SamplingKind::kGreedy, SamplingKind::kSampled, SamplingKind::kPenalties, SamplingKind::kMaskAndBias,
+    SamplingKind::kStop,   SamplingKind::kGrammar, SamplingKind::kBudget};
 
 std::string_view drafter_name(DrafterKind kind) {
   switch (kind) {
@@ -71,6 +72,10 @@ SlotOptions slot_options(SamplingKind kind, int tokens, int vocabulary) {
     case SamplingKind::kStop:
       sampler.temperature = 0.6F;
       break;
+    case SamplingKind::kGrammar:
+    case SamplingKind::kBudget:
+      sampler.temperature = 0.9F;
+      break;
   }
   return options;
 }
@@ -111,10 +116,15 @@ Status prefill_all(Decoder& decoder, Slot& slot, int chunk) {
   return {};
 }
 
-Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, const Sequence& sequence) {
+Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, const Sequence& sequence,
+                                        const MatrixOptions& matrix) {
   const int vocabulary = decoder.model().config.vocab_size;
   SlotOptions options = slot_options(cell.sampling, sequence.tokens, vocabulary);
   options.depth = cell.depth;
+  std::unique_ptr<Constraint> constraint;
+  if (matrix.constrain) {
+    FT_ASSIGN(constraint, matrix.constrain(cell.sampling));
+  }
   std::unique_ptr<Slot> slot;
   if (cell.way != Way::kCold && sequence.prompt.size() > 1) {
     OpenSlots open(decoder, 1);
@@ -134,6 +144,7 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
   } else {
     FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter));
   }
+  slot->constraint = std::move(constraint);
   if (cell.sampling == SamplingKind::kStop) {
     // What a stop string does: ends the answer at a token that the round cannot know.
     slot->on_token = [emitted = 0](std::int32_t token, std::span<const float>, bool) mutable {
@@ -144,7 +155,8 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
 }
 
 /// Runs all sequences of a cell together.
-Status decode(Decoder& decoder, const Cell& cell, std::vector<Sequence>& sequences) {
+Status decode(Decoder& decoder, const Cell& cell, std::vector<Sequence>& sequences,
+              const MatrixOptions& matrix) {
   OpenSlots slots(decoder, sequences.size());
   std::vector<Slot*> ready;
   std::size_t ended = 0;
@@ -152,7 +164,7 @@ Status decode(Decoder& decoder, const Cell& cell, std::vector<Sequence>& sequenc
     ready.clear();
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       if (sequences[i].start_round == round) {
-        FT_ASSIGN(std::unique_ptr<Slot> opened, open_slot(decoder, cell, sequences[i]));
+        FT_ASSIGN(std::unique_ptr<Slot> opened, open_slot(decoder, cell, sequences[i], matrix));
         slots.set(i, std::move(opened));
       }
       Slot* slot = slots.at(i);
@@ -195,7 +207,8 @@ class Matrix {
     for (const int threads : options_.threads) {
       const bool brief = options_.size == MatrixSize::kQuick && threads != options_.threads.front();
       const MatrixSize size = brief ? MatrixSize::kBrief : options_.size;
-      const std::vector<Cell> some = matrix_cells(size, threads, model_.mtp.has_value());
+      const std::vector<Cell> some =
+          matrix_cells(size, threads, model_.mtp.has_value(), options_.constrain != nullptr);
       cells.insert(cells.end(), some.begin(), some.end());
     }
     int threads = -1;
@@ -235,7 +248,7 @@ class Matrix {
     Cell plain;
     plain.sampling = kind, plain.depth = 0;
     std::vector<Sequence> alone = sequences_of(plain, prompts_, prompt, options_.tokens);
-    FT_TRY(decode(*decoder_, plain, alone));
+    FT_TRY(decode(*decoder_, plain, alone, options_));
     return baselines_[key] = alone[0].answer;
   }
 
@@ -247,7 +260,7 @@ class Matrix {
       std::vector<Sequence> sequences = sequences_of(cell, prompts_, p, options_.tokens);
       std::vector<std::size_t> limits;
       for (const Sequence& sequence : sequences) limits.push_back(static_cast<std::size_t>(sequence.tokens));
-      FT_TRY(decode(*decoder_, cell, sequences));
+      FT_TRY(decode(*decoder_, cell, sequences, options_));
       for (std::size_t i = 0; i < sequences.size(); ++i) {
         const std::size_t prompt = (p + i) % prompts_.size();
         FT_ASSIGN(std::vector<std::int32_t> wanted, baseline(cell.sampling, prompt));
@@ -356,6 +369,10 @@ std::string_view sampling_kind_name(SamplingKind kind) {
       return "mask+bias";
     case SamplingKind::kStop:
       return "stop";
+    case SamplingKind::kGrammar:
+      return "grammar";
+    case SamplingKind::kBudget:
+      return "thinking budget, grammar";
   }
   return "greedy";
 }
@@ -366,9 +383,10 @@ std::string Cell::text() const {
                      way_name(way), threads, threads == 1 ? "" : "s");
 }
 
-std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head) {
+std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained) {
   std::vector<Cell> cells;
   for (const SamplingKind kind : kKinds) {
+    if (!constrained && (kind == SamplingKind::kGrammar || kind == SamplingKind::kBudget)) continue;
     switch (size) {
       case MatrixSize::kFull:
         full_cells(kind, threads, has_head, cells);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,7 @@ struct MatrixPrompt {
   std::vector<std::int32_t> ids;
 };
 
-enum class SamplingKind { kGreedy, kSampled, kPenalties, kMaskAndBias, kStop };
+enum class SamplingKind { kGreedy, kSampled, kPenalties, kMaskAndBias, kStop, kGrammar, kBudget };
 std::string_view sampling_kind_name(SamplingKind kind);
 
 /// How a sequence gets its past: computed, by a fork of another one's slot, or from a snapshot as the prefix
@@ -58,8 +59,8 @@ struct MatrixReport {
 /// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: what threads may change.
 /// kLong: few cells, greedy and sampled, for many prompts and long answers.
 enum class MatrixSize { kFull, kQuick, kBrief, kLong };
-/// The cells of one number of threads.
-std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head);
+/// The cells of one number of threads; kGrammar and kBudget only if `constrained`.
+std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained);
 
 struct MatrixOptions {
   BackendOptions backend;  // threads is set by each cell
@@ -67,6 +68,8 @@ struct MatrixOptions {
   std::vector<int> threads = {1, 2};
   MatrixSize size = MatrixSize::kQuick;  // kQuick runs kBrief for every number of threads but the first
   std::function<bool(std::size_t done, std::size_t cells)> progress;  // false stops
+  /// A slot's constraint of kGrammar and kBudget (cli/matrix_constraints.h); empty: no such cells.
+  std::function<Result<std::unique_ptr<Constraint>>(SamplingKind)> constrain;
 };
 
 /// At least one prompt; prompts must be shorter than their decoding's context (built to fit).

@@ -16,8 +16,8 @@ auto values(const std::vector<Cell>& cells, Get get) {
 
 TEST(Matrix, EachSizeMovesEveryAxis) {
   for (const MatrixSize size : {MatrixSize::kFull, MatrixSize::kQuick}) {
-    const std::vector<Cell> cells = matrix_cells(size, 2, true);
-    EXPECT_EQ(values(cells, [](const Cell& c) { return c.sampling; }).size(), 5U);
+    const std::vector<Cell> cells = matrix_cells(size, 2, true, true);
+    EXPECT_EQ(values(cells, [](const Cell& c) { return c.sampling; }).size(), 7U);
     EXPECT_EQ(values(cells, [](const Cell& c) { return c.drafter; }).size(), 4U);
     EXPECT_EQ(values(cells, [](const Cell& c) { return c.depth; }), (std::set<int>{-1, 0, 1, 3, 8}));
     EXPECT_EQ(values(cells, [](const Cell& c) { return c.batch; }), (std::set<int>{1, 3}));
@@ -28,20 +28,27 @@ TEST(Matrix, EachSizeMovesEveryAxis) {
 }
 
 TEST(Matrix, FullIsTheWholeProduct) {
-  // 3 drafters x 5 depths and none at depth 0, times 2 batches, 3 chunks, 3 ways in, 5 kinds of sampling.
-  EXPECT_EQ(matrix_cells(MatrixSize::kFull, 1, true).size(), 16U * 2 * 3 * 3 * 5);
+  // 3 drafters x 5 depths and none at depth 0, times 2 batches, 3 chunks, 3 ways in, 7 kinds of sampling.
+  EXPECT_EQ(matrix_cells(MatrixSize::kFull, 1, true, true).size(), 16U * 2 * 3 * 3 * 7);
+}
+
+TEST(Matrix, WithoutATokenizerNothingIsConstrained) {
+  for (const Cell& cell : matrix_cells(MatrixSize::kFull, 1, true, false)) {
+    EXPECT_NE(cell.sampling, SamplingKind::kGrammar);
+    EXPECT_NE(cell.sampling, SamplingKind::kBudget);
+  }
 }
 
 TEST(Matrix, AModelWithoutAHeadIsNotAskedForOne) {
   for (const MatrixSize size :
        {MatrixSize::kFull, MatrixSize::kQuick, MatrixSize::kBrief, MatrixSize::kLong}) {
-    for (const Cell& cell : matrix_cells(size, 1, false))
+    for (const Cell& cell : matrix_cells(size, 1, false, true))
       EXPECT_NE(cell.drafter, DrafterKind::kMtp) << cell.text();
   }
 }
 
 TEST(Matrix, LongAnswersAreGreedyAndSampledWithEveryDrafter) {
-  const std::vector<Cell> cells = matrix_cells(MatrixSize::kLong, 1, true);
+  const std::vector<Cell> cells = matrix_cells(MatrixSize::kLong, 1, true, true);
   EXPECT_EQ(values(cells, [](const Cell& c) { return c.sampling; }),
             (std::set<SamplingKind>{SamplingKind::kGreedy, SamplingKind::kSampled}));
   EXPECT_EQ(values(cells, [](const Cell& c) { return c.drafter; }),

@@ -5,6 +5,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/loading.h"
+#include "cli/matrix_constraints.h"
 #include "cli/matrix_prompts.h"
 #include "cli/option_flags.h"
 #include "cli/report_json.h"
@@ -58,6 +59,11 @@ Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Ter
   matrix.tokens = options.tokens;
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;
   if (options.model.threads > 0) matrix.threads = {options.model.threads};
+  std::optional<MatrixConstraints> constraints;
+  if (loaded.tokenizer) {
+    constraints.emplace(*loaded.tokenizer, loaded.model.config.eos_ids);
+    matrix.constrain = [&](SamplingKind kind) { return constraints->make(kind); };
+  }
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
   FT_ASSIGN(MatrixReport report, run_part(loaded, options.prompts, matrix, stopped, terminal));
