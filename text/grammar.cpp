@@ -74,7 +74,7 @@ Result<GrammarMatcher> Grammar::start() const {
 
 struct GrammarCompiler::Vocabulary {
   struct Deleter {
-    void operator()(ft_text_grammar_env* handle) const { ft_text_grammar_env_free(handle); }
+    void operator()(ft_text_grammar_env* env) const { ft_text_grammar_env_free(env); }
   };
   std::once_flag once;
   std::unique_ptr<ft_text_grammar_env, Deleter> handle;
