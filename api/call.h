@@ -56,7 +56,9 @@ struct Call {
   std::string named_tool;
   bool parallel_tools = true;
   Format format = Format::kText;
-  std::string schema;  // of kJsonSchema
+  std::string schema;          // of kJsonSchema
+  bool strict_schema = false;  // a keyword that cannot be enforced is an error
+  bool strict_tools = false;   // a tool asks for arguments by its schema
   std::string schema_field = "response_format";
 
   Speculation speculation = Speculation::kAuto;

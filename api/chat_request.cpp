@@ -137,11 +137,20 @@ Result<Json> read_tools(const Json& list, const std::string& path) {
       return wrong(fields.at("name"), "is missing; each tool has a function with a name");
     FT_ASSIGN(const auto description, fields.text("description"));
     FT_ASSIGN(const Json* parameters, fields.object("parameters"));
-    (void)description, (void)parameters;  // their types are checked, their texts are the template's
+    FT_ASSIGN(const auto strict, fields.boolean("strict"));
+    (void)description, (void)parameters,
+        (void)strict;  // their types are checked, their texts are the template's
     if (nested == nullptr) function.erase("type");
     tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
   }
   return tools;
+}
+
+bool any_strict(const Json& tools) {
+  return std::any_of(tools.begin(), tools.end(), [](const Json& tool) {
+    const Json& function = tool["function"];
+    return function.contains("strict") && function["strict"] == true;
+  });
 }
 
 Status read_tool_choice(const Fields& fields, const Json& tools, Call& call) {
@@ -184,7 +193,9 @@ Status read_response_format(const Json& format, const std::string& path, Call& c
                      nested != nullptr ? fields.at("json_schema") : path);
   FT_ASSIGN(const Json* schema, inner.object("schema"));
   if (schema == nullptr) return wrong(inner.at("schema"), "is missing");
+  FT_ASSIGN(const auto strict, inner.boolean("strict"));
   call.format = Format::kJsonSchema, call.schema = dump(*schema), call.schema_field = inner.at("schema");
+  call.strict_schema = strict.value_or(false);
   return {};
 }
 
@@ -259,6 +270,7 @@ Result<Call> read_chat(const Json& body) {
     FT_ASSIGN(tools, read_tools(*given, name));
   }
   if (!tools.empty()) call.tools = dump(tools);
+  call.strict_tools = any_strict(tools);
   FT_TRY(read_tool_choice(fields, tools, call));
   FT_ASSIGN(const Json* format, fields.object("response_format"));
   if (format != nullptr) FT_TRY(read_response_format(*format, "response_format", call));

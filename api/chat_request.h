@@ -16,6 +16,8 @@ Result<Json> read_messages(const Json& list, const std::string& path);
 /// OpenAI tools (or bare functions) as a list of {type: function, function}; entries of other types are left
 /// out.
 Result<Json> read_tools(const Json& list, const std::string& path);
+/// A function that says strict: true.
+bool any_strict(const Json& tools);
 /// tool_choice of OpenAI's chat: auto, none, required, {type: function, function: {name}}.
 Status read_tool_choice(const Fields& fields, const Json& tools, Call& call);
 /// Both kinds of a strict answer: {type: json_object}, {type: json_schema, json_schema: {schema}}.

@@ -81,9 +81,48 @@ Result<RequestFields> fields_of(const Served& served, const Call& call, const Ca
   fields.slot.acceptance = call.acceptance;
   fields.slot.depth = call.depth < 0 ? served.default_depth : call.depth;
   fields.stops = call.stops;
+  fields.thinking_budget = call.thinking_budget;
   fields.drafter = call.drafter == DrafterKind::kAuto ? served.default_drafter : call.drafter;
   if (call.speculation == Speculation::kOff) fields.drafter = DrafterKind::kNone;
   return fields;
+}
+
+Error as_field(Error error, const std::string& field) {
+  return Error{error.code, field + ": " + error.message, field};
+}
+
+/// What the content must follow; null: nothing.
+Result<std::shared_ptr<const Grammar>> grammar_of(const Served& served, const Call& call) {
+  std::shared_ptr<const Grammar> none;
+  const bool tools = !call.tools.empty() && call.tool_choice != ToolChoice::kNone;
+  const bool must = tools && call.tool_choice != ToolChoice::kAuto;
+  const bool formatted = call.format != Format::kText;
+  if (!formatted && !must && !(tools && (call.strict_tools || !call.parallel_tools))) return none;
+  if (served.grammars == nullptr) {
+    return Error{Code::kUnsupported, "this model has no tokenizer that a format could be enforced with"};
+  }
+  if (tools && formatted && !must) {
+    return Error{Code::kUnsupported,
+                 "response_format: cannot be enforced while tools may be called; send tool_choice none (the "
+                 "format) or required (a tool)",
+                 "response_format"};
+  }
+  const bool calls = tools && (must || !formatted);
+  Result<std::shared_ptr<const Grammar>> grammar(none);
+  if (calls) {
+    ToolCallRules rules;
+    rules.tools_json = call.tools, rules.form = served.tool_form, rules.required = must;
+    if (call.tool_choice == ToolChoice::kNamed) rules.allowed = {call.named_tool};
+    rules.parallel = call.parallel_tools && call.tool_choice != ToolChoice::kNamed;
+    grammar = served.grammars->tool_calls(rules);
+  } else if (call.format == Format::kJsonObject) {
+    grammar = served.grammars->json_object();
+  } else {
+    grammar = served.grammars->json_schema(call.schema,
+                                           call.strict_schema ? SchemaRule::kStrict : SchemaRule::kLenient);
+  }
+  if (!grammar.ok()) return as_field(grammar.error(), calls ? "tools" : call.schema_field);
+  return grammar;
 }
 
 /// "require": better no answer than one that cannot be drafted.
@@ -119,9 +158,11 @@ Result<Prepared> prepare(const Served& served, const Call& call, std::uint64_t r
   FT_TRY(check_model(served, call.model));
   FT_TRY(check_speculation(served, call));
   Prepared prepared;
+  FT_ASSIGN(const std::shared_ptr<const Grammar> grammar, grammar_of(served, call));
   const std::vector<Call::Prompt> one(1);
   for (const Call::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
-    FT_ASSIGN(const RequestFields fields, fields_of(served, call, prompt));
+    FT_ASSIGN(RequestFields fields, fields_of(served, call, prompt));
+    fields.grammar = grammar;
     for (int i = 0; i < call.choices; ++i) {
       RequestFields copy = fields;
       copy.slot.sampler =

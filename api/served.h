@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "program/select.h"
 #include "spec/decoder.h"
 #include "text/chat_template.h"
+#include "text/grammar.h"
 #include "text/tokenizer.h"
 
 namespace ft::api {
@@ -17,6 +19,8 @@ struct Served {
   const Tokenizer* tokenizer = nullptr;
   const ChatTemplate* chat_template = nullptr;  // null: chat routes refuse with the problem
   std::string chat_template_problem;
+  std::shared_ptr<const GrammarCompiler> grammars;  // null: nothing can be enforced
+  ToolCallForm tool_form = ToolCallForm::kNone;     // how the model writes a call
   std::vector<std::int32_t> eos;
   int vocabulary = 0;           // columns of logits
   std::int64_t context = 0;     // tokens of prompt and answer together

@@ -79,6 +79,9 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->tokenizer = &*loaded.tokenizer;
   served->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
   served->chat_template_problem = loaded.chat_template_problem;
+  if (loaded.chat_template) served->tool_form = tool_call_form(loaded.chat_template->source());
+  served->grammars = std::make_shared<const GrammarCompiler>(
+      *loaded.tokenizer, std::vector<std::int32_t>(model.config.eos_ids.begin(), model.config.eos_ids.end()));
   served->eos.assign(model.config.eos_ids.begin(), model.config.eos_ids.end());
   served->vocabulary = model.config.vocab_size;
   served->context = loaded.context;

@@ -11,6 +11,7 @@ Command serve_command();
 Command bench_command();
 Command bench_decode_command();
 Command bench_kernels_command();
+Command bench_serve_command();
 Command verify_command();
 Command score_command();
 Command tokenize_command();

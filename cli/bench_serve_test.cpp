@@ -1,0 +1,25 @@
+#include "cli/bench_serve.h"
+
+#include <gtest/gtest.h>
+
+namespace ft::cli {
+namespace {
+
+TEST(BenchServe, QuantilesAreValuesThatWereSeen) {
+  EXPECT_EQ(quantile({}, 0.5), 0);
+  EXPECT_EQ(quantile({3}, 0.99), 3);
+  EXPECT_EQ(quantile({5, 1, 3}, 0.5), 3);
+  EXPECT_EQ(quantile({5, 1, 3}, 0), 1);
+  EXPECT_EQ(quantile({5, 1, 3}, 1), 5);
+}
+
+TEST(BenchServe, SaysWhereNobodyAnswers) {
+  ServeLoad load;
+  load.url = "http://127.0.0.1:1";
+  const Result<LoadResult> result = run_load(load);
+  ASSERT_FALSE(result.ok());
+  EXPECT_NE(result.error().message.find("127.0.0.1"), std::string::npos) << result.error().message;
+}
+
+}  // namespace
+}  // namespace ft::cli
