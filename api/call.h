@@ -48,13 +48,16 @@ struct Call {
   std::vector<std::string> stops;
   std::int64_t max_tokens = 0;  // 0: as long as the context lets it
   int choices = 1;
-  int logprobs = -1;         // -1: none; else alternatives
-  int thinking_budget = -1;  // tokens of reasoning; -1: no limit
-  std::string predicted;     // text that the answer will probably repeat
+  int logprobs = -1;          // -1: none; else alternatives
+  bool score_prompt = false;  // log-probabilities of the prompt too
+  bool only_prompt = false;   // and nothing else
+  int thinking_budget = -1;   // tokens of reasoning; -1: no limit
+  std::string predicted;      // text that the answer will probably repeat
 
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;
   bool parallel_tools = true;
+  bool legacy_functions = false;  // asked for as `functions`: a call is given as function_call
   Format format = Format::kText;
   std::string schema;          // of kJsonSchema
   bool strict_schema = false;  // a keyword that cannot be enforced is an error

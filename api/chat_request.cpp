@@ -35,6 +35,8 @@ Result<Json> read_part(const Json& part, const std::string& path) {
   return wrong(path + ".type", fmt::format("\"{}\" is no kind of content; use text", *type));
 }
 
+}  // namespace
+
 Result<Json> read_content(const Json& content, const std::string& path) {
   if (content.is_null()) return Json("");
   if (content.is_string()) return content;
@@ -48,6 +50,8 @@ Result<Json> read_content(const Json& content, const std::string& path) {
   }
   return parts;
 }
+
+namespace {
 
 Result<Json> read_call(const Json& call, const std::string& path) {
   if (!call.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(call)));
@@ -72,6 +76,12 @@ Result<Json> read_call(const Json& call, const std::string& path) {
 }
 
 Status add_calls(const Fields& fields, Json& message) {
+  FT_ASSIGN(const Json* legacy, fields.object("function_call"));
+  if (legacy != nullptr) {
+    FT_ASSIGN(Json call, read_call(Json{{"function", *legacy}}, fields.at("function_call")));
+    message["tool_calls"] = Json::array({std::move(call)});
+    return {};
+  }
   FT_ASSIGN(const Json* calls, fields.array("tool_calls", kMaxTools));
   if (calls == nullptr || calls->empty()) return {};
   message["tool_calls"] = Json::array();
@@ -81,6 +91,8 @@ Status add_calls(const Fields& fields, Json& message) {
   }
   return {};
 }
+
+}  // namespace
 
 Result<Json> read_message(const Json& given, const std::string& path) {
   if (!given.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(given)));
@@ -109,8 +121,6 @@ Result<Json> read_message(const Json& given, const std::string& path) {
   }
   return message;
 }
-
-}  // namespace
 
 Result<Json> read_messages(const Json& list, const std::string& path) {
   Json messages = Json::array();
@@ -250,6 +260,28 @@ Status read_lengths(const Fields& fields, Call& call) {
   return {};
 }
 
+/// tools with tool_choice, or what they were called before: functions with function_call.
+Status read_offered(const Json& body, Call& call) {
+  const Fields fields(body, "");
+  FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
+  FT_ASSIGN(const Json* older, fields.array("functions", kMaxTools));
+  call.legacy_functions = (given == nullptr || given->empty()) && older != nullptr && !older->empty();
+  Json tools = Json::array();
+  if (call.legacy_functions) {
+    FT_ASSIGN(tools, read_tools(*older, "functions"));
+  } else if (given != nullptr) {
+    FT_ASSIGN(tools, read_tools(*given, "tools"));
+  }
+  if (!tools.empty()) call.tools = dump(tools);
+  call.strict_tools = any_strict(tools);
+  if (!call.legacy_functions) return read_tool_choice(fields, tools, call);
+  call.parallel_tools = false;  // function_call has room for one
+  const Json* choice = fields.find("function_call");
+  if (choice == nullptr) return {};
+  const Json renamed{{"tool_choice", *choice}, {"parallel_tool_calls", false}};
+  return read_tool_choice(Fields(renamed, ""), tools, call);
+}
+
 }  // namespace
 
 Result<Call> read_chat(const Json& body) {
@@ -263,15 +295,7 @@ Result<Call> read_chat(const Json& body) {
   }
   FT_ASSIGN(const Json messages, read_messages(*list, "messages"));
   call.messages = dump(messages);
-  Json tools = Json::array();
-  for (const char* name : {"tools", "functions"}) {
-    FT_ASSIGN(const Json* given, fields.array(name, kMaxTools));
-    if (given == nullptr || !tools.empty()) continue;
-    FT_ASSIGN(tools, read_tools(*given, name));
-  }
-  if (!tools.empty()) call.tools = dump(tools);
-  call.strict_tools = any_strict(tools);
-  FT_TRY(read_tool_choice(fields, tools, call));
+  FT_TRY(read_offered(body, call));
   FT_ASSIGN(const Json* format, fields.object("response_format"));
   if (format != nullptr) FT_TRY(read_response_format(*format, "response_format", call));
   FT_TRY(read_sampling(fields, call));

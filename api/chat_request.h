@@ -13,6 +13,10 @@ Result<Call> read_chat(const Json& body);
 /// OpenAI messages as the chat template wants them: parts as {type: text}, arguments checked.
 /// `path` names the list in errors.
 Result<Json> read_messages(const Json& list, const std::string& path);
+/// One of them; `path` names it.
+Result<Json> read_message(const Json& given, const std::string& path);
+/// A content alone: a text, or parts as {type: text}; null is an empty text.
+Result<Json> read_content(const Json& content, const std::string& path);
 /// OpenAI tools (or bare functions) as a list of {type: function, function}; entries of other types are left
 /// out.
 Result<Json> read_tools(const Json& list, const std::string& path);

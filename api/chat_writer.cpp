@@ -10,8 +10,8 @@
 namespace ft::api {
 namespace {
 
-std::string finish_reason(const Choice& choice) {
-  if (choice.finish == Finish::kStop && !choice.calls.empty()) return "tool_calls";
+std::string finish_reason(const Choice& choice, bool legacy) {
+  if (choice.finish == Finish::kStop && !choice.calls.empty()) return legacy ? "function_call" : "tool_calls";
   return std::string(finish_name(choice.finish));
 }
 
@@ -30,6 +30,7 @@ ChatWriter::ChatWriter(const Served& served, const Call& call, Stamp stamp, std:
       stream_usage_(call.stream_usage),
       stream_speculation_(call.stream_speculation),
       logprobs_(call.logprobs >= 0),
+      legacy_functions_(call.legacy_functions),
       choices_(choices),
       shown_(choices) {}
 
@@ -83,28 +84,37 @@ void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
       frame(index, Json{{"content", nullptr}, {"reasoning_content", event.text}}, Json(), out);
       break;
     case Event::Kind::kToolBegin:
-    case Event::Kind::kToolArguments: {
-      if (choice.calls.empty()) break;
-      Json call{{"index", choice.calls.size() - 1}};
-      if (event.kind == Event::Kind::kToolBegin) {
-        call["id"] = choice.calls.back().id, call["type"] = "function";
-        call["function"] = Json{{"name", event.text}, {"arguments", ""}};
-      } else {
-        call["function"] = Json{{"arguments", event.text}};
-      }
-      frame(index, Json{{"content", nullptr}, {"tool_calls", Json::array({std::move(call)})}}, Json(), out);
+    case Event::Kind::kToolArguments:
+      tool_frame(index, event, out);
       break;
-    }
     case Event::Kind::kEnd:
       if (choice.failed()) {
         data(Json::parse(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
       } else {
-        frame(index, Json::object(), finish_reason(choice), out);
+        frame(index, Json::object(), finish_reason(choice, legacy_functions_), out);
       }
       break;
     default:
       break;
   }
+}
+
+/// A call's name and id once, then pieces of its arguments. The old shape has room for one call.
+void ChatWriter::tool_frame(std::size_t index, const Event& event, std::string& out) {
+  const Choice& choice = choices_[index];
+  if (choice.calls.empty() || (legacy_functions_ && choice.calls.size() > 1)) return;
+  const bool begins = event.kind == Event::Kind::kToolBegin;
+  Json function = begins ? Json{{"name", event.text}, {"arguments", ""}} : Json{{"arguments", event.text}};
+  Json delta{{"content", nullptr}};
+  if (legacy_functions_) {
+    delta["function_call"] = std::move(function);
+  } else {
+    Json call{{"index", choice.calls.size() - 1}};
+    if (begins) call["id"] = choice.calls.back().id, call["type"] = "function";
+    call["function"] = std::move(function);
+    delta["tool_calls"] = Json::array({std::move(call)});
+  }
+  frame(index, std::move(delta), Json(), out);
 }
 
 void ChatWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
@@ -128,6 +138,10 @@ Json ChatWriter::message(const Choice& choice) const {
   if (choice.text.empty() && !choice.calls.empty()) message["content"] = nullptr;
   if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
   for (const Choice::Call& call : choice.calls) {
+    if (legacy_functions_) {
+      message["function_call"] = Json{{"name", call.name}, {"arguments", call.arguments}};
+      break;
+    }
     message["tool_calls"].push_back(Json{{"id", call.id},
                                          {"type", "function"},
                                          {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
@@ -146,7 +160,7 @@ Reply ChatWriter::reply() {
     json["choices"].push_back(Json{{"index", i},
                                    {"message", message(choice)},
                                    {"logprobs", std::move(logprobs)},
-                                   {"finish_reason", finish_reason(choice)}});
+                                   {"finish_reason", finish_reason(choice, legacy_functions_)}});
   }
   const Account sum = account(choices_);
   json["usage"] = openai_usage(sum);

@@ -28,12 +28,13 @@ class ChatWriter final : public AnswerWriter {
   };
   Json head(const char* object) const;
   void frame(std::size_t choice, Json delta, Json finish, std::string& out);
+  void tool_frame(std::size_t choice, const Event& event, std::string& out);
   Json message(const Choice& choice) const;
 
   const Served& served_;
   const std::string model_;
   const Stamp stamp_;
-  const bool stream_usage_, stream_speculation_, logprobs_;
+  const bool stream_usage_, stream_speculation_, logprobs_, legacy_functions_;
   std::vector<Choice> choices_;
   std::vector<Shown> shown_;
 };

@@ -24,6 +24,7 @@ struct Choice {
 
   std::string text, reasoning;
   std::vector<Call> calls;
+  std::vector<Token> prompt;  // if it was scored; the first without log-probabilities
   std::vector<Token> tokens;  // without the end token
   bool ended = false;
   Finish finish = Finish::kNone;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "api/response_store.h"
 #include "program/select.h"
 #include "spec/decoder.h"
 #include "text/chat_template.h"
@@ -36,6 +37,7 @@ struct Served {
   std::string family, quantisation, backend, drafter, drafter_problem, version;
   std::int64_t parameters = 0, bytes = 0, positions = 0;  // positions: what the model was made for
   int slots = 0;
+  std::shared_ptr<ResponseStore> responses;  // locks for itself; null: none is kept
 };
 
 }  // namespace ft::api

@@ -105,6 +105,7 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->parameters = model.parameters, served->bytes = decoder.packed_bytes();
   served->positions = model.config.max_positions;
   served->slots = choice.slots;
+  served->responses = std::make_shared<api::ResponseStore>();
   return served;
 }
 

@@ -7,8 +7,10 @@
 
 #include "api/chat.h"
 #include "api/choice.h"
+#include "api/completions.h"
 #include "api/error_reply.h"
 #include "api/listing.h"
+#include "api/responses.h"
 #include "server/guard.h"
 #include "server/metrics_text.h"
 #include "server/page.h"
@@ -35,15 +37,18 @@ struct DecodingRoute {
   std::string_view path;
   Decodes decode;
 };
-constexpr std::array<DecodingRoute, 1> kDecoding{{
+constexpr std::array<DecodingRoute, 3> kDecoding{{
+    {"/v1/completions", api::completions_exchange},
     {"/v1/chat/completions", api::chat_exchange},
+    {"/v1/responses", api::responses_exchange},
 }};
 
 struct ReplyingRoute {
   std::string_view path;
   Replies reply;
 };
-constexpr std::array<ReplyingRoute, 2> kReplying{{
+constexpr std::array<ReplyingRoute, 3> kReplying{{
+    {"/v1/responses/input_tokens", api::responses_count_reply},
     {"/v1/tokenize", api::tokenize_reply},
     {"/v1/detokenize", api::detokenize_reply},
 }};
@@ -51,6 +56,7 @@ constexpr std::array<ReplyingRoute, 2> kReplying{{
 constexpr std::array<std::string_view, 6> kGets{"/",      "/health",    "/metrics",
                                                 "/props", "/v1/models", "/v1/cache"};
 constexpr std::string_view kModel = "/v1/models/";
+constexpr std::string_view kKept = "/v1/responses/";
 constexpr std::string_view kCompletions = "/v1/chat/completions/", kCancel = "/cancel";
 
 /// The id between /v1/chat/completions/ and /cancel; empty if it is no such path.
@@ -69,9 +75,19 @@ std::vector<std::string_view> methods_of(std::string_view path) {
     if (path == route.path) return {"POST"};
   }
   if (!cancelled_id(path).empty()) return {"POST"};
-  if (path == "/v1/cache") return {"GET", "HEAD", "DELETE"};
+  if (path == "/v1/cache" || path.starts_with(kKept)) return {"GET", "HEAD", "DELETE"};
   const bool gets = path.starts_with(kModel) || std::find(kGets.begin(), kGets.end(), path) != kGets.end();
   return gets ? std::vector<std::string_view>{"GET", "HEAD"} : std::vector<std::string_view>();
+}
+
+/// A model, or an answer of /v1/responses that is kept, by the id at the path's end.
+Result<Reply> one_of_many(const Incoming& incoming, const api::Served& served) {
+  if (incoming.path.starts_with(kModel)) {
+    return api::model_reply(served, incoming.path.substr(kModel.size()), incoming.dialect());
+  }
+  const std::string id = incoming.path.substr(kKept.size());
+  if (incoming.method == "DELETE") return api::delete_response_reply(served, id);
+  return api::stored_response_reply(served, id);
 }
 
 bool needs_no_key(const Incoming& incoming) { return incoming.path == "/health" || incoming.path == "/"; }
@@ -153,7 +169,7 @@ Answer Router::get(const Incoming& incoming) const {
     reply.body = metrics_text(engine.status(), engine.cache(), app_.http());
     return reply;
   }
-  Result<Reply> reply = api::model_reply(*served, incoming.path.substr(kModel.size()), incoming.dialect());
+  Result<Reply> reply = one_of_many(incoming, *served);
   if (!reply.ok()) return refusal(incoming, reply.error());
   return std::move(*reply);
 }
