@@ -8,6 +8,7 @@ namespace ft::cli {
 Command run_command();
 Command chat_command();
 Command serve_command();
+Command connect_command();
 Command bench_command();
 Command bench_decode_command();
 Command bench_kernels_command();

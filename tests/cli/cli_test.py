@@ -65,6 +65,15 @@ class Usage(CliTest):
         self.assertIn(b"bench --quick", self.expect(0, "--help").stdout)
         self.assertIn(b"foretoken ", self.expect(0, "--version").stdout)
 
+    def test_connect_prints_settings_and_says_that_nobody_answers(self):
+        done = self.expect(0, "connect", "codex", "--url", "http://127.0.0.1:1/v1")
+        self.assertIn(b'base_url = "http://127.0.0.1:1/v1"', done.stdout)
+        self.assertIn(b"nobody answers at http://127.0.0.1:1", done.stderr)
+        found = self.expect_json(0, "connect", "opencode", "--url", "127.0.0.1:1")
+        self.assertIsNone(found["model"])
+        self.expect_error(2, "which client?", "connect")
+        self.expect_error(2, "--url", "connect", "sdk", "--url", "ftp://x")
+
     def test_wrong_flags_are_status_2(self):
         for arguments, words in (
                 (("run", "--colour"), "does not know '--colour'"),
