@@ -76,6 +76,7 @@ Json openai_code(const Error& error, int status) {
 Reply error_reply(Dialect dialect, const Error& error, const std::string& request_id, int status) {
   Reply reply;
   reply.status = status != 0 ? status : status_of(error.code);
+  if (dialect == Dialect::kAnthropic && reply.status == 503) reply.status = 529;
   if (dialect == Dialect::kOpenAi) {
     const Json field = error.field.empty() ? Json() : Json(error.field);
     reply.body = dump(Json{{"error",
@@ -90,7 +91,7 @@ Reply error_reply(Dialect dialect, const Error& error, const std::string& reques
   }
   if (reply.status == 429) {
     reply.headers.emplace_back("Retry-After", "1");
-  } else if (reply.status != 503) {
+  } else if (reply.status != 503 && reply.status != 529) {
     reply.headers.emplace_back("x-should-retry", "false");
   }
   return reply;

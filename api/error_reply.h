@@ -1,8 +1,8 @@
 // Errors as each dialect's SDK knows them: a status that is only retried where a retry can help, a kind, a
 // sentence, and the field. Pure. Thread: any.
 //   kInvalid, kUnsupported 400; kTooLong 400 (context_length_exceeded); kNotFound 404; kBusy 429 with
-//   Retry-After; kExhausted 507 and kCancelled 503; everything else 500. `x-should-retry: false` goes with
-//   those that will fail again.
+//   Retry-After; kExhausted 507 and kCancelled 503 (Anthropic: 529); everything else 500. `x-should-retry:
+//   false` goes with those that will fail again.
 #pragma once
 
 #include <string>

@@ -36,8 +36,13 @@ Json openai_model(const Served& served, const std::string& id) {
 }
 
 Json anthropic_model(const Served& served, const std::string& id) {
-  return Json{
-      {"type", "model"}, {"id", id}, {"display_name", id}, {"created_at", iso_time(served.created_s)}};
+  return Json{{"type", "model"},
+              {"id", id},
+              {"display_name", id},
+              {"created_at", iso_time(served.created_s)},
+              {"lifecycle", "active"},
+              {"max_input_tokens", served.context},
+              {"max_tokens", served.context}};
 }
 
 Reply json_reply(const Json& json) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <fmt/format.h>
 
+#include "api/rendering.h"
+
 namespace ft::api {
 namespace {
 
@@ -24,8 +26,7 @@ Result<Rendered> render(const Served& served, const Call& call) {
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   Rendered rendered;
-  const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
-  Result<std::string> text = served.chat_template->render(call.messages, tools, options);
+  Result<std::string> text = render_conversation(*served.chat_template, call, options);
   if (!text.ok()) return Error{text.error().code, text.error().message, "messages"};
   rendered.text = std::move(*text);
   FT_ASSIGN(rendered.ids, served.tokenizer->encode(rendered.text, false));

@@ -125,7 +125,10 @@ net::awaitable<Received> read_request(beast::tcp_stream& stream, beast::flat_buf
   const beast::error_code head_error =
       co_await within(milliseconds(hub.options.head_ms), stream.get_executor(),
                       http::async_read_header(stream, buffer, parser, kAwait));
-  if (parser.is_header_done()) take_head(parser, received.incoming);
+  // A body that is announced to be too long is refused with the head known, in its client's dialect.
+  if (parser.is_header_done() || head_error == http::error::body_limit) {
+    take_head(parser, received.incoming);
+  }
   if (head_error) co_return refused_for(std::move(received), head_error, true);
   received.version = parser.get().version();
   if (same_name(received.incoming.header("expect"), "100-continue")) {

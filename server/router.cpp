@@ -11,6 +11,7 @@
 #include "api/error_reply.h"
 #include "api/listing.h"
 #include "api/responses.h"
+#include "api/messages.h"
 #include "server/guard.h"
 #include "server/metrics_text.h"
 #include "server/page.h"
@@ -37,20 +38,22 @@ struct DecodingRoute {
   std::string_view path;
   Decodes decode;
 };
-constexpr std::array<DecodingRoute, 3> kDecoding{{
-    {"/v1/completions", api::completions_exchange},
+constexpr std::array<DecodingRoute, 4> kDecoding{{
     {"/v1/chat/completions", api::chat_exchange},
+    {"/v1/completions", api::completions_exchange},
     {"/v1/responses", api::responses_exchange},
+    {"/v1/messages", api::messages_exchange},
 }};
 
 struct ReplyingRoute {
   std::string_view path;
   Replies reply;
 };
-constexpr std::array<ReplyingRoute, 3> kReplying{{
+constexpr std::array<ReplyingRoute, 4> kReplying{{
     {"/v1/responses/input_tokens", api::responses_count_reply},
     {"/v1/tokenize", api::tokenize_reply},
     {"/v1/detokenize", api::detokenize_reply},
+    {"/v1/messages/count_tokens", api::count_tokens_reply},
 }};
 
 constexpr std::array<std::string_view, 6> kGets{"/",      "/health",    "/metrics",
@@ -102,7 +105,7 @@ std::vector<std::pair<std::string, std::string>> Router::standing_headers(const 
       !origin.empty() && origin_fits(origin, options_.origins)) {
     headers.emplace_back("Access-Control-Allow-Origin", origin);
     headers.emplace_back("Vary", "Origin");
-    headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, X-Speculation");
+    headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, request-id, X-Speculation");
   }
   return headers;
 }

@@ -1,0 +1,64 @@
+#include "api/rendering.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "api/fields.h"
+
+namespace ft::api {
+namespace {
+
+/// Content as text: a text, or a list of text parts.
+std::string plain(const Json& content) {
+  if (content.is_string()) return content.get<std::string>();
+  std::string all;
+  if (!content.is_array()) return all;
+  for (const Json& part : content) {
+    if (part.contains("text") && part["text"].is_string()) all += part["text"].get<std::string>();
+  }
+  return all;
+}
+
+bool is_system(const Json& message) {
+  const auto role = message.find("role");
+  return role != message.end() && (*role == "system" || *role == "developer");
+}
+
+/// System messages after the leading ones become turns of the user's, marked; false if there are none.
+bool turn_late_systems(Json& messages) {
+  bool leading = true, any = false;
+  for (Json& message : messages) {
+    const bool system = is_system(message);
+    leading = leading && system;
+    if (!system || leading) continue;
+    const std::string text =
+        fmt::format("<system-reminder>\n{}\n</system-reminder>", plain(message["content"]));
+    message = Json{{"role", "user"}, {"content", text}};
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+Result<std::string> render_conversation(const ChatTemplate& chat_template, const Call& call,
+                                        const RenderOptions& options) {
+  const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
+  Json messages = Json::parse(call.messages, nullptr, false);
+  if (!messages.is_array()) return wrong("messages", "is no list");
+  std::string beginning;
+  if (call.continues && !messages.empty()) {
+    beginning = plain(messages.back().value("content", Json("")));
+    messages.erase(messages.size() - 1);
+  }
+  Result<std::string> text = chat_template.render(dump(messages), tools, options);
+  if (!text.ok() && turn_late_systems(messages)) {
+    if (Result<std::string> second = chat_template.render(dump(messages), tools, options); second.ok()) {
+      text = std::move(second);
+    }
+  }
+  if (!text.ok()) return text;
+  return *text + beginning;
+}
+
+}  // namespace ft::api

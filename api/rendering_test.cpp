@@ -1,0 +1,58 @@
+#include "api/rendering.h"
+
+#include <gtest/gtest.h>
+
+namespace ft::api {
+namespace {
+
+const char kUserFirst[] = R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"},)";
+
+class Rendering : public testing::Test {
+ protected:
+  /// With the shipped model's template, which takes a system message in the first place only.
+  std::string render(const std::string& messages, bool continues = false) const {
+    Call call;
+    call.messages = messages, call.continues = continues;
+    RenderOptions options;
+    options.enable_thinking = false;
+    const Result<std::string> text = render_conversation(template_, call, options);
+    return text.ok() ? *text : "refused: " + text.error().message;
+  }
+  const ChatTemplate template_ = std::move(*ChatTemplate::load("assets/qwen3.5-tiny"));
+};
+
+TEST_F(Rendering, ALateSystemMessageStaysInItsPlace) {
+  const std::string before = render(kUserFirst + std::string(R"({"role":"user","content":"c"}])"));
+  for (const char* role : {"system", "developer"}) {
+    const std::string late = render(kUserFirst + std::string(R"({"role":")") + role +
+                                    R"(","content":"mind"},{"role":"user","content":"c"}])");
+    const std::size_t at = late.find("<system-reminder>\nmind\n</system-reminder>");
+    ASSERT_NE(at, std::string::npos) << late;
+    // What stood before it is the same prompt, token for token, as without it.
+    EXPECT_EQ(late.substr(0, late.find("<|im_start|>user\n<system-reminder>")),
+              before.substr(0, before.find("<|im_start|>user\nc")));
+    EXPECT_GT(late.find("\nc<|im_end|>"), at);
+  }
+}
+
+TEST_F(Rendering, LeadingSystemMessagesAreTheSystem) {
+  EXPECT_TRUE(render(R"([{"role":"system","content":"s"},{"role":"user","content":"c"}])")
+                  .starts_with("<|im_start|>system\ns<|im_end|>"));
+}
+
+TEST_F(Rendering, WhatTheTemplateRefusesAnywayKeepsItsSentence) {
+  EXPECT_NE(render(R"([{"role":"assistant","content":"b"}])").find("No user message"), std::string::npos);
+}
+
+TEST_F(Rendering, ABeginningStandsAfterTheGenerationPrompt) {
+  const std::string asked = render(R"([{"role":"user","content":"c"}])");
+  EXPECT_EQ(render(R"([{"role":"user","content":"c"},{"role":"assistant","content":"Well, "}])", true),
+            asked + "Well, ");
+  EXPECT_EQ(render(R"([{"role":"user","content":"c"},
+                       {"role":"assistant","content":[{"type":"text","text":"Well, "}]}])",
+                   true),
+            asked + "Well, ");
+}
+
+}  // namespace
+}  // namespace ft::api

@@ -1,0 +1,380 @@
+"""The anthropic SDK against the real server and the shipped model: what its users and Claude Code rely on.
+
+    python tests/server/anthropic_test.py        (with the SDK; $FORETOKEN names another program)
+"""
+import json
+import threading
+import time
+import unittest
+import urllib.request
+
+import anthropic
+
+from anthropic_bodies import ADD, TIME, WEATHER, bodies
+from server_process import Server
+
+ALIAS = "claude-haiku-local"
+QUESTION = [{"role": "user", "content": "What is the weather in Bergen?"}]
+OPEN = []  # clients to close
+CODE = [{"role": "user", "content": "Write a function that adds two numbers."}]
+
+
+def setUpModule():
+    global SERVER
+    SERVER = Server("--alias", ALIAS, "--slots", "4").start()
+
+
+def tearDownModule():
+    for sdk in OPEN:
+        sdk.close()
+    assert SERVER.stop() == 0, SERVER.log()
+
+
+class Counted(anthropic.DefaultHttpxClient):
+    """Counts what the SDK sends: a retry is one more."""
+
+    sent = 0
+
+    def send(self, *arguments, **named):
+        self.sent += 1
+        return super().send(*arguments, **named)
+
+
+def client():
+    http = Counted()
+    made = anthropic.Anthropic(base_url=SERVER.url, api_key="none", http_client=http)
+    OPEN.append(made)
+    return made, http
+
+
+def asked(temperature=0, **fields):
+    """The SDK's arguments; its newest versions have none for sampling, older ones and others do."""
+    extra = {"temperature": temperature, **fields.pop("extra_body", {})}
+    return {"model": ALIAS, "max_tokens": 64, "extra_body": extra, **fields}
+
+
+def create(**fields):
+    sdk, _ = client()
+    return sdk.messages.create(**asked(**fields))
+
+
+def stream_of(**fields):
+    """The events and the message that the SDK makes of them."""
+    sdk, _ = client()
+    with sdk.messages.stream(**asked(**fields)) as stream:
+        events = list(stream)
+        return events, stream.get_final_message()
+
+
+def raw_events(**fields):
+    """Every frame as it came: (event, data)."""
+    body = {"model": ALIAS, "max_tokens": 64, "temperature": 0, "stream": True, **fields}
+    request = urllib.request.Request(SERVER.url + "/v1/messages?beta=true", json.dumps(body).encode(),
+                                     {"content-type": "application/json", "anthropic-beta": "any-2026"})
+    with urllib.request.urlopen(request) as answer:
+        frames = answer.read().decode().split("\n\n")
+    assert frames.pop() == ""
+    pairs = []
+    for frame in frames:
+        name, data = frame.split("\n")
+        assert name.startswith("event: ") and data.startswith("data: "), frame
+        pairs.append((name[7:], json.loads(data[6:])))
+    return pairs
+
+
+def content_of(message):
+    """Without what is random: the ids of calls."""
+    return [{key: value for key, value in block.model_dump().items() if key != "id" and value is not None}
+            for block in message.content]
+
+
+class Answers(unittest.TestCase):
+    def test_a_message_has_text_usage_and_a_report(self):
+        message = create(messages=CODE)
+        self.assertEqual((message.type, message.role, message.model), ("message", "assistant", ALIAS))
+        self.assertTrue(message.id.startswith("msg_"))
+        self.assertIn("def ", message.content[0].text)
+        self.assertGreater(message.usage.input_tokens + message.usage.cache_read_input_tokens, 5)
+        self.assertGreater(message.usage.output_tokens, 5)
+        self.assertTrue(message.speculation["engaged"])
+        self.assertGreater(message.timings["predicted_per_second"], 0)
+        self.assertTrue(message._request_id)
+
+    def test_the_stream_adds_up_to_the_whole_answer(self):
+        for fields in ({"messages": CODE}, {"messages": QUESTION, "tools": [WEATHER, TIME]},
+                       {"messages": CODE, "thinking": {"type": "enabled", "budget_tokens": 16}},
+                       {"messages": CODE, "stop_sequences": ["return"]}):
+            with self.subTest(fields=fields):
+                whole = create(**fields)
+                events, final = stream_of(**fields)
+                self.assertEqual(content_of(final), content_of(whole))
+                self.assertEqual((final.stop_reason, final.stop_sequence),
+                                 (whole.stop_reason, whole.stop_sequence))
+                self.assertEqual(final.usage.output_tokens, whole.usage.output_tokens)
+                text = "".join(event.text for event in events if event.type == "text")
+                self.assertEqual(text, "".join(b.text for b in final.content if b.type == "text"))
+
+    def test_frames_come_in_order_and_one_block_is_open(self):
+        pairs = raw_events(messages=QUESTION, tools=[WEATHER, TIME])
+        for name, data in pairs:
+            self.assertEqual(name, data["type"])
+        names = [name for name, _ in pairs]
+        self.assertEqual(names[:2], ["message_start", "ping"])
+        self.assertEqual(names[-2:], ["message_delta", "message_stop"])
+        start = pairs[0][1]["message"]
+        self.assertEqual((start["content"], start["stop_reason"]), ([], None))
+        open_block, blocks = None, 0
+        for name, data in pairs:
+            if name == "content_block_start":
+                self.assertIsNone(open_block)
+                self.assertEqual(data["index"], blocks)
+                open_block, blocks = data["index"], blocks + 1
+            elif name == "content_block_delta":
+                self.assertEqual(data["index"], open_block)
+            elif name == "content_block_stop":
+                self.assertEqual(data["index"], open_block)
+                open_block = None
+        self.assertIsNone(open_block)
+        self.assertGreater(blocks, 0)
+
+    def test_max_tokens_and_stop_sequences_end_an_answer(self):
+        short = create(messages=CODE, max_tokens=3)
+        self.assertEqual((short.stop_reason, short.usage.output_tokens), ("max_tokens", 3))
+        stopped = create(messages=CODE, stop_sequences=["never seen", "return"])
+        self.assertEqual((stopped.stop_reason, stopped.stop_sequence), ("stop_sequence", "return"))
+        self.assertNotIn("return", stopped.content[0].text)
+        self.assertEqual(create(messages=QUESTION, max_tokens=300).stop_reason, "end_turn")
+
+    def test_an_answer_continues_the_assistants_beginning(self):
+        message = create(messages=[*CODE, {"role": "assistant", "content": "```python\ndef add("}])
+        self.assertNotIn("def add(", message.content[0].text[:10])
+        self.assertIn("return", message.content[0].text)
+
+    def test_one_seed_gives_one_answer(self):
+        texts = {create(messages=CODE, temperature=1, extra_body={"seed": seed}).content[0].text
+                 for seed in (1, 1, 2)}
+        self.assertEqual(len(texts), 2)
+
+    def test_the_cache_is_counted_apart(self):
+        system = "You are careful. " * 60
+        first = create(messages=CODE, system=system, max_tokens=4)
+        again = create(messages=CODE, system=system, max_tokens=4)
+        total = first.usage.input_tokens + first.usage.cache_read_input_tokens
+        self.assertEqual(again.usage.input_tokens + again.usage.cache_read_input_tokens, total)
+        self.assertEqual(content_of(first), content_of(again))
+
+    def test_a_billing_line_costs_nothing(self):
+        plain = create(messages=CODE, system="Be brief.", max_tokens=8)
+        billed = create(messages=CODE, max_tokens=8, system=[
+            {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.9; cc_entrypoint=cli; cch=0a1b2;"},
+            {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}])
+        tokens = [m.usage.input_tokens + m.usage.cache_read_input_tokens for m in (plain, billed)]
+        self.assertEqual(*tokens)
+        self.assertEqual(content_of(plain), content_of(billed))
+
+    def test_a_system_message_in_the_middle_is_taken(self):
+        late = create(messages=[*CODE, {"role": "assistant", "content": "Done."},
+                                {"role": "system", "content": "The file has changed."},
+                                {"role": "user", "content": "Go on."}], max_tokens=4)
+        self.assertEqual(late.stop_reason, "max_tokens")
+
+
+class Thinking(unittest.TestCase):
+    FIELDS = {"messages": CODE, "thinking": {"type": "enabled", "budget_tokens": 24}}
+
+    def test_thinking_is_signed_once_and_stands_before_text(self):
+        pairs = raw_events(**self.FIELDS)
+        kinds = [data["content_block"]["type"] for name, data in pairs if name == "content_block_start"]
+        self.assertEqual(kinds.index("thinking"), 0)
+        self.assertEqual(kinds.count("thinking"), 1)
+        deltas = [data["delta"]["type"] for name, data in pairs
+                  if name == "content_block_delta" and data["index"] == 0]
+        self.assertEqual(deltas.count("signature_delta"), 1)
+        self.assertEqual(deltas[-1], "signature_delta")
+        others = [data["delta"]["type"] for name, data in pairs
+                  if name == "content_block_delta" and data["index"] > 0]
+        self.assertNotIn("signature_delta", others)
+
+    def test_thinking_goes_back_into_the_conversation(self):
+        history = [{"role": "user", "content": "What time is it in Madrid?"},
+                   {"role": "assistant", "content": [
+                       {"type": "thinking", "thinking": "I need the clock.", "signature": "eA=="},
+                       {"type": "tool_use", "id": "toolu_1", "name": "get_time", "input": {"city": "Madrid"}}]},
+                   {"role": "user", "content": [
+                       {"type": "tool_result", "tool_use_id": "toolu_1", "content": "14:20"}]}]
+        sdk, _ = client()
+        with_thoughts = sdk.messages.count_tokens(model=ALIAS, messages=history, tools=[TIME]).input_tokens
+        history[1]["content"][0] = {"type": "redacted_thinking", "data": "zz"}
+        without = sdk.messages.count_tokens(model=ALIAS, messages=history, tools=[TIME]).input_tokens
+        self.assertGreater(with_thoughts, without)
+
+    def test_without_being_asked_nothing_is_thought(self):
+        self.assertEqual({block.type for block in create(messages=CODE).content}, {"text"})
+
+
+class Tools(unittest.TestCase):
+    def test_a_call_and_its_result(self):
+        message = create(messages=QUESTION, tools=[WEATHER, TIME])
+        self.assertEqual(message.stop_reason, "tool_use")
+        call = message.content[-1]
+        self.assertEqual((call.type, call.name), ("tool_use", "get_weather"))
+        self.assertTrue(call.id.startswith("toolu_"))
+        self.assertIsInstance(call.input["city"], str)
+        result = {"type": "tool_result", "tool_use_id": call.id,
+                  "content": [{"type": "text", "text": '{"temperature": 11, "sky": "rain"}'}]}
+        after = create(messages=[*QUESTION, message.to_param(), {"role": "user", "content": [result]}],
+                       tools=[WEATHER, TIME])
+        self.assertEqual(after.stop_reason, "end_turn")
+        self.assertIn("11", after.content[0].text)
+
+    def test_streamed_input_adds_up_to_json(self):
+        events, final = stream_of(messages=QUESTION, tools=[WEATHER, TIME])
+        pieces = {}
+        for event in events:
+            if event.type == "content_block_delta" and event.delta.type == "input_json_delta":
+                pieces[event.index] = pieces.get(event.index, "") + event.delta.partial_json
+        calls = {i: block for i, block in enumerate(final.content) if block.type == "tool_use"}
+        self.assertTrue(calls)
+        for index, call in calls.items():
+            self.assertEqual(json.loads(pieces[index]), call.input)
+
+    def test_none_means_none(self):
+        message = create(messages=QUESTION, tools=[WEATHER], tool_choice={"type": "none"})
+        self.assertEqual({block.type for block in message.content}, {"text"})
+
+    def test_server_tools_are_left_out(self):
+        sdk, _ = client()
+        hosted = {"type": "web_search_20250305", "name": "web_search"}
+        count = [sdk.messages.count_tokens(model=ALIAS, messages=QUESTION, tools=tools).input_tokens
+                 for tools in ([WEATHER], [WEATHER, hosted])]
+        self.assertEqual(*count)
+
+
+class Counting(unittest.TestCase):
+    def test_counted_tokens_are_those_that_are_used(self):
+        sdk, _ = client()
+        cases = bodies(ALIAS)
+        self.assertGreaterEqual(len(cases), 100)
+        sizes = set()
+        for i, body in enumerate(cases):
+            with self.subTest(i=i):
+                counted = sdk.messages.count_tokens(**body).input_tokens
+                usage = sdk.messages.create(**body, max_tokens=2).usage
+                self.assertEqual(usage.input_tokens + usage.cache_read_input_tokens
+                                 + usage.cache_creation_input_tokens, counted)
+                sizes.add(counted)
+        self.assertGreater(len(sizes), 50)
+
+
+class Errors(unittest.TestCase):
+    def refused(self, kind, contains, **fields):
+        sdk, http = client()
+        fields = {"model": ALIAS, "max_tokens": 8, "messages": CODE, **fields}
+        with self.assertRaises(kind) as caught:
+            sdk.messages.create(**fields)
+        self.assertEqual(http.sent, 1, "it was tried again")
+        error = caught.exception
+        self.assertEqual(error.body["type"], "error")
+        self.assertIn(contains, error.body["error"]["message"])
+        self.assertEqual(error.request_id, error.body["request_id"])
+        return error
+
+    def test_wrong_fields_are_bad_requests_that_name_them(self):
+        bad = anthropic.BadRequestError
+        error = self.refused(bad, "temperature", extra_body={"temperature": 3})
+        self.assertEqual(error.body["error"]["type"], "invalid_request_error")
+        self.refused(bad, "messages[0].role", messages=[{"role": "robot", "content": "x"}])
+        self.refused(bad, "tools[0].input_schema", tools=[{"name": "f"}])
+        self.refused(bad, "max_tokens", max_tokens=0)
+        self.refused(bad, "messages", messages=[])
+
+    def test_an_unknown_model_is_not_found(self):
+        error = self.refused(anthropic.NotFoundError, "claude-unknown", model="claude-unknown")
+        self.assertEqual(error.body["error"]["type"], "not_found_error")
+
+    def test_pictures_are_refused_with_their_place(self):
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+        content = [{"type": "text", "text": "What is this?"}, image]
+        self.refused(anthropic.BadRequestError, "messages[0].content[1]",
+                     messages=[{"role": "user", "content": content}])
+
+    def test_a_prompt_beyond_the_context_says_so_in_the_known_words(self):
+        long = [{"role": "user", "content": "word " * 6000}]
+        error = self.refused(anthropic.BadRequestError, "prompt is too long: ", messages=long)
+        self.assertRegex(error.body["error"]["message"], r"prompt is too long: \d+ tokens > \d+ maximum")
+
+    def test_a_body_beyond_32_mb_is_too_large(self):
+        self.refused(anthropic.RequestTooLargeError, "", messages=[{"role": "user", "content": "x" * (33 << 20)}])
+
+    def test_a_wrong_key_and_a_full_queue(self):
+        with Server("--api-key", "right", "--slots", "1", "--queue", "1") as server:
+            sdk = anthropic.Anthropic(base_url=server.url, api_key="wrong")
+            with self.assertRaises(anthropic.AuthenticationError):
+                sdk.messages.create(model="", max_tokens=1, messages=CODE)
+            # A bearer token is as good as x-api-key.
+            sdk = anthropic.Anthropic(base_url=server.url, auth_token="right", max_retries=0)
+            codes = []
+
+            def ask():
+                try:
+                    sdk.messages.create(model="", max_tokens=600, messages=CODE, stop_sequences=["\0"])
+                    codes.append(200)
+                except anthropic.RateLimitError as error:
+                    codes.append(error.response.headers["retry-after"])
+
+            threads = [threading.Thread(target=ask) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertIn(200, codes)
+            self.assertIn("1", codes)
+
+
+class Clients(unittest.TestCase):
+    def test_models_are_listed_in_the_sdks_form(self):
+        sdk, _ = client()
+        models = list(sdk.models.list())
+        self.assertIn(ALIAS, [model.id for model in models])
+        one = sdk.models.retrieve(ALIAS)
+        self.assertEqual((one.id, one.type, one.lifecycle), (ALIAS, "model", "active"))
+        self.assertGreater(one.max_input_tokens, 1000)
+        self.assertGreater(one.created_at.year, 2000)
+        with self.assertRaises(anthropic.NotFoundError):
+            sdk.models.retrieve("claude-unknown")
+
+    def test_probes_of_the_root_are_answered(self):
+        for method in ("HEAD", "GET"):
+            with urllib.request.urlopen(urllib.request.Request(SERVER.url + "/", method=method)) as answer:
+                self.assertEqual(answer.status, 200)
+
+    def test_small_questions_are_answered_beside_a_long_one(self):
+        sdk, _ = client()
+        with sdk.messages.stream(**asked(max_tokens=400, messages=CODE, temperature=1)) as long:
+            next(iter(long))
+            texts = [None] * 2
+
+            def ask(i):
+                texts[i] = create(messages=QUESTION, max_tokens=8).content[0].text
+
+            threads = [threading.Thread(target=ask, args=(i,)) for i in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+            self.assertTrue(all(texts))
+
+    def test_who_leaves_frees_the_slot(self):
+        with Server("--slots", "1") as server:
+            sdk = anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0, timeout=60)
+            with sdk.messages.stream(**asked(model="", max_tokens=3500, messages=CODE)) as stream:
+                for _, event in zip(range(6), stream):
+                    self.assertNotEqual(event.type, "message_stop")
+            start = time.monotonic()
+            sdk.messages.create(model="", max_tokens=2, messages=CODE)
+            self.assertLess(time.monotonic() - start, 5)
+            self.assertIn("client left", server.log())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
