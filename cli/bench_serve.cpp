@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cli/bench_prompts.h"
+#include "cli/reports.h"
 #include "server/client.h"
 
 namespace ft::cli {
@@ -162,13 +163,6 @@ std::vector<double> ratios(const LoadResult& result) {
 }
 
 }  // namespace
-
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const double place = share * static_cast<double>(values.size() - 1);
-  return values[static_cast<std::size_t>(std::lround(place))];
-}
 
 Result<LoadResult> run_load(const ServeLoad& load) {
   FT_ASSIGN(const server::Client client, server::Client::make(load.url, load.api_key));

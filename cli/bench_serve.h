@@ -36,8 +36,6 @@ struct LoadResult {
 
 Result<LoadResult> run_load(const ServeLoad& load);
 
-/// The value below which a share of the values lies; 0 without any.
-double quantile(std::vector<double> values, double share);
 std::string load_json(const ServeLoad& load, const LoadResult& result);
 std::string load_table(const ServeLoad& load, const LoadResult& result);
 

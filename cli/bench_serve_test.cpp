@@ -5,14 +5,6 @@
 namespace ft::cli {
 namespace {
 
-TEST(BenchServe, QuantilesAreValuesThatWereSeen) {
-  EXPECT_EQ(quantile({}, 0.5), 0);
-  EXPECT_EQ(quantile({3}, 0.99), 3);
-  EXPECT_EQ(quantile({5, 1, 3}, 0.5), 3);
-  EXPECT_EQ(quantile({5, 1, 3}, 0), 1);
-  EXPECT_EQ(quantile({5, 1, 3}, 1), 5);
-}
-
 TEST(BenchServe, SaysWhereNobodyAnswers) {
   ServeLoad load;
   load.url = "http://127.0.0.1:1";

@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "cli/option_flags.h"
+#include "cli/remote_answer.h"
 #include "cli/report_json.h"
 #include "cli/sampling_choice.h"
 #include "cli/streaming.h"
@@ -23,9 +24,12 @@ struct Options {
   SamplingChoice sampling;
   AnswerChoice answer{2048, {}, -1};
   SpeculationChoice speculation;
-  std::string system, load;
+  std::string system, load, server, api_key;
   std::optional<bool> think;
 };
+
+/// Answers the last message of a conversation.
+using Turn = std::function<Status(ChatSession&)>;
 
 /// One turn: the template, the answer as it comes, or as one line of JSON when it is complete.
 Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, bool json, Terminal& terminal) {
@@ -60,10 +64,10 @@ Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, bool jso
 }
 
 /// One line of input that is no /command. The user's message is taken back if nothing came of it.
-bool answer_line(ChatSession& session, const std::string& line, const Loaded& loaded, Engine& engine,
-                 bool json, Terminal& terminal) {
+bool answer_line(ChatSession& session, const std::string& line, const Turn& turn_of, bool json,
+                 Terminal& terminal) {
   session.messages.push_back({"user", utf8_replace_invalid(line), ""});
-  const Status status = turn(session, loaded, engine, json, terminal);
+  const Status status = turn_of(session);
   if (status.ok()) return true;
   session.messages.pop_back();
   terminal.err(fmt::format("foretoken: {}\n", status.error().message));
@@ -72,13 +76,28 @@ bool answer_line(ChatSession& session, const std::string& line, const Loaded& lo
   return false;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
-  if (!loaded->chat_template) {
-    return Error{Code::kNotFound,
-                 fmt::format("{}; foretoken run --raw does without", loaded->chat_template_problem)};
-  }
-  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+/// The same with a server's model.
+Status remote_turn(ChatSession& session, const server::Client& client, Terminal& terminal) {
+  std::atomic<bool> stop{false};
+  const Interrupt interrupt([&stop] { stop = true; });
+  Streaming streaming(terminal, Streaming::Mode::kShow);
+  Result<GatheredAnswer> answer = ask_server(
+      client, session,
+      [&](const Event& event) {
+        streaming.show(event);
+        if (terminal.gone()) stop = true;
+      },
+      stop);
+  streaming.end();
+  if (!answer.ok()) return answer.error();
+  session.add_answer(*answer);
+  if (terminal.err_is_terminal()) terminal.err(Style::kDim, fmt::format("[{}]\n", answer_note(*answer)));
+  return {};
+}
+
+/// Lines until there are none. Exit status 1 if one failed and nobody sat there to see it.
+Result<int> converse(const Options& options, const std::string& greeting, const Turn& turn_of,
+                     Terminal& terminal) {
   ChatSession session;
   session.system = options.system, session.think = options.think;
   session.sampling = options.sampling, session.answer = options.answer,
@@ -90,10 +109,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   const bool json = options.output.json;
   const bool interactive = ::isatty(STDIN_FILENO) == 1 && terminal.out_is_terminal() && !json;
-  if (interactive) {
-    terminal.note(fmt::format("{} on {}; /help for commands, Ctrl-D to leave", loaded->model.name,
-                              loaded->backend->describe()));
-  }
+  if (interactive) terminal.note(greeting + "; /help for commands, Ctrl-D to leave");
   LineEditor editor(history_path(), interactive);
   bool failed = false;
   while (!terminal.gone() && terminal.status().ok()) {
@@ -108,11 +124,30 @@ Result<int> work(const Options& options, Terminal& terminal) {
       failed = failed || (outcome.failed && !interactive);
       continue;
     }
-    const bool answered = answer_line(session, *line, *loaded, *engine, json, terminal);
+    const bool answered = answer_line(session, *line, turn_of, json, terminal);
     failed = failed || (!answered && !interactive);
   }
   if (interactive) terminal.out("\n");
   return failed ? 1 : 0;  // a script wants to know; a person has seen it
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  if (!options.server.empty()) {
+    FT_ASSIGN(const server::Client client, server::Client::make(options.server, options.api_key));
+    return converse(
+        options, "the model of " + client.url(),
+        [&](ChatSession& session) { return remote_turn(session, client, terminal); }, terminal);
+  }
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  if (!loaded->chat_template) {
+    return Error{Code::kNotFound,
+                 fmt::format("{}; foretoken run --raw does without", loaded->chat_template_problem)};
+  }
+  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  return converse(
+      options, fmt::format("{} on {}", loaded->model.name, loaded->backend->describe()),
+      [&](ChatSession& session) { return turn(session, *loaded, *engine, options.output.json, terminal); },
+      terminal);
 }
 
 }  // namespace
@@ -126,17 +161,25 @@ Command chat_command() {
       "  foretoken chat\n"
       "  foretoken chat --system \"Answer in one sentence\" --temperature 0\n"
       "  foretoken chat --load talk.json\n"
+      "  foretoken chat --server http://127.0.0.1:8080\n"
       "  printf 'Hello\\n/stats\\n' | foretoken chat\n"
       "  printf 'Hello\\nWho are you?\\n' | foretoken chat --json   a line of JSON for each line that is "
       "asked\n";
   command.flags.group("Conversation");
   command.flags.add("system", "TEXT", reads_text(options->system), "System message");
   command.flags.add("think", "on|off", reads_on_off(options->think), "Reasoning before the answer");
+  command.flags.add("server", "URL", reads_text(options->server),
+                    "Ask the server at this address instead of loading a model");
+  command.flags.add("api-key", "KEY", reads_text(options->api_key), "The server's key, if it asks for one");
   command.flags.add("load", "FILE", reads_text(options->load), "Go on with a conversation that /save wrote");
   add_answer_flags(command.flags, options->answer);
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
   add_model_flags(command.flags, options->model);
+  command.check = [options]() -> Status {
+    if (options->server.empty() || !options->output.json) return {};
+    return Error{Code::kInvalid, "--json and --server do not go together; curl shows a server's own JSON"};
+  };
   return bind_options(std::move(command), std::move(options), work);
 }
 

@@ -50,6 +50,8 @@ void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.add("cache-mb", "N", reads_int(serve.cache_mb, 0, 1 << 20),
             "Memory for prompts that were read before, so that what begins like them starts at once; 0: none "
             "(default 1024)");
+  flags.add("memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
+            "Memory that weights, slots and cache may take together; 0: what the machine has left (default)");
   flags.add("drafter", "NAME", reads_drafter(serve.drafter),
             "auto, mtp, lookup or none, where a request does not say");
   flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
@@ -62,6 +64,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const Serve
   options.decoder.slots = choice.slots;
   options.decoder.context = loaded.context;
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
+  options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   options.queue = static_cast<std::size_t>(choice.queue);
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
@@ -132,14 +135,14 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
       "  model     {}, {}\n"
       "  backend   {}\n"
       "  drafter   {}\n"
-      "  memory    {} of weights, {} for {} slots of {} tokens\n"
+      "  memory    {} of weights, {} for {} slots of {} tokens, {} for the cache of prompts at most\n"
       "  ready     after {:.1f} s\n"
       "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
       "  Anthropic {}         (/v1/messages)\n"
       "  connect   foretoken connect openwebui | cline | continue | opencode | codex | claude-code | sdk\n",
       served.version, served.id, url, served.family, served.quantisation, served.backend, drafter,
-      megabytes(decoder.packed_bytes()), megabytes(decoder.state_bytes()), served.slots, served.context,
-      loaded.load_ms / 1e3, url, url);
+      megabytes(decoder.packed_bytes()), megabytes(engine.memory().key_values + engine.memory().states),
+      served.slots, served.context, megabytes(engine.memory().cache), loaded.load_ms / 1e3, url, url);
   if (!is_loopback(options.host) && options.api_keys.empty()) {
     screen +=
         "  WARNING   everybody who reaches this address can use the model and read its cache; ask for a key "

@@ -1,0 +1,43 @@
+// A turn of `chat` answered by a running server: the conversation as a chat request, its stream as events.
+// Owner: values. Thread: the caller's; it blocks until the answer has ended. Cost: a connection.
+// Errors: those of server/client.h; kIo with the server's sentence.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "cli/answering.h"
+#include "cli/chat_session.h"
+#include "server/client.h"
+
+namespace ft::cli {
+
+/// The body of the request.
+std::string remote_request(const ChatSession& session);
+
+/// Turns the lines of a stream into events and the whole answer.
+class RemoteAnswer {
+ public:
+  explicit RemoteAnswer(std::function<void(const Event&)> show) : show_(std::move(show)) {}
+  void take(std::string_view line);
+  /// The server's error, or that the stream broke off.
+  Result<GatheredAnswer> finish();
+
+ private:
+  void show(Event::Kind kind, std::string text);
+  void take_delta(const std::string& delta);
+  void take_usage(const std::string& frame);
+
+  std::function<void(const Event&)> show_;
+  GatheredAnswer answer_;
+  std::string error_;
+  bool ended_ = false;
+};
+
+/// `stop` ends the answer early; what came counts.
+Result<GatheredAnswer> ask_server(const server::Client& client, const ChatSession& session,
+                                  const std::function<void(const Event&)>& show,
+                                  const std::atomic<bool>& stop);
+
+}  // namespace ft::cli
