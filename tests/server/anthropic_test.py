@@ -208,6 +208,11 @@ class Thinking(unittest.TestCase):
         without = sdk.messages.count_tokens(model=ALIAS, messages=history, tools=[TIME]).input_tokens
         self.assertGreater(with_thoughts, without)
 
+    def test_a_budget_is_kept(self):
+        message = create(**{**self.FIELDS, "max_tokens": 128})
+        self.assertLessEqual(message.usage.output_tokens_details.thinking_tokens, 24)
+        self.assertGreater(message.usage.output_tokens, message.usage.output_tokens_details.thinking_tokens)
+
     def test_without_being_asked_nothing_is_thought(self):
         self.assertEqual({block.type for block in create(messages=CODE).content}, {"text"})
 
@@ -237,6 +242,47 @@ class Tools(unittest.TestCase):
         self.assertTrue(calls)
         for index, call in calls.items():
             self.assertEqual(json.loads(pieces[index]), call.input)
+
+    def test_any_and_a_name_force_calls_that_fit_the_schema(self):
+        for choice, names in (({"type": "any"}, {"add_numbers", "get_time"}),
+                              ({"type": "tool", "name": "add_numbers"}, {"add_numbers"})):
+            for seed in range(3):
+                with self.subTest(choice=choice, seed=seed):
+                    message = create(messages=CODE, tools=[ADD, TIME], tool_choice=choice, max_tokens=300,
+                                     temperature=1, extra_body={"seed": seed})
+                    self.assertEqual(message.stop_reason, "tool_use")
+                    calls = [block for block in message.content if block.type == "tool_use"]
+                    self.assertTrue(calls)
+                    for call in calls:
+                        self.assertIn(call.name, names)
+                        if call.name == "add_numbers":
+                            self.assertIsInstance(call.input["a"], (int, float))
+
+    def test_disabled_parallel_use_means_one_call_at_most(self):
+        for seed in range(3):
+            message = create(messages=QUESTION, tools=[WEATHER, TIME], max_tokens=300, temperature=1,
+                             tool_choice={"type": "any", "disable_parallel_tool_use": True},
+                             extra_body={"seed": seed})
+            self.assertEqual([block.type for block in message.content].count("tool_use"), 1)
+
+    def test_several_calls_are_several_blocks(self):
+        for seed in range(40):
+            message = create(messages=QUESTION, tools=[WEATHER, TIME], max_tokens=200, temperature=1,
+                             tool_choice={"type": "any"}, extra_body={"seed": seed})
+            calls = [block for block in message.content if block.type == "tool_use"]
+            if len(calls) > 1:
+                break
+        self.assertGreater(len(calls), 1)
+        self.assertEqual(len({call.id for call in calls}), len(calls))
+
+    def test_an_output_format_is_followed(self):
+        schema = {"type": "object", "required": ["name", "age"], "additionalProperties": False,
+                  "properties": {"name": {"type": "string", "maxLength": 12}, "age": {"type": "integer"}}}
+        message = create(messages=CODE, max_tokens=200, temperature=1,
+                         output_config={"format": {"type": "json_schema", "schema": schema}})
+        parsed = json.loads(message.content[0].text)
+        self.assertEqual(set(parsed), {"name", "age"})
+        self.assertIsInstance(parsed["age"], int)
 
     def test_none_means_none(self):
         message = create(messages=QUESTION, tools=[WEATHER], tool_choice={"type": "none"})
