@@ -71,6 +71,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     return Error{Code::kInvalid,
                  path + ": expected a regular file, found " + found + "; give the path of the file itself"};
   }
+  file.modified_ns_ = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   if (info.st_size == 0) return file;
 
   const auto size = static_cast<std::size_t>(info.st_size);
@@ -85,11 +86,13 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
+      modified_ns_(other.modified_ns_),
       path_(std::move(other.path_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(modified_ns_, other.modified_ns_);
   std::swap(path_, other.path_);
   return *this;
 }

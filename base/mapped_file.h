@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -29,6 +30,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  /// When it was written last, as the file system said at open: nanoseconds since 1970.
+  std::int64_t modified_ns() const { return modified_ns_; }
 
   /// Tells the kernel that the file will be read once from front to back.
   void advise_sequential() const;
@@ -39,6 +42,7 @@ class MappedFile {
  private:
   const std::byte* data_ = nullptr;  // (size_), nullptr when the file is empty
   std::size_t size_ = 0;             // bytes
+  std::int64_t modified_ns_ = 0;
   std::string path_;
 };
 

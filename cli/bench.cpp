@@ -173,7 +173,7 @@ Status measure(const Options& options, const std::vector<BenchCase>& cases, Benc
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model, &terminal));
   FT_ASSIGN(const std::vector<BenchCase> cases, bench_cases(options, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
   BenchReport report;

@@ -95,7 +95,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   StepWatch watch;
   StepProfile profile;
   const bool profiled = options.profile || !options.trace.empty();
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model, &terminal));
   loaded->backend = watched(std::move(loaded->backend), watch, profiled ? &profile : nullptr);
   FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(*loaded, watch, plan));
   const Contention contention;

@@ -138,7 +138,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
         options, "the model of " + client.url(),
         [&](ChatSession& session) { return remote_turn(session, client, terminal); }, terminal);
   }
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model, &terminal));
   if (!loaded->chat_template) {
     return Error{Code::kNotFound,
                  fmt::format("{}; foretoken run --raw does without", loaded->chat_template_problem)};

@@ -15,11 +15,12 @@ struct Options {
   std::string model;
   std::int64_t context = 0;
   bool program = false;
+  std::string prepared = "off";
 };
 
 void show(const Inspection& found, Terminal& terminal) {
   const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
-  const std::vector<std::vector<std::string>> rows = {
+  std::vector<std::vector<std::string>> rows = {
       {"model", found.directory},
       {"family", found.family},
       {"parameters", fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6)},
@@ -38,6 +39,11 @@ void show(const Inspection& found, Terminal& terminal) {
        fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
       {"drafts with", found.drafter},
   };
+  if (!found.prepared.folder.empty()) {
+    rows.push_back({"prepared", fmt::format("{} file{}, {} in {}", found.prepared.files,
+                                            found.prepared.files == 1 ? "" : "s", size(found.prepared.bytes),
+                                            found.prepared.folder)});
+  }
   terminal.out(table_text(rows));
   if (!found.program.empty()) terminal.out("\n" + found.program);
 }
@@ -45,7 +51,9 @@ void show(const Inspection& found, Terminal& terminal) {
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const Model model, load_named(options.model));
   FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
-  const Inspection found = inspect(model, read_machine(), context, options.program);
+  Inspection found = inspect(model, read_machine(), context, options.program);
+  FT_ASSIGN(const std::string folder, prepared_folder(options.prepared));
+  if (!folder.empty()) found.prepared = find_prepared(folder, model);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
   } else {
@@ -74,6 +82,8 @@ Command inspect_command() {
            "Tokens that memory is counted for; 0: the model's own, at most 4096")
       .letter = "c";
   command.flags.add_switch("program", options->program, "The list of instructions that backends run");
+  command.flags.add("prepared", "DIR", reads_text(options->prepared),
+                    "Also what is kept of it in DIR (auto: in the cache folder; default: off)");
   return bind_options(std::move(command), std::move(options), work);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/machine.h"
+#include "cli/prepared_folder.h"
 #include "models/model.h"
 
 namespace ft::cli {
@@ -24,6 +25,7 @@ struct Inspection {
   std::string head_state, head_sentence, head_file;
   std::string drafter;  // what `auto` would draft with
   std::string program;  // the list, if asked for
+  PreparedFiles prepared;
 };
 
 Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, bool with_program);

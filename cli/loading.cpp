@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/model_path.h"
+#include "cli/prepared_folder.h"
 #include "cli/synth_model.h"
 
 namespace ft::cli {
@@ -49,17 +50,38 @@ Result<Model> load_named(const std::string& named, const LoadOptions& options) {
 
 namespace {
 
+/// A bar for each thing that a backend says takes long; whatever it draws on outlives the backend.
+PackProgress bar_on(Terminal& terminal) {
+  struct Bar {
+    std::string deed;
+    std::unique_ptr<Progress> drawn;
+  };
+  return [&terminal, bar = std::make_shared<Bar>()](const char* deed, std::int64_t done, std::int64_t total) {
+    if (!bar->drawn || bar->deed != deed) {
+      bar->drawn.reset();
+      bar->drawn = std::make_unique<Progress>(terminal, deed, total);
+      bar->deed = deed;
+    }
+    bar->drawn->set(done, bytes_text(static_cast<double>(total)));
+    if (done >= total) bar->drawn.reset();
+  };
+}
+
 /// Model and backend only.
-Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice) {
+Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice, Terminal* terminal) {
   const auto start = std::chrono::steady_clock::now();
-  BackendOptions options;
-  options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
-  options.activations = choice.activations;
   auto loaded = std::make_unique<Loaded>();
-  FT_ASSIGN(loaded->backend, make_backend(options));
   LoadOptions load_options;
   load_options.frequent_drafts = choice.frequent_drafts;
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
+  FT_ASSIGN(const std::string folder, prepared_folder(choice.prepared));
+  BackendOptions options;
+  options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
+  options.activations = choice.activations;
+  options.prepared = prepared_options(folder, loaded->model);
+  if (terminal != nullptr) options.progress = bar_on(*terminal);
+  loaded->prepared = options.prepared;
+  FT_ASSIGN(loaded->backend, make_backend(options));
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
   loaded->load_ms = since_ms(start);
   return loaded;
@@ -82,15 +104,15 @@ Status load_text(const std::string& directory, Loaded& loaded) {
 
 }  // namespace
 
-Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice) {
-  FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice));
+Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice, Terminal* terminal) {
+  FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice, terminal));
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
   FT_TRY(load_text(texts, *loaded));
   return loaded;
 }
 
-Result<std::unique_ptr<Loaded>> load_with_text_if_any(const ModelChoice& choice) {
-  FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice));
+Result<std::unique_ptr<Loaded>> load_with_text_if_any(const ModelChoice& choice, Terminal* terminal) {
+  FT_ASSIGN(std::unique_ptr<Loaded> loaded, load_without_text(choice, terminal));
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
   std::error_code ignored;
   if (std::filesystem::exists(std::filesystem::path(texts) / "tokenizer.json", ignored)) {

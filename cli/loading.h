@@ -10,6 +10,7 @@
 
 #include "backends/registry.h"
 #include "cli/options.h"
+#include "cli/terminal.h"
 #include "models/model.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -24,12 +25,15 @@ struct Loaded {
   std::string chat_template_problem;  // why there is none
   std::int64_t context = 0;           // tokens
   double load_ms = 0;                 // so far; the engine's packing comes on top
+  PreparedOptions prepared;           // that the backend was made with
 };
 
-/// Everything that run, chat, bench need. The template may be absent: --raw does without.
-Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice);
+/// Everything that run, chat, bench need. The template may be absent: --raw does without. Packing, which
+/// comes later, is drawn on `terminal`, if there is one; it must outlive the backend.
+Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice, Terminal* terminal = nullptr);
 /// The same with token ids as its only prompts if the model's folder holds no tokenizer.json.
-Result<std::unique_ptr<Loaded>> load_with_text_if_any(const ModelChoice& choice);
+Result<std::unique_ptr<Loaded>> load_with_text_if_any(const ModelChoice& choice,
+                                                      Terminal* terminal = nullptr);
 Result<Tokenizer> load_tokenizer(const ModelChoice& choice);
 /// The model that --model names: a folder's, a synthetic one's (`synth:`, cli/synth_model.h) or, if `named`
 /// is empty, the shipped one.

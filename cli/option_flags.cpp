@@ -70,6 +70,10 @@ void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context) {
   flags.add("draft-vocabulary", "N", reads_int(model.frequent_drafts, 0, 1 << 24),
             "The head drafts among the N most frequent tokens; 0: all (never changes the answer)");
   add_backend_flags(flags, model);
+  flags.add(
+      "prepared", "DIR", reads_text(model.prepared),
+      "Keep packed weights in DIR, so that the next start maps them; auto: in the cache folder, off: nowhere "
+      "(default; cpu backend)");
   if (!with_context) return;
   flags
       .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),

@@ -205,6 +205,10 @@ std::string inspect_json(const Inspection& found) {
       {"head", {{"state", found.head_state}, {"sentence", found.head_sentence}, {"file", found.head_file}}},
       {"drafter", found.drafter}};
   if (!found.program.empty()) out["program"] = found.program;
+  if (!found.prepared.folder.empty()) {
+    out["prepared"] = {
+        {"folder", found.prepared.folder}, {"files", found.prepared.files}, {"bytes", found.prepared.bytes}};
+  }
   return dump(out);
 }
 

@@ -23,7 +23,7 @@ struct Options {
 };
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model, &terminal));
   FT_ASSIGN(const Prompt prompt, make_prompt(options.prompt, *loaded));
   Ask ask;
   ask.sampler = choose_sampler(options.sampling, loaded->model.config.sampling);

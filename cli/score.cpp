@@ -75,7 +75,7 @@ void show(const ScoreReport& report, const Tokenizer& tokenizer, Terminal& termi
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model));
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model, &terminal));
   PromptChoice choice = options.prompt;
   choice.raw = !choice.has_ids && !choice.messages;  // a text is scored as it stands
   FT_ASSIGN(const Prompt prompt, make_prompt(choice, *loaded));

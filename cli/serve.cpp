@@ -76,7 +76,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
     app.drain();
     stopping.notify_all();
   });
-  FT_ASSIGN(loaded, load(options.model));
+  FT_ASSIGN(loaded, load(options.model, &terminal));
   app.loading(0.5);
   FT_ASSIGN(engine, start_serving_engine(*loaded, options.serve));
   const std::shared_ptr<const api::Served> served =

@@ -56,6 +56,7 @@ Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Ter
   MatrixOptions matrix;
   matrix.backend.name = options.model.backend, matrix.backend.isa = options.model.isa;
   matrix.backend.activations = options.model.activations;
+  matrix.backend.prepared = loaded.prepared;
   matrix.tokens = options.tokens;
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;
   if (options.model.threads > 0) matrix.threads = {options.model.threads};
@@ -77,7 +78,7 @@ Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Ter
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load_with_text_if_any(options.model));
+  FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load_with_text_if_any(options.model, &terminal));
   if (!loaded->tokenizer) {
     terminal.note(
         fmt::format("{} holds no tokenizer.json; the prompts are random token ids", loaded->model.directory));

@@ -1,10 +1,12 @@
 #include "format/checkpoint.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <utility>
 
+#include "base/checksum.h"
 #include "base/log.h"
 #include "format/out_of_memory.h"
 #include "format/safetensors.h"
@@ -16,6 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kListedNames = 5;  // in a message about many tensors
+constexpr std::size_t kFileSamples = 32;
+constexpr std::size_t kSampleBytes = 64;
 
 bool by_name(const TensorView& a, const TensorView& b) { return a.name < b.name; }
 
@@ -124,6 +128,35 @@ void Checkpoint::find_mtp_file() {
 
 void Checkpoint::drop_pages() const {
   for (const MappedFile& file : files_) file.drop_pages(0, file.bytes().size());
+}
+
+std::string Checkpoint::state_fingerprint() const {
+  std::string text;
+  const auto add = [&text](std::span<const std::byte> bytes) {
+    text += std::to_string(checksum(bytes)) + ' ';
+  };
+  const auto add_samples = [&add](std::span<const std::byte> bytes, std::size_t samples) {
+    for (std::size_t i = 0; i < samples && !bytes.empty(); ++i) {
+      const std::size_t at = bytes.size() / samples * i;
+      add(bytes.subspan(at, std::min(kSampleBytes, bytes.size() - at)));
+    }
+  };
+  for (const MappedFile& file : files_) {
+    const std::span<const std::byte> bytes = file.bytes();
+    std::uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), sizeof header);  // it was read before
+    text += fs::path(file.path()).filename().string() + ' ' + std::to_string(bytes.size()) + ' ' +
+            std::to_string(file.modified_ns()) + ' ';
+    add(bytes.first(std::min<std::size_t>(bytes.size(), sizeof header + header)));
+    add_samples(bytes, kFileSamples);
+  }
+  if (files_.empty()) {
+    for (const TensorView& tensor : tensors_) {
+      text += tensor.name + ' ' + std::string(dtype_name(tensor.dtype)) + shape_text(tensor.shape) + ' ';
+      add_samples(tensor.bytes, 1);
+    }
+  }
+  return fingerprint(text);
 }
 
 const TensorView* Checkpoint::find(std::string_view name) const {

@@ -42,6 +42,9 @@ class Checkpoint {
   /// Gives the files' memory back to the system, once a backend has packed what it needs: the tensors stay
   /// readable and are read again where they are touched. Nothing for tensors made in memory.
   void drop_pages() const;
+  /// 32 digits that change when the files do: their sizes, times, headers and samples of their data; of
+  /// tensors made in memory names, shapes and samples.
+  std::string state_fingerprint() const;
   /// __metadata__.format of the shards: "mlx", "pt", or "" when they have none or disagree.
   const std::string& metadata_format() const { return metadata_format_; }
   /// The file that holds the MTP head, relative to the directory: a sidecar, or the shard with `mtp.`

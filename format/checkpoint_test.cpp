@@ -1,5 +1,6 @@
 #include "format/checkpoint.h"
 
+#include <chrono>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <utility>
@@ -220,6 +221,29 @@ TEST_F(CheckpointTest, ADirectoryInPlaceOfAShardIsRefusedAndALinkIsFollowed) {
   folder_.remove("blobs");
   EXPECT_NE(message_of(folder_).find("model.safetensors: cannot open"), std::string::npos)
       << "a dangling link";
+}
+
+TEST_F(CheckpointTest, AFingerprintChangesWithTimesNamesHeadersAndData) {
+  const auto of_folder = [this] { return Checkpoint::open(folder_.path())->state_fingerprint(); };
+  const fs::path file = folder_.file("model.safetensors");
+  folder_.write("model.safetensors", tensor_file({"a", "b"}));
+  const auto time = fs::last_write_time(file);
+  const std::string first = of_folder();
+  EXPECT_EQ(of_folder(), first);
+  fs::last_write_time(file, time + std::chrono::milliseconds(1));
+  EXPECT_NE(of_folder(), first) << "touched";
+  folder_.write("model.safetensors", tensor_file({"a", "c"}));
+  fs::last_write_time(file, time);
+  EXPECT_NE(of_folder(), first) << "another name, size and time alike";
+  folder_.write("model.safetensors",
+                safetensors_file({{"a", "F32", "[1]", floats({1})}, {"b", "F32", "[1]", floats({2})}}, ""));
+  fs::last_write_time(file, time);
+  EXPECT_NE(of_folder(), first) << "another value, all else alike";
+  folder_.write("model.safetensors", tensor_file({"a", "b"}));
+  fs::last_write_time(file, time);
+  EXPECT_EQ(of_folder(), first);
+  folder_.write("mtp.safetensors", tensor_file({"mtp.fc"}));
+  EXPECT_NE(of_folder(), first) << "a head beside it";
 }
 
 TEST_F(CheckpointTest, EveryTruncationOfEveryFileIsAnErrorThatNamesIt) {

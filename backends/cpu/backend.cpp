@@ -15,8 +15,12 @@ constexpr int kDefaultActivationBits = 8;  // what it costs: docs/decisions/004-
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const cpu::Kernels& kernels, int activation_bits, int threads)
-      : kernels_(kernels), activation_bits_(activation_bits), pool_(threads) {}
+  CpuBackend(const cpu::Kernels& kernels, int activation_bits, const BackendOptions& options)
+      : kernels_(kernels),
+        activation_bits_(activation_bits),
+        prepared_(options.prepared),
+        progress_(options.progress),
+        pool_(options.threads) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string describe() const override {
@@ -25,7 +29,7 @@ class CpuBackend final : public Backend {
   }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    return cpu::compile(program, options, pool_, kernels_, activation_bits_);
+    return cpu::compile(program, options, {pool_, kernels_, activation_bits_, prepared_, progress_});
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return cpu::CpuState::make(layout, options);
@@ -34,6 +38,8 @@ class CpuBackend final : public Backend {
  private:
   const cpu::Kernels& kernels_;
   int activation_bits_;
+  PreparedOptions prepared_;
+  PackProgress progress_;
   ThreadPool pool_;
 };
 
@@ -50,7 +56,7 @@ Result<std::unique_ptr<Backend>> start(const BackendOptions& options) {
   FT_ASSIGN(const cpu::Kernels* kernels, cpu::choose_kernels(options.isa));
   try {
     return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(
-        *kernels, options.activations == 0 ? kDefaultActivationBits : options.activations, options.threads));
+        *kernels, options.activations == 0 ? kDefaultActivationBits : options.activations, options));
   } catch (const std::system_error& error) {
     return Error{Code::kExhausted,
                  fmt::format("cpu backend: cannot start {} threads ({}); use fewer with --threads",

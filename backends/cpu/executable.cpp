@@ -5,6 +5,7 @@
 
 #include "backends/cpu/denormals.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/packed_weights.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "format/out_of_memory.h"
@@ -42,32 +43,23 @@ class SelectOp final : public Operation {
   std::vector<SelectScratch> scratch_;
 };
 
-/// A weight that is packed: which, where, and the listed rows if not all.
-struct PackJob {
-  Weight weight;
-  std::vector<std::int32_t> ids;
-  Packed packed;
-  std::int64_t offset = 0;
-};
-
 class CpuExecutable final : public Executable {
  public:
-  CpuExecutable(const Program& program, const CompileOptions& options, ThreadPool& pool,
-                const Kernels& kernels, int activation_bits)
-      : options_(options), pool_(pool), kernels_(kernels) {
+  CpuExecutable(const Program& program, const CompileOptions& options, const Machinery& machinery)
+      : options_(options), pool_(machinery.pool), kernels_(machinery.kernels) {
     parts_.program = &program;
     parts_.options = options;
-    parts_.workers = pool.workers();
-    parts_.halves = activation_bits == 16;
+    parts_.workers = pool_.workers();
+    parts_.halves = machinery.activation_bits == 16;
   }
 
   /// The rest of construction, which may fail.
-  Status build() {
+  Status build(const Machinery& machinery) {
     const auto& instructions = parts_.program->instructions();
     schedule_ = std::make_unique<Schedule>(*parts_.program, parts_.workers);
     parts_.schedule = schedule_.get();
     for (const Instruction& instruction : instructions) FT_TRY(collect(instruction));
-    FT_TRY(pack());
+    FT_TRY(packed_.fill(pool_, machinery.prepared, machinery.progress));
     FT_TRY(place());
     for (const Instruction& instruction : instructions) {
       parts_.scratch = arena_.data() + plan_->scratch_offset(number_);
@@ -80,7 +72,6 @@ class CpuExecutable final : public Executable {
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
     selected_.resize(static_cast<std::size_t>(options_.max_wanted));
     parts_.program = nullptr;
-    jobs_.clear();
     return {};
   }
 
@@ -129,30 +120,22 @@ class CpuExecutable final : public Executable {
 
   int vocabulary() const override { return static_cast<int>(logits_.width); }
   std::span<const std::int32_t> ids() const override { return ids_; }
-  std::int64_t packed_bytes() const override { return packed_bytes_; }
+  std::int64_t packed_bytes() const override { return packed_.bytes(); }
 
  private:
   // ---- first pass: what must be packed, how much memory the workers need ----
 
   Status collect(const Instruction& instruction) {
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      for (const Weight& weight : linear->weights) FT_TRY(add_job(weight, {}));
+      for (const Weight& weight : linear->weights) FT_TRY(packed_.add(weight, {}));
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
-      FT_TRY(add_job(logits->head, logits->ids));
+      FT_TRY(packed_.add(logits->head, logits->ids));
     } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
       parts_.worker_floats = std::max(parts_.worker_floats, attend_worker_floats(*attend));
       add_rotary(*attend);
     } else if (const auto* delta = std::get_if<DeltaRule>(&instruction)) {
       parts_.worker_floats = std::max(parts_.worker_floats, delta_worker_floats(*delta));
     }
-    return {};
-  }
-
-  Status add_job(const Weight& weight, const std::vector<std::int32_t>& ids) {
-    const std::int64_t rows = ids.empty() ? weight.rows : static_cast<std::int64_t>(ids.size());
-    FT_ASSIGN(Packed packed, plan_pack(weight, rows));
-    jobs_.push_back({weight, ids, packed, packed_bytes_});
-    packed_bytes_ += round_up(packed.bytes(), 64);
     return {};
   }
 
@@ -172,34 +155,6 @@ class CpuExecutable final : public Executable {
     return nullptr;
   }
 
-  /// Every worker packs the blocks that it will read, so they stand near its core.
-  Status pack() {
-    packed_memory_ = Memory::allocate(packed_bytes_);
-    if (packed_memory_.empty()) {
-      return Error{
-          Code::kExhausted,
-          fmt::format("cpu backend: no memory for {:.2f} GB of packed weights; use a smaller model or one "
-                      "with fewer bits",
-                      static_cast<double>(packed_bytes_) * 1e-9)};
-    }
-    PackScratch largest;
-    for (const PackJob& job : jobs_) largest.fit(job.packed);
-    std::vector<PackScratch> scratch(static_cast<std::size_t>(pool_.workers()), largest);
-    auto work = [this, &scratch](int worker, int workers) {
-      for (const PackJob& job : jobs_) {
-        pack_blocks(job.weight, job.ids, job.packed, job.packed.first_block(worker, workers),
-                    job.packed.first_block(worker + 1, workers), packed_memory_.data() + job.offset,
-                    scratch[static_cast<std::size_t>(worker)]);
-      }
-    };
-    pool_.run(work);
-    for (const PackJob& job : jobs_) {
-      packed_.push_back(std::make_unique<Packed>(job.packed));
-      packed_.back()->data = packed_memory_.data() + job.offset;
-    }
-    return {};
-  }
-
   // ---- second pass: where the activations stand ----
 
   std::int64_t scratch_bytes(const Instruction& instruction, std::size_t& job) const {
@@ -216,7 +171,7 @@ class CpuExecutable final : public Executable {
 
   std::vector<const Packed*> peek(std::size_t& job, std::size_t count) const {
     std::vector<const Packed*> weights;
-    while (count-- > 0) weights.push_back(packed_[job++].get());
+    while (count-- > 0) weights.push_back(packed_.at(job++));
     return weights;
   }
 
@@ -330,11 +285,9 @@ class CpuExecutable final : public Executable {
   ThreadPool& pool_;
   const Kernels& kernels_;
   Parts parts_;
-  std::vector<PackJob> jobs_;  // in the order of the instructions
+  PackedWeights packed_;  // in the order of the instructions
   std::size_t next_job_ = 0;
-  Memory packed_memory_, arena_;
-  std::int64_t packed_bytes_ = 0;
-  std::vector<std::unique_ptr<Packed>> packed_;
+  Memory arena_;
   std::unique_ptr<Schedule> schedule_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
@@ -353,14 +306,8 @@ class CpuExecutable final : public Executable {
 
 }  // namespace
 
-Share share_of(std::int64_t count, std::int64_t step, int worker, int workers) {
-  const std::int64_t steps = (count + step - 1) / step;
-  return {std::min(count, steps * worker / workers * step),
-          std::min(count, steps * (worker + 1) / workers * step)};
-}
-
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            ThreadPool& pool, const Kernels& kernels, int activation_bits) {
+                                            const Machinery& machinery) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cpu backend", [&]() -> Compiled {
     FT_TRY(check(program));
@@ -369,8 +316,8 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                    fmt::format("cpu backend: a step of {} rows with {} wanted; ask for at least one row",
                                options.max_rows, options.max_wanted)};
     }
-    auto executable = std::make_unique<CpuExecutable>(program, options, pool, kernels, activation_bits);
-    FT_TRY(executable->build());
+    auto executable = std::make_unique<CpuExecutable>(program, options, machinery);
+    FT_TRY(executable->build(machinery));
     return std::unique_ptr<Executable>(std::move(executable));
   });
 }

@@ -13,7 +13,9 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pack.h"
 #include "backends/cpu/plan.h"
+#include "backends/cpu/share.h"
 #include "backends/cpu/state.h"
+#include "backends/registry.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "program/backend.h"
@@ -56,12 +58,6 @@ struct Step {
     waited_ns[worker * kWaitStride] += steady_ns() - arrived;
   }
 };
-
-/// The part [first, last) of `count` things that is `worker`'s, in multiples of `step`.
-struct Share {
-  std::int64_t first, last;
-};
-Share share_of(std::int64_t count, std::int64_t step, int worker, int workers);
 
 class Operation {
  public:
@@ -122,8 +118,15 @@ std::int64_t attend_scratch_bytes(const Attend& op, int max_rows);
 std::int64_t attend_worker_floats(const Attend& op);
 std::int64_t delta_worker_floats(const DeltaRule& op);
 
-/// activation_bits: 8 or 16. `pool` and `kernels` must outlive the executable.
+/// What the executables of one backend share; `pool` and `kernels` must outlive them.
+struct Machinery {
+  ThreadPool& pool;
+  const Kernels& kernels;
+  int activation_bits;  // 8 or 16
+  const PreparedOptions& prepared;
+  const PackProgress& progress;
+};
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            ThreadPool& pool, const Kernels& kernels, int activation_bits);
+                                            const Machinery& machinery);
 
 }  // namespace ft::cpu

@@ -1,0 +1,65 @@
+#include "backends/cpu/pack.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "backends/cpu/prepared.h"
+#include "base/checksum.h"
+
+namespace ft::cpu {
+namespace {
+
+/// The same bytes on every machine.
+std::vector<std::byte> filler(std::int64_t count) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count));
+  std::uint32_t state = 1;
+  for (std::byte& byte : bytes) {
+    state = state * 1664525U + 1013904223U;
+    byte = static_cast<std::byte>(state >> 24);
+  }
+  return bytes;
+}
+
+std::string packed_fingerprint(Weight weight) {
+  weight.rows = 37, weight.cols = 384;
+  const std::vector<std::byte> data = filler(weight.rows * weight.cols * 4);
+  weight.data = weight.scales = weight.biases = data.data();
+  if (is_block_float(weight.format)) weight.biases = nullptr;
+  const Packed packed = plan_pack(weight, weight.rows).value();
+  std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
+  PackScratch scratch;
+  scratch.fit(packed);
+  pack_blocks(weight, {}, packed, 0, packed.blocks, out.data(), scratch);
+  return fmt::format("{:016x}", checksum(out));
+}
+
+// Prepared files hold packed weights of earlier programs. If this fails because packing has changed on
+// purpose, raise kPreparedVersion and write the new version and fingerprint here.
+TEST(Pack, OtherBytesNeedAnotherVersionOfPreparedFiles) {
+  std::string all;
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
+    for (const Format scales : {Format::kBf16, Format::kF16, Format::kF32}) {
+      Weight weight;
+      weight.format = Format::kAffine, weight.bits = bits, weight.scale_format = scales;
+      weight.group = bits == 3 ? 32 : bits == 8 ? 128 : 64;
+      all += packed_fingerprint(weight);
+    }
+  }
+  Weight floats;
+  floats.format = Format::kMxfp4, floats.bits = 4, floats.group = 32, floats.scale_format = Format::kE8m0;
+  all += packed_fingerprint(floats);
+  floats.format = Format::kNvfp4, floats.group = 16, floats.scale_format = Format::kE4m3;
+  all += packed_fingerprint(floats);
+  floats.format = Format::kMxfp8, floats.bits = 8, floats.group = 32, floats.scale_format = Format::kE8m0;
+  all += packed_fingerprint(floats);
+  for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) {
+    Weight plain;
+    plain.format = format;
+    all += packed_fingerprint(plain);
+  }
+  EXPECT_EQ(kPreparedVersion, 1U);
+  EXPECT_EQ(fingerprint(all), "e6e8d961fc61669819895bcac894fbfe");
+}
+
+}  // namespace
+}  // namespace ft::cpu

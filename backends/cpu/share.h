@@ -1,0 +1,20 @@
+// How workers divide work that comes in pieces of one size. Thread: a pure function. Cost and errors: none.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ft::cpu {
+
+/// The part [first, last) of `count` things that is `worker`'s, in multiples of `step`.
+struct Share {
+  std::int64_t first, last;
+};
+
+constexpr Share share_of(std::int64_t count, std::int64_t step, int worker, int workers) {
+  const std::int64_t steps = (count + step - 1) / step;
+  return {std::min(count, steps * worker / workers * step),
+          std::min(count, steps * (worker + 1) / workers * step)};
+}
+
+}  // namespace ft::cpu
