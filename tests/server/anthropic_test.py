@@ -10,7 +10,7 @@ import urllib.request
 
 import anthropic
 
-from anthropic_bodies import ADD, TIME, WEATHER, bodies
+from anthropic_bodies import ADD, TIME, WEATHER, bodies, call, result
 from server_process import Server
 
 ALIAS = "claude-haiku-local"
@@ -221,13 +221,13 @@ class Tools(unittest.TestCase):
     def test_a_call_and_its_result(self):
         message = create(messages=QUESTION, tools=[WEATHER, TIME])
         self.assertEqual(message.stop_reason, "tool_use")
-        call = message.content[-1]
-        self.assertEqual((call.type, call.name), ("tool_use", "get_weather"))
-        self.assertTrue(call.id.startswith("toolu_"))
-        self.assertIsInstance(call.input["city"], str)
-        result = {"type": "tool_result", "tool_use_id": call.id,
-                  "content": [{"type": "text", "text": '{"temperature": 11, "sky": "rain"}'}]}
-        after = create(messages=[*QUESTION, message.to_param(), {"role": "user", "content": [result]}],
+        made = message.content[-1]
+        self.assertEqual((made.type, made.name), ("tool_use", "get_weather"))
+        self.assertTrue(made.id.startswith("toolu_"))
+        self.assertIsInstance(made.input["city"], str)
+        found = {"type": "tool_result", "tool_use_id": made.id,
+                 "content": [{"type": "text", "text": '{"temperature": 11, "sky": "rain"}'}]}
+        after = create(messages=[*QUESTION, message.to_param(), {"role": "user", "content": [found]}],
                        tools=[WEATHER, TIME])
         self.assertEqual(after.stop_reason, "end_turn")
         self.assertIn("11", after.content[0].text)
@@ -266,14 +266,24 @@ class Tools(unittest.TestCase):
             self.assertEqual([block.type for block in message.content].count("tool_use"), 1)
 
     def test_several_calls_are_several_blocks(self):
-        for seed in range(40):
-            message = create(messages=QUESTION, tools=[WEATHER, TIME], max_tokens=200, temperature=1,
-                             tool_choice={"type": "any"}, extra_body={"seed": seed})
-            calls = [block for block in message.content if block.type == "tool_use"]
-            if len(calls) > 1:
-                break
-        self.assertGreater(len(calls), 1)
-        self.assertEqual(len({call.id for call in calls}), len(calls))
+        history = []  # that shows the model how it is done
+        for i, (one, other) in enumerate((("Oslo", "Rome"), ("Paris", "Madrid"), ("Lima", "Lisbon"))):
+            history += [
+                {"role": "user", "content": f"What is the weather in {one}? What is the weather in {other}?"},
+                {"role": "assistant", "content": [call(f"{i}a", city=one), call(f"{i}b", city=other)]},
+                {"role": "user", "content": [result(f"{i}a", '{"temperature": 11, "sky": "rain"}'),
+                                             result(f"{i}b", '{"temperature": 4, "sky": "sun"}')]},
+                {"role": "assistant", "content": "It is 11 degrees and 4 degrees."}]
+        question = {"role": "user", "content": "What is the weather in Bergen? What is the weather in Cairo?"}
+        fields = {"messages": [*history, question], "tools": [WEATHER, TIME], "max_tokens": 200}
+        message = create(**fields)
+        calls = [block for block in message.content if block.type == "tool_use"]
+        self.assertEqual([made.name for made in calls], ["get_weather"] * 2)
+        self.assertEqual(len({made.id for made in calls}), 2)
+        _, streamed = stream_of(**fields)
+        self.assertEqual(content_of(streamed), content_of(message))
+        alone = create(**fields, tool_choice={"type": "auto", "disable_parallel_tool_use": True})
+        self.assertEqual([block.type for block in alone.content].count("tool_use"), 1)
 
     def test_an_output_format_is_followed(self):
         schema = {"type": "object", "required": ["name", "age"], "additionalProperties": False,
