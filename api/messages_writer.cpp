@@ -9,7 +9,7 @@
 namespace ft::api {
 namespace {
 
-void frame(const char* name, Json members, std::string& out) {
+void frame(const char* name, const Json& members, std::string& out) {
   Json json{{"type", name}};
   json.update(members);
   out += "event: ";
