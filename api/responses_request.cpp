@@ -155,8 +155,8 @@ Result<Json> read_history(const Fields& fields, ResponseStore* store) {
 /// Members of the response that repeat the request, in the order of OpenAI's.
 Json echo_of(const Json& body, const ResponsesRequest& request) {
   const auto or_null = [&](const char* name) { return body.contains(name) ? body[name] : Json(); };
-  const auto or_else = [&](const char* name, Json other) {
-    return body.contains(name) && !body[name].is_null() ? body[name] : std::move(other);
+  const auto or_else = [&](const char* name, const Json& other) {
+    return body.contains(name) && !body[name].is_null() ? body[name] : other;
   };
   Json text = or_else("text", Json::object());
   if (!text.contains("format") || text["format"].is_null()) text["format"] = Json{{"type", "text"}};

@@ -36,7 +36,7 @@ ResponsesWriter::ResponsesWriter(const Served& served, ResponsesRequest request,
       stamp_(std::move(stamp)),
       model_(request_.call.model.empty() ? served.id : request_.call.model) {}
 
-void ResponsesWriter::frame(const char* type, Json data, std::string& out) {
+void ResponsesWriter::frame(const char* type, const Json& data, std::string& out) {
   Json json{{"type", type}, {"sequence_number", events_++}};
   json.update(data);
   out += fmt::format("event: {}\ndata: ", type);
@@ -110,8 +110,7 @@ void ResponsesWriter::open(Item item, std::string& out) {
   const bool summary = opened.kind == Kind::kReasoning && request_.summarises;
   data[summary ? "summary_index" : "content_index"] = 0;
   data["part"] = part(opened, false);
-  frame(summary ? "response.reasoning_summary_part.added" : "response.content_part.added", std::move(data),
-        out);
+  frame(summary ? "response.reasoning_summary_part.added" : "response.content_part.added", data, out);
 }
 
 /// Text for the item of this kind: the one being written, or a new one.
@@ -130,13 +129,13 @@ void ResponsesWriter::grow(Kind kind, const std::string& text, std::string& out)
     data["delta"] = text;
     shown_ = choice_.tokens.size();
     frame(request_.summarises ? "response.reasoning_summary_text.delta" : "response.reasoning_text.delta",
-          std::move(data), out);
+          data, out);
     return;
   }
   data["content_index"] = 0, data["delta"] = text;
   data["logprobs"] = tokens_json(shown_, choice_.tokens.size());
   shown_ = item.end_token = choice_.tokens.size();
-  frame("response.output_text.delta", std::move(data), out);
+  frame("response.output_text.delta", data, out);
 }
 
 void ResponsesWriter::close_text(const Item& item, std::string& out) {
@@ -150,25 +149,24 @@ void ResponsesWriter::close_text(const Item& item, std::string& out) {
   frame(summary     ? "response.reasoning_summary_text.done"
         : reasoning ? "response.reasoning_text.done"
                     : "response.output_text.done",
-        std::move(done), out);
+        done, out);
   data["part"] = part(item, true);
-  frame(summary ? "response.reasoning_summary_part.done" : "response.content_part.done", std::move(data),
-        out);
+  frame(summary ? "response.reasoning_summary_part.done" : "response.content_part.done", data, out);
 }
 
 void ResponsesWriter::close_call(Item& item, std::string& out) {
   Json data = place();
   if (item.kind == Kind::kFunction) {
     data["arguments"] = item.text;
-    frame("response.function_call_arguments.done", std::move(data), out);
+    frame("response.function_call_arguments.done", data, out);
     return;
   }
   item.text = custom_input(item.text);
   Json delta = data;
   delta["delta"] = item.text;
-  if (!item.text.empty()) frame("response.custom_tool_call_input.delta", std::move(delta), out);
+  if (!item.text.empty()) frame("response.custom_tool_call_input.delta", delta, out);
   data["input"] = item.text;
-  frame("response.custom_tool_call_input.done", std::move(data), out);
+  frame("response.custom_tool_call_input.done", data, out);
 }
 
 /// Ends the item being written, if there is one.
@@ -257,7 +255,7 @@ void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
       if (item.kind != Kind::kFunction) break;
       Json data = place();
       data["delta"] = event.text;
-      frame("response.function_call_arguments.delta", std::move(data), out);
+      frame("response.function_call_arguments.delta", data, out);
       break;
     }
     case Event::Kind::kToolEnd:

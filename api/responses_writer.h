@@ -38,7 +38,7 @@ class ResponsesWriter final : public AnswerWriter {
     std::string status = "in_progress";
   };
 
-  void frame(const char* type, Json data, std::string& out);
+  void frame(const char* type, const Json& data, std::string& out);
   void open(Item item, std::string& out);
   void close(const char* status, std::string& out);
   void close_text(const Item& item, std::string& out);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <thread>
 
+#include "base/log.h"
 #include "cli/answering.h"
 #include "cli/interrupt.h"
 #include "cli/option_flags.h"
@@ -59,6 +60,7 @@ class Serving {
 };
 
 Result<int> work(const Options& options, Terminal& terminal) {
+  if (!options.output.quiet) set_log_level(LogLevel::kInfo);  // a line a request
   server::ServerOptions server_options;
   FT_ASSIGN(server_options.api_keys, read_keys(options.serve));
   server_options.host = options.serve.host, server_options.port = options.serve.port;
@@ -82,6 +84,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const std::shared_ptr<const api::Served> served =
       what_is_served(*loaded, *engine, options.serve, options.sampling);
   app.ready(*engine, served);
+  // The first grammar prepares the vocabulary, which takes seconds with a large one: nobody waits for it.
+  const std::jthread prepare([served] {
+    if (served->grammars != nullptr) (void)served->grammars->json_object();
+  });
   const std::string url = serving_url(server_options.host, server->port());
   if (options.output.json) {
     terminal.out(serving_json(*served, url) + "\n");

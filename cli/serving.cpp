@@ -83,9 +83,10 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
   served->chat_template_problem = loaded.chat_template_problem;
   if (loaded.chat_template) served->tool_form = tool_call_form(loaded.chat_template->source());
-  served->grammars = std::make_shared<const GrammarCompiler>(
-      *loaded.tokenizer, std::vector<std::int32_t>(model.config.eos_ids.begin(), model.config.eos_ids.end()));
   served->eos.assign(model.config.eos_ids.begin(), model.config.eos_ids.end());
+  if (!served->eos.empty()) {  // a grammar's end is an end token
+    served->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, served->eos);
+  }
   served->vocabulary = model.config.vocab_size;
   served->context = loaded.context;
   served->sampler = choose_sampler(sampling, model.config.sampling);

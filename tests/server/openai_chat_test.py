@@ -60,7 +60,7 @@ class Chat(OpenAiTest):
             self.assertIsNone(chunk.usage)
 
     def test_the_stream_helper_ends_with_a_whole_completion(self):
-        with self.client.chat.completions.stream(model=self.model, messages=user("Hi"), max_tokens=8) as stream:
+        with self.client.chat.completions.stream(model=self.model, messages=user("Hi"), max_tokens=200) as stream:
             for _ in stream:
                 pass
             final = stream.get_final_completion()
@@ -148,7 +148,7 @@ class Tools(OpenAiTest):
     """A tool that is required is enforced by grammar, so the small model calls it whatever it would say."""
 
     def call(self, **fields):
-        return self.ask("What is the weather in Oslo for 3 days?", tools=[WEATHER, CLOCK], seed=1, **{
+        return self.ask("What is the weather in Oslo for 3 days?", tools=[WEATHER, CLOCK], **{"seed": 1,
             "max_tokens": 200, "tool_choice": "required", **fields})
 
     def check(self, call):

@@ -47,10 +47,10 @@ def leaving(client, dice):
 def slow(client, dice):
     client.post("/v1/chat/completions", chat("Count.", max_tokens=dice.randrange(1, 60), stream=True))
     client.head()
-    for _ in range(20):
-        time.sleep(0.02)
-        if not client.socket.recv(200):
-            break
+    received = client.received
+    while b"[DONE]" not in received:
+        time.sleep(0.01)
+        received += client.socket.recv(500)
 
 
 def wrong(client, dice):
