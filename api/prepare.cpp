@@ -88,7 +88,7 @@ Result<RequestFields> fields_of(const Served& served, const Call& call, const Ca
   return fields;
 }
 
-Error as_field(Error error, const std::string& field) {
+Error as_field(const Error& error, const std::string& field) {
   return Error{error.code, field + ": " + error.message, field};
 }
 

@@ -310,22 +310,22 @@ awaitable<void> Connection::close() {
   constexpr int kMaxReads = 64;
   beast::error_code ignored;
   net::ip::tcp::socket& socket = beast::get_lowest_layer(stream_).socket();
-  socket.shutdown(net::ip::tcp::socket::shutdown_send, ignored);
+  (void)socket.shutdown(net::ip::tcp::socket::shutdown_send, ignored);
   stream_.expires_after(milliseconds(1000));
   std::array<char, 4096> bytes;
   for (int i = 0; i < kMaxReads; ++i) {
     const auto [error, got] = co_await stream_.async_read_some(net::buffer(bytes), kAwait);
     if (error || got == 0) break;
   }
-  socket.close(ignored);
+  (void)socket.close(ignored);
 }
 
 }  // namespace
 
 awaitable<void> serve_connection(net::ip::tcp::socket socket, Hub& hub) {
   beast::error_code ignored;
-  socket.set_option(net::ip::tcp::no_delay(true), ignored);
-  socket.set_option(net::socket_base::send_buffer_size(kSendBytes), ignored);
+  (void)socket.set_option(net::ip::tcp::no_delay(true), ignored);
+  (void)socket.set_option(net::socket_base::send_buffer_size(kSendBytes), ignored);
   Connection connection(std::move(socket), hub);
   hub.app.http().connections(++hub.connections);
   co_await connection.run();

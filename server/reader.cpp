@@ -76,7 +76,7 @@ void take_head(const Parser& parser, Incoming& incoming) {
   incoming.id = safe_id(incoming.header("x-request-id"));
 }
 
-Received refused(Received received, Error error, int status) {
+Received refused(Received received, const Error& error, int status) {
   received.kind = Received::Kind::kRefused;
   received.keep_alive = false;
   if (received.incoming.id.empty()) received.incoming.id = api::random_id("req_");

@@ -27,7 +27,7 @@ std::int64_t now_s() {
       .count();
 }
 
-Reply refusal(const Incoming& incoming, Error error, int status = 0) {
+Reply refusal(const Incoming& incoming, const Error& error, int status = 0) {
   return api::error_reply(incoming.dialect(), error, incoming.id, status);
 }
 

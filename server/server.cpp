@@ -50,10 +50,10 @@ Status Server::Impl::open() {
                              error.message())};
   }
   const tcp::endpoint endpoint = found.begin()->endpoint();
-  acceptor.open(endpoint.protocol(), error);
-  if (!error) acceptor.set_option(net::socket_base::reuse_address(true), error);
-  if (!error) acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(1024, error);
+  (void)acceptor.open(endpoint.protocol(), error);
+  if (!error) (void)acceptor.set_option(net::socket_base::reuse_address(true), error);
+  if (!error) (void)acceptor.bind(endpoint, error);
+  if (!error) (void)acceptor.listen(1024, error);
   if (error == net::error::address_in_use) {
     return Error{Code::kIo,
                  fmt::format("port {} of {} is taken by another program; choose one with --port, or "
@@ -135,7 +135,7 @@ void Server::stop(int grace_ms) {
     impl_->hub.stopping = true;
     impl_->hub.app.drain();
     boost::system::error_code ignored;
-    impl_->acceptor.close(ignored);
+    (void)impl_->acceptor.close(ignored);
     net::co_spawn(impl_->io, impl_->wait_for_the_last(grace_ms), net::detached);
   });
 }

@@ -144,6 +144,11 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   return slot;
 }
 
+void Decoder::observe(const RoundShape& shape, int tokens, double ms) {
+  costs_.observe(shape.rows, shape.passes, ms, shape.slots);
+  batch_.observe(shape.slots, shape.rows > shape.slots, tokens, ms);
+}
+
 void Decoder::close(Slot& slot) {
   slot.policy.teach(prior_);
   if (slot.drafter != nullptr) slot.drafter->close(slot.id);

@@ -13,6 +13,7 @@
 #include "drafters/lookup.h"
 #include "drafters/mtp.h"
 #include "models/model.h"
+#include "spec/batch_choice.h"
 #include "spec/round.h"
 #include "spec/snapshot.h"
 
@@ -62,7 +63,11 @@ class Decoder {
   const SnapshotRoom& room() const { return room_; }
 
   Status prefill(Slot& slot, int rows) { return round_->prefill(slot, rows); }
-  RoundShape round(std::span<Slot* const> slots) { return round_->run(slots, costs_); }
+  RoundShape round(std::span<Slot* const> slots) {
+    return round_->run(slots, costs_, batch_.drafts(static_cast<int>(slots.size())));
+  }
+  /// What the last round gave: its shape, tokens of all slots, milliseconds.
+  void observe(const RoundShape& shape, int tokens, double ms);
   CostModel& costs() { return costs_; }
 
   /// Logits [tokens, vocabulary] of a text in chunks: `row(position, logits)` for every position.
@@ -106,6 +111,7 @@ class Decoder {
   std::vector<char> slot_used_;  // [slots]
   SnapshotRoom room_;
   CostModel costs_;
+  BatchChoice batch_;
   AcceptancePrior prior_;
 };
 

@@ -40,7 +40,7 @@ Status Round::prefill(Slot& slot, int rows) {
   return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, result.tap) : Status();
 }
 
-void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
+void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {
   active_ = 0;
   shape_ = {};
   // Whoever has not been asked yet counts as a plain row.
@@ -77,7 +77,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
       }
       draft.select.mask = *mask;
     }
-    plan_depth(entry, costs, others);
+    plan_depth(entry, costs, others, drafts);
     Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
     if (!txn.ok()) {
       slot->finish = Finish::kError;
@@ -95,14 +95,15 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs) {
   shape_.slots = static_cast<int>(active_);
 }
 
-void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others) {
+void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts) {
   Slot& slot = *entry.slot;
   DraftSlot& draft = entry.draft;
   const std::int64_t room = slot.options.context - static_cast<std::int64_t>(slot.tokens.size());
   const std::int64_t budget = slot.options.max_tokens - slot.output_tokens();
   const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
   int available = 0;
-  if (slot.drafter != nullptr && allowed > 0) {
+  drafts = drafts || slot.options.depth >= 0;
+  if (drafts && slot.drafter != nullptr && allowed > 0) {
     available = slot.drafter->plan(draft);
     entry.cost = slot.drafter->free_of_cost(slot.id) ? DraftCost::kFree : DraftCost::kPasses;
   }

@@ -5,8 +5,8 @@
 
 namespace ft {
 
-RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs) {
-  plan(slots, costs);
+RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {
+  plan(slots, costs, drafts);
   if (active_ == 0) return shape_;
   try {
     propose();

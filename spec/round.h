@@ -83,7 +83,8 @@ class Round {
   Status prefill(Slot& slot, int rows);
   /// One round for slots that are prefilled and not finished, at least one. Emits at least one token for each
   /// slot.
-  RoundShape run(std::span<Slot* const> slots, const CostModel& costs);
+  /// `drafts` false: slots whose depth is chosen draft nothing but what their constraint forces.
+  RoundShape run(std::span<Slot* const> slots, const CostModel& costs, bool drafts = true);
 
  private:
   struct Entry {
@@ -98,8 +99,8 @@ class Round {
     /// Who is to draft in this round; null: nobody.
     Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : slot->drafter; }
   };
-  void plan(std::span<Slot* const> slots, const CostModel& costs);
-  void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others);
+  void plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts);
+  void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts);
   static bool take_forced(Entry& entry, int allowed);
   static void keep_allowed(Entry& entry);
   void propose();

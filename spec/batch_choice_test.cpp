@@ -1,0 +1,56 @@
+#include "spec/batch_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace ft {
+namespace {
+
+/// Tokens a millisecond over `rounds` when a drafted round of 8 slots takes `drafted_ms` for 14 tokens, a
+/// plain one 4 ms for 8.
+double speed(BatchChoice& choice, double drafted_ms, int rounds) {
+  double tokens = 0, ms = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const bool drafts = choice.drafts(8);
+    const double took = drafts ? drafted_ms : 4;
+    choice.observe(8, drafts, drafts ? 14 : 8, took);
+    tokens += drafts ? 14 : 8, ms += took;
+  }
+  return tokens / ms;
+}
+
+TEST(BatchChoice, OneSlotMayAlwaysDraft) {
+  BatchChoice choice;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(choice.drafts(1));
+    choice.observe(1, true, 1, 100);
+  }
+}
+
+TEST(BatchChoice, DraftsThatLoseAreLeftOutAndCostLittle) {
+  BatchChoice choice;
+  EXPECT_GT(speed(choice, 10, 2000), 0.97 * 8 / 4);  // 14 tokens in 10 ms lose against 8 in 4
+}
+
+TEST(BatchChoice, DraftsThatWinAreKept) {
+  BatchChoice choice;
+  EXPECT_GT(speed(choice, 5, 2000), 0.97 * 14 / 5);
+}
+
+TEST(BatchChoice, SeesThatTheBetterWayHasChanged) {
+  BatchChoice choice;
+  speed(choice, 10, 400);
+  speed(choice, 5, 1200);  // time to notice
+  EXPECT_GT(speed(choice, 5, 1000), 0.95 * 14 / 5);
+  speed(choice, 10, 400);
+  EXPECT_GT(speed(choice, 10, 1000), 0.95 * 8 / 4);
+}
+
+TEST(BatchChoice, BatchesOfOtherSizesAreOtherMatters) {
+  BatchChoice choice;
+  speed(choice, 10, 400);
+  EXPECT_TRUE(choice.drafts(3)) << "nothing is known of three";
+  EXPECT_NO_FATAL_FAILURE(choice.observe(1000, true, 5, 1));
+}
+
+}  // namespace
+}  // namespace ft
