@@ -100,7 +100,9 @@ void Scheduler::step() {
 
 void Scheduler::work() {
   for (const auto& job : running_) watch(*job);
-  if (Job* job = next_prompt(); job != nullptr) prefill(*job);
+  // Prompts and rounds share the time evenly, however long the shortest chunk takes.
+  const bool due = prompt_debt_ms_ <= 0 || !decoding();
+  if (Job* job = due ? next_prompt() : nullptr; job != nullptr) prefill(*job);
   ready_.clear(), decoding_.clear();
   for (const auto& job : running_) {
     if (job->slot->finish != Finish::kNone || job->paused || job->prefilling()) continue;
@@ -143,16 +145,23 @@ Job* Scheduler::next_prompt() {
   return next;
 }
 
-/// Rows that take about as long as a round if others decode, kChunkMs if nobody does.
+/// Some request is past its prompt and goes on.
+bool Scheduler::decoding() const {
+  return std::any_of(running_.begin(), running_.end(), [](const auto& job) {
+    return job->slot->finish == Finish::kNone && !job->paused && !job->prefilling();
+  });
+}
+
+/// Rows that take about as long as a round, or as a gap that nobody minds, if others decode; kChunkMs if
+/// nobody does.
 int Scheduler::chunk_rows(const Job& job) const {
   const int most = decoder_.options().chunk;
-  const bool others_decode = std::any_of(running_.begin(), running_.end(), [](const auto& other) {
-    return other->slot->finish == Finish::kNone && !other->paused && !other->prefilling();
-  });
+  const bool others_decode = decoding();
   double rows = most;
   if (row_ms_ > 0) {
     const double fixed = decoder_.costs().verify(1);
-    rows = others_decode ? (round_ms_ - fixed) / row_ms_ : (kChunkMs - fixed) / row_ms_;
+    const double ms = others_decode ? std::max(round_ms_, kGapMs) : kChunkMs;
+    rows = (ms - fixed) / row_ms_;
   } else if (others_decode) {
     rows = kLeastChunk;
   }
@@ -172,6 +181,7 @@ void Scheduler::prefill(Job& job) {
   const Status status = decoder_.prefill(*job.slot, chunk_rows(job));
   const double ms = now_ms() - start;
   job.prompt_ms += ms;
+  prompt_debt_ms_ = decoding() ? ms : 0;
   status_.prefill_seconds += ms / 1e3;
   const std::int64_t done = job.slot->timeline->length();
   if (!status.ok()) {
@@ -192,6 +202,7 @@ void Scheduler::round() {
   const RoundShape shape = decoder_.round(ready_);
   const double now = now_ms();
   round_ms_ = now - start;
+  prompt_debt_ms_ -= round_ms_;
   status_.rounds += 1;
   status_.round_seconds += round_ms_ / 1e3;
   std::int64_t tokens = 0;

@@ -2,7 +2,8 @@
 // for all requests that are ready, keeps snapshots of what was computed, ends what is over. It waits for
 // nobody and reads no clock but the one it was given, so that a test can drive it step by step. Prompts go
 // shortest first, but one that was passed over kPatience times goes next; while others decode, a chunk takes
-// about as long as a round, so that running answers keep half their pace; alone it takes kChunkMs at most, so
+// about as long as a round or kGapMs, and rounds get as much time as it took before the next one comes, so
+// that running answers keep half their pace; alone it takes kChunkMs at most, so
 // that a cancel is seen soon. The only place that catches what a backend throws. Owner: sched/engine.h, or a
 // simulation. Thread: the engine thread. Cost: that of the steps. Errors: end the request that has them.
 #pragma once
@@ -30,6 +31,7 @@ class Scheduler {
  public:
   static constexpr int kPatience = 3;
   static constexpr double kChunkMs = 400;
+  static constexpr double kGapMs = 20;
   static constexpr int kLeastChunk = 16;  // rows
 
   /// The references must outlive it.
@@ -60,6 +62,7 @@ class Scheduler {
   void watch(Job& job);
   void work();
   Job* next_prompt();
+  bool decoding() const;
   int chunk_rows(const Job& job) const;
   void prefill(Job& job);
   void round();
@@ -80,8 +83,9 @@ class Scheduler {
   std::vector<std::unique_ptr<Job>> running_;
   std::vector<Slot*> ready_;
   std::vector<std::pair<Job*, SpeculationReport>> decoding_;  // and its report before the round
-  double row_ms_ = 0;    // of a prompt's row beyond a step's fixed cost; 0: not measured yet
-  double round_ms_ = 0;  // of the last round
+  double row_ms_ = 0;          // of a prompt's row beyond a step's fixed cost; 0: not measured yet
+  double round_ms_ = 0;        // of the last round
+  double prompt_debt_ms_ = 0;  // what rounds have to take before the next chunk, if others decode
   EngineStatus status_;
 };
 
