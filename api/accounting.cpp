@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "api/fields.h"
+
 namespace ft::api {
 
 Account account(const std::vector<Choice>& choices) {
@@ -70,6 +72,16 @@ Json timings_json(const Account& account) {
   return Json{{"prompt_n", account.prompt_tokens}, {"prompt_ms", account.prompt_ms},
               {"cached_n", account.cached_tokens}, {"predicted_n", account.completion_tokens},
               {"predicted_ms", account.decode_ms}, {"predicted_per_second", speed}};
+}
+
+Reply accounted_reply(Json json, const Account& account) {
+  json["usage"] = openai_usage(account);
+  json["speculation"] = speculation_json(account);
+  json["timings"] = timings_json(account);
+  Reply reply;
+  reply.body = dump(json);
+  reply.headers.emplace_back("X-Speculation", speculation_header(account));
+  return reply;
 }
 
 std::string speculation_header(const Account& account) {

@@ -162,14 +162,7 @@ Reply ChatWriter::reply() {
                                    {"logprobs", std::move(logprobs)},
                                    {"finish_reason", finish_reason(choice, legacy_functions_)}});
   }
-  const Account sum = account(choices_);
-  json["usage"] = openai_usage(sum);
-  json["speculation"] = speculation_json(sum);
-  json["timings"] = timings_json(sum);
-  Reply reply;
-  reply.body = dump(json);
-  reply.headers.emplace_back("X-Speculation", speculation_header(sum));
-  return reply;
+  return accounted_reply(std::move(json), account(choices_));
 }
 
 }  // namespace ft::api

@@ -173,14 +173,7 @@ Reply CompletionsWriter::reply() {
     if (logprobs_) entry["logprobs"] = logprobs(i, shown);
     json["choices"].push_back(std::move(entry));
   }
-  const Account all = sum();
-  json["usage"] = openai_usage(all);
-  json["speculation"] = speculation_json(all);
-  json["timings"] = timings_json(all);
-  Reply reply;
-  reply.body = dump(json);
-  reply.headers.emplace_back("X-Speculation", speculation_header(all));
-  return reply;
+  return accounted_reply(std::move(json), sum());
 }
 
 }  // namespace ft::api

@@ -44,8 +44,7 @@ void RemoteAnswer::show(Event::Kind kind, std::string text) {
   if (show_) show_(event);
 }
 
-void RemoteAnswer::take_delta(const std::string& delta_json) {
-  const Json delta = Json::parse(delta_json);
+void RemoteAnswer::take_delta(const Json& delta) {
   if (std::string text = text_at(delta, "reasoning_content"); !text.empty()) {
     answer_.reasoning += text;
     show(Event::Kind::kReasoning, std::move(text));
@@ -69,8 +68,7 @@ void RemoteAnswer::take_delta(const std::string& delta_json) {
   }
 }
 
-void RemoteAnswer::take_usage(const std::string& frame_json) {
-  const Json frame = Json::parse(frame_json);
+void RemoteAnswer::take_usage(const Json& frame) {
   Report& report = answer_.report;
   if (const Json usage = frame.value("usage", Json()); usage.is_object()) {
     report.prompt_tokens = usage.value("prompt_tokens", 0);
@@ -105,10 +103,10 @@ void RemoteAnswer::take(std::string_view line) {
     return;
   }
   try {
-    take_usage(frame.dump());
+    take_usage(frame);
     const Json choices = frame.value("choices", Json::array());
     if (!choices.is_array() || choices.empty() || !choices[0].is_object()) return;
-    if (choices[0].contains("delta")) take_delta(choices[0]["delta"].dump());
+    if (choices[0].contains("delta")) take_delta(choices[0]["delta"]);
     const std::string reason = text_at(choices[0], "finish_reason");
     if (reason == "length") answer_.finish = Finish::kLength;
     if (reason == "stop" || reason == "tool_calls") answer_.finish = Finish::kStop;

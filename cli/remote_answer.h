@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "cli/answering.h"
@@ -26,8 +27,8 @@ class RemoteAnswer {
 
  private:
   void show(Event::Kind kind, std::string text);
-  void take_delta(const std::string& delta);
-  void take_usage(const std::string& frame);
+  void take_delta(const nlohmann::ordered_json& delta);
+  void take_usage(const nlohmann::ordered_json& frame);
 
   std::function<void(const Event&)> show_;
   GatheredAnswer answer_;

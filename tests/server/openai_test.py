@@ -4,6 +4,7 @@
 """
 import json
 import subprocess
+import time
 import unittest
 
 import openai
@@ -156,6 +157,9 @@ class Errors(OpenAiTest):
         before = len(self.server.requests())
         with self.assertRaises(kind) as caught:
             run()
+        deadline = time.monotonic() + 5  # the log's line comes after the answer
+        while len(self.server.requests()) == before and time.monotonic() < deadline:
+            time.sleep(0.01)
         self.assertEqual(len(self.server.requests()) - before, 1, "the SDK tried again")
         return caught.exception
 
