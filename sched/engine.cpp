@@ -53,7 +53,9 @@ Result<Ticket> Engine::submit(Request request) {
   auto job = std::make_unique<Job>(std::move(request), mailbox, scheduler_.now_ms());
   {
     const std::lock_guard lock(mutex_);
-    if (draining_ || waiting_.size() >= options_.queue) {
+    // A free slot is room too, whether or not the engine thread has come to fill it.
+    const int free_slots = std::max(0, decoder_->options().slots - status_.running);
+    if (draining_ || waiting_.size() >= options_.queue + static_cast<std::size_t>(free_slots)) {
       ++refused_;
       if (draining_) return Error{Code::kCancelled, "the engine is stopping; ask another one, or later"};
       return Error{Code::kBusy, "too many requests are waiting; try again when some have ended"};
@@ -165,6 +167,7 @@ void Engine::admit() {
       if (waiting_.empty()) return;
       job = std::move(waiting_.front());
       waiting_.pop_front();
+      ++status_.running;  // publish() says so again, or that it could not begin
       idle_ = false;
     }
     scheduler_.admit(std::move(job));

@@ -20,7 +20,7 @@ namespace ft {
 
 struct EngineOptions {
   DecoderOptions decoder;   // cache_bytes there is the prefix cache's budget
-  std::size_t queue = 256;  // requests that may wait
+  std::size_t queue = 256;  // requests that may wait beyond those that free slots will take
   std::size_t unread_events = kMailboxEvents;
   double unread_ms = 60'000;            // a full box's patience
   std::int64_t memory_bytes = 0;        // that all of it may take; 0: what the machine has left

@@ -40,7 +40,7 @@ struct EngineStatus {
   int prefilling = 0;  // of them: prompt not yet read
   int paused = 0;      // of them: their reader does not read
   int waiting = 0;     // in the queue
-  int queue = 0;       // its limit
+  int queue = 0;       // its limit, beyond those that free slots will take
   bool draining = false;
 
   // Since the start.

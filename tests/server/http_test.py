@@ -276,7 +276,7 @@ class Leaving(WithServer):
             for i in range(5):
                 clients.append(self.connect())
                 clients[-1].post("/v1/chat/completions", forever)
-                self.assertTrue(self.eventually(lambda count=i + 1: self.running() == count))
+                self.assertTrue(self.eventually(lambda count=i + 1: self.running() == count), self.server.log())
             status, fields, body = self.ask("/v1/chat/completions", chat(max_tokens=1))
             self.assertEqual(status, 429)
             self.assertIn("retry-after", fields)
