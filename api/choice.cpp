@@ -24,8 +24,14 @@ std::string random_id(std::string_view prefix) {
 
 void Choice::take(const Event& event, const std::vector<std::int32_t>& eos, std::string_view call_prefix) {
   switch (event.kind) {
+    case Event::Kind::kPromptToken:
+      prompt.push_back({event.token, false, event.logprobs});
+      break;
     case Event::Kind::kToken:
-      if (std::find(eos.begin(), eos.end(), event.token) != eos.end()) break;
+      if (std::find(eos.begin(), eos.end(), event.token) != eos.end()) {
+        end_token = {event.token, event.drafted, event.logprobs};
+        break;
+      }
       tokens.push_back({event.token, event.drafted, event.logprobs});
       break;
     case Event::Kind::kText:

@@ -26,6 +26,7 @@ struct Choice {
   std::vector<Call> calls;
   std::vector<Token> prompt;  // if it was scored; the first without log-probabilities
   std::vector<Token> tokens;  // without the end token
+  std::optional<Token> end_token;
   bool ended = false;
   Finish finish = Finish::kNone;
   std::string stop_string;  // that ended it, or empty

@@ -78,11 +78,6 @@ Status read_counts(const Fields& fields, CompletionsRequest& request) {
                  fmt::format("best_of: answers are not ranked here; send 1, or n itself, found {}", *best_of),
                  "best_of"};
   }
-  if (call.score_prompt) {
-    return Error{Code::kUnsupported,
-                 "echo: the prompt's log-probabilities cannot be had yet; leave out echo or logprobs",
-                 "echo"};
-  }
   if (static_cast<int>(call.prompts.size()) * call.choices <= kMaxCompletionChoices) return {};
   return wrong("n", fmt::format("at most {} answers in one call, found {} prompts of {} each",
                                 kMaxCompletionChoices, call.prompts.size(), call.choices));

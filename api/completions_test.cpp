@@ -41,9 +41,16 @@ TEST(CompletionsRequest, DefaultsAreThoseOfTheReference) {
   EXPECT_FALSE(request->call.score_prompt);
 }
 
-TEST(CompletionsRequest, LogProbabilitiesOfThePromptAreRefusedByName) {
-  EXPECT_EQ(field_of(R"({"prompt": "a", "echo": true, "logprobs": 1})"), "echo");
-  EXPECT_EQ(field_of(R"({"prompt": "a", "echo": true})"), "(none)");
+TEST(CompletionsRequest, EchoWithLogprobsScoresThePromptAndZeroTokensNothingElse) {
+  const Result<CompletionsRequest> harness = read(R"({"prompt": "a", "echo": true, "logprobs": 1,
+                                                      "max_tokens": 1})");
+  ASSERT_TRUE(harness.ok());
+  EXPECT_TRUE(harness->call.score_prompt);
+  EXPECT_FALSE(harness->call.only_prompt);
+  const Result<CompletionsRequest> only = read(R"({"prompt": "a", "echo": true, "logprobs": 1,
+                                                   "max_tokens": 0})");
+  ASSERT_TRUE(only.ok());
+  EXPECT_TRUE(only->call.only_prompt);
   EXPECT_EQ(field_of(R"({"prompt": "a", "max_tokens": 0})"), "max_tokens");
 }
 

@@ -27,6 +27,18 @@ std::size_t characters_in(std::string_view bytes) {
   }));
 }
 
+/// Tokens with log-probabilities: the prompt's, the answer's, the end token if there was one, which has no
+/// text. Harnesses count on one for every generated token.
+std::size_t scored_count(const Choice& choice) {
+  return choice.prompt.size() + choice.tokens.size() + (choice.end_token ? 1 : 0);
+}
+
+const Choice::Token& scored_token(const Choice& choice, std::size_t i) {
+  if (i < choice.prompt.size()) return choice.prompt[i];
+  i -= choice.prompt.size();
+  return i < choice.tokens.size() ? choice.tokens[i] : *choice.end_token;
+}
+
 void data(const Json& json, std::string& out) {
   out += "data: ";
   out += dump(json);
@@ -60,11 +72,8 @@ Json CompletionsWriter::head() const {
 Json CompletionsWriter::logprobs(std::size_t index, Shown& shown) const {
   const Choice& choice = choices_[index];
   Json tokens = Json::array(), chosen = Json::array(), tops = Json::array(), offsets = Json::array();
-  const std::size_t total = choice.prompt.size() + choice.tokens.size();
-  for (; shown.tokens < total; ++shown.tokens) {
-    const std::size_t i = shown.tokens;
-    const Choice::Token& token =
-        i < choice.prompt.size() ? choice.prompt[i] : choice.tokens[i - choice.prompt.size()];
+  for (const std::size_t total = scored_count(choice); shown.tokens < total; ++shown.tokens) {
+    const Choice::Token& token = scored_token(choice, shown.tokens);
     const std::string text = legacy_token(token.id, *served_.tokenizer);
     tokens.push_back(text);
     offsets.push_back(shown.characters);
@@ -91,7 +100,7 @@ void CompletionsWriter::frame(std::size_t index, const std::string& text, Json f
   Json entry{{"text", text}, {"index", index}, {"logprobs", nullptr}, {"finish_reason", std::move(finish)}};
   Shown& shown = shown_[index];
   const Choice& choice = choices_[index];
-  if (logprobs_ && shown.tokens < choice.prompt.size() + choice.tokens.size()) {
+  if (logprobs_ && shown.tokens < scored_count(choice)) {
     entry["logprobs"] = logprobs(index, shown);
   }
   Json json = head();
@@ -116,7 +125,8 @@ void CompletionsWriter::begin(std::string& out) {
 
 void CompletionsWriter::add(std::size_t index, const Event& event, std::string& out) {
   Choice& choice = choices_[index];
-  if (scores_) echo(index, out);  // before the first token of the answer is counted
+  const bool answers = event.kind != Event::Kind::kPromptToken;
+  if (answers && scores_) echo(index, out);  // before the first token of the answer is counted
   choice.take(event, served_.eos, "call_");
   if (event.kind == Event::Kind::kText) frame(index, event.text, Json(), out);
   if (event.kind != Event::Kind::kEnd) return;

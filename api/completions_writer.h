@@ -1,7 +1,8 @@
 // Writes the answer of POST /v1/completions: text_completion objects with the legacy shape of
 // log-probabilities (tokens, token_logprobs, top_logprobs, text_offset). With echo the prompt comes first,
-// and its tokens too if log-probabilities are asked for; the first has none. Choice i belongs to prompt i /
-// n. Source: OpenAI's API reference (legacy completions). See writer.h.
+// and its tokens too if log-probabilities are asked for; the first has none. The token that ends an answer
+// has no text, but log-probabilities. Choice i belongs to prompt i / n. Source: OpenAI's API reference
+// (legacy completions). See writer.h.
 #pragma once
 
 #include <string>

@@ -75,6 +75,8 @@ Result<RequestFields> fields_of(const Served& served, const Call& call, const Ca
   const std::int64_t room = served.context - static_cast<std::int64_t>(fields.prompt.size());
   fields.slot.max_tokens =
       static_cast<int>(call.max_tokens > 0 ? std::min<std::int64_t>(call.max_tokens, room) : room);
+  if (call.only_prompt) fields.slot.max_tokens = 0;
+  fields.score_prompt = call.score_prompt;
   fields.slot.context = served.context;
   fields.slot.eos = served.eos;
   fields.slot.bias = call.bias.empty() ? served.bias : call.bias;

@@ -265,6 +265,7 @@ void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
     case Event::Kind::kEnd:
       finish(out);
       break;
+    case Event::Kind::kPromptToken:
     case Event::Kind::kToken:
     case Event::Kind::kDepth:
       break;

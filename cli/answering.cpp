@@ -98,6 +98,7 @@ GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& s
       case Event::Kind::kToolArguments:
         if (!answer.tool_calls.empty()) answer.tool_calls.back().arguments += event.text;
         break;
+      case Event::Kind::kPromptToken:  // no subcommand asks for them
       case Event::Kind::kToolEnd:
       case Event::Kind::kDepth:
         break;

@@ -41,6 +41,7 @@ void Streaming::show(const Event& event) {
       return;
     case Event::Kind::kToolArguments:
       break;
+    case Event::Kind::kPromptToken:
     case Event::Kind::kToken:
     case Event::Kind::kToolEnd:
     case Event::Kind::kDepth:

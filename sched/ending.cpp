@@ -1,4 +1,5 @@
-// What the scheduler tells a request's reader and the counters: tokens, pieces of the answer, its end.
+// What the scheduler tells a request's reader and the counters: scored tokens of the prompt, tokens and
+// pieces of the answer, its end.
 #include <algorithm>
 
 #include "sched/scheduler.h"
@@ -50,6 +51,24 @@ bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> 
   post_pieces(job, job.answer->push(token));
   job.by_stop_string = job.answer->matched_stop().has_value();
   return job.by_stop_string;
+}
+
+/// Events for the prompt's tokens: the first at once, the others as their logits come.
+void Scheduler::score(Job& job) {
+  const auto post = [&job](std::size_t at, std::optional<Logprobs> found) {
+    Event event;
+    event.kind = Event::Kind::kPromptToken;
+    event.token = job.slot->tokens[at];
+    event.logprobs = std::move(found);
+    job.mailbox->post(std::move(event));
+  };
+  post(0, std::nullopt);
+  job.slot->on_prompt_row = [&job, post](std::int64_t row, std::span<const float> logits) {
+    const std::size_t next = static_cast<std::size_t>(row) + 1;
+    Logprobs found;
+    logprobs(logits, job.slot->tokens[next], static_cast<std::size_t>(job.slot->options.logprobs), found);
+    post(next, std::move(found));
+  };
 }
 
 void Scheduler::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {

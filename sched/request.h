@@ -1,6 +1,7 @@
 // A request, what comes back from it, and the ticket that connects the two.
 //   Request  what to decode; cannot be built invalid, so nothing behind it checks again
-//   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report
+//   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report;
+//            before them the prompt's tokens, if their log-probabilities were asked for
 //   Ticket   the caller's end: a bounded mailbox of events, and cancel
 // The engine never waits for a reader: a slow one finds what was decoded meanwhile in the box, and while the
 // box is full that request alone pauses; it goes on with the same tokens when there is room. Owner: the
@@ -39,8 +40,9 @@ struct RequestFields {
   std::string tools;                       // JSON list of the tools offered, or empty
   std::shared_ptr<const Grammar> grammar;  // what the content must follow; null: anything
   int thinking_budget = -1;                // tokens of reasoning, at most; -1: no limit
-  bool explain_depth = false;              // an event a round: why it drafts as many as it does
-  bool parse = true;                       // split reasoning and tool calls; false: all text is content
+  bool score_prompt = false;   // log-probabilities of the prompt's tokens too; max_tokens 0: nothing else
+  bool explain_depth = false;  // an event a round: why it drafts as many as it does
+  bool parse = true;           // split reasoning and tool calls; false: all text is content
 };
 
 class Request {
@@ -68,12 +70,22 @@ struct Report {
 };
 
 struct Event {
-  enum class Kind { kToken, kText, kReasoning, kToolBegin, kToolArguments, kToolEnd, kDepth, kEnd };
+  enum class Kind {
+    kPromptToken,
+    kToken,
+    kText,
+    kReasoning,
+    kToolBegin,
+    kToolArguments,
+    kToolEnd,
+    kDepth,
+    kEnd
+  };
   Kind kind = Kind::kText;
   std::string text;                  // of text kinds; the tool's name for kToolBegin; the reason for kDepth
-  std::int32_t token = -1;           // kToken
+  std::int32_t token = -1;           // kToken, kPromptToken
   bool drafted = false;              // kToken: an accepted draft
-  std::optional<Logprobs> logprobs;  // kToken, if asked for
+  std::optional<Logprobs> logprobs;  // kToken, if asked for; kPromptToken but for the first
   Finish finish = Finish::kNone;     // kEnd
   bool by_stop_string = false;       // kEnd
   std::string stop_string;           // kEnd, if by_stop_string: which

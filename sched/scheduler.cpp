@@ -64,7 +64,10 @@ Status Scheduler::start(Job& job) {
   FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
   FT_ASSIGN(std::unique_ptr<Constraint> constraint, AnswerConstraint::make(fields, tokenizer_, marks_));
   const Drafter* drafter = decoder_.drafter(fields.drafter);
-  const PrefixCache::Found found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers());
+  PrefixCache::Found found;  // nothing, if each row of the prompt has to be seen
+  if (!fields.score_prompt) {
+    found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers());
+  }
   FT_ASSIGN(job.slot, decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning));
   job.slot->constraint = std::move(constraint);
   job.answer.emplace(std::move(answer));
@@ -73,6 +76,7 @@ Status Scheduler::start(Job& job) {
   job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, bool drafted) {
     return take_token(job, token, logits, drafted);
   };
+  if (fields.score_prompt) score(job);
   if (fields.explain_depth) {
     job.slot->on_depth = [&job](std::string why) {
       Event event;
@@ -106,6 +110,10 @@ void Scheduler::work() {
   ready_.clear(), decoding_.clear();
   for (const auto& job : running_) {
     if (job->slot->finish != Finish::kNone || job->paused || job->prefilling()) continue;
+    if (job->slot->options.max_tokens == 0) {  // its prompt was all that was asked about
+      job->slot->finish = Finish::kLength;
+      continue;
+    }
     ready_.push_back(job->slot.get());
     decoding_.emplace_back(job.get(), job->slot->report);
   }
@@ -189,7 +197,8 @@ void Scheduler::prefill(Job& job) {
     job.slot->error = status.error().message;
     return;
   }
-  if (const auto rows = static_cast<double>(done - before); rows >= kLeastChunk) {
+  const auto rows = static_cast<double>(done - before);
+  if (rows >= kLeastChunk && !job.slot->on_prompt_row) {  // rows that are scored cost more than others
     const double row_ms = std::max(ms - decoder_.costs().verify(1), 0.02 * ms) / rows;
     row_ms_ = row_ms_ > 0 ? row_ms_ + 0.3 * (row_ms - row_ms_) : row_ms;
   }

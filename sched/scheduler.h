@@ -72,6 +72,7 @@ class Scheduler {
   void end(Job& job, Finish finish, std::string error);
   void count(const Job& job, const Event& event);
   Report report_of(const Job& job) const;
+  static void score(Job& job);
   bool take_token(Job& job, std::int32_t token, std::span<const float> logits, bool drafted);
   static void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
 

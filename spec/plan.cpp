@@ -21,6 +21,7 @@ Status Round::prefill(Slot& slot, int rows) {
   const std::int64_t done = slot.timeline->length();
   const int left = static_cast<int>(static_cast<std::int64_t>(slot.tokens.size()) - 1 - done);
   rows = std::min(rows, left);
+  if (slot.on_prompt_row) rows = std::min(rows, static_cast<int>(entries_.size()) * (kMaxDepth + 1));
   if (rows <= 0) return {};
   // A prompt's last rows stay on the tape, so that a snapshot can begin at any of them (spec/snapshot.h).
   if (rows > kMaxTapeRows + 1 && left > rows && left - rows <= kMaxTapeRows) rows = left - kMaxTapeRows - 1;
@@ -29,14 +30,21 @@ Status Round::prefill(Slot& slot, int rows) {
   const Segment segment = txn.segment();
   const auto chunk = std::span<const std::int32_t>(slot.tokens)
                          .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
+  wanted_.clear();
+  for (int i = 0; slot.on_prompt_row && i < rows; ++i) wanted_.push_back(i);
   StepResult result;
   try {
-    result = target_.run(StepArgs{chunk, {}, {&segment, 1}, {}, {}, {}}, state_);
+    result = target_.run(StepArgs{chunk, {}, {&segment, 1}, wanted_, {}, {}}, state_);
   } catch (...) {
     txn.rollback();
     throw;
   }
   txn.commit(rows);
+  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    slot.on_prompt_row(done + static_cast<std::int64_t>(i),
+                       result.logits.subspan(i * vocabulary, vocabulary));
+  }
   return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, result.tap) : Status();
 }
 

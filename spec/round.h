@@ -58,6 +58,10 @@ struct Slot {
   /// Called for every emitted token in order, with the target's logits of its row and whether it is an
   /// accepted draft; true ends the answer with it.
   std::function<bool(std::int32_t token, std::span<const float> logits, bool drafted)> on_token;
+  /// If set: called for every row of the prompt but the last, in order, with the target's logits there: what
+  /// it expects after that row's token. The prompt then goes in chunks of a round's rows, whose logits have
+  /// their place already: it costs no memory, but a row of the head and a pass over the vocabulary each.
+  std::function<void(std::int64_t row, std::span<const float> logits)> on_prompt_row;
   /// If set: called in every round with the reason for its depth.
   std::function<void(std::string why)> on_depth;
 

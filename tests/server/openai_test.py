@@ -12,6 +12,7 @@ import openai
 from openai_fixture import WEATHER, OpenAiTest, user
 from server_process import program
 
+END_TOKEN = "8178"  # <|im_end|> of the shipped model
 PATCH = {"type": "custom", "name": "apply_patch", "description": "Applies a patch to a file"}
 
 
@@ -51,10 +52,104 @@ class Completions(OpenAiTest):
         chunks = self.client.completions.create(echo=True, stream=True, **fields)
         self.assertEqual("".join(chunk.choices[0].text for chunk in chunks), "The river" + plain)
 
-    def test_log_probabilities_of_the_prompt_are_refused_by_name(self):
+    def score(self, prompt, **fields):
+        return self.client.completions.create(model=self.model, prompt=prompt, echo=True, temperature=0,
+                                              **{"logprobs": 1, "max_tokens": 0, **fields}).choices[0]
+
+    def test_a_prompt_alone_is_scored(self):
+        text = "The river runs to the sea. " * 20  # several chunks
+        choice = self.score(text)
+        self.assertEqual(choice.text, text)
+        found = choice.logprobs
+        self.assertEqual("".join(found.tokens), text)
+        self.assertIsNone(found.token_logprobs[0])
+        self.assertIsNone(found.top_logprobs[0])
+        for token, logprob, top, offset in list(zip(found.tokens, found.token_logprobs, found.top_logprobs,
+                                                    found.text_offset))[1:]:
+            self.assertLessEqual(logprob, 0)
+            self.assertEqual(top[token], logprob)
+            self.assertLessEqual(logprob, max(top.values()))
+            self.assertTrue(text[offset:].startswith(token))
+
+    def test_scores_are_those_of_the_command_line_and_the_top_is_the_likeliest(self):
+        text = "def add(a, b):\n    return a + b\n"
+        ids = self.ids(text)
+        command = [program(), "score", "--json", "--top", "1000", "--prompt-ids", ",".join(map(str, ids))]
+        report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        for prompt in (text, ids):
+            choice = self.score(prompt, logprobs=3)
+            self.assertEqual(choice.text, text)
+            found = choice.logprobs
+            self.assertEqual(len(found.tokens), len(ids))
+            self.assertAlmostEqual(sum(found.token_logprobs[1:]), report["log_likelihood"], places=6)
+            for i, position in enumerate(report["positions"][:-1]):
+                likely = [logit - position["logsumexp"] for _, logit in position["top"]]
+                for one, wanted in zip(sorted(found.top_logprobs[i + 1].values(), reverse=True), likely[:3]):
+                    self.assertAlmostEqual(one, wanted, places=6)
+                self.assertIn(len(found.top_logprobs[i + 1]), (3, 4))  # the token itself, if not among them
+                top = dict(zip((token for token, _ in position["top"]), likely))
+                self.assertAlmostEqual(found.token_logprobs[i + 1], top.get(ids[i + 1], found.token_logprobs[i + 1]),
+                                       places=6)
+
+    def test_what_was_generated_scores_as_it_was_generated(self):
+        ids = self.ids("def add(a, b):")
+        given = self.client.completions.create(model=self.model, prompt=ids, temperature=0, max_tokens=12,
+                                               logprobs=1, logit_bias={END_TOKEN: -100}).choices[0]
+        answer = self.ids(given.text)
+        self.assertEqual(len(answer), 12)  # or the text was cut into other tokens than were generated
+        scored = self.score(ids + answer)
+        self.assertEqual(scored.text, "def add(a, b):" + given.text)
+        self.assertEqual(scored.logprobs.token_logprobs[len(ids):], given.logprobs.token_logprobs)
+
+    def test_echo_changes_nothing_of_the_answer_whole_or_streamed(self):
+        fields = dict(model=self.model, prompt="The river", temperature=0.8, seed=3, max_tokens=12, logprobs=2)
+        plain = self.client.completions.create(**fields).choices[0].logprobs
+        whole = self.client.completions.create(echo=True, **fields).choices[0]
+        count = len(self.ids("The river"))
+        self.assertEqual(whole.logprobs.tokens[count:], plain.tokens)
+        self.assertEqual(whole.logprobs.token_logprobs[count:], plain.token_logprobs)
+        self.assertEqual(whole.logprobs.top_logprobs[count:], plain.top_logprobs)
+        self.assertEqual([at - len("The river") for at in whole.logprobs.text_offset[count:]],
+                         [at for at in plain.text_offset])
+        text, joined = "", {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        for chunk in self.client.completions.create(echo=True, stream=True, **fields):
+            text += chunk.choices[0].text
+            for name, values in joined.items():
+                values += getattr(chunk.choices[0].logprobs, name) if chunk.choices[0].logprobs else []
+        self.assertEqual(text, whole.text)
+        self.assertEqual(joined, {name: getattr(whole.logprobs, name) for name in joined})
+
+    def test_offsets_count_characters_not_bytes(self):
+        text = "Grüße, 世界 and 🦊!"
+        found = self.score(text).logprobs
+        self.assertEqual(found.text_offset[0], 0)
+        for token, offset in zip(found.tokens, found.text_offset):
+            if not token.startswith("bytes:"):
+                self.assertTrue(text[offset:].startswith(token), (token, offset))
+
+    def test_the_harness_form_scores_and_adds_one_token(self):
+        """As lm-eval's local-completions sends and reads it: ids of context and continuation, several at once;
+        what it reads is [context:-1], so that there has to be one generated token, an end token too."""
+        cases = [("The river runs", " to the sea"), ("def add(a, b):", "\n    return a + b"), ("One", " two")]
+        ids = [(self.ids(context), self.ids(rest)) for context, rest in cases]
+        fields = dict(model=self.model, temperature=0, max_tokens=1, logprobs=1, seed=1234, echo=True)
+        for extra in ({}, {"logit_bias": {END_TOKEN: 100}}):
+            answer = self.client.completions.create(prompt=[a + b for a, b in ids], **fields, **extra)
+            self.assertEqual([choice.index for choice in answer.choices], [0, 1, 2])
+            for (context, rest), choice in zip(ids, answer.choices):
+                found = choice.logprobs
+                self.assertEqual(len(found.token_logprobs), len(context) + len(rest) + 1)
+                self.assertEqual(len(found.top_logprobs), len(found.token_logprobs))
+                alone = self.score(context + rest).logprobs
+                self.assertEqual(found.token_logprobs[:-1], alone.token_logprobs)
+                for logprob, top in zip(found.token_logprobs[1:], found.top_logprobs[1:]):
+                    self.assertLessEqual(logprob, max(top.values()))  # equal: it is the greedy token
+            self.assertEqual({choice.finish_reason for choice in answer.choices}, {"stop" if extra else "length"})
+
+    def test_nothing_to_do_is_refused_by_name(self):
         with self.assertRaises(openai.BadRequestError) as caught:
-            self.client.completions.create(model=self.model, prompt="a", echo=True, logprobs=1)
-        self.assertEqual(caught.exception.param, "echo")
+            self.client.completions.create(model=self.model, prompt="a", max_tokens=0)
+        self.assertEqual(caught.exception.param, "max_tokens")
 
     def test_a_suffix_is_refused_by_a_model_that_cannot(self):
         with self.assertRaises(openai.BadRequestError) as caught:
