@@ -94,38 +94,57 @@ Error as_field(const Error& error, const std::string& field) {
   return Error{error.code, field + ": " + error.message, field};
 }
 
+using Compiled = GrammarCompiler::Compiled;
+
+SchemaRule schema_rule(const Call& call) {
+  return call.format == Format::kJsonSchema && call.strict_schema ? SchemaRule::kStrict
+                                                                  : SchemaRule::kLenient;
+}
+
+Compiled format_grammar(const GrammarCompiler& grammars, const Call& call) {
+  Compiled grammar = call.format == Format::kJsonObject
+                         ? grammars.json_object()
+                         : grammars.json_schema(call.schema, schema_rule(call));
+  if (!grammar.ok()) return as_field(grammar.error(), call.schema_field);
+  return grammar;
+}
+
+/// Calls; if they are not required, text before or instead of them, or an answer of the call's format
+/// instead.
+Compiled call_grammar(const Served& served, const Call& call, bool required) {
+  ToolCallRules rules;
+  rules.tools_json = call.tools, rules.form = served.tool_form, rules.required = required;
+  if (call.tool_choice == ToolChoice::kNamed) rules.allowed = {call.named_tool};
+  rules.parallel = call.parallel_tools && call.tool_choice != ToolChoice::kNamed;
+  if (call.format != Format::kText) {
+    rules.answer_schema = call.format == Format::kJsonObject ? R"({"type": "object"})" : call.schema;
+    rules.answer_rule = schema_rule(call);
+  }
+  Compiled grammar = served.grammars->tool_calls(rules);
+  if (!grammar.ok()) return as_field(grammar.error(), "tools");
+  return grammar;
+}
+
+bool may_call(const Call& call) { return !call.tools.empty() && call.tool_choice != ToolChoice::kNone; }
+
+/// An answer of the format, or calls.
+bool either(const Call& call) {
+  return may_call(call) && call.tool_choice == ToolChoice::kAuto && call.format != Format::kText;
+}
+
 /// What the content must follow; null: nothing.
-Result<std::shared_ptr<const Grammar>> grammar_of(const Served& served, const Call& call) {
-  std::shared_ptr<const Grammar> none;
-  const bool tools = !call.tools.empty() && call.tool_choice != ToolChoice::kNone;
+Compiled grammar_of(const Served& served, const Call& call) {
+  const bool tools = may_call(call), formatted = call.format != Format::kText;
   const bool must = tools && call.tool_choice != ToolChoice::kAuto;
-  const bool formatted = call.format != Format::kText;
-  if (!formatted && !must && !(tools && (call.strict_tools || !call.parallel_tools))) return none;
+  if (!formatted && !must && !(tools && (call.strict_tools || !call.parallel_tools))) {
+    return std::shared_ptr<const Grammar>();
+  }
   if (served.grammars == nullptr) {
     return Error{Code::kUnsupported, "this model has no tokenizer that a format could be enforced with"};
   }
-  if (tools && formatted && !must) {
-    return Error{Code::kUnsupported,
-                 "response_format: cannot be enforced while tools may be called; send tool_choice none (the "
-                 "format) or required (a tool)",
-                 "response_format"};
-  }
-  const bool calls = tools && (must || !formatted);
-  Result<std::shared_ptr<const Grammar>> grammar(none);
-  if (calls) {
-    ToolCallRules rules;
-    rules.tools_json = call.tools, rules.form = served.tool_form, rules.required = must;
-    if (call.tool_choice == ToolChoice::kNamed) rules.allowed = {call.named_tool};
-    rules.parallel = call.parallel_tools && call.tool_choice != ToolChoice::kNamed;
-    grammar = served.grammars->tool_calls(rules);
-  } else if (call.format == Format::kJsonObject) {
-    grammar = served.grammars->json_object();
-  } else {
-    grammar = served.grammars->json_schema(call.schema,
-                                           call.strict_schema ? SchemaRule::kStrict : SchemaRule::kLenient);
-  }
-  if (!grammar.ok()) return as_field(grammar.error(), calls ? "tools" : call.schema_field);
-  return grammar;
+  if (must || !formatted) return call_grammar(served, call, must);
+  Compiled format = format_grammar(*served.grammars, call);  // alone too: its faults are not the tools'
+  return format.ok() && tools ? call_grammar(served, call, false) : format;
 }
 
 /// "require": better no answer than one that cannot be drafted.
@@ -165,7 +184,7 @@ Result<Prepared> prepare(const Served& served, const Call& call, std::uint64_t r
   const std::vector<Call::Prompt> one(1);
   for (const Call::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
     FT_ASSIGN(RequestFields fields, fields_of(served, call, prompt));
-    fields.grammar = grammar;
+    fields.grammar = grammar, fields.calls_come_first = either(call);
     for (int i = 0; i < call.choices; ++i) {
       RequestFields copy = fields;
       copy.slot.sampler =

@@ -38,6 +38,7 @@ struct RequestFields {
   DrafterKind drafter = DrafterKind::kAuto;
   std::vector<std::string> stops;
   std::string tools;                       // JSON list of the tools offered, or empty
+  bool calls_come_first = false;           // content that does not begin with a call has none
   std::shared_ptr<const Grammar> grammar;  // what the content must follow; null: anything
   int thinking_budget = -1;                // tokens of reasoning, at most; -1: no limit
   bool score_prompt = false;   // log-probabilities of the prompt's tokens too; max_tokens 0: nothing else

@@ -59,7 +59,7 @@ Status Scheduler::start(Job& job) {
   options.split_reasoning = fields.parse;
   options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
   options.parse_tools = fields.parse && !fields.tools.empty();
-  options.tools_json = fields.tools;
+  options.tools_json = fields.tools, options.calls_come_first = fields.calls_come_first;
   options.tool_call_ends_reasoning = fields.grammar == nullptr;
   FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
   FT_ASSIGN(std::unique_ptr<Constraint> constraint, AnswerConstraint::make(fields, tokenizer_, marks_));

@@ -45,6 +45,7 @@ Result<Answer> Answer::create(const Tokenizer& tokenizer, const AnswerOptions& o
   if (options.parse_tools) {
     FT_ASSIGN(ToolSchemas schemas, ToolSchemas::parse(options.tools_json));
     answer.tools_.emplace(std::move(schemas));
+    answer.calls_come_first_ = options.calls_come_first;
   }
   return answer;
 }
@@ -88,12 +89,23 @@ void Answer::take_text(std::string_view text, std::vector<AnswerEvent>& events) 
   }
 }
 
+/// JSON may hold whatever looks like a call in its strings, but does not begin like one.
+bool Answer::take_for_calls(std::string_view content) {
+  if (!tools_) return false;
+  const size_t begin = content.find_first_not_of(" \t\r\n");
+  if (calls_come_first_ && first_ && begin != std::string_view::npos) {
+    first_ = false;
+    if (content[begin] != '<') tools_.reset();
+  }
+  return tools_.has_value();
+}
+
 void Answer::take_piece(const ThinkingSplitter::Piece& piece, std::vector<AnswerEvent>& events) {
   add(AnswerEvent::Kind::kReasoning, piece.reasoning, events);
   if (piece.content.empty()) {
     return;
   }
-  if (tools_) {
+  if (take_for_calls(piece.content)) {
     std::vector<ToolEvent> found;
     tools_->push(piece.content, found);
     add_tool_events(std::move(found), events);

@@ -33,8 +33,9 @@ struct AnswerOptions {
   bool starts_in_reasoning = false;  // prompt_opens_thinking(prompt)
   bool parse_tools = false;          // for requests with tools, or <tool_call> stays in the content
   bool tool_call_ends_reasoning =
-      true;                // if parse_tools; not before a grammar, whose reasoning ends with its tag
-  std::string tools_json;  // the request's tools: types of their parameters
+      true;                       // if parse_tools; not before a grammar, whose reasoning ends with its tag
+  bool calls_come_first = false;  // if parse_tools: content that does not begin with a call has none
+  std::string tools_json;         // the request's tools: types of their parameters
 };
 
 class Answer {
@@ -62,10 +63,13 @@ class Answer {
   void take_text(std::string_view text, std::vector<AnswerEvent>& events);
   void take_piece(const ThinkingSplitter::Piece& piece, std::vector<AnswerEvent>& events);
 
+  bool take_for_calls(std::string_view content);
+
   Detokenizer detokenizer_;
   StopMatcher stops_;
   std::optional<ThinkingSplitter> thinking_;
   std::optional<ToolParser> tools_;
+  bool calls_come_first_ = false, first_ = true;  // nothing but white space so far
   std::optional<size_t> matched_stop_;
 };
 

@@ -47,6 +47,20 @@ Answer answer_of(const AnswerOptions& options) {
   return std::move(*answer);
 }
 
+TEST(Answer, WhereCallsComeFirstAnAnswerThatBeginsOtherwiseHasNone) {
+  AnswerOptions options;
+  options.starts_in_reasoning = options.parse_tools = options.calls_come_first = true;
+  options.tools_json = R"([{"function":{"name":"add","parameters":{"properties":{}}}}])";
+  constexpr const char* kCall = "<tool_call>\n<function=add>\n</function>\n</tool_call>";
+  const std::string json = std::string(R"({"a": ")") + kCall + R"(", "b": "<function=add>"})";
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer, "hm</think>\n\n" + json + "<|im_end|>"), "R:hm;C:" + json + ";");
+  EXPECT_EQ(answer.tool_calls(), 0u);
+  Answer calls = answer_of(options);
+  EXPECT_EQ(shown(calls, std::string("hm</think>\n\n") + kCall + "\n" + kCall + "<|im_end|>"),
+            "R:hm;B:add;A:{};E:;B:add;A:{};E:;");
+}
+
 TEST(Answer, DividesReasoningContentAndToolCalls) {
   AnswerOptions options;
   options.starts_in_reasoning = true;

@@ -89,6 +89,9 @@ struct ToolCallRules {
   ToolCallForm form = ToolCallForm::kXml;
   bool required = false;  // the answer is calls and nothing else; otherwise it may begin with, or be, text
   bool parallel = true;   // more than one call
+  // If not empty and calls are not required: the answer is calls and nothing else, or JSON of this schema.
+  std::string answer_schema;
+  SchemaRule answer_rule = SchemaRule::kStrict;
 };
 
 class GrammarCompiler {

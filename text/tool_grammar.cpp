@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kParameterClose = "</parameter>";
 constexpr std::string_view kText = "TEXT";            // of an answer that is not a call
+constexpr std::string_view kAnswer = "answer";        // the same, of a schema
 constexpr std::string_view kValue = "value";          // of a string: raw text and </parameter>
 constexpr std::string_view kParameter = "any_named";  // any name, any text
 
@@ -65,13 +66,15 @@ Status check_name(std::string_view name, std::string_view what) {
 }
 
 /// `schema` as a %json rule; `root` holds what it refers to.
-std::string json_rule(const Json& schema, const Json& root) {
+std::string json_rule(const Json& schema, const Json& root, SchemaRule rule = SchemaRule::kLenient) {
   Json whole = schema.is_object() ? schema : Json::object();
   for (const char* shared : {"$defs", "definitions"}) {
     if (root.is_object() && root.contains(shared) && !whole.contains(shared)) whole[shared] = root[shared];
   }
-  whole["x-guidance"] = {
-      {"whitespace_flexible", false}, {"item_separator", ", "}, {"key_separator", ": "}, {"lenient", true}};
+  whole["x-guidance"] = {{"whitespace_flexible", false},
+                         {"item_separator", ", "},
+                         {"key_separator", ": "},
+                         {"lenient", rule == SchemaRule::kLenient}};
   return "%json " + whole.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -155,6 +158,17 @@ Result<std::string> call_body(const Function& function, const std::string& prefi
   return fmt::format("{} {}\"</function>\\n\"", head, arguments + (arguments.empty() ? "" : " "));
 }
 
+/// The answer that is no call.
+Result<std::string> answer_rule(const ToolCallRules& rules) {
+  const bool readable = is_json(rules.answer_schema, kMaxGrammarDepth);
+  Json schema = readable ? Json::parse(rules.answer_schema) : Json();
+  if (schema == true) schema = Json::object();
+  if (schema.is_object()) return json_rule(schema, {}, rules.answer_rule);
+  return Error{Code::kInvalid,
+               fmt::format("the JSON schema must be an object or true, nested at most {} levels deep",
+                           kMaxGrammarDepth)};
+}
+
 /// A tag is one token of the vocabulary, or text where it has none.
 std::string tag(std::string_view text, const Tokenizer& tokenizer) {
   const std::optional<int32_t> id = tokenizer.id_of(text);
@@ -174,9 +188,10 @@ ToolCallForm tool_call_form(std::string_view source) {
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer) {
   if (rules.form == ToolCallForm::kNone) {
-    return Error{Code::kUnsupported,
-                 "the model's chat template shows no form of tool calls that can be enforced; leave "
-                 "tool_choice at auto and parallel_tool_calls at true"};
+    return Error{
+        Code::kUnsupported,
+        "the model's chat template shows no form of tool calls that can be enforced; leave "
+        "tool_choice at auto, parallel_tool_calls at true, and response_format out while tools are offered"};
   }
   FT_ASSIGN(const std::vector<Function> functions, functions_of(rules));
   FT_ASSIGN(const ToolSchemas types, ToolSchemas::parse(rules.tools_json));
@@ -188,12 +203,18 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     bodies += (i == 0 ? "" : " | ") + prefix;
   }
   const std::string calls = rules.parallel ? "call (\"\\n\" call)*" : "call";
-  const std::string start =
-      rules.required ? calls : fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
+  const bool text = !rules.required && rules.answer_schema.empty();
+  std::string start = calls;
+  if (text) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
+  if (!rules.required && !text) {
+    FT_ASSIGN(const std::string answer, answer_rule(rules));
+    lark += fmt::format("{}: {}\n", kAnswer, answer);
+    start = fmt::format("{} | {}", calls, kAnswer);
+  }
   std::string head = fmt::format("start: {}\n", start);
   head += fmt::format("call: {} ({}) {}\n", tag("<tool_call>", tokenizer), bodies,
                       tag("</tool_call>", tokenizer));
-  if (!rules.required) {
+  if (text) {
     // Text that the parser of calls would take for one is left to the calls.
     head += fmt::format("{}: /(?s:.+)/ & ~/(?s:.*)(<tool_call>|<function=)(?s:.*)/\n", kText);
   }

@@ -48,6 +48,52 @@ TEST(ToolGrammar, OneCallAtMostAndTextBeforeIt) {
   EXPECT_FALSE(accepts(*grammar, std::string(kNow) + "\nand more"));
 }
 
+constexpr const char* kCity = R"({"type": "object", "properties": {"city": {"$ref": "#/$defs/name"}},
+    "required": ["city"], "additionalProperties": false, "$defs": {"name": {"type": "string"}}})";
+
+TEST(ToolGrammar, CallsOrAnAnswerOfTheSchemaAndNothingElse) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.answer_schema = kCity;
+  for (const ToolCallForm form : {ToolCallForm::kXml, ToolCallForm::kHermes}) {
+    rules.form = form;
+    const auto grammar = tools(rules);
+    EXPECT_TRUE(accepts(*grammar, R"({"city": "Paris <function=now> x"})"));
+    EXPECT_FALSE(accepts(*grammar, R"({"town": "Paris"})"));
+    EXPECT_FALSE(accepts(*grammar, "It is Paris."));
+    EXPECT_FALSE(accepts(*grammar, ""));
+  }
+  rules.form = ToolCallForm::kXml;
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(accepts(*grammar, kCall));
+  EXPECT_TRUE(accepts(*grammar, std::string(kCall) + "\n" + kNow));
+  EXPECT_FALSE(accepts(*grammar, std::string(R"({"city": "Paris"})") + kNow));
+  EXPECT_FALSE(accepts(*grammar, std::string(kNow) + R"({"city": "Paris"})"));
+  EXPECT_FALSE(accepts(*grammar, "Let me see.\n" + std::string(kNow)));
+  rules.parallel = false;
+  EXPECT_FALSE(accepts(*tools(rules), std::string(kCall) + "\n" + kNow));
+}
+
+TEST(ToolGrammar, AnAnswersSchemaIsHeldToItsRule) {
+  ToolCallRules rules;
+  rules.tools_json = kTools;
+  rules.answer_schema = R"({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})";
+  EXPECT_NE(refusal(compiler().tool_calls(rules)), "");  // a keyword that cannot be enforced
+  rules.answer_rule = SchemaRule::kLenient;
+  EXPECT_TRUE(accepts(*tools(rules), "[1, 2]"));
+  rules.answer_schema = "true";
+  EXPECT_TRUE(accepts(*tools(rules), R"({"a": null})"));
+  for (const char* schema : {"7", "{", "[]"}) {
+    rules.answer_schema = schema;
+    EXPECT_NE(refusal(compiler().tool_calls(rules)).find("JSON schema"), std::string::npos);
+  }
+  std::string deep;
+  for (int i = 0; i < kMaxGrammarDepth; ++i) deep += R"({"items":)";
+  rules.answer_schema = deep + "true" + std::string(kMaxGrammarDepth, '}');
+  EXPECT_TRUE(compiler().tool_calls(rules).ok());
+  rules.answer_schema = R"({"items":)" + rules.answer_schema + "}";
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("64 levels"), std::string::npos);
+}
+
 TEST(ToolGrammar, ArgumentsFollowTheirSchemas) {
   ToolCallRules rules;
   rules.tools_json = kTools, rules.required = true;

@@ -5,6 +5,7 @@
 import json
 import unittest
 
+import openai
 from pydantic import BaseModel
 
 from openai_fixture import WEATHER, OpenAiTest, user
@@ -207,6 +208,10 @@ class City(BaseModel):
     capital: bool
 
 
+FORMAT = {"type": "json_schema", "json_schema": {"name": "city", "strict": True,
+                                                 "schema": {**City.model_json_schema(), "additionalProperties": False}}}
+
+
 class StructuredOutputs(OpenAiTest):
     def test_parse_gives_the_object(self):
         for seed in range(3):
@@ -225,6 +230,65 @@ class StructuredOutputs(OpenAiTest):
         answer = self.client.responses.parse(model=self.model, input="Name a city.", text_format=City,
                                         max_output_tokens=400, extra_body={"seed": 1})
         self.assertIsInstance(answer.output_parsed, City)
+
+    def either(self, **fields):
+        """Tools that may be called and a format: JSON of the format, or calls."""
+        return self.ask("What is the weather in Oslo?", tools=[WEATHER, CLOCK],
+                        **{"response_format": FORMAT, "max_tokens": 300, "temperature": 1, **fields})
+
+    def kind(self, choice):
+        if choice.finish_reason == "length":
+            return "cut"
+        if choice.message.tool_calls:
+            self.assertEqual(choice.finish_reason, "tool_calls")
+            self.assertFalse(choice.message.content)
+            for call in choice.message.tool_calls:
+                self.assertIn(call.function.name, ("get_weather", "get_time"))
+                self.assertIsInstance(json.loads(call.function.arguments)["city"], str)
+            return "calls"
+        self.assertEqual(choice.finish_reason, "stop")
+        City.model_validate_json(choice.message.content)
+        return "format"
+
+    def test_tools_beside_a_format_give_calls_or_the_format(self):
+        tag, = self.ids("<tool_call>")
+        for bias, wanted in (({str(tag): 100}, "calls"), ({str(tag): -100}, "format")):
+            kinds = [self.kind(self.either(seed=seed, logit_bias=bias, parallel_tool_calls=False).choices[0])
+                     for seed in range(4)]
+            self.assertEqual(set(kinds) - {"cut"}, {wanted})
+        for seed in range(4):  # whichever the model chooses, with and without drafts
+            drafted = self.either(seed=seed).choices[0]
+            plain = self.either(seed=seed, extra_body={"speculation": "off"}).choices[0]
+            self.assertNotEqual(self.kind(drafted), None)
+            self.assertEqual(drafted.message.content, plain.message.content)
+            self.assertEqual([call.function for call in drafted.message.tool_calls or []],
+                             [call.function for call in plain.message.tool_calls or []])
+
+    def test_tools_beside_a_format_wait_for_the_end_of_thinking(self):
+        choice = self.either(seed=2, extra_body={"chat_template_kwargs": {"enable_thinking": True},
+                                                 "thinking_budget": 20}).choices[0]
+        self.assertTrue(choice.message.reasoning_content)
+        self.kind(choice)
+
+    def test_a_streamed_call_beside_a_format_joins_to_the_whole(self):
+        tag, = self.ids("<tool_call>")
+        for bias in ({str(tag): 100}, {str(tag): -100}):
+            fields = dict(seed=1, temperature=0, logit_bias=bias, parallel_tool_calls=False)
+            whole = self.either(**fields).choices[0].message
+            content, arguments = "", ""
+            for chunk in self.either(stream=True, **fields):
+                content += chunk.choices[0].delta.content or ""
+                for piece in chunk.choices[0].delta.tool_calls or []:
+                    arguments += piece.function.arguments or ""
+            self.assertEqual(content, whole.content or "")
+            self.assertEqual(arguments, "".join(call.function.arguments for call in whole.tool_calls or []))
+
+    def test_a_format_that_cannot_be_enforced_is_named_beside_tools_too(self):
+        bad = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {
+            "type": "array", "items": {"type": "integer"}, "uniqueItems": True}}}
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.either(response_format=bad)
+        self.assertEqual(caught.exception.param, "response_format.json_schema.schema")
 
 
 if __name__ == "__main__":
