@@ -150,7 +150,7 @@ TEST(ChatRequest, ThePredictionIsJoined) {
 
 std::vector<test::Frame> streamed(const std::string& rest, const std::vector<Event>& events) {
   const Served served = test::served();
-  ChatWriter writer(served, *read(body(rest)), Stamp{"0a", 1, 2}, 1);
+  ChatWriter writer(served, *read(body(rest)), Stamp{"0a", 1, 2, ""}, 1);
   std::string out;
   writer.begin(out);
   for (const Event& event : events) writer.add(0, event, out);
@@ -216,7 +216,7 @@ TEST(ChatWriter, FunctionsAreAnsweredInTheOldShape) {
 
 TEST(ChatWriter, WholeAnswersHaveEveryPart) {
   const Served served = test::served();
-  ChatWriter writer(served, *read(body(R"("n": 2)")), Stamp{"0a", 1, 2}, 2);
+  ChatWriter writer(served, *read(body(R"("n": 2)")), Stamp{"0a", 1, 2, ""}, 2);
   std::string unused;
   for (const Event& event : {test::reasoning("r"), test::tool_begin("f"), test::tool_arguments("{}"),
                              test::tool_end(), test::end_event(Finish::kStop)}) {

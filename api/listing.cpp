@@ -1,5 +1,7 @@
 #include "api/listing.h"
 
+#include <algorithm>
+#include <charconv>
 #include <ctime>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -45,6 +47,37 @@ Json anthropic_model(const Served& served, const std::string& id) {
               {"max_tokens", served.context}};
 }
 
+/// Of the list of models: [begin, end), and whether there are more in the direction of reading.
+struct Range {
+  std::size_t begin = 0, end = 0;
+  bool more = false;
+};
+
+Result<Range> range_of(const Page& page, const std::vector<std::string>& ids) {
+  std::size_t limit = kDefaultModels;
+  if (!page.limit.empty()) {
+    int asked = 0;
+    const char* last = page.limit.data() + page.limit.size();
+    const auto [end, error] = std::from_chars(page.limit.data(), last, asked);
+    if (error != std::errc() || end != last || asked < 1 || asked > kMaxModels) {
+      return wrong("limit", fmt::format("must be 1 to {}, found \"{}\"", kMaxModels, page.limit));
+    }
+    limit = static_cast<std::size_t>(asked);
+  }
+  const bool backwards = !page.before_id.empty();
+  if (backwards && !page.after_id.empty()) return wrong("before_id", "cannot stand beside after_id");
+  const std::string& id = backwards ? page.before_id : page.after_id;
+  const auto at = std::find(ids.begin(), ids.end(), id);
+  if (!id.empty() && at == ids.end()) {
+    return wrong(backwards ? "before_id" : "after_id", fmt::format("no model \"{}\" is listed here", id));
+  }
+  const auto place = static_cast<std::size_t>(at - ids.begin());
+  if (backwards) return Range{place - std::min(place, limit), place, place > limit};
+  const std::size_t begin = id.empty() ? 0 : place + 1;
+  const std::size_t end = std::min(ids.size(), begin + limit);
+  return Range{begin, end, end < ids.size()};
+}
+
 Reply json_reply(const Json& json) {
   Reply reply;
   reply.body = dump(json);
@@ -53,16 +86,21 @@ Reply json_reply(const Json& json) {
 
 }  // namespace
 
-Reply models_reply(const Served& served, Dialect dialect) {
-  Json list = Json::array();
+Result<Reply> models_reply(const Served& served, Dialect dialect, const Page& page) {
   std::vector<std::string> ids{served.id};
   ids.insert(ids.end(), served.aliases.begin(), served.aliases.end());
-  for (const std::string& id : ids) {
-    list.push_back(dialect == Dialect::kOpenAi ? openai_model(served, id) : anthropic_model(served, id));
+  Json list = Json::array();
+  if (dialect == Dialect::kOpenAi) {
+    for (const std::string& id : ids) list.push_back(openai_model(served, id));
+    return json_reply(Json{{"object", "list"}, {"data", std::move(list)}});
   }
-  if (dialect == Dialect::kOpenAi) return json_reply(Json{{"object", "list"}, {"data", std::move(list)}});
-  return json_reply(Json{
-      {"data", std::move(list)}, {"has_more", false}, {"first_id", ids.front()}, {"last_id", ids.back()}});
+  FT_ASSIGN(const Range range, range_of(page, ids));
+  for (std::size_t i = range.begin; i < range.end; ++i) list.push_back(anthropic_model(served, ids[i]));
+  const bool none = range.begin == range.end;
+  return json_reply(Json{{"data", std::move(list)},
+                         {"has_more", range.more},
+                         {"first_id", none ? Json() : Json(ids[range.begin])},
+                         {"last_id", none ? Json() : Json(ids[range.end - 1])}});
 }
 
 Result<Reply> model_reply(const Served& served, const std::string& id, Dialect dialect) {

@@ -9,7 +9,14 @@
 
 namespace ft::api {
 
-Reply models_reply(const Served& served, Dialect dialect);
+inline constexpr int kDefaultModels = 20, kMaxModels = 1000;  // of a page
+
+/// A part of Anthropic's listing, as its client asks for it; empty: not asked for.
+struct Page {
+  std::string limit, after_id, before_id;
+};
+/// OpenAI's listing has no pages. Errors name limit, after_id or before_id.
+Result<Reply> models_reply(const Served& served, Dialect dialect, const Page& page = {});
 Result<Reply> model_reply(const Served& served, const std::string& id, Dialect dialect);
 Reply props_reply(const Served& served);
 /// {enabled, snapshots, sessions, bytes, ...}; `cleared`: says that it was emptied.

@@ -63,7 +63,8 @@ Json MessagesWriter::head() const {
               {"stop_sequence", nullptr}};
 }
 
-/// Before the end nothing is known but the prompt's length; what was cached is counted apart.
+/// Before the end nothing is known but the prompt's length; what came from the cache and what is new in it
+/// are counted apart.
 Json MessagesWriter::usage() const {
   const Choice& choice = choices_.front();
   if (!choice.ended) {
@@ -73,8 +74,8 @@ Json MessagesWriter::usage() const {
                 {"output_tokens", 0}};
   }
   const Report& report = choice.report;
-  return Json{{"input_tokens", prompt_tokens_ - report.cached_tokens},
-              {"cache_creation_input_tokens", 0},
+  return Json{{"input_tokens", prompt_tokens_ - report.cached_tokens - report.kept_tokens},
+              {"cache_creation_input_tokens", report.kept_tokens},
               {"cache_read_input_tokens", report.cached_tokens},
               {"output_tokens", report.completion_tokens},
               {"output_tokens_details", {{"thinking_tokens", report.reasoning_tokens}}}};
@@ -189,7 +190,8 @@ void MessagesWriter::add(std::size_t index, const Event& event, std::string& out
 void MessagesWriter::finish(std::string& out) {
   const Choice& choice = choices_.front();
   if (choice.failed()) {
-    out += "event: error\ndata: " + error_reply(Dialect::kAnthropic, choice.failure(), "").body + "\n\n";
+    const Reply error = error_reply(Dialect::kAnthropic, choice.failure(), stamp_.request_id);
+    out += "event: error\ndata: " + error.body + "\n\n";
     return;
   }
   close(out);
@@ -224,7 +226,7 @@ Json MessagesWriter::whole(const Block& block) {
 
 Reply MessagesWriter::reply() {
   const Choice& choice = choices_.front();
-  if (choice.failed()) return error_reply(Dialect::kAnthropic, choice.failure(), "");
+  if (choice.failed()) return error_reply(Dialect::kAnthropic, choice.failure(), stamp_.request_id);
   Json json = head();
   for (const Block& block : blocks_) json["content"].push_back(whole(block));
   json["stop_reason"] = stop_reason(), json["stop_sequence"] = stop_sequence();

@@ -20,6 +20,7 @@ Event end_of(Finish finish) {
   Event made = event(Kind::kEnd);
   made.finish = finish;
   made.report.completion_tokens = 9, made.report.cached_tokens = 4, made.report.reasoning_tokens = 2;
+  made.report.kept_tokens = 5;
   return made;
 }
 
@@ -49,7 +50,7 @@ Written write(const std::vector<Event>& events, std::int64_t max_tokens = 9) {
   }();
   Call call;
   call.max_tokens = max_tokens;
-  MessagesWriter writer(served, call, Stamp{"00", 0, 0}, 10);
+  MessagesWriter writer(served, call, Stamp{"00", 0, 0, "req_7"}, 10);
   std::string out;
   writer.begin(out);
   for (const Event& one : events) writer.add(0, one, out);
@@ -154,12 +155,12 @@ TEST(MessagesWriter, EachCallIsABlockWithAnIdOfItsOwn) {
   EXPECT_NE(content[2]["id"], content[3]["id"]);
 }
 
-TEST(MessagesWriter, InputTokensAreWithoutThoseOfTheCache) {
+TEST(MessagesWriter, InputTokensAreWithoutThoseFromAndForTheCache) {
   const Written written = write(kThinksThenCalls);
   const Json& usage = written.reply["usage"];
-  EXPECT_EQ(usage["input_tokens"], 6);
+  EXPECT_EQ(usage["input_tokens"], 1);
   EXPECT_EQ(usage["cache_read_input_tokens"], 4);
-  EXPECT_EQ(usage["cache_creation_input_tokens"], 0);
+  EXPECT_EQ(usage["cache_creation_input_tokens"], 5);
   EXPECT_EQ(usage["output_tokens"], 9);
   EXPECT_EQ(usage["output_tokens_details"]["thinking_tokens"], 2);
   EXPECT_EQ(written.frames[0]["message"]["usage"]["input_tokens"], 10);
@@ -188,7 +189,9 @@ TEST(MessagesWriter, AFailureIsAnErrorEventAndTheLast) {
   EXPECT_EQ(written.frames.back()["type"], "error");
   EXPECT_EQ(written.frames.back()["error"]["type"], "api_error");
   EXPECT_EQ(written.frames.back()["error"]["message"], "the backend broke");
+  EXPECT_EQ(written.frames.back()["request_id"], "req_7");
   EXPECT_EQ(written.reply["type"], "error");
+  EXPECT_EQ(written.reply["request_id"], "req_7");
 }
 
 TEST(MessagesWriter, AnAnswerOfNothingHasNoBlocks) {

@@ -143,7 +143,7 @@ TEST(ResponsesRequest, AnUnknownPreviousResponseIsNotFound) {
 std::string streamed(const Served& served, const std::string& body, const std::vector<Event>& events) {
   Result<ResponsesRequest> request = read(body, served.responses.get());
   EXPECT_TRUE(request.ok());
-  ResponsesWriter writer(served, std::move(*request), Stamp{"0a", 1, 2});
+  ResponsesWriter writer(served, std::move(*request), Stamp{"0a", 1, 2, ""});
   std::string out;
   writer.begin(out);
   for (const Event& event : events) writer.add(0, event, out);
@@ -261,7 +261,7 @@ TEST(ResponsesWriter, StreamedAndWholeAnswersAreTheSame) {
       test::frames(streamed(served, R"({"input": "x"})", events)).back().data()["response"];
   Result<ResponsesRequest> request = read(R"({"input": "x"})");
   ASSERT_TRUE(request.ok());
-  ResponsesWriter writer(served, std::move(*request), Stamp{"0a", 1, 2});
+  ResponsesWriter writer(served, std::move(*request), Stamp{"0a", 1, 2, ""});
   std::string unused;
   for (const Event& event : events) writer.add(0, event, unused);
   Json whole = Json::parse(writer.reply().body);

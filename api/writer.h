@@ -23,6 +23,7 @@ struct Stamp {
   std::string id;  // 24 hexadecimal digits, random; dialects put their prefix before it
   std::int64_t created_s = 0;
   std::uint64_t seed = 0;  // random: of calls that name none
+  std::string request_id;  // of the HTTP request, for errors that come in an answer's midst
 };
 
 class AnswerWriter {

@@ -122,6 +122,7 @@ Report Scheduler::report_of(const Job& job) const {
   Report report;
   report.prompt_tokens = slot.prompt_tokens;
   report.cached_tokens = job.cached_tokens;
+  report.kept_tokens = job.kept_tokens;
   report.completion_tokens = slot.output_tokens();
   report.reasoning_tokens = job.reasoning_tokens;
   report.prompt_ms = job.prompt_ms;

@@ -29,6 +29,7 @@ struct Job {
   double full_since_ms = 0;
 
   int cached_tokens = 0;
+  int kept_tokens = 0;      // of its prompt, behind the cached ones: kept for later prompts
   std::int64_t branch = 0;  // where its prompt leaves what earlier prompts share; 0: nowhere
   int passed_over = 0;      // steps in which another prompt went first
   double prompt_ms = 0, decode_ms = 0;

@@ -61,6 +61,7 @@ class Request {
 struct Report {
   int prompt_tokens = 0, completion_tokens = 0;
   int cached_tokens = 0;     // of the prompt: continued from the prefix cache
+  int kept_tokens = 0;       // of the prompt: computed, and in the prefix cache from then on
   int reasoning_tokens = 0;  // of completion_tokens
   double prompt_ms = 0, decode_ms = 0;
   std::string drafter;  // "none" if nothing drafted

@@ -203,7 +203,11 @@ void Scheduler::prefill(Job& job) {
     row_ms_ = row_ms_ > 0 ? row_ms_ + 0.3 * (row_ms - row_ms_) : row_ms;
   }
   const std::int64_t every = options_.snapshot_tokens;
-  if (!job.prefilling() || done == job.branch || (every > 0 && done % every == 0)) keep(job);
+  if (!job.prefilling() || done == job.branch || (every > 0 && done % every == 0)) {
+    const std::int64_t stored = cache_.report().stored;
+    keep(job);
+    if (cache_.report().stored > stored) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
+  }
 }
 
 void Scheduler::round() {

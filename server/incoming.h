@@ -18,9 +18,14 @@ struct Incoming {
 
   /// The first field of this name, whatever its case; empty if there is none.
   std::string_view header(std::string_view name) const;
+  /// The value of this name in the query, its escapes decoded; empty if there is none.
+  std::string query_value(std::string_view name) const;
   /// Anthropic's for /v1/messages and wherever the anthropic-version header is.
   api::Dialect dialect() const;
 };
+
+/// %41 is A; what is no escape stays.
+std::string percent_decoded(std::string_view text);
 
 /// Case does not matter; ASCII.
 bool same_name(std::string_view left, std::string_view right);

@@ -35,27 +35,6 @@ net::awaitable<beast::error_code> within(
   co_return first.index() == 0 ? std::get<0>(std::get<0>(first)) : beast::error_code(beast::error::timeout);
 }
 
-std::string decoded(std::string_view text) {
-  std::string out;
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escape =
-        text[i] == '%' && i + 2 < text.size() && digit(text[i + 1]) >= 0 && digit(text[i + 2]) >= 0;
-    if (escape) {
-      out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
 /// What may go back into a header field.
 std::string safe_id(std::string_view id) {
   bool good = !id.empty() && id.size() <= kMaxIdBytes;
@@ -68,7 +47,7 @@ void take_head(const Parser& parser, Incoming& incoming) {
   incoming.method = std::string(head.method_string());
   const std::string_view target(head.target().data(), head.target().size());
   const std::size_t query = target.find('?');
-  incoming.path = decoded(target.substr(0, query));
+  incoming.path = percent_decoded(target.substr(0, query));
   if (query != std::string_view::npos) incoming.query = std::string(target.substr(query + 1));
   for (const auto& field : head) {
     incoming.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));

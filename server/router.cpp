@@ -160,7 +160,12 @@ Answer Router::get(const Incoming& incoming) const {
   const std::shared_ptr<const api::Served> served = app_.served();
   if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
   Engine& engine = *app_.engine();
-  if (incoming.path == "/v1/models") return api::models_reply(*served, incoming.dialect());
+  if (incoming.path == "/v1/models") {
+    const api::Page page{incoming.query_value("limit"), incoming.query_value("after_id"),
+                         incoming.query_value("before_id")};
+    Result<Reply> models = api::models_reply(*served, incoming.dialect(), page);
+    return models.ok() ? std::move(*models) : refusal(incoming, models.error());
+  }
   if (incoming.path == "/props") return api::props_reply(*served);
   if (incoming.path == "/v1/cache") {
     if (incoming.method == "DELETE") engine.clear_cache();
@@ -186,7 +191,7 @@ Answer Router::post(const Incoming& incoming, const api::Served& served) const {
   }
   for (const DecodingRoute& route : kDecoding) {
     if (incoming.path != route.path) continue;
-    const api::Stamp stamp{api::random_id(""), now_s(), api::random_seed()};
+    const api::Stamp stamp{api::random_id(""), now_s(), api::random_seed(), incoming.id};
     Result<api::Exchange> exchange = route.decode(served, incoming.body, stamp);
     if (!exchange.ok()) return refusal(incoming, exchange.error());
     return std::move(*exchange);

@@ -53,6 +53,10 @@ def asked(temperature=0, **fields):
     return {"model": ALIAS, "max_tokens": 64, "extra_body": extra, **fields}
 
 
+def prompt_tokens(usage):
+    return usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
+
+
 def create(**fields):
     sdk, _ = client()
     return sdk.messages.create(**asked(**fields))
@@ -94,7 +98,7 @@ class Answers(unittest.TestCase):
         self.assertEqual((message.type, message.role, message.model), ("message", "assistant", ALIAS))
         self.assertTrue(message.id.startswith("msg_"))
         self.assertIn("def ", message.content[0].text)
-        self.assertGreater(message.usage.input_tokens + message.usage.cache_read_input_tokens, 5)
+        self.assertGreater(prompt_tokens(message.usage), 5)
         self.assertGreater(message.usage.output_tokens, 5)
         self.assertTrue(message.speculation["engaged"])
         self.assertGreater(message.timings["predicted_per_second"], 0)
@@ -159,8 +163,11 @@ class Answers(unittest.TestCase):
         system = "You are careful. " * 60
         first = create(messages=CODE, system=system, max_tokens=4)
         again = create(messages=CODE, system=system, max_tokens=4)
-        total = first.usage.input_tokens + first.usage.cache_read_input_tokens
-        self.assertEqual(again.usage.input_tokens + again.usage.cache_read_input_tokens, total)
+        self.assertEqual(prompt_tokens(again.usage), prompt_tokens(first.usage))
+        self.assertGreater(first.usage.cache_creation_input_tokens, 0)  # what was kept is what comes back
+        self.assertEqual(again.usage.cache_read_input_tokens,
+                         first.usage.cache_creation_input_tokens + first.usage.cache_read_input_tokens)
+        self.assertEqual(again.usage.cache_creation_input_tokens, 0)
         self.assertEqual(content_of(first), content_of(again))
 
     def test_a_billing_line_costs_nothing(self):
@@ -168,7 +175,7 @@ class Answers(unittest.TestCase):
         billed = create(messages=CODE, max_tokens=8, system=[
             {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.9; cc_entrypoint=cli; cch=0a1b2;"},
             {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}])
-        tokens = [m.usage.input_tokens + m.usage.cache_read_input_tokens for m in (plain, billed)]
+        tokens = [prompt_tokens(m.usage) for m in (plain, billed)]
         self.assertEqual(*tokens)
         self.assertEqual(content_of(plain), content_of(billed))
 
@@ -316,8 +323,7 @@ class Counting(unittest.TestCase):
             with self.subTest(i=i):
                 counted = sdk.messages.count_tokens(**body).input_tokens
                 usage = sdk.messages.create(**body, max_tokens=2).usage
-                self.assertEqual(usage.input_tokens + usage.cache_read_input_tokens
-                                 + usage.cache_creation_input_tokens, counted)
+                self.assertEqual(prompt_tokens(usage), counted)
                 sizes.add(counted)
         self.assertGreater(len(sizes), 50)
 
@@ -398,6 +404,23 @@ class Clients(unittest.TestCase):
         self.assertGreater(one.created_at.year, 2000)
         with self.assertRaises(anthropic.NotFoundError):
             sdk.models.retrieve("claude-unknown")
+
+    def test_models_are_listed_in_pages_both_ways(self):
+        sdk, http = client()
+        whole = [model.id for model in sdk.models.list()]
+        self.assertEqual(http.sent, 1)
+        page = sdk.models.list(limit=1)
+        self.assertEqual(([model.id for model in page.data], page.has_more), (whole[:1], True))
+        self.assertEqual((page.first_id, page.last_id), (whole[0], whole[0]))
+        self.assertEqual([model.id for model in page], whole)  # the SDK goes on by after_id
+        self.assertEqual([model.id for model in sdk.models.list(after_id=whole[0])], whole[1:])
+        self.assertEqual([model.id for model in sdk.models.list(before_id=whole[-1], limit=1)], whole[-2::-1])
+        last = sdk.models.list(after_id=whole[-1])
+        self.assertEqual((last.data, last.has_more, last.first_id, last.last_id), ([], False, None, None))
+        for wrong in ({"limit": 0}, {"limit": 1001}, {"after_id": "none"}, {"before_id": "none"},
+                      {"before_id": whole[0], "after_id": whole[0]}):
+            with self.assertRaises(anthropic.BadRequestError):
+                sdk.models.list(**wrong)
 
     def test_probes_of_the_root_are_answered(self):
         for method in ("HEAD", "GET"):
