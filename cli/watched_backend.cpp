@@ -33,6 +33,7 @@ class WatchedBackend final : public Backend {
       : inner_(std::move(inner)), watch_(watch), profiler_(profiler) {}
   std::string_view name() const override { return inner_->name(); }
   std::string describe() const override { return inner_->describe(); }
+  std::string arithmetic() const override { return inner_->arithmetic(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     CompileOptions with_profiler = options;

@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/byte_stream.h"
 #include "base/result.h"
 #include "program/select.h"
 #include "sampling/constraint.h"
@@ -51,6 +52,9 @@ class DraftMemory {
   virtual std::int64_t low() const = 0;
   virtual std::int64_t bytes() const = 0;                    // beside blocks and a slot of its cache
   virtual std::span<const std::int32_t> blocks() const = 0;  // of its own cache, which it shares
+  /// All of it, for its drafter's program on the same backend; any thread may. False if the sink took not
+  /// all.
+  virtual bool write_to(ByteSink& sink) const = 0;
 };
 
 class Drafter {

@@ -39,6 +39,9 @@ class MtpDrafter final : public Drafter {
   bool remembers() const override { return true; }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override;
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
+  /// What the write_to() of a memory of `length` rows wrote: kCorrupt if it cannot be that, kExhausted
+  /// without room.
+  Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length);
   int plan(const DraftSlot& slot) override;
   bool free_of_cost(int /*slot*/) const override { return false; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;

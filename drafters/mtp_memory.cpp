@@ -15,6 +15,10 @@ struct MtpDrafter::Memory final : DraftMemory {
                                      (hidden.size() + recent.size()) * sizeof(float));
   }
   std::span<const std::int32_t> blocks() const override { return timeline.blocks(); }
+  bool write_to(ByteSink& sink) const override {
+    return put_value(sink, seen) && put_value(sink, first_recent) && put_list<std::int32_t>(sink, tokens) &&
+           put_list<float>(sink, hidden) && put_list<float>(sink, recent) && timeline.write_to(sink);
+  }
 
   Timeline timeline;
   std::vector<std::int32_t> tokens;
@@ -59,6 +63,30 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   state.seen = length;
   state.first_recent = memory.first_recent;
   return {};
+}
+
+Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source, std::int64_t length) {
+  const Error unfit{Code::kCorrupt, "its bytes are no memory of a head"};
+  std::int64_t seen = 0, first_recent = 0;
+  std::vector<std::int32_t> tokens;
+  std::vector<float> hidden, recent;
+  if (!get_value(source, seen) || !get_value(source, first_recent) || !get_list(source, tokens) ||
+      !get_list(source, hidden) || !get_list(source, recent)) {
+    return unfit;
+  }
+  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source));
+  const auto width = static_cast<std::size_t>(options_.hidden);
+  const auto pairs = timeline.length() + static_cast<std::int64_t>(tokens.size());
+  if (seen != length || first_recent < 0 || first_recent >= seen || seen - first_recent > kRecentRows ||
+      pairs != seen - 1 || hidden.size() != tokens.size() * width || recent.size() != kRecentRows * width) {
+    return unfit;
+  }
+  auto memory = std::make_unique<Memory>(std::move(timeline));
+  memory->tokens = std::move(tokens);
+  memory->hidden = std::move(hidden);
+  memory->recent = std::move(recent);
+  memory->seen = seen, memory->first_recent = first_recent;
+  return std::unique_ptr<DraftMemory>(std::move(memory));
 }
 
 }  // namespace ft

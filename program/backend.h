@@ -109,6 +109,8 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// What it runs on: instruction set, threads, device; for `doctor` and reports.
   virtual std::string describe() const = 0;
+  /// What the bits of its results depend on: describe() less what cannot change them.
+  virtual std::string arithmetic() const { return describe(); }
   virtual Result<std::unique_ptr<Executable>> compile(const Program& program,
                                                       const CompileOptions& options) = 0;
   virtual Result<std::unique_ptr<State>> make_state(const StateLayout& layout,

@@ -61,6 +61,10 @@ class Decoder {
   /// have committed a token and not be lost.
   Result<Snapshot> snapshot(const Slot& slot);
   const SnapshotRoom& room() const { return room_; }
+  /// What a snapshot's write_to() wrote: kCorrupt if it cannot be that, kExhausted without room.
+  Result<Snapshot> read_snapshot(ByteSource& source);
+  /// What a snapshot's bytes depend on, but for the weights: programs, layouts, the backend's arithmetic.
+  std::string state_identity() const;
 
   Status prefill(Slot& slot, int rows) { return round_->prefill(slot, rows); }
   RoundShape round(std::span<Slot* const> slots) {

@@ -19,6 +19,9 @@ struct Snapshot {
   Timeline timeline;
   std::unique_ptr<DraftMemory> draft;  // null: of a request whose drafter remembers nothing
 
+  /// All of it, for a decoder of the same state_identity(); any thread may. False if the sink took not all.
+  bool write_to(ByteSink& sink) const;
+
   std::int64_t high() const { return timeline.length(); }
   /// At least 1: nothing is gained by continuing nothing.
   std::int64_t low() const {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "base/result.h"
 #include "program/backend.h"
 
@@ -94,6 +95,13 @@ class Timeline {
   /// original must have no open transaction and must not be lost.
   Result<Timeline> fork(std::int64_t length) const;
   Result<Timeline> fork() const { return fork(length_); }
+
+  /// All that it is, as bytes that mean something to the same program on the same backend only. Of one that
+  /// nobody changes meanwhile; then any thread may. False if the sink took not all.
+  bool write_to(ByteSink& sink) const;
+  /// What write_to() wrote, in blocks and a slot of its own: kCorrupt if it cannot be that, kExhausted
+  /// without room.
+  static Result<Timeline> read_from(TimelinePool& pool, ByteSource& source);
 
  private:
   friend class Txn;

@@ -27,6 +27,9 @@ class CpuBackend final : public Backend {
     return fmt::format("cpu, {}, {}-bit activations, {} thread{}", kernels_.name, activation_bits_,
                        pool_.workers(), pool_.workers() == 1 ? "" : "s");
   }
+  std::string arithmetic() const override {
+    return fmt::format("cpu, {}, {}-bit activations", kernels_.name, activation_bits_);
+  }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return cpu::compile(program, options, {pool_, kernels_, activation_bits_, prepared_, progress_});

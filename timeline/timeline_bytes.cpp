@@ -1,0 +1,58 @@
+// A timeline as bytes: length, replay, tape, then its blocks in order and its slot as the State gives them.
+#include <algorithm>
+
+#include "timeline/timeline.h"
+
+namespace ft {
+namespace {
+
+std::size_t size_of(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+
+std::int64_t blocks_of(std::int64_t length) { return (length + kBlockRows - 1) / kBlockRows; }
+
+}  // namespace
+
+bool Timeline::write_to(ByteSink& sink) const {
+  const State& state = pool_->state_;
+  if (!put_value(sink, length_) || !put_value(sink, replay_) || !put_value(sink, tape_)) return false;
+  std::vector<std::byte> bytes(size_of(std::max(state.block_bytes(), state.slot_bytes())));
+  const auto block_bytes = std::span(bytes).first(size_of(state.block_bytes()));
+  for (std::int64_t i = 0; i < blocks_of(length_); ++i) {
+    state.read_block(blocks_[static_cast<std::size_t>(i)], block_bytes);
+    if (!sink.put(block_bytes)) return false;
+  }
+  const auto slot_bytes = std::span(bytes).first(size_of(state.slot_bytes()));
+  state.read_slot(slot_, slot_bytes);
+  return sink.put(slot_bytes);
+}
+
+Result<Timeline> Timeline::read_from(TimelinePool& pool, ByteSource& source) {
+  State& state = pool.state_;
+  std::int64_t length = 0;
+  std::int32_t replay = 0, tape = 0;
+  const Error unfit{Code::kCorrupt, "its bytes are no timeline"};
+  if (!get_value(source, length) || !get_value(source, replay) || !get_value(source, tape)) return unfit;
+  if (length < 0 || replay < 0 || replay > std::min<std::int64_t>(length, kMaxTapeRows) ||
+      (tape != 0 && tape != 1)) {
+    return unfit;
+  }
+  if (blocks_of(length) > static_cast<std::int64_t>(pool.free_blocks_.size())) return pool.full();
+  FT_ASSIGN(Timeline timeline, open(pool));
+  std::vector<std::byte> bytes(size_of(std::max(state.block_bytes(), state.slot_bytes())));
+  const auto block_bytes = std::span(bytes).first(size_of(state.block_bytes()));
+  for (std::int64_t i = 0; i < blocks_of(length); ++i) {
+    if (!source.get(block_bytes)) return unfit;
+    FT_ASSIGN(const std::int32_t block, pool.take_block());
+    timeline.blocks_.push_back(block);
+    state.write_block(block, block_bytes);
+  }
+  const auto slot_bytes = std::span(bytes).first(size_of(state.slot_bytes()));
+  if (!source.get(slot_bytes)) return unfit;
+  state.write_slot(timeline.slot_, slot_bytes);
+  timeline.length_ = length;
+  timeline.replay_ = replay;
+  timeline.tape_ = tape;
+  return timeline;
+}
+
+}  // namespace ft
