@@ -136,11 +136,9 @@ Reply cache_reply(const CacheReport& cache, bool cleared) {
             {"hits", cache.hits},       {"tokens_saved", cache.tokens_saved}, {"stored", cache.stored},
             {"evicted", cache.evicted}};
   if (cache.disk) {
-    json["disk"] = Json{{"files", cache.disk_files},
-                        {"size", cache.disk_bytes},
-                        {"limit", cache.disk_limit_bytes},
-                        {"hits", cache.disk_hits},
-                        {"dropped", cache.disk_dropped}};
+    json["disk"] =
+        Json{{"files", cache.disk_files}, {"size", cache.disk_bytes},      {"limit", cache.disk_limit_bytes},
+             {"hits", cache.disk_hits},   {"written", cache.disk_written}, {"dropped", cache.disk_dropped}};
   }
   if (cleared) json["cleared"] = true;
   return json_reply(json);

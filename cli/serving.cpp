@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/checksum.h"
+#include "base/mapped_file.h"
 #include "cli/option_flags.h"
 #include "cli/sampling_choice.h"
 #include "server/guard.h"
@@ -17,8 +19,20 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
+/// What the bits of a computation depend on beside the backend: the weights, and this very program.
+Result<std::string> bits_of(const Model& model) {
+  FT_ASSIGN(const MappedFile program, MappedFile::open("/proc/self/exe"));
+  return fmt::format("{} {:016x}", model.checkpoint->state_fingerprint(), checksum(program.bytes()));
+}
+
 std::string megabytes(std::int64_t bytes) {
   return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+std::string folder_line(const Engine& engine) {
+  const CacheReport cache = engine.cache();
+  return fmt::format("  cache     {} in {} files, at most {}, in {}\n", megabytes(cache.disk_bytes),
+                     cache.disk_files, megabytes(cache.disk_limit_bytes), engine.cache_directory());
 }
 
 }  // namespace
@@ -50,6 +64,10 @@ void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.add("cache-mb", "N", reads_int(serve.cache_mb, 0, 1 << 20),
             "Memory for prompts that were read before, so that what begins like them starts at once; 0: none "
             "(default 1024)");
+  flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
+            "Keep such prompts in this folder too, so that a restart begins with them (default: no)");
+  flags.add("cache-dir-mb", "N", reads_int(serve.cache_dir_mb, 1, 1 << 24),
+            "Room in that folder; what was used longest ago goes first (default 4096)");
   flags.add("memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
             "Memory that weights, slots and cache may take together; 0: what the machine has left (default)");
   flags.add("drafter", "NAME", reads_drafter(serve.drafter),
@@ -66,6 +84,11 @@ Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const Serve
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   options.queue = static_cast<std::size_t>(choice.queue);
+  if (!choice.cache_dir.empty()) {
+    options.folder.directory = choice.cache_dir;
+    options.folder.limit_bytes = static_cast<std::int64_t>(choice.cache_dir_mb) << 20;
+    FT_ASSIGN(options.folder.source, bits_of(loaded.model));
+  }
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
   if (!engine.ok()) return model_error(engine.error());
@@ -144,6 +167,7 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
       served.version, served.id, url, served.family, served.quantisation, served.backend, drafter,
       megabytes(decoder.packed_bytes()), megabytes(engine.memory().key_values + engine.memory().states),
       served.slots, served.context, megabytes(engine.memory().cache), loaded.load_ms / 1e3, url, url);
+  if (!engine.cache_directory().empty()) screen += folder_line(engine);
   if (!is_loopback(options.host) && options.api_keys.empty()) {
     screen +=
         "  WARNING   everybody who reaches this address can use the model and read its cache; ask for a key "

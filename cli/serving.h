@@ -23,6 +23,8 @@ struct ServeChoice {
   int queue = 256;
   int grace_s = 30;
   int cache_mb = 1024;
+  std::string cache_dir;  // empty: none
+  int cache_dir_mb = 4096;
   int memory_mb = 0;  // 0: what the machine has left
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, aliases;

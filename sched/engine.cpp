@@ -14,21 +14,28 @@ Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& mod
   FT_ASSIGN(MemoryReport memory, memory_needed(backend, model, options.decoder));
   memory.limit = options.memory_bytes > 0 ? options.memory_bytes : available_memory();
   FT_TRY(check_memory(memory, options.decoder));
+  std::unique_ptr<CacheFolder> folder;
+  if (!options.folder.directory.empty()) {
+    FT_ASSIGN(folder, CacheFolder::open(options.folder));  // who has it is told before the weights are packed
+  }
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
+  if (folder) FT_TRY(folder->start(*decoder));
   memory.weights = decoder->packed_bytes();
-  std::unique_ptr<Engine> engine(new Engine(std::move(decoder), memory, tokenizer, options));
+  std::unique_ptr<Engine> engine(
+      new Engine(std::move(decoder), std::move(folder), memory, tokenizer, options));
   std::unique_lock lock(engine->mutex_);
   engine->wake_.wait(lock, [&] { return engine->calibrated_; });
   lock.unlock();
   return engine;
 }
 
-Engine::Engine(std::unique_ptr<Decoder> decoder, const MemoryReport& memory, const Tokenizer& tokenizer,
-               const EngineOptions& options)
+Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> folder,
+               const MemoryReport& memory, const Tokenizer& tokenizer, const EngineOptions& options)
     : decoder_(std::move(decoder)),
+      folder_(std::move(folder)),
       options_(options),
       memory_(memory),
-      scheduler_(*decoder_, tokenizer, {options.unread_ms, options.snapshot_tokens, {}}),
+      scheduler_(*decoder_, tokenizer, {options.unread_ms, options.snapshot_tokens, {}, folder_.get()}),
       thread_([this] { loop(); }) {}
 
 Engine::~Engine() {
@@ -78,8 +85,13 @@ EngineStatus Engine::status() const {
 }
 
 CacheReport Engine::cache() const {
-  const std::lock_guard lock(mutex_);
-  return cache_;
+  CacheReport report;
+  {
+    const std::lock_guard lock(mutex_);
+    report = cache_;
+  }
+  if (folder_) folder_->report(report);  // what is written since the last step counts
+  return report;
 }
 
 void Engine::clear_cache() {

@@ -25,6 +25,7 @@ struct EngineOptions {
   double unread_ms = 60'000;            // a full box's patience
   std::int64_t memory_bytes = 0;        // that all of it may take; 0: what the machine has left
   std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
+  CacheFolderOptions folder;            // the prefix cache's second tier, if it names a directory
 };
 
 class Engine {
@@ -42,6 +43,8 @@ class Engine {
 
   EngineStatus status() const;
   CacheReport cache() const;
+  /// Of the cache's second tier; empty: it has none.
+  const std::string& cache_directory() const { return options_.folder.directory; }
   /// What was set aside at the start.
   const MemoryReport& memory() const { return memory_; }
   /// Tokens, prompt and answer together, that a request may have: set aside for every slot, so whatever the
@@ -62,8 +65,8 @@ class Engine {
   int vocabulary() const { return decoder_->model().config.vocab_size; }
 
  private:
-  Engine(std::unique_ptr<Decoder> decoder, const MemoryReport& memory, const Tokenizer& tokenizer,
-         const EngineOptions& options);
+  Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> folder, const MemoryReport& memory,
+         const Tokenizer& tokenizer, const EngineOptions& options);
   void loop();
   bool wait_for_work();
   void admit();
@@ -72,6 +75,7 @@ class Engine {
   bool over() const { return waiting_.empty() && idle_; }
 
   std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<CacheFolder> folder_;  // null: none
   const EngineOptions options_;
   const MemoryReport memory_;
   Scheduler scheduler_;  // the engine thread's

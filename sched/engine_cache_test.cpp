@@ -1,4 +1,7 @@
 // The prefix cache behind an engine, with the shipped model.
+#include <filesystem>
+#include <unistd.h>
+
 #include "tests/small_engine.h"
 
 namespace ft::test {
@@ -59,6 +62,52 @@ TEST_F(CachedEngine, ACacheHitGivesTheColdTokensInEveryTurn) {
     engine_->clear_cache();
   }
   EXPECT_GT(engine_->cache().tokens_saved, 100);
+}
+
+TEST_F(CachedEngine, ARestartOnTheSameFolderGivesTheColdTokens) {
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("foretoken_engine" + std::to_string(getpid()));
+  options_.folder.directory = folder;
+  RequestFields request = fields("Write a Python function that adds two numbers.", DrafterKind::kAuto, 40);
+  request.prompt.insert(request.prompt.begin(), 80, 300);
+  request.slot.eos.clear();
+  for (const DrafterKind kind : {DrafterKind::kMtp, DrafterKind::kAuto, DrafterKind::kNone}) {
+    request.drafter = kind;
+    request.slot.depth = kind == DrafterKind::kNone ? 0 : 3;
+    request.slot.sampler.temperature = kind == DrafterKind::kAuto ? 0 : 0.8F;
+    RequestFields turn = request;
+    for (int life = 0; life < 3; ++life) {
+      start(options_);
+      const Collected warm = answer(turn);
+      const Collected reference = cold(turn);
+      EXPECT_EQ(warm.tokens, reference.tokens) << life;
+      EXPECT_EQ(warm.report.speculation.accepted_at, reference.report.speculation.accepted_at) << life;
+      EXPECT_EQ(warm.report.speculation.drafted > 0, kind != DrafterKind::kNone);
+      EXPECT_EQ(warm.report.cached_tokens > 80, life > 0) << life;
+      EXPECT_EQ(engine_->cache().disk_hits, life > 0 ? 1 : 0);
+      turn = next_turn(turn, warm.tokens, "Now multiply them.");
+    }
+    engine_.reset();
+    std::filesystem::remove_all(folder);
+  }
+}
+
+TEST_F(CachedEngine, ClearingEmptiesTheFolderAndASecondEngineIsRefusedIt) {
+  const auto folder = std::filesystem::temp_directory_path() / ("foretoken_clear" + std::to_string(getpid()));
+  options_.folder.directory = folder;
+  start(options_);
+  RequestFields request = fields("Write a Python function that adds two numbers.", DrafterKind::kAuto, 8);
+  request.prompt.insert(request.prompt.begin(), 80, 300);
+  answer(request);
+  while (engine_->cache().disk_files == 0) continue;
+  const auto second = Engine::start(*backend_, *model_, *tokenizer_, options_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, Code::kBusy);
+  engine_->clear_cache();
+  while (engine_->cache().disk_files > 0) continue;
+  EXPECT_EQ(answer(request).report.cached_tokens, 0);
+  engine_.reset();
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CachedEngine, TheSamePromptAgainComputesOnlyItsLastToken) {

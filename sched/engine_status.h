@@ -72,7 +72,8 @@ struct CacheReport {
   std::int64_t stored = 0, evicted = 0;     // snapshots
   // The disk tier, if there is one.
   bool disk = false;
-  std::int64_t disk_files = 0, disk_bytes = 0, disk_limit_bytes = 0, disk_hits = 0, disk_dropped = 0;
+  std::int64_t disk_files = 0, disk_bytes = 0, disk_limit_bytes = 0, disk_hits = 0, disk_written = 0,
+               disk_dropped = 0;
 };
 
 struct MemoryReport {

@@ -28,8 +28,8 @@ std::span<const std::int32_t> draft_blocks_of(const Snapshot& snapshot) {
 
 }  // namespace
 
-PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes)
-    : limits_(room), limit_bytes_(limit_bytes) {
+PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder)
+    : limits_(room), limit_bytes_(limit_bytes), folder_(folder) {
   counts_.enabled = enabled();
   counts_.limit_bytes = enabled() ? limit_bytes : 0;
 }
@@ -44,31 +44,61 @@ PrefixCache::Node* PrefixCache::child(const Node& node, std::span<const std::int
   return nullptr;
 }
 
-PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool drafts) {
-  Found found;
-  if (!enabled()) return found;
+PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool drafts, double row_ms) {
+  if (!enabled()) return {};
   ++counts_.lookups;
+  Found found = search(prompt, drafts);
+  if (folder_ != nullptr && fetch(prompt, drafts, found.beginning.length, row_ms)) {
+    found = search(prompt, drafts);
+  }
+  if (found.beginning.snapshot == nullptr) return found;
+  ++counts_.hits;
+  counts_.tokens_saved += found.beginning.length;
+  return found;
+}
+
+PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, bool drafts) {
+  Found found;
   const auto longest = static_cast<std::int64_t>(prompt.size()) - 1;  // the last token is the pending one
   Entries::iterator best = entries_.end();
   const Node* node = &root_;
   for (std::int64_t depth = 0; node != nullptr; depth += kBlockRows) {
     found.shared = depth;
     for (const Entries::iterator& entry : node->entries) {
-      if (drafts && !entry->snapshot.draft) continue;
+      if (drafts && !entry->snapshot->draft) continue;
       const std::int64_t length = std::min(depth + equal_length(entry->tail, from(prompt, depth)), longest);
-      if (length < std::max(entry->snapshot.low(), kLeastTokens) || length <= found.beginning.length)
+      if (length < std::max(entry->snapshot->low(), kLeastTokens) || length <= found.beginning.length)
         continue;
       best = entry;
-      found.beginning = {&entry->snapshot, length};
+      found.beginning = {entry->snapshot.get(), length};
     }
     if (longest - depth < kBlockRows) break;
     node = child(*node, from(prompt, depth).first(kBlockRows));
   }
-  if (best == entries_.end()) return found;
-  entries_.splice(entries_.begin(), entries_, best);
-  ++counts_.hits;
-  counts_.tokens_saved += found.beginning.length;
+  if (best != entries_.end()) use(best);
   return found;
+}
+
+/// Brings what the folder has beyond `known` tokens of the prompt. True if anything came.
+bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
+                        double row_ms) {
+  for (;;) {
+    const std::optional<CacheFolder::Match> match = folder_->find(prompt, drafts, known, row_ms);
+    if (!match) return false;
+    bool came = false, dropped = false;
+    store(match->tokens, drafts, [&] {
+      Result<Snapshot> snapshot = folder_->load(*match);
+      came = snapshot.ok();
+      dropped = !came && snapshot.error().code == Code::kCorrupt;
+      return snapshot;
+    });
+    if (!dropped) return came;  // else there may be another one
+  }
+}
+
+void PrefixCache::use(Entries::iterator entry) {
+  entries_.splice(entries_.begin(), entries_, entry);
+  if (folder_ != nullptr) folder_->used(entry->file);
 }
 
 /// Whether a snapshot that ends where `tokens` end is here; then it counts as used.
@@ -77,9 +107,11 @@ bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
   const Node* node = &root_;
   for (std::int64_t depth = 0; node != nullptr; depth += kBlockRows) {
     for (const Entries::iterator& entry : node->entries) {
-      if (entry->snapshot.high() != high || (drafts && !entry->snapshot.draft)) continue;
+      if (entry->snapshot->high() != high || (drafts && !entry->snapshot->draft)) continue;
       if (!std::ranges::equal(entry->tail, from(tokens, depth))) continue;
-      entries_.splice(entries_.begin(), entries_, entry);
+      use(entry);
+      if (folder_ != nullptr)
+        entry->file = folder_->offer(tokens, entry->snapshot);  // if it had no room then
       return true;
     }
     if (high - depth < kBlockRows) return false;
@@ -91,19 +123,22 @@ bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
 void PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
                         const std::function<Result<Snapshot>()>& take) {
   const auto high = static_cast<std::int64_t>(tokens.size());
+  if (folder_ != nullptr) folder_->collect();
   if (!enabled() || high < kLeastTokens || known(tokens, drafts)) return;
   const std::int64_t blocks = (high + kBlockRows - 1) / kBlockRows;
   if (blocks > limits_.blocks || limits_.snapshot_bytes + blocks * limits_.block_bytes > limit_bytes_) return;
-  while (static_cast<int>(entries_.size()) >= limits_.snapshots) evict(std::prev(entries_.end()));
-  Result<Snapshot> snapshot = take();
-  while (!snapshot.ok() && snapshot.error().code == Code::kExhausted && !entries_.empty()) {
-    evict(std::prev(entries_.end()));
-    snapshot = take();
+  while (static_cast<int>(entries_.size()) >= limits_.snapshots) {
+    if (!evict_oldest()) return;
   }
+  Result<Snapshot> snapshot = take();
+  while (!snapshot.ok() && snapshot.error().code == Code::kExhausted && evict_oldest()) snapshot = take();
   if (!snapshot.ok()) return;
   insert(tokens, std::move(*snapshot));
   ++counts_.stored;
-  while (over()) evict(std::prev(entries_.end()));
+  const Snapshot* stored = entries_.front().snapshot.get();
+  while (over() && evict_oldest()) continue;
+  if (folder_ == nullptr || entries_.empty() || entries_.front().snapshot.get() != stored) return;
+  entries_.front().file = folder_->offer(tokens, entries_.front().snapshot);
 }
 
 void PrefixCache::insert(std::span<const std::int32_t> tokens, Snapshot snapshot) {
@@ -112,7 +147,8 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, Snapshot snapshot
   draft_blocks_.add(draft_blocks_of(snapshot));
   const std::span<const std::int32_t> tail = from(tokens, depth);
   Node* node = grow(tokens.first(static_cast<std::size_t>(depth)));
-  entries_.push_front({std::move(snapshot), {tail.begin(), tail.end()}, node, depth});
+  auto kept = std::make_shared<const Snapshot>(std::move(snapshot));
+  entries_.push_front({std::move(kept), {}, {tail.begin(), tail.end()}, node, depth});
   node->entries.push_back(entries_.begin());
 }
 
@@ -150,8 +186,8 @@ void PrefixCache::prune(Node* node) {
 }
 
 void PrefixCache::evict(Entries::iterator entry) {
-  blocks_.remove(entry->snapshot.timeline.blocks());
-  draft_blocks_.remove(draft_blocks_of(entry->snapshot));
+  blocks_.remove(entry->snapshot->timeline.blocks());
+  draft_blocks_.remove(draft_blocks_of(*entry->snapshot));
   Node* node = entry->node;
   std::erase(node->entries, entry);
   entries_.erase(entry);
@@ -159,7 +195,17 @@ void PrefixCache::evict(Entries::iterator entry) {
   ++counts_.evicted;
 }
 
+/// False if there is none but those that are being written: their memory would not be free.
+bool PrefixCache::evict_oldest() {
+  const auto free = [](const Entry& entry) { return entry.snapshot.use_count() == 1; };
+  const auto oldest = std::find_if(entries_.rbegin(), entries_.rend(), free);
+  if (oldest == entries_.rend()) return false;
+  evict(std::prev(oldest.base()));
+  return true;
+}
+
 void PrefixCache::clear() {
+  if (folder_ != nullptr) folder_->clear();
   while (!entries_.empty()) evict(std::prev(entries_.end()));
 }
 

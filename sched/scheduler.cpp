@@ -24,7 +24,7 @@ Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOpti
       tokenizer_(tokenizer),
       marks_(tokenizer, decoder.model().config.eos_ids),
       options_(with_clock(std::move(options))),
-      cache_(decoder.room(), decoder.options().cache_bytes) {
+      cache_(decoder.room(), decoder.options().cache_bytes, options_.folder) {
   status_.slots = decoder.options().slots;
 }
 
@@ -66,7 +66,7 @@ Status Scheduler::start(Job& job) {
   const Drafter* drafter = decoder_.drafter(fields.drafter);
   PrefixCache::Found found;  // nothing, if each row of the prompt has to be seen
   if (!fields.score_prompt) {
-    found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers());
+    found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers(), row_ms_);
   }
   FT_ASSIGN(job.slot, decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning));
   job.slot->constraint = std::move(constraint);

@@ -25,6 +25,7 @@ struct SchedulerOptions {
   double unread_ms = 60'000;            // a full box's patience
   std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
   std::function<double()> now_ms;       // empty: the machine's steady clock
+  CacheFolder* folder = nullptr;        // the prefix cache's second tier; outlives the scheduler
 };
 
 class Scheduler {

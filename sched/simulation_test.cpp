@@ -1,8 +1,10 @@
 // The scheduler under a seeded storm: requests arrive at random, some callers leave, some do not read for a
 // while, queues fill, snapshots are evicted, prompts are cut into odd chunks; the clock is a number. A small
 // random model on the reference backend. Each answer must be that of its lone run, and nothing may be left.
+#include <filesystem>
 #include <map>
 #include <random>
+#include <unistd.h>
 
 #include "sched/scheduler.h"
 #include "tests/toy_decoder.h"
@@ -17,6 +19,7 @@ constexpr double kUnreadMs = 300;
 
 struct Storm {
   int finished = 0, cancelled = 0, unread = 0, refused = 0, cached = 0, drafted = 0;
+  std::int64_t loaded = 0;  // from files
 };
 
 class Simulation : public testing::Test {
@@ -112,15 +115,23 @@ class Simulation : public testing::Test {
     ++storm.finished;
   }
 
-  Storm run(unsigned seed, int steps, std::int64_t cache_bytes) {
+  Storm run(unsigned seed, int steps, std::int64_t cache_bytes, const std::string& directory = {}) {
     ToyDecoder decoder(kSlots, {}, 160, cache_bytes);
+    std::unique_ptr<CacheFolder> folder;
+    if (!directory.empty()) {
+      CacheFolderOptions options;
+      options.directory = directory, options.limit_bytes = std::int64_t{4} << 20;
+      folder = std::move(*CacheFolder::open(options));
+      EXPECT_TRUE(folder->start(*decoder).ok());
+    }
     const int blocks = decoder->pool().free_blocks(), slots = decoder->pool().free_slots();
     const int draft_blocks = decoder->draft_pool()->free_blocks();
     const int draft_slots = decoder->draft_pool()->free_slots();
     Storm storm;
     std::mt19937 random(seed);
     {
-      Scheduler scheduler(*decoder, tokenizer_, {kUnreadMs, 48, [this] { return now_ += 0.25; }});
+      Scheduler scheduler(*decoder, tokenizer_,
+                          {kUnreadMs, 48, [this] { return now_ += 0.25; }, folder.get()});
       std::deque<std::unique_ptr<Job>> waiting;
       for (int step = 0; step < steps || !clients_.empty(); ++step) {
         now_ += static_cast<double>(random() % 20);
@@ -136,6 +147,12 @@ class Simulation : public testing::Test {
       EXPECT_LE(scheduler.cache().report().bytes, cache_bytes);
       clients_.clear();
     }
+    if (folder) {
+      CacheReport report;
+      folder->report(report);
+      storm.loaded = report.disk_hits;
+    }
+    folder.reset();
     EXPECT_EQ(decoder->pool().free_blocks(), blocks) << "blocks are left behind";
     EXPECT_EQ(decoder->pool().free_slots(), slots);
     EXPECT_EQ(decoder->draft_pool()->free_blocks(), draft_blocks);
@@ -159,6 +176,15 @@ TEST_F(Simulation, EveryAnswerIsThatOfItsLoneRunAndNothingLeaks) {
     sum.finished += storm.finished, sum.cancelled += storm.cancelled, sum.unread += storm.unread;
     sum.refused += storm.refused, sum.drafted += storm.drafted;
   }
+  // With a folder behind a small cache, twice: the second storm finds the files of the first.
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("foretoken_storm" + std::to_string(getpid()));
+  for (const unsigned seed : {7U, 8U}) {
+    const Storm storm = run(seed, 1000, std::int64_t{400} << 10, folder);
+    EXPECT_GT(storm.loaded, seed == 8 ? 10 : 0);
+    EXPECT_GT(storm.finished, 50);
+  }
+  std::filesystem::remove_all(folder);
   EXPECT_GT(sum.finished, 200);
   EXPECT_GT(sum.cancelled, 20);
   EXPECT_GT(sum.unread, 2);

@@ -83,7 +83,14 @@ void cached(Exposition& text, const CacheReport& cache) {
   count(text, "foretoken_cache_lookups_total", "Prompts looked up.", number(cache.lookups));
   count(text, "foretoken_cache_hits_total", "Prompts that began from a snapshot.", number(cache.hits));
   count(text, "foretoken_cache_evicted_total", "Snapshots given up for room.", number(cache.evicted));
+  measure(text, "foretoken_cache_disk_files", "Snapshots in the cache's folder.", number(cache.disk_files));
   measure(text, "foretoken_cache_disk_bytes", "Size of the cache's files.", number(cache.disk_bytes));
+  measure(text, "foretoken_cache_disk_limit_bytes", "The most that they may have.",
+          number(cache.disk_limit_bytes));
+  count(text, "foretoken_cache_disk_loads_total", "Prompts that began from a file.", number(cache.disk_hits));
+  count(text, "foretoken_cache_disk_written_total", "Files written.", number(cache.disk_written));
+  count(text, "foretoken_cache_disk_dropped_total", "Files removed because they were of no use.",
+        number(cache.disk_dropped));
 }
 
 }  // namespace

@@ -1,0 +1,141 @@
+// The folder's list of files, and the thread that adds to it.
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sched/cache_folder.h"
+
+namespace ft {
+
+void CacheFolder::write_offered() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    Offered offered = std::move(waiting_.front());
+    waiting_.pop_front();
+    writing_ = offered.name;
+    sharing_ = std::move(offered.snapshot);  // never this thread's own: it must not be the last that lets go
+    const Snapshot& snapshot = *sharing_;
+    const std::int64_t generation = generation_;
+    lock.unlock();
+    try {
+      write(offered, snapshot, generation);
+    } catch (const std::exception& failure) {  // no memory
+      note_failure(failure.what());
+    }
+    let_go(offered.bytes);
+    lock.lock();
+    writing_.clear();
+    changed_.notify_all();
+  }
+}
+
+/// The engine thread will release it: timelines are its own.
+void CacheFolder::let_go(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (sharing_ == nullptr) return;
+  done_.push_back(std::exchange(sharing_, nullptr));
+  waiting_bytes_ -= bytes;
+  changed_.notify_all();
+}
+
+/// Under the mutex.
+void CacheFolder::give_up_waiting() {
+  for (Offered& offered : waiting_) {
+    waiting_bytes_ -= offered.bytes;
+    done_.push_back(std::move(offered.snapshot));
+  }
+  waiting_.clear();
+}
+
+void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation) {
+  make_room(offered.bytes);
+  const std::string part = path(offered.name) + ".part";
+  const CachePlace place = CachePlace::of(offered.tokens, snapshot.low(), snapshot.draft != nullptr);
+  CacheFileWriter writer(part, options_.limit_bytes, stop_);
+  if (put_list<std::int32_t>(writer, offered.tokens)) snapshot.write_to(writer);
+  let_go(offered.bytes);
+  const Result<std::int64_t> size = writer.finish(place, identity_);
+  if (!size.ok()) {
+    if (size.error().code != Code::kCancelled) note_failure(size.error().message);
+    return;
+  }
+  make_room(*size);
+  std::error_code failed;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool wanted = generation == generation_;  // not cleared meanwhile
+    if (wanted) std::filesystem::rename(part, path(offered.name), failed);
+    if (wanted && !failed) {
+      add({offered.name, place, *size});
+      ++written_;
+    } else {
+      std::error_code gone;
+      std::filesystem::remove(part, gone);
+    }
+  }
+  if (failed) return note_failure(failed.message());
+  if (std::exchange(failing_, false)) {
+    log_info(fmt::format("the cache folder {} takes files again", options_.directory));
+  }
+}
+
+/// Says it once, and rests: a full disk stays full for a while.
+void CacheFolder::note_failure(const std::string& why) {
+  if (!std::exchange(failing_, true)) {
+    log_warn(
+        fmt::format("the cache folder {}: a prompt could not be kept ({}); answers go on, and it is tried "
+                    "again now and then",
+                    options_.directory, why));
+  }
+  const std::lock_guard lock(mutex_);
+  rest_until_ns_ = steady_ns() + static_cast<std::int64_t>(options_.rest_ms * 1e6);
+  give_up_waiting();
+}
+
+/// Under the mutex, or before there is a writer.
+void CacheFolder::add(File file) {
+  forget(file.name);
+  file.used = ++clock_;
+  bytes_ += file.bytes;
+  const std::string name = file.name;
+  const File& kept = files_[name] = std::move(file);
+  by_place_.emplace(kept.place.before, &kept);
+}
+
+/// Under the mutex, or before there is a writer.
+void CacheFolder::forget(const std::string& name) {
+  const auto at = files_.find(name);
+  if (at == files_.end()) return;
+  const auto [first, last] = by_place_.equal_range(at->second.place.before);
+  const auto place = std::find_if(first, last, [&](const auto& pair) { return pair.second == &at->second; });
+  if (place != last) by_place_.erase(place);
+  bytes_ -= at->second.bytes;
+  files_.erase(at);
+}
+
+/// For so many bytes more: the least recently used go.
+void CacheFolder::make_room(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  while (!files_.empty() && bytes_ + bytes > options_.limit_bytes) {
+    const auto oldest = std::min_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
+      return a.second.used < b.second.used;
+    });
+    const std::string name = oldest->first;
+    forget(name);
+    std::error_code gone;
+    std::filesystem::remove(path(name), gone);
+  }
+}
+
+void CacheFolder::flush() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_.empty() && writing_.empty(); });
+}
+
+}  // namespace ft
