@@ -38,6 +38,7 @@ struct DraftSlot {
   int depth = 0;                     // wanted now
 
   int drafted = 0;                 // out
+  int late_rows = 0;               // out: rows of earlier tokens that the drafter had left for now
   std::span<std::int32_t> drafts;  // out: [kMaxDepth], part of the round's token buffer
   std::int32_t store = 0;          // index of drafts[0] in the round's token buffer
   std::array<Distribution, kMaxDepth>* proposal = nullptr;  // out if ratio: what drafts[i] was drawn from

@@ -8,7 +8,7 @@ namespace ft {
 Result<std::unique_ptr<MtpDrafter>> MtpDrafter::make(Backend& backend, const Program& program,
                                                      const Options& options) {
   CompileOptions compile;
-  compile.max_rows = std::max(kPendingRows, options.slots * (kMaxDepth + 2)) + kPendingRows * options.slots;
+  compile.max_rows = std::max(kPassRows, options.slots * (kMaxDepth + 2)) + kPassRows * options.slots;
   compile.max_wanted = options.slots;
   FT_ASSIGN(std::unique_ptr<Executable> head, backend.compile(program, compile));
   FT_ASSIGN(
@@ -42,7 +42,7 @@ void MtpDrafter::close(int slot) {
   state.timeline.reset();
   state.tokens.clear();
   state.hidden.clear();
-  state.seen = state.first_recent = 0;
+  state.seen = state.first_recent = state.skipped = 0;
   state.boundary_paired = false;
 }
 
@@ -64,31 +64,44 @@ Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, st
     if (slot.seen > 0 && !slot.boundary_paired) add_pair(slot, tokens[i]);
     slot.boundary_paired = false;
     std::ranges::copy(hidden.subspan(i * width, width), recent_row(slot, slot.seen++).begin());
-    if (static_cast<int>(slot.tokens.size()) >= kPendingRows) FT_TRY(flush(slot));
+    if (static_cast<int>(slot.tokens.size()) < kPendingRows) continue;
+    if (static_cast<int>(tokens.size()) > kMaxDepth + 1) {  // a prompt's: no round commits as many
+      FT_TRY(flush(slot, 0));
+    } else {
+      forget_oldest(slot, kPassRows);
+      slot.skipped += kPassRows;
+    }
   }
   return {};
 }
 
-/// Pairs without a draft: only their keys and values matter.
-Status MtpDrafter::flush(SlotState& slot) {
-  if (slot.tokens.empty()) return {};
-  const int rows = static_cast<int>(slot.tokens.size());
-  FT_ASSIGN(Txn txn, slot.timeline->begin(rows, rows));
-  const Segment segment = txn.segment();
-  StepArgs args;
-  args.tokens = slot.tokens;
-  args.hidden = slot.hidden;
-  args.segments = {&segment, 1};
-  try {
-    head_->run(args, *state_);
-  } catch (...) {
-    txn.rollback();
-    throw;
+/// Passes without a draft, of which only the keys and values matter, until at most so many pairs wait.
+Status MtpDrafter::flush(SlotState& slot, std::size_t most_left) {
+  const auto width = static_cast<std::size_t>(options_.hidden);
+  while (slot.tokens.size() > most_left) {
+    const std::size_t rows = std::min<std::size_t>(kPassRows, slot.tokens.size() - most_left);
+    FT_ASSIGN(Txn txn, slot.timeline->begin(static_cast<int>(rows), static_cast<int>(rows)));
+    const Segment segment = txn.segment();
+    StepArgs args;
+    args.tokens = std::span(slot.tokens).first(rows);
+    args.hidden = std::span(slot.hidden).first(rows * width);
+    args.segments = {&segment, 1};
+    try {
+      head_->run(args, *state_);
+    } catch (...) {
+      txn.rollback();
+      throw;
+    }
+    txn.commit(static_cast<int>(rows));
+    forget_oldest(slot, rows);
   }
-  txn.commit(rows);
-  slot.tokens.clear();
-  slot.hidden.clear();
   return {};
+}
+
+void MtpDrafter::forget_oldest(SlotState& slot, std::size_t pairs) const {
+  slot.tokens.erase(slot.tokens.begin(), slot.tokens.begin() + static_cast<std::ptrdiff_t>(pairs));
+  slot.hidden.erase(slot.hidden.begin(),
+                    slot.hidden.begin() + static_cast<std::ptrdiff_t>(pairs) * options_.hidden);
 }
 
 int MtpDrafter::plan(const DraftSlot& slot) {
@@ -141,6 +154,8 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
   for (DraftSlot* slot : slots) {
     SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
     add_pair(state, slot->tokens.back());
+    slot->late_rows = std::max(0, static_cast<int>(state.tokens.size()) - (kMaxDepth + 1));
+    FT_TRY(flush(state, kPassRows));
     const int rows = static_cast<int>(state.tokens.size());
     FT_ASSIGN(Txn txn, state.timeline->begin(rows + slot->depth - 1, rows));
     first_rows_[static_cast<std::size_t>(slot->id)] = rows;

@@ -3,8 +3,10 @@
 // tokens. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden state is the one after
 // the final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select. Cost:
 // one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
-// the last proposal. Memory: one key/value layer per sequence, up to kPendingRows + kRecentRows hidden rows a
-// slot.
+// the last proposal. Pairs wait until a proposal wants them, so that an answer without drafts does not pay
+// for a history that nobody reads: of a long stretch without drafts only the last kPendingRows pairs are ever
+// seen by the head, which then drafts as after a shorter text; a prompt is seen whole. Memory: one key/value
+// layer per sequence, up to kPendingRows + kRecentRows hidden rows a slot.
 #pragma once
 
 #include <optional>
@@ -19,7 +21,8 @@ namespace ft {
 
 class MtpDrafter final : public Drafter {
  public:
-  static constexpr int kPendingRows = 64;
+  static constexpr int kPassRows = 64;      // of one sequence in a pass, at most
+  static constexpr int kPendingRows = 128;  // pairs that may wait for a pass
   /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
   static constexpr int kRecentRows = kMaxTapeRows + 1;
 
@@ -54,11 +57,12 @@ class MtpDrafter final : public Drafter {
 
  private:
   struct SlotState {
-    std::optional<Timeline> timeline;  // of pairs; position = pair index
+    std::optional<Timeline> timeline;  // of pairs, in order
     std::vector<std::int32_t> tokens;  // pending pairs: their tokens ...
     std::vector<float> hidden;         // ... and hidden rows [tokens, width]
     std::vector<float> recent;         // [kRecentRows, width]; row of committed token p at p % kRecentRows
     std::int64_t seen = 0;             // committed tokens; the last one's row is the boundary
+    std::int64_t skipped = 0;          // pairs that no pass will see
     std::int64_t first_recent = 0;     // the first token whose row may be in `recent`
     bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline already
   };
@@ -67,7 +71,8 @@ class MtpDrafter final : public Drafter {
 
   std::span<float> recent_row(SlotState& slot, std::int64_t token) const;
   void add_pair(SlotState& slot, std::int32_t token);
-  Status flush(SlotState& slot);
+  Status flush(SlotState& slot, std::size_t most_left);
+  void forget_oldest(SlotState& slot, std::size_t pairs) const;
   Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
   void run(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);

@@ -23,7 +23,7 @@ struct MtpDrafter::Memory final : DraftMemory {
   Timeline timeline;
   std::vector<std::int32_t> tokens;
   std::vector<float> hidden, recent;
-  std::int64_t seen = 0, first_recent = 0;
+  std::int64_t seen = 0, first_recent = 0, skipped = 0;
 };
 
 std::int64_t MtpDrafter::memory_bytes(int hidden) {
@@ -36,13 +36,14 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::save(int slot) {
   const SlotState& state = slots_[static_cast<std::size_t>(slot)];
   if (!state.timeline || state.timeline->lost() || state.seen == 0) return std::unique_ptr<DraftMemory>();
   // A pair with the pending token belongs to the future, not to what is saved.
-  const std::int64_t pairs = std::min(state.timeline->length(), state.seen - 1);
+  const std::int64_t pairs = std::min(state.timeline->length(), state.seen - 1 - state.skipped);
   FT_ASSIGN(Timeline timeline, state.timeline->fork(pairs));
   auto memory = std::make_unique<Memory>(std::move(timeline));
   memory->tokens = state.tokens;
   memory->hidden = state.hidden;
   memory->recent = state.recent;
   memory->seen = state.seen;
+  memory->skipped = state.skipped;
   memory->first_recent = std::max(state.first_recent, state.seen - kRecentRows);
   return std::unique_ptr<DraftMemory>(std::move(memory));
 }
@@ -51,7 +52,9 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   const auto& memory = static_cast<const Memory&>(saved);  // by this drafter
   FT_ASSERT(length >= memory.low() && length <= memory.seen);
   close(slot);
-  const std::int64_t pairs = length - 1;
+  // What was skipped lies further back than the rows from which a sequence may begin.
+  const std::int64_t pairs = length - 1 - memory.skipped;
+  FT_ASSERT(pairs >= 0);
   const std::int64_t done = std::min(memory.timeline.length(), pairs);
   FT_ASSIGN(Timeline timeline, memory.timeline.fork(done));
   SlotState& state = slots_[static_cast<std::size_t>(slot)];
@@ -61,6 +64,7 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   state.hidden.assign(memory.hidden.begin(), memory.hidden.begin() + pending * options_.hidden);
   state.recent = memory.recent;
   state.seen = length;
+  state.skipped = memory.skipped;
   state.first_recent = memory.first_recent;
   return {};
 }

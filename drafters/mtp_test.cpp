@@ -171,12 +171,45 @@ TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
 
 TEST_F(MtpDrafterTest, LongPromptsInOneChunkAreSplitWithoutATrace) {
   const Text text(9, width_);
-  const Sampler greedy;
+  Sampler sampler;
+  sampler.temperature = 1;
   const auto drafter = make(1);
   ASSERT_TRUE(drafter->open(0).ok());
-  for (int i = 0; i < kLength - 10; ++i) show(*drafter, 0, text, i, 1);
-  const Ask ask{0, &text, kLength - 10, kMaxDepth, &greedy, false};
+  for (int i = 0; i < kLength - 10; i += 20) show(*drafter, 0, text, i, 20);
+  const Ask ask{0, &text, kLength - 10, kMaxDepth, &sampler, true};
   EXPECT_EQ(propose(*drafter, {ask})[0], fresh(ask));
+}
+
+/// Nobody pays for pairs of a long stretch without drafts, and the head drafts as if the text began later.
+TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAndNothingElseIsWrong) {
+  constexpr int kBegin = MtpDrafter::kPassRows;
+  constexpr int kCommitted = kLength - 14;
+  static_assert(kCommitted > MtpDrafter::kPendingRows);
+  const Text text(9, width_);
+  Text end = text;
+  end.tokens.erase(end.tokens.begin(), end.tokens.begin() + kBegin);
+  end.hidden.erase(end.hidden.begin(), end.hidden.begin() + std::ptrdiff_t{kBegin} * width_);
+  Sampler cold;
+  cold.temperature = 0.01F;  // noise that decides nothing: it differs by position
+  const Proposal expected = fresh({0, &end, kCommitted - kBegin, 6, &cold, true});
+  const auto drafter = make(2);
+  ASSERT_TRUE(drafter->open(0).ok());
+  for (int i = 0; i < kCommitted; ++i) show(*drafter, 0, text, i, 1);
+  std::unique_ptr<DraftMemory> memory = std::move(*drafter->save(0));
+  EXPECT_EQ(propose(*drafter, {{0, &text, kCommitted, 6, &cold, true}})[0], expected);
+  ASSERT_TRUE(drafter->restore(1, *memory, kCommitted).ok());
+  EXPECT_EQ(propose(*drafter, {{1, &text, kCommitted, 6, &cold, true}})[0], expected) << "from a memory";
+  memory.reset();
+  memory = std::move(*drafter->save(0));
+  ASSERT_TRUE(drafter->restore(1, *memory, memory->low()).ok());
+  const int low = static_cast<int>(memory->low());
+  EXPECT_EQ(propose(*drafter, {{1, &text, low, 6, &cold, true}})[0],
+            fresh({0, &end, low - kBegin, 6, &cold, true}))
+      << "from its earliest row";
+  show(*drafter, 1, text, low, 1);
+  EXPECT_EQ(propose(*drafter, {{1, &text, low + 1, 6, &cold, true}})[0],
+            fresh({0, &end, low + 1 - kBegin, 6, &cold, true}))
+      << "and on from there";
 }
 
 TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {

@@ -37,7 +37,10 @@ void Round::propose() {
       for (DraftSlot* draft : proposing_) draft->drafted = 0;  // plain decoding needs no draft
     }
   }
-  for (std::size_t i = 0; i < active_; ++i) keep_allowed(entries_[i]);
+  for (std::size_t i = 0; i < active_; ++i) {
+    shape_.late_rows += entries_[i].draft.late_rows;
+    keep_allowed(entries_[i]);
+  }
 }
 
 StepResult Round::verify() {

@@ -76,7 +76,8 @@ struct Slot {
 /// What one round did, for the cost model and the metrics.
 struct RoundShape {
   int slots = 0, rows = 0, deepest = 0;
-  int passes = 0;  // of a drafter's network
+  int passes = 0;     // of a drafter's network
+  int late_rows = 0;  // that drafters had left from earlier rounds
 };
 
 class Round {
