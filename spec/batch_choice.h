@@ -1,8 +1,9 @@
 // Whether a round of several slots drafts at all: by what such rounds gave, tokens a millisecond, with drafts
 // and without. The cost model says how deep one slot should draft; where processors and not memory are the
-// limit, a batch may lose by every draft, and only measuring both tells. Plain rounds are tried now and then
-// while drafts win, a few drafted ones while they lose, so that neither figure grows old.
-// Owner: the decoder. Thread: the engine thread. Cost: O(1). Errors: none.
+// limit, a batch may lose by every draft, and only measuring both tells. A batch of a new size begins with a
+// few plain rounds, which teach the cost model too; then plain rounds are tried now and then while drafts
+// win, a few drafted ones while they lose, so that neither figure grows old. Owner: the decoder. Thread: the
+// engine thread. Cost: O(1). Errors: none.
 #pragma once
 
 #include <array>
@@ -22,7 +23,7 @@ class BatchChoice {
   static constexpr int kPlainTrial = 4;    // plain rounds that are tried
   static constexpr int kWinning = 120;     // drafted rounds between two plain trials
   static constexpr int kFirstLosing = 48;  // plain rounds before drafts are tried again; doubled each time
-  static constexpr int kLastLosing = 768;
+  static constexpr int kLastLosing = 1536;
 
   /// Sums of recent rounds; older ones count less and less.
   struct Rate {
@@ -33,8 +34,8 @@ class BatchChoice {
   };
   struct Batch {
     Rate plain, drafted;
-    bool drafting = true;
-    int left = kTrial;  // rounds until the other way is tried or the two are compared
+    bool drafting = false;
+    int left = kPlainTrial;  // rounds until the other way is tried or the two are compared
     int losing = kFirstLosing;
     bool trial = false;  // of the way that was worse when last compared
   };

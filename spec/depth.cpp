@@ -29,25 +29,33 @@ void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double 
   draft_ = draft > 0 ? draft : 0.15 * verify_[1];
   beyond_ = verify_[kRows] - verify_[kRows - 1];
   slot_ = 0.05 * verify_[1];
+  batch_draft_ = 0;
+  plain_seen_ = drafted_seen_ = 0;
   measured_ = true;
 }
 
 double CostModel::verify(int rows, int slots) const {
   const double known = verify_[static_cast<std::size_t>(std::min(rows, kRows))];
-  return known + std::max(0, rows - kRows) * beyond_ + (slots - 1) * slot_;
+  const double batch = slots > 1 ? (slots - 1) * slot_ + std::max(0, rows - slots) * batch_draft_ : 0;
+  return known + std::max(0, rows - kRows) * beyond_ + batch;
 }
 
-/// What a batch costs beyond a single slot's rows says what further slots and rows cost.
-void CostModel::observe_batch(int rows, int passes, double cost, int slots) {
+/// Of a difference, what an estimate that was corrected `seen` times takes over: the first time all of it.
+double CostModel::share(double late, int seen) {
   constexpr double kFaster = 0.3;
   constexpr double kSlower = 0.05;
+  return late * std::max(late < 0 ? kFaster : kSlower, 1.0 / (1 + seen));
+}
+
+/// Plain batches say what a further slot costs, drafted ones what a draft costs beyond that.
+void CostModel::observe_batch(int rows, int passes, double cost, int slots) {
   const double expected = verify(rows, slots) + passes * draft_;
   const double late = std::min(cost, 4 * expected) - expected;
-  const double change = late * (late < 0 ? kFaster : kSlower);
-  const int further = std::max(0, rows - kRows);
-  const double share = further > 0 ? 0.5 : 1;
-  slot_ = std::max(0.0, slot_ + share * change / (slots - 1));
-  if (further > 0) beyond_ = std::max(0.0, beyond_ + (1 - share) * change / further);
+  if (rows <= slots) {
+    slot_ = std::max(0.0, slot_ + share(late, plain_seen_++) / (slots - 1));
+  } else {
+    batch_draft_ = std::max(-beyond_, batch_draft_ + share(late, drafted_seen_++) / (rows - slots));
+  }
 }
 
 void CostModel::observe(int rows, int passes, double cost, int slots) {
@@ -114,6 +122,7 @@ DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
 
 int DepthPolicy::choose(const CostModel& costs, int available, int allowed, DraftCost cost,
                         const RoundSoFar& others) {
+  constexpr double kBatchMargin = 1.1;  // many slots choose by one estimate: its errors add up
   const int most = std::min({available, allowed, kMaxDepth});
   reason_ = {};
   reason_.most = most, reason_.cost = cost;
@@ -129,7 +138,9 @@ int DepthPolicy::choose(const CostModel& costs, int available, int allowed, Draf
     tokens += chain;
     const int passes = cost == DraftCost::kFree ? others.passes : std::max(others.passes, depth);
     const double steps = costs.round(others.rows + 1 + depth, passes, others.slots);
-    if ((others.tokens + tokens) / steps <= reason_.tokens / reason_.steps) continue;
+    const double more = others.tokens + tokens - reason_.tokens;
+    const double pace = (others.slots > 1 ? kBatchMargin : 1) * reason_.tokens / reason_.steps;
+    if (more <= (steps - reason_.steps) * pace) continue;
     reason_.chosen = depth, reason_.steps = steps, reason_.tokens = others.tokens + tokens;
     reason_.expected = tokens;
   }

@@ -16,7 +16,8 @@
 namespace ft {
 
 /// What a round costs, in any one unit of time: so much by its rows, measured for those of one slot and
-/// continued in a straight line beyond them, so much for each further slot, and the passes of a head. Before
+/// continued in a straight line beyond them, the passes of a head, and in a batch so much for each further
+/// slot, which has a state of its own, and for each draft, which is a row of the head as well. Before
 /// anything was measured: a guess.
 class CostModel {
  public:
@@ -40,11 +41,14 @@ class CostModel {
 
  private:
   void observe_batch(int rows, int passes, double cost, int slots);
+  static double share(double late, int seen);
 
   std::array<double, kRows + 1> verify_{};  // [rows]
   double draft_ = 0.15;                     // one pass of the head
   double beyond_ = 0.1;                     // a row more than kRows
   double slot_ = 0.05;                      // a slot more than one, beside its rows
+  double batch_draft_ = 0;                  // a draft in a batch, beside its row and the passes
+  int plain_seen_ = 0, drafted_seen_ = 0;   // batches
   bool measured_ = false;
 };
 

@@ -284,5 +284,18 @@ TEST(CostModel, BatchesTeachWhatSlotsAndFurtherRowsCost) {
   EXPECT_NEAR(costs.verify(4), truth(4, 1), 0.01) << "a slot alone costs what it did";
 }
 
+TEST(CostModel, TheFirstDraftedBatchSaysWhatItsDraftsCost) {
+  CostModel costs = costs_of(0.02, 0.05);  // one slot's rows and passes are nearly free
+  const auto truth = [&costs](int rows) { return costs.verify(8) + 3 + 0.5 * (rows - 8); };
+  costs.observe(8, 0, truth(8), 8);
+  costs.observe(32, 3, truth(32), 8);
+  EXPECT_NEAR(costs.verify(8, 8), truth(8), 1e-6);
+  EXPECT_NEAR(costs.verify(32, 8) + 3 * costs.draft(), truth(32), 1e-6);
+  DepthPolicy policy;
+  for (int i = 0; i < 60; ++i) policy.observe(3, 2, kPasses);
+  EXPECT_EQ(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses, {8, 7, 0, 7}), 0)
+      << "a draft costs half a step of the batch, and a slot's share of it is less";
+}
+
 }  // namespace
 }  // namespace ft
