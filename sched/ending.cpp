@@ -99,7 +99,6 @@ void Scheduler::end(Job& job, Finish finish, std::string error) {
     event.by_stop_string = job.by_stop_string;
     if (job.by_stop_string) event.stop_string = job.request.fields().stops[*job.answer->matched_stop()];
     event.report = report_of(job);
-    decoder_.close(*job.slot);  // before the end is posted, so that who reads it finds the slot free
   }
   count(job, event);
   job.mailbox->post(std::move(event));

@@ -114,7 +114,8 @@ bool Engine::drain(double timeout_ms) {
 }
 
 void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [this] { return over(); });  // an end is told before its slot is closed
   decoder_->force(std::move(schedule), seed).record(std::move(recorded));
 }
 

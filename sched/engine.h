@@ -57,8 +57,8 @@ class Engine {
   /// are cancelled. True if none had to be. For a signal to stop; the engine answers no more requests.
   bool drain(double timeout_ms);
 
-  /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Only while
-  /// idle.
+  /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Waits until no
+  /// request runs.
   void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
 
   const Decoder& decoder() const { return *decoder_; }

@@ -88,6 +88,7 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
 void Mailbox::post(Event event) {
   const std::lock_guard lock(mutex_);
   if (cancelled_ && event.kind != Event::Kind::kEnd) return;
+  over_ = over_ || event.kind == Event::Kind::kEnd;
   events_.push_back(std::move(event));
   if (events_.size() >= limit_) full_ = true;
   posted_ = true;
@@ -95,13 +96,15 @@ void Mailbox::post(Event event) {
 }
 
 void Mailbox::tell() {
+  bool over = false;
   {
     const std::lock_guard lock(mutex_);
     if (!posted_) return;
     posted_ = false;
+    over = over_;
   }
   const std::lock_guard lock(notify_mutex_);
-  if (notify_) notify_();
+  if (notify_) notify_(over);
 }
 
 Event Mailbox::next() {
@@ -127,7 +130,7 @@ void Mailbox::note_read() {
   if (events_.size() <= limit_ / 2) full_ = false;
 }
 
-void Mailbox::on_event(std::function<void()> notify) {
+void Mailbox::on_event(std::function<void(bool over)> notify) {
   const std::lock_guard lock(notify_mutex_);
   notify_ = std::move(notify);
 }

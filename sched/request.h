@@ -108,9 +108,9 @@ class Mailbox {
   Event next();
   /// The next event if there is one now.
   std::optional<Event> try_next();
-  /// `notify` is called on the engine thread after a step that posted events, and with the end; empty:
-  /// nobody. When this returns, the one before is not running and never will again.
-  void on_event(std::function<void()> notify);
+  /// `notify` is called on the engine thread after a step that posted events, and with the end, when it gets
+  /// true; empty: nobody. When this returns, the one before is not running and never will again.
+  void on_event(std::function<void(bool over)> notify);
   void cancel();
   bool cancelled() const;
   /// At its limit, and from then on until half of it has been read.
@@ -124,8 +124,9 @@ class Mailbox {
   std::deque<Event> events_;
   bool cancelled_ = false, full_ = false;
   bool posted_ = false;      // since the last tell()
+  bool over_ = false;        // the end was posted
   std::mutex notify_mutex_;  // held while notify_ runs
-  std::function<void()> notify_;
+  std::function<void(bool over)> notify_;
 };
 
 class Ticket {
@@ -146,7 +147,7 @@ class Ticket {
   Event next() { return mailbox_->next(); }
   std::optional<Event> try_next() { return mailbox_->try_next(); }
   /// See Mailbox::on_event.
-  void on_event(std::function<void()> notify) { mailbox_->on_event(std::move(notify)); }
+  void on_event(std::function<void(bool over)> notify) { mailbox_->on_event(std::move(notify)); }
   /// The slot is gone at the next round; kEnd with kCancelled follows.
   void cancel() { mailbox_->cancel(); }
 

@@ -157,19 +157,28 @@ TEST(Mailbox, IsFullFromItsLimitUntilHalfIsReadAndLosesNothing) {
 TEST(Mailbox, TellsWhoAskedOnceAStepAndNobodyAfterwards) {
   auto box = std::make_shared<Mailbox>();
   int told = 0;
+  bool ended = false;
   {
     Ticket ticket(box);
-    ticket.on_event([&told] { ++told; });
+    ticket.on_event([&](bool over) {
+      ++told;
+      ended = over;
+    });
     box->post(token(1));
     box->post(token(2));
     EXPECT_EQ(told, 0) << "a step may post several";
     box->tell();
     box->tell();
     EXPECT_EQ(told, 1);
+    EXPECT_FALSE(ended);
+    box->post(end());
+    box->tell();
+    EXPECT_EQ(told, 2);
+    EXPECT_TRUE(ended) << "the end is told as such";
   }
   box->post(end());
   box->tell();
-  EXPECT_EQ(told, 1) << "the ticket is gone";
+  EXPECT_EQ(told, 2) << "the ticket is gone";
 }
 
 TEST(Mailbox, WhatIsReadMakesRoom) {

@@ -104,7 +104,7 @@ void Scheduler::step() {
 
 void Scheduler::work() {
   for (const auto& job : running_) watch(*job);
-  // Prompts and rounds share the time evenly, however long the shortest chunk takes.
+  // Rounds get a little more than half of the time, however long the shortest chunk takes.
   const bool due = prompt_debt_ms_ <= 0 || !decoding();
   if (Job* job = due ? next_prompt() : nullptr; job != nullptr) prefill(*job);
   ready_.clear(), decoding_.clear();
@@ -189,7 +189,7 @@ void Scheduler::prefill(Job& job) {
   const Status status = decoder_.prefill(*job.slot, chunk_rows(job));
   const double ms = now_ms() - start;
   job.prompt_ms += ms;
-  prompt_debt_ms_ = decoding() ? ms : 0;
+  prompt_debt_ms_ = decoding() ? kRoundsPerPrompt * ms : 0;
   status_.prefill_seconds += ms / 1e3;
   const std::int64_t done = job.slot->timeline->length();
   if (!status.ok()) {
@@ -260,8 +260,9 @@ void Scheduler::keep(Job& job) {
 void Scheduler::retire() {
   for (auto& job : running_) {
     if (job->slot->finish == Finish::kNone) continue;
+    end(*job, job->slot->finish, job->slot->error);  // nobody waits for a snapshot
     keep(*job);
-    end(*job, job->slot->finish, job->slot->error);
+    decoder_.close(*job->slot);
     job.reset();
   }
   std::erase(running_, nullptr);

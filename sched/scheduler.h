@@ -2,10 +2,10 @@
 // for all requests that are ready, keeps snapshots of what was computed, ends what is over. It waits for
 // nobody and reads no clock but the one it was given, so that a test can drive it step by step. Prompts go
 // shortest first, but one that was passed over kPatience times goes next; while others decode, a chunk takes
-// about as long as a round or kGapMs, and rounds get as much time as it took before the next one comes, so
-// that running answers keep half their pace; alone it takes kChunkMs at most, so
-// that a cancel is seen soon. The only place that catches what a backend throws. Owner: sched/engine.h, or a
-// simulation. Thread: the engine thread. Cost: that of the steps. Errors: end the request that has them.
+// about as long as a round or kGapMs, and rounds get kRoundsPerPrompt of its time before the next one comes,
+// so that running answers keep half their pace; alone it takes kChunkMs at most, so that a cancel is seen
+// soon. The only place that catches what a backend throws. Owner: sched/engine.h, or a simulation. Thread:
+// the engine thread. Cost: that of the steps. Errors: end the request that has them.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,8 @@ class Scheduler {
   static constexpr int kPatience = 3;
   static constexpr double kChunkMs = 400;
   static constexpr double kGapMs = 20;
-  static constexpr int kLeastChunk = 16;  // rows
+  static constexpr double kRoundsPerPrompt = 1.3;  // of time: a round behind a chunk finds its caches cold
+  static constexpr int kLeastChunk = 16;           // rows
 
   /// The references must outlive it.
   Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
@@ -17,6 +16,7 @@
 
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "server/bell.h"
 #include "server/reader.h"
 
 namespace ft::server {
@@ -32,37 +32,10 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr int kSendBytes = 256 << 10;                       // in the kernel, for a client that does not read
 constexpr std::size_t kFrameBytes = std::size_t{64} << 10;  // of a stream, written at once
-
-/// Wakes a coroutine of the I/O thread from another thread. Shared: a message may arrive after its reader has
-/// gone.
-class Bell : public std::enable_shared_from_this<Bell> {
- public:
-  explicit Bell(const net::any_io_executor& executor) : executor_(executor), timer_(executor) {}
-
-  /// Any thread.
-  void ring() {
-    if (posted_.exchange(true)) return;
-    net::post(executor_, [self = shared_from_this()] {
-      self->posted_ = false;
-      self->rung_ = true;
-      self->timer_.cancel();
-    });
-  }
-  /// True if it rang, false after `patience` without.
-  awaitable<bool> wait(milliseconds patience) {
-    if (!rung_) {
-      timer_.expires_after(patience);
-      (void)co_await timer_.async_wait(kAwait);
-    }
-    co_return std::exchange(rung_, false);
-  }
-
- private:
-  net::any_io_executor executor_;
-  net::steady_timer timer_;
-  std::atomic<bool> posted_{false};
-  bool rung_ = false;
-};
+/// Between two writes of a stream: a hundred a second look no rougher, and every write takes a processor from
+/// those that decode for as long as a small model's round takes. The first token and the end never wait.
+constexpr milliseconds kPace{10};
+constexpr milliseconds kGather{50};  // where only the end matters, the mailbox is emptied as often
 
 class Connection {
  public:
@@ -168,11 +141,11 @@ std::optional<api::Reply> Connection::submit(const Received& received, Running& 
     if (!ticket.ok()) {
       return api::error_reply(received.incoming.dialect(), ticket.error(), received.incoming.id);
     }
-    ticket->on_event([bell = running.bell] { bell->ring(); });
+    ticket->on_event([bell = running.bell](bool over) { bell->ring(over); });
     running.tickets.push_back(std::move(*ticket));
   }
   running.ended.assign(running.tickets.size(), false);
-  running.bell->ring();  // what was posted before we listened
+  running.bell->ring(true);  // what was posted before we listened
   return std::nullopt;
 }
 
@@ -188,7 +161,7 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
   running.id = running.exchange.writer->id();
   hub_.app.enlist(running.id, [&running, bell = running.bell] {
     for (Ticket& ticket : running.tickets) ticket.cancel();
-    bell->ring();
+    bell->ring(true);
   });
   line.status = 200;
   // The first to end ends the other: the answer, or the client's presence.
@@ -247,11 +220,8 @@ awaitable<bool> Connection::gather(Running& running) {
   for (;;) {
     drain(running, unused);
     if (running.all_ended()) co_return true;
-    if (!unused.empty()) {
-      unused.clear();
-      continue;
-    }
-    (void)co_await running.bell->wait(milliseconds(hub_.options.keep_alive_ms));
+    unused.clear();
+    (void)co_await running.bell->rest(kGather);
   }
 }
 
@@ -295,7 +265,11 @@ awaitable<bool> Connection::stream(const Received& received, Running& running) {
     if (over) running.exchange.writer->end(frames);
     if (!frames.empty() && !co_await send_frames(received, frames)) co_return false;
     if (over) break;
-    if (!std::exchange(frames, {}).empty()) continue;
+    if (const std::size_t sent = std::exchange(frames, {}).size(); sent > 0) {
+      const bool more = sent >= kFrameBytes;
+      if (!more && running.tokens > 0) (void)co_await running.bell->rest(kPace);
+      continue;
+    }
     const bool rang = co_await running.bell->wait(milliseconds(hub_.options.keep_alive_ms));
     if (!rang) running.exchange.writer->keep_alive(frames);
   }
