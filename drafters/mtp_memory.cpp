@@ -80,16 +80,18 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source,
   }
   FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source));
   const auto width = static_cast<std::size_t>(options_.hidden);
-  const auto pairs = timeline.length() + static_cast<std::int64_t>(tokens.size());
-  if (seen != length || first_recent < 0 || first_recent >= seen || seen - first_recent > kRecentRows ||
-      pairs != seen - 1 || hidden.size() != tokens.size() * width || recent.size() != kRecentRows * width) {
+  // The pairs that are missing were skipped, further back than any row from which a sequence may begin.
+  const auto skipped = seen - 1 - timeline.length() - static_cast<std::int64_t>(tokens.size());
+  if (seen != length || skipped < 0 || first_recent < skipped || first_recent >= seen ||
+      seen - first_recent > kRecentRows || tokens.size() > kPendingRows ||
+      hidden.size() != tokens.size() * width || recent.size() != kRecentRows * width) {
     return unfit;
   }
   auto memory = std::make_unique<Memory>(std::move(timeline));
   memory->tokens = std::move(tokens);
   memory->hidden = std::move(hidden);
   memory->recent = std::move(recent);
-  memory->seen = seen, memory->first_recent = first_recent;
+  memory->seen = seen, memory->first_recent = first_recent, memory->skipped = skipped;
   return std::unique_ptr<DraftMemory>(std::move(memory));
 }
 

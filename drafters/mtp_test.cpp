@@ -4,6 +4,7 @@
 #include <random>
 
 #include "backends/ref/backend.h"
+#include "tests/bytes_in_memory.h"
 #include "tests/toy_model.h"
 
 namespace ft {
@@ -199,6 +200,8 @@ TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAnd
   EXPECT_EQ(propose(*drafter, {{0, &text, kCommitted, 6, &cold, true}})[0], expected);
   ASSERT_TRUE(drafter->restore(1, *memory, kCommitted).ok());
   EXPECT_EQ(propose(*drafter, {{1, &text, kCommitted, 6, &cold, true}})[0], expected) << "from a memory";
+  test::Written written;
+  ASSERT_TRUE(memory->write_to(written));
   memory.reset();
   memory = std::move(*drafter->save(0));
   ASSERT_TRUE(drafter->restore(1, *memory, memory->low()).ok());
@@ -210,6 +213,11 @@ TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAnd
   EXPECT_EQ(propose(*drafter, {{1, &text, low + 1, 6, &cold, true}})[0],
             fresh({0, &end, low + 1 - kBegin, 6, &cold, true}))
       << "and on from there";
+  memory.reset();
+  test::Given given(written.bytes);
+  memory = std::move(*drafter->read_memory(given, kCommitted));
+  ASSERT_TRUE(drafter->restore(1, *memory, kCommitted).ok());
+  EXPECT_EQ(propose(*drafter, {{1, &text, kCommitted, 6, &cold, true}})[0], expected) << "from bytes";
 }
 
 TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
