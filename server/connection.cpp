@@ -17,6 +17,7 @@
 #include "api/error_reply.h"
 #include "api/fields.h"
 #include "server/bell.h"
+#include "server/hub.h"
 #include "server/reader.h"
 
 namespace ft::server {
@@ -75,7 +76,7 @@ class Connection {
 awaitable<void> Connection::run() {
   bool keep_alive = true;
   while (keep_alive && !hub_.stopping) {
-    const Received received = co_await read_request(stream_, buffer_, hub_);
+    const Received received = co_await read_request(stream_, buffer_, hub_.options);
     if (received.kind == Received::Kind::kGone) break;
     const Clock::time_point start = Clock::now();
     AccessLine line;

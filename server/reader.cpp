@@ -88,11 +88,12 @@ Received refused_for(Received received, const beast::error_code& error, bool in_
 
 }  // namespace
 
-net::awaitable<Received> read_request(beast::tcp_stream& stream, beast::flat_buffer& buffer, const Hub& hub) {
+net::awaitable<Received> read_request(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                                      const ServerOptions& options) {
   using std::chrono::milliseconds;
   Received received;
   if (buffer.size() == 0) {  // idle until the first byte
-    stream.expires_after(milliseconds(hub.options.idle_ms));
+    stream.expires_after(milliseconds(options.idle_ms));
     const auto [error, bytes] = co_await stream.async_read_some(buffer.prepare(4096), kAwait);
     if (error) co_return received;
     buffer.commit(bytes);
@@ -102,7 +103,7 @@ net::awaitable<Received> read_request(beast::tcp_stream& stream, beast::flat_buf
   parser.body_limit(api::kMaxBodyBytes);
   stream.expires_never();
   const beast::error_code head_error =
-      co_await within(milliseconds(hub.options.head_ms), stream.get_executor(),
+      co_await within(milliseconds(options.head_ms), stream.get_executor(),
                       http::async_read_header(stream, buffer, parser, kAwait));
   // A body that is announced to be too long is refused with the head known, in its client's dialect.
   if (parser.is_header_done() || head_error == http::error::body_limit) {
@@ -112,15 +113,14 @@ net::awaitable<Received> read_request(beast::tcp_stream& stream, beast::flat_buf
   received.version = parser.get().version();
   if (same_name(received.incoming.header("expect"), "100-continue")) {
     const http::response<http::empty_body> go_on(http::status::continue_, 11);
-    stream.expires_after(milliseconds(hub.options.write_ms));
+    stream.expires_after(milliseconds(options.write_ms));
     const auto [error, bytes] = co_await http::async_write(stream, go_on, kAwait);
     (void)bytes;
     if (error) co_return received;
     stream.expires_never();
   }
-  const beast::error_code body_error =
-      co_await within(milliseconds(hub.options.body_ms), stream.get_executor(),
-                      http::async_read(stream, buffer, parser, kAwait));
+  const beast::error_code body_error = co_await within(milliseconds(options.body_ms), stream.get_executor(),
+                                                       http::async_read(stream, buffer, parser, kAwait));
   if (body_error) co_return refused_for(std::move(received), body_error, false);
   received.keep_alive = parser.get().keep_alive();
   received.incoming.body = std::move(parser.get().body());

@@ -7,7 +7,8 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <optional>
 
-#include "server/hub.h"
+#include "server/incoming.h"
+#include "server/options.h"
 
 namespace ft::server {
 
@@ -21,6 +22,7 @@ struct Received {
 };
 
 boost::asio::awaitable<Received> read_request(boost::beast::tcp_stream& stream,
-                                              boost::beast::flat_buffer& buffer, const Hub& hub);
+                                              boost::beast::flat_buffer& buffer,
+                                              const ServerOptions& options);
 
 }  // namespace ft::server

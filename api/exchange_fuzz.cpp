@@ -1,0 +1,133 @@
+// Arbitrary bodies for every route that has one, behind the shipped model's tokenizer, template and grammars:
+// what is refused has a sentence, what is accepted makes requests within bounds, and its writer forms whole
+// and streamed answers of arbitrary events that are JSON. The first byte names the route, the last ones the
+// events.
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "api/call.h"
+#include "api/chat.h"
+#include "api/completions.h"
+#include "api/error_reply.h"
+#include "api/fields.h"
+#include "api/listing.h"
+#include "api/messages.h"
+#include "api/responses.h"
+#include "tests/api_events.h"
+
+namespace {
+
+using namespace ft;
+using namespace ft::api;
+
+constexpr const char* kModel = "assets/qwen3.5-tiny";  // from the root of the repository
+constexpr std::size_t kMaxEvents = 24;
+
+void demand(bool holds) {
+  if (!holds) std::abort();
+}
+
+const Served& served() {
+  static const auto tokenizer = Tokenizer::load(kModel);
+  static const auto chat_template = ChatTemplate::load(kModel);
+  demand(tokenizer.ok() && chat_template.ok());
+  static const Served served = [] {
+    Served made = test::served();
+    made.tokenizer = &*tokenizer, made.chat_template = &*chat_template;
+    made.tool_form = tool_call_form(chat_template->source());
+    made.eos = {8180, 8178};
+    made.grammars = std::make_shared<const GrammarCompiler>(*tokenizer, made.eos);
+    made.vocabulary = tokenizer->vocab_size(), made.context = 4096;
+    made.responses->put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"});
+    return made;
+  }();
+  return served;
+}
+
+void check_error(const Error& error) {
+  demand(!error.message.empty());
+  for (const Dialect dialect : {Dialect::kOpenAi, Dialect::kAnthropic}) {
+    demand(Json::parse(error_reply(dialect, error, "req_1").body, nullptr, false).is_object());
+  }
+}
+
+Event event_of(std::uint8_t byte, const Request& request) {
+  Event event;
+  event.text = byte % 3 == 0 ? "\xF0\x9F\xA6\x8A" : R"({"a":)";
+  event.token = byte * 31 % served().vocabulary;
+  if (const int alternatives = request.fields().slot.logprobs; alternatives >= 0) {
+    event.logprobs.emplace().selected = -0.5 * byte;
+    for (int i = 0; i < alternatives; ++i) event.logprobs->top.push_back({i, -0.25 * i});
+  }
+  constexpr Event::Kind kKinds[] = {
+      Event::Kind::kToken,         Event::Kind::kText,    Event::Kind::kReasoning, Event::Kind::kToolBegin,
+      Event::Kind::kToolArguments, Event::Kind::kToolEnd, Event::Kind::kDepth};
+  event.kind = kKinds[byte / 8 % std::size(kKinds)];
+  return event;
+}
+
+Event end_of(std::uint8_t byte) {
+  constexpr Finish kEnds[] = {Finish::kStop, Finish::kLength, Finish::kContext, Finish::kCancelled,
+                              Finish::kError};
+  Event end = test::end_event(kEnds[byte % std::size(kEnds)]);
+  if (end.finish == Finish::kError) end.error = "no memory";
+  return end;
+}
+
+void check_requests(const std::vector<Request>& requests) {
+  demand(!requests.empty() && requests.size() <= kMaxPrompts * kMaxChoices);
+  for (const Request& request : requests) {
+    const RequestFields& fields = request.fields();
+    demand(!fields.prompt.empty() && static_cast<std::int64_t>(fields.prompt.size()) < served().context);
+    demand(fields.slot.max_tokens >= (fields.score_prompt ? 0 : 1));
+    demand(fields.slot.max_tokens + static_cast<std::int64_t>(fields.prompt.size()) <= served().context);
+  }
+}
+
+void answer(Exchange exchange, std::string_view events) {
+  check_requests(exchange.requests);
+  std::string stream;
+  exchange.writer->begin(stream);
+  for (std::size_t i = 0; i < exchange.requests.size(); ++i) {
+    const Request& request = exchange.requests[i];
+    for (std::size_t at = 0; request.fields().score_prompt && at < request.fields().prompt.size(); ++at) {
+      Event scored = event_of(static_cast<std::uint8_t>(at), request);
+      scored.kind = Event::Kind::kPromptToken, scored.token = request.fields().prompt[at];
+      if (at == 0) scored.logprobs.reset();
+      exchange.writer->add(i, scored, stream);
+    }
+    for (const char event : events)
+      exchange.writer->add(i, event_of(static_cast<std::uint8_t>(event), request), stream);
+    exchange.writer->keep_alive(stream);
+    exchange.writer->add(i, end_of(static_cast<std::uint8_t>(events.back())), stream);
+  }
+  exchange.writer->end(stream);
+  for (const test::Frame& frame : test::frames(stream)) demand(frame.event != "malformed");
+  const Reply reply = exchange.writer->reply();
+  demand(reply.status == 200 || reply.status >= 400);
+  demand(Json::parse(reply.body, nullptr, false).is_object());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 3) return 0;
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const std::string_view body = input.substr(1);
+  constexpr Result<Exchange> (*kDecode[])(const Served&, std::string_view, const Stamp&) = {
+      chat_exchange, completions_exchange, responses_exchange, messages_exchange};
+  constexpr Result<Reply> (*kReply[])(const Served&, std::string_view) = {
+      responses_count_reply, tokenize_reply, detokenize_reply, count_tokens_reply};
+  const std::size_t route = data[0] % 8;
+  if (route < 4) {
+    Result<Exchange> exchange = kDecode[route](served(), body, Stamp{"0", 1, 2, "req_1"});
+    if (!exchange.ok()) return check_error(exchange.error()), 0;
+    answer(std::move(*exchange), body.substr(body.size() - std::min(body.size(), kMaxEvents)));
+    return 0;
+  }
+  const Result<Reply> reply = kReply[route - 4](served(), body);
+  if (!reply.ok()) return check_error(reply.error()), 0;
+  demand(Json::parse(reply->body, nullptr, false).is_object());
+  return 0;
+}

@@ -1,0 +1,103 @@
+// Arbitrary bytes from a client, in two pieces over a real socket: whatever they are, reading ends, and what
+// was read can be answered: the id and the origin may go into a reply's head, a refusal is an error of the
+// client's with a body of JSON, and the routes know or refuse the path.
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "api/fields.h"
+#include "server/reader.h"
+#include "server/router.h"
+
+namespace {
+
+namespace net = boost::asio;
+using ft::server::Received;
+
+constexpr int kMaxRequests = 8;  // of one connection
+
+void demand(bool holds) {
+  if (!holds) std::abort();
+}
+
+bool fits_a_head(std::string_view value) {
+  return value.find('\r') == std::string_view::npos && value.find('\n') == std::string_view::npos &&
+         value.find('\0') == std::string_view::npos;
+}
+
+void check_reply(const ft::api::Reply& reply) {
+  demand(reply.status >= 200 && reply.status < 600);
+  for (const auto& [name, value] : reply.headers) demand(!name.empty() && fits_a_head(value));
+  if (reply.status >= 400) demand(nlohmann::json::parse(reply.body, nullptr, false).is_object());
+}
+
+void check(const Received& received) {
+  static const ft::server::ServerOptions options{.api_keys = {"key"}, .origins = {"http://here"}};
+  static ft::server::App app;  // never ready: what is behind the routes is another target's
+  static const ft::server::Router router(options, app);
+  const ft::server::Incoming& incoming = received.incoming;
+  demand(!incoming.id.empty() && fits_a_head(incoming.id));
+  for (const auto& [name, value] : router.standing_headers(incoming)) demand(fits_a_head(value));
+  demand(!ft::server::Router::route_name(incoming).empty());
+  if (received.kind == Received::Kind::kRefused) {
+    demand(received.refusal.status >= 400 && received.refusal.status < 500);
+    return check_reply(received.refusal);
+  }
+  demand(incoming.body.size() <= ft::api::kMaxBodyBytes);
+  if (const auto refusal = router.refuse(incoming)) check_reply(*refusal);
+  const ft::server::Answer answer = router.route(incoming);
+  demand(std::holds_alternative<ft::api::Reply>(answer));
+  check_reply(std::get<ft::api::Reply>(answer));
+}
+
+net::awaitable<void> read_all(boost::beast::tcp_stream& stream, bool& done) {
+  const ft::server::ServerOptions options;
+  boost::beast::flat_buffer buffer(ft::server::kMaxHeadBytes + ft::api::kMaxBodyBytes);
+  for (int i = 0; i < kMaxRequests; ++i) {
+    const Received received = co_await ft::server::read_request(stream, buffer, options);
+    if (received.kind == Received::Kind::kGone) break;
+    check(received);
+    if (!received.keep_alive) break;
+  }
+  done = true;
+}
+
+void send(int socket, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent <= 0) return;  // full, or the reader has ended
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 2, size - 2);
+  const std::size_t cut = (data[0] | data[1] << 8U) % (bytes.size() + 1);
+  int ends[2];
+  demand(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  {
+    net::io_context io(1);
+    net::ip::tcp::socket socket(io);
+    socket.assign(net::ip::tcp::v4(), ends[0]);  // asks the kernel for nothing that only TCP has
+    boost::beast::tcp_stream stream(std::move(socket));
+    bool done = false;
+    net::co_spawn(io, read_all(stream, done), net::detached);
+    send(ends[1], bytes.substr(0, cut));
+    io.poll();
+    send(ends[1], bytes.substr(cut));
+    ::shutdown(ends[1], SHUT_WR);
+    io.run();
+    demand(done);
+  }
+  ::close(ends[1]);
+  return 0;
+}
