@@ -29,7 +29,9 @@ std::string megabytes(std::int64_t bytes) {
   return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
 }
 
+/// Empty without a folder.
 std::string folder_line(const Engine& engine) {
+  if (engine.cache_directory().empty()) return {};
   const CacheReport cache = engine.cache();
   return fmt::format("  cache     {} in {} files, at most {}, in {}\n", megabytes(cache.disk_bytes),
                      cache.disk_files, megabytes(cache.disk_limit_bytes), engine.cache_directory());
@@ -160,14 +162,15 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
       "  backend   {}\n"
       "  drafter   {}\n"
       "  memory    {} of weights, {} for {} slots of {} tokens, {} for the cache of prompts at most\n"
+      "{}"
       "  ready     after {:.1f} s\n"
       "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
       "  Anthropic {}         (/v1/messages)\n"
       "  connect   foretoken connect openwebui | cline | continue | opencode | codex | claude-code | sdk\n",
       served.version, served.id, url, served.family, served.quantisation, served.backend, drafter,
       megabytes(decoder.packed_bytes()), megabytes(engine.memory().key_values + engine.memory().states),
-      served.slots, served.context, megabytes(engine.memory().cache), loaded.load_ms / 1e3, url, url);
-  if (!engine.cache_directory().empty()) screen += folder_line(engine);
+      served.slots, served.context, megabytes(engine.memory().cache), folder_line(engine),
+      loaded.load_ms / 1e3, url, url);
   if (!is_loopback(options.host) && options.api_keys.empty()) {
     screen +=
         "  WARNING   everybody who reaches this address can use the model and read its cache; ask for a key "

@@ -310,6 +310,7 @@ Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
 Error CacheFolder::drop(const std::string& name, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
+    if (!files_.contains(name)) return Error{Code::kCorrupt, why};  // gone for room meanwhile
     forget(name);
     ++dropped_;
   }

@@ -1,9 +1,10 @@
 // The folder behind a prefix cache, with a small random model on the reference backend.
 #include "sched/cache_folder.h"
 
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
-#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sched/prefix_cache.h"
@@ -332,31 +333,64 @@ TEST_F(Folder, AFailureIsFollowedByARest) {
   EXPECT_TRUE(files().empty());
 }
 
-TEST_F(Folder, ASnapshotThatIsBeingWrittenStaysAndAllIsGivenBack) {
-  ToyDecoder decoder(1, {}, 256, kBytes);
+/// A cache of two snapshots at most, and what its decoder has left.
+struct Narrow {
+  explicit Narrow(CacheFolder& folder) : cache(room(*decoder), kBytes, &folder) {
+    EXPECT_TRUE(folder.start(*decoder).ok());
+  }
+  static SnapshotRoom room(Decoder& decoder) {
+    SnapshotRoom room = decoder.room();
+    room.snapshots = 2;
+    return room;
+  }
+  void store(const Tokens& tokens) {
+    Tokens prompt = tokens;
+    prompt.push_back(1);  // the pending token
+    const auto slot = decoder.open(prompt, {}, DrafterKind::kMtp);
+    cache.store(tokens, true, [&] { return decoder->snapshot(*slot); });
+    decoder->close(*slot);
+    EXPECT_LE(cache.report().snapshots, 2);
+    EXPECT_GE(decoder->pool().free_slots(), slots - 2) << "what is being written counts";
+  }
+
+  ToyDecoder decoder{1, {}, 256, kBytes};
   const int blocks = decoder->pool().free_blocks(), slots = decoder->pool().free_slots();
   const int draft_blocks = decoder->draft_pool()->free_blocks();
-  {
-    const auto folder = std::move(*CacheFolder::open(options_));
-    ASSERT_TRUE(folder->start(*decoder).ok());
-    SnapshotRoom room = decoder->room();
-    room.snapshots = 2;
-    PrefixCache cache(room, kBytes, folder.get());
-    for (int i = 0; i < 60; ++i) {
-      Tokens prompt = counted(80 + i, i);
-      prompt.push_back(1);
-      const auto slot = decoder.open(prompt, {}, DrafterKind::kMtp);
-      cache.store(counted(80 + i, i), true, [&] { return decoder->snapshot(*slot); });
-      decoder->close(*slot);
-      EXPECT_LE(cache.report().snapshots, 2);
-      if (i % 20 == 19) cache.clear();
-    }
-    EXPECT_EQ(cache.report().snapshots, 0);
-    EXPECT_TRUE(files().empty()) << "cleared";
-    EXPECT_EQ(decoder->pool().free_blocks(), blocks);
+  PrefixCache cache;
+};
+
+TEST_F(Folder, WhatItWroteAndWhatWaitsIsGivenBack) {
+  const auto folder = std::move(*CacheFolder::open(options_));
+  Narrow narrow(*folder);
+  for (int i = 0; i < 60; ++i) {
+    narrow.store(counted(80 + i, i));
+    if (i % 20 == 19) narrow.cache.clear();
   }
-  EXPECT_EQ(decoder->pool().free_slots(), slots);
-  EXPECT_EQ(decoder->draft_pool()->free_blocks(), draft_blocks);
+  EXPECT_TRUE(files().empty()) << "cleared";
+  EXPECT_EQ(narrow.decoder->pool().free_blocks(), narrow.blocks);
+  EXPECT_EQ(narrow.decoder->pool().free_slots(), narrow.slots);
+  EXPECT_EQ(narrow.decoder->draft_pool()->free_blocks(), narrow.draft_blocks);
+}
+
+/// A pipe that nobody reads stands for the disk.
+TEST_F(Folder, AStuckDiskHoldsUpNobodyAndWhatItReadsStaysInMemory) {
+  const auto folder = std::move(*CacheFolder::open(options_));
+  Narrow narrow(*folder);
+  narrow.store(counted(80));
+  folder->flush();
+  const std::string part = path_ / (folder->find(counted(90), true, 0, 0)->name + ".part");
+  narrow.cache.clear();
+  ASSERT_EQ(mkfifo(part.c_str(), 0600), 0);
+  for (int i = 0; i < 20; ++i) narrow.store(counted(80, i));
+  EXPECT_EQ(narrow.cache.find(counted(90), true).beginning.length, 80);
+  const int reader = open(part.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  folder->flush();
+  close(reader);
+  narrow.store(counted(80, 50));
+  EXPECT_EQ(narrow.cache.find(counted(90, 50), true).beginning.length, 80) << "there is room again";
+  narrow.cache.clear();
+  EXPECT_EQ(narrow.decoder->pool().free_slots(), narrow.slots);
 }
 
 }  // namespace

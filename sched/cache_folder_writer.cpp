@@ -66,20 +66,22 @@ void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::i
     return;
   }
   make_room(*size);
-  std::error_code failed;
+  std::error_code failed, gone;
+  std::filesystem::rename(part, path(offered.name), failed);
+  if (failed) {
+    std::filesystem::remove(part, gone);
+    return note_failure(failed.message());
+  }
+  bool wanted = false;
   {
-    const std::lock_guard lock(mutex_);
-    const bool wanted = generation == generation_;  // not cleared meanwhile
-    if (wanted) std::filesystem::rename(part, path(offered.name), failed);
-    if (wanted && !failed) {
+    const std::lock_guard lock(mutex_);  // never while the disk is asked: the engine wants it too
+    wanted = generation == generation_;  // not cleared meanwhile
+    if (wanted) {
       add({offered.name, place, *size});
       ++written_;
-    } else {
-      std::error_code gone;
-      std::filesystem::remove(part, gone);
     }
   }
-  if (failed) return note_failure(failed.message());
+  if (!wanted) std::filesystem::remove(path(offered.name), gone);
   if (std::exchange(failing_, false)) {
     log_info(fmt::format("the cache folder {} takes files again", options_.directory));
   }
@@ -121,16 +123,19 @@ void CacheFolder::forget(const std::string& name) {
 
 /// For so many bytes more: the least recently used go.
 void CacheFolder::make_room(std::int64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  while (!files_.empty() && bytes_ + bytes > options_.limit_bytes) {
-    const auto oldest = std::min_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
-      return a.second.used < b.second.used;
-    });
-    const std::string name = oldest->first;
-    forget(name);
-    std::error_code gone;
-    std::filesystem::remove(path(name), gone);
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!files_.empty() && bytes_ + bytes > options_.limit_bytes) {
+      const auto oldest = std::min_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
+        return a.second.used < b.second.used;
+      });
+      names.push_back(oldest->first);
+      forget(names.back());
+    }
   }
+  std::error_code gone;
+  for (const std::string& name : names) std::filesystem::remove(path(name), gone);
 }
 
 void CacheFolder::flush() {
