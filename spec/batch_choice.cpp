@@ -29,7 +29,7 @@ bool BatchChoice::drafts(int slots) {
   }
   batch.trial = false;
   const bool known = batch.plain.seen > 0 && batch.drafted.seen > 0;
-  const bool win = !known || batch.drafted.value() >= batch.plain.value();
+  const bool win = !known || batch.drafted.value() >= kGain * batch.plain.value();
   batch.drafting = win;
   batch.losing = win ? kFirstLosing : std::min(2 * batch.losing, kLastLosing);
   batch.left = (win ? kWinning : batch.losing) - 1;

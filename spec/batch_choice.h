@@ -23,6 +23,7 @@ class BatchChoice {
   static constexpr int kPlainTrial = 4;    // plain rounds that are tried
   static constexpr int kWinning = 120;     // drafted rounds between two plain trials
   static constexpr int kFirstLosing = 48;  // plain rounds before drafts are tried again; doubled each time
+  static constexpr double kGain = 1.02;    // that drafts must bring: less is the measurement's noise
   static constexpr int kLastLosing = 1536;
 
   /// Sums of recent rounds; older ones count less and less.

@@ -36,6 +36,18 @@ TEST(BatchChoice, DraftsThatWinAreKept) {
   EXPECT_GT(speed(choice, 5, 2000), 0.97 * 14 / 5);
 }
 
+TEST(BatchChoice, DraftsThatBringNothingAreLeftOut) {
+  BatchChoice choice;
+  speed(choice, 7, 2000);  // 14 tokens in 7 ms, as 8 in 4
+  int drafted = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool drafts = choice.drafts(8);
+    drafted += drafts ? 1 : 0;
+    choice.observe(8, drafts, drafts ? 14 : 8, drafts ? 7 : 4);
+  }
+  EXPECT_LT(drafted, 50);
+}
+
 TEST(BatchChoice, SeesThatTheBetterWayHasChanged) {
   BatchChoice choice;
   speed(choice, 10, 400);

@@ -145,8 +145,8 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
 }
 
 void Decoder::observe(const RoundShape& shape, int tokens, double ms) {
-  if (shape.late_rows > 0) return;  // its time is not that of such a round
-  costs_.observe(shape.rows, shape.passes, ms, shape.slots);
+  // Catching up belongs to what drafting costs a batch, and not to what a round of this shape costs.
+  if (shape.late_rows == 0) costs_.observe(shape.rows, shape.passes, ms, shape.slots);
   batch_.observe(shape.slots, shape.rows > shape.slots, tokens, ms);
 }
 
