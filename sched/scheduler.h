@@ -33,7 +33,7 @@ class Scheduler {
   static constexpr int kPatience = 3;
   static constexpr double kChunkMs = 400;
   static constexpr double kGapMs = 20;
-  static constexpr double kRoundsPerPrompt = 1.3;  // of time: a round behind a chunk finds its caches cold
+  static constexpr double kRoundsPerPrompt = 1.7;  // of time: a round behind a chunk finds its caches cold
   static constexpr int kLeastChunk = 16;           // rows
 
   /// The references must outlive it.
