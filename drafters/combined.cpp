@@ -17,10 +17,10 @@ Status CombinedDrafter::restore(int slot, const DraftMemory& memory, std::int64_
   return head_.restore(slot, memory, length);
 }
 
-Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens,
-                                std::span<const float> hidden) {
-  FT_TRY(lookup_.observe(slot, tokens, hidden));
-  return head_.observe(slot, tokens, hidden);
+Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+                                bool prompt) {
+  FT_TRY(lookup_.observe(slot, tokens, hidden, prompt));
+  return head_.observe(slot, tokens, hidden, prompt);
 }
 
 int CombinedDrafter::plan(const DraftSlot& slot) {

@@ -20,7 +20,8 @@ class CombinedDrafter final : public Drafter {
   std::string_view name() const override { return "mtp+lookup"; }
   Status open(int slot) override;
   void close(int slot) override;
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
+  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+                 bool prompt) override;
   bool remembers() const override { return head_.remembers(); }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override { return head_.save(slot); }
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;

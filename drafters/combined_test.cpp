@@ -17,7 +17,7 @@ class Recorder final : public Drafter {
     return {};
   }
   void close(int slot) override { opened.erase(slot); }
-  Status observe(int, std::span<const std::int32_t> tokens, std::span<const float>) override {
+  Status observe(int, std::span<const std::int32_t> tokens, std::span<const float>, bool) override {
     observed += static_cast<int>(tokens.size());
     return {};
   }
@@ -104,7 +104,7 @@ TEST_F(CombinedDrafterTest, BothSeeEveryCommittedRowAndBothAreClosed) {
   ASSERT_TRUE(combined_.open(1).ok());
   EXPECT_EQ(head_.opened, (std::set<int>{1}));
   const std::vector<std::int32_t> tokens = {1, 2, 3};
-  ASSERT_TRUE(combined_.observe(1, tokens, {}).ok());
+  ASSERT_TRUE(combined_.observe(1, tokens, {}, false).ok());
   EXPECT_EQ(head_.observed, 3);
   combined_.close(1);
   EXPECT_TRUE(head_.opened.empty());

@@ -74,8 +74,10 @@ class Drafter {
   virtual Status restore(int slot, const DraftMemory& /*memory*/, std::int64_t /*length*/) {
     return open(slot);
   }
-  /// Rows that the target has committed: their tokens and hidden states [tokens, width].
-  virtual Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) = 0;
+  /// Rows that the target has committed: their tokens and hidden states [tokens, width]; `prompt`: of a
+  /// prompt, not of a round.
+  virtual Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+                         bool prompt) = 0;
   /// Tokens that propose could offer for this slot, 0..kMaxDepth.
   virtual int plan(const DraftSlot& slot) = 0;
   /// True if what plan() found last for this slot costs no pass of a network; plan() was then the number of

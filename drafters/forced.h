@@ -24,8 +24,9 @@ class ForcedDrafter final : public Drafter {
   void close(int slot) override {
     if (inner_ != nullptr) inner_->close(slot);
   }
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override {
-    return inner_ != nullptr ? inner_->observe(slot, tokens, hidden) : Status();
+  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+                 bool prompt) override {
+    return inner_ != nullptr ? inner_->observe(slot, tokens, hidden, prompt) : Status();
   }
   bool remembers() const override { return inner_ != nullptr && inner_->remembers(); }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override {

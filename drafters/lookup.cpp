@@ -36,7 +36,7 @@ Status LookupDrafter::open(int slot) {
 
 void LookupDrafter::close(int slot) { slots_[static_cast<std::size_t>(slot)] = {}; }
 
-Status LookupDrafter::observe(int, std::span<const std::int32_t>, std::span<const float>) { return {}; }
+Status LookupDrafter::observe(int, std::span<const std::int32_t>, std::span<const float>, bool) { return {}; }
 
 void LookupDrafter::find(const DraftSlot& slot, SlotState& state) {
   const auto extend = [](Index& index, std::span<const std::int32_t> text, std::size_t until) {

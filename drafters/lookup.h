@@ -22,7 +22,8 @@ class LookupDrafter final : public Drafter {
   std::string_view name() const override { return "lookup"; }
   Status open(int slot) override;
   void close(int slot) override;
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
+  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+                 bool prompt) override;
   int plan(const DraftSlot& slot) override;
   bool free_of_cost(int /*slot*/) const override { return true; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;

@@ -43,6 +43,7 @@ void MtpDrafter::close(int slot) {
   state.tokens.clear();
   state.hidden.clear();
   state.seen = state.first_recent = state.skipped = 0;
+  state.from_prompt = 0;
   state.boundary_paired = false;
 }
 
@@ -57,16 +58,20 @@ void MtpDrafter::add_pair(SlotState& slot, std::int32_t token) {
   slot.hidden.insert(slot.hidden.end(), boundary.begin(), boundary.end());
 }
 
-Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, std::span<const float> hidden) {
+Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+                           bool prompt) {
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
   const auto width = static_cast<std::size_t>(options_.hidden);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (slot.seen > 0 && !slot.boundary_paired) add_pair(slot, tokens[i]);
+    if (slot.seen > 0 && !slot.boundary_paired) {
+      add_pair(slot, tokens[i]);
+      if (prompt) slot.from_prompt = slot.tokens.size();
+    }
     slot.boundary_paired = false;
     std::ranges::copy(hidden.subspan(i * width, width), recent_row(slot, slot.seen++).begin());
     if (static_cast<int>(slot.tokens.size()) < kPendingRows) continue;
-    if (static_cast<int>(tokens.size()) > kMaxDepth + 1) {  // a prompt's: no round commits as many
-      FT_TRY(flush(slot, 0));
+    if (slot.from_prompt > 0) {
+      FT_TRY(flush(slot, slot.tokens.size() - slot.from_prompt));
     } else {
       forget_oldest(slot, kPassRows);
       slot.skipped += kPassRows;
@@ -102,6 +107,7 @@ void MtpDrafter::forget_oldest(SlotState& slot, std::size_t pairs) const {
   slot.tokens.erase(slot.tokens.begin(), slot.tokens.begin() + static_cast<std::ptrdiff_t>(pairs));
   slot.hidden.erase(slot.hidden.begin(),
                     slot.hidden.begin() + static_cast<std::ptrdiff_t>(pairs) * options_.hidden);
+  slot.from_prompt -= std::min(slot.from_prompt, pairs);
 }
 
 int MtpDrafter::plan(const DraftSlot& slot) {
@@ -167,6 +173,7 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
     selects_.push_back(select_row(*slot, 0));
     state.tokens.clear();
     state.hidden.clear();
+    state.from_prompt = 0;
     state.boundary_paired = true;
   }
   run(slots, 0, round_tokens);

@@ -38,7 +38,8 @@ class MtpDrafter final : public Drafter {
   std::string_view name() const override { return "mtp"; }
   Status open(int slot) override;
   void close(int slot) override;
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden) override;
+  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
+                 bool prompt) override;
   bool remembers() const override { return true; }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override;
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
@@ -63,6 +64,7 @@ class MtpDrafter final : public Drafter {
     std::vector<float> recent;         // [kRecentRows, width]; row of committed token p at p % kRecentRows
     std::int64_t seen = 0;             // committed tokens; the last one's row is the boundary
     std::int64_t skipped = 0;          // pairs that no pass will see
+    std::size_t from_prompt = 0;       // of the pending pairs: the first so many, which are not skipped
     std::int64_t first_recent = 0;     // the first token whose row may be in `recent`
     bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline already
   };

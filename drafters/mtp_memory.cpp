@@ -65,6 +65,7 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   state.recent = memory.recent;
   state.seen = length;
   state.skipped = memory.skipped;
+  state.from_prompt = state.tokens.size();  // it is the new sequence's prompt
   state.first_recent = memory.first_recent;
   return {};
 }

@@ -47,13 +47,13 @@ class MtpDrafterTest : public testing::Test {
     return std::move(*MtpDrafter::make(*backend_, toy_.head, {slots, slots * 8, width_, 1}));
   }
 
-  void show(MtpDrafter& drafter, int slot, const Text& text, int from, int count) {
+  void show(MtpDrafter& drafter, int slot, const Text& text, int from, int count, bool prompt = false) {
     const auto width = static_cast<std::size_t>(width_);
     const auto first = static_cast<std::size_t>(from);
     const auto rows = static_cast<std::size_t>(count);
     ASSERT_TRUE(drafter
                     .observe(slot, std::span(text.tokens).subspan(first, rows),
-                             std::span(text.hidden).subspan(first * width, rows * width))
+                             std::span(text.hidden).subspan(first * width, rows * width), prompt)
                     .ok());
   }
 
@@ -94,7 +94,7 @@ class MtpDrafterTest : public testing::Test {
   Proposal fresh(Ask ask) {
     const auto drafter = make(1);
     EXPECT_TRUE(drafter->open(0).ok());
-    show(*drafter, 0, *ask.text, 0, ask.committed);
+    show(*drafter, 0, *ask.text, 0, ask.committed, true);
     ask.slot = 0;
     return propose(*drafter, {ask})[0];
   }
@@ -170,15 +170,26 @@ TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
   EXPECT_GT(shortened, 10);
 }
 
-TEST_F(MtpDrafterTest, LongPromptsInOneChunkAreSplitWithoutATrace) {
+TEST_F(MtpDrafterTest, APromptIsSeenWholeWhateverItsChunksAndHoweverLongNobodyDrafts) {
+  constexpr int kCommitted = kLength - 10;
+  static_assert(kCommitted > MtpDrafter::kPendingRows);
   const Text text(9, width_);
   Sampler sampler;
   sampler.temperature = 1;
-  const auto drafter = make(1);
-  ASSERT_TRUE(drafter->open(0).ok());
-  for (int i = 0; i < kLength - 10; i += 20) show(*drafter, 0, text, i, 20);
-  const Ask ask{0, &text, kLength - 10, kMaxDepth, &sampler, true};
-  EXPECT_EQ(propose(*drafter, {ask})[0], fresh(ask));
+  for (const int chunk : {1, 7, 20, kCommitted}) {
+    for (const int prompt : {kCommitted, 70}) {  // the rest: rounds of one token
+      const auto drafter = make(1);
+      ASSERT_TRUE(drafter->open(0).ok());
+      int done = 0;
+      for (int rows = 0; done < prompt; done += rows) {
+        rows = std::min(chunk, prompt - done);
+        show(*drafter, 0, text, done, rows, true);
+      }
+      for (; done < kCommitted; ++done) show(*drafter, 0, text, done, 1);
+      const Ask ask{0, &text, kCommitted, kMaxDepth, &sampler, true};
+      EXPECT_EQ(propose(*drafter, {ask})[0], fresh(ask)) << chunk << " of " << prompt;
+    }
+  }
 }
 
 /// Nobody pays for pairs of a long stretch without drafts, and the head drafts as if the text began later.

@@ -45,7 +45,7 @@ Status Round::prefill(Slot& slot, int rows) {
     slot.on_prompt_row(done + static_cast<std::int64_t>(i),
                        result.logits.subspan(i * vocabulary, vocabulary));
   }
-  return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, result.tap) : Status();
+  return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, result.tap, true) : Status();
 }
 
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {

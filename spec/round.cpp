@@ -110,7 +110,8 @@ void Round::commit(Entry& entry, const StepResult& verified, int keep) {
   const Status seen = slot.drafter->observe(
       slot.id, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
       verified.tap.subspan(static_cast<std::size_t>(entry.first_row) * width,
-                           static_cast<std::size_t>(keep) * width));
+                           static_cast<std::size_t>(keep) * width),
+      false);
   if (!seen.ok())
     slot.drafter = nullptr;  // the answer goes on without drafts; the report says how many there were
 }
