@@ -58,11 +58,11 @@ def timings_of(answer):
 
 
 def overhead(server, speculation, stream, tokens, requests=60):
-    beside, share = [], []
+    beside, share, endless = [], [], {str(token): -100 for token in ends_of(server)}
     for i in range(requests):
         start = time.perf_counter()
         answer = read_all(server.ask(f"({speculation} {stream} {i}) {PROMPTS[i % 4]}", temperature=0, stream=stream,
-                                     max_tokens=tokens, speculation=speculation,
+                                     max_tokens=tokens, speculation=speculation, logit_bias=endless,
                                      **({"stream_options": {"include_usage": True}} if stream else {})))
         wall = (time.perf_counter() - start) * 1e3
         timings = timings_of(answer)
