@@ -12,11 +12,8 @@ Result<Exchange> chat_exchange(const Served& served, std::string_view body, cons
   FT_ASSIGN(const Json json, parse_body(body));
   FT_ASSIGN(const Call call, read_chat(json));
   FT_ASSIGN(Prepared prepared, prepare(served, call, stamp.seed));
-  Exchange exchange;
-  exchange.stream = call.stream;
-  exchange.writer = std::make_unique<ChatWriter>(served, call, stamp, prepared.requests.size());
-  exchange.requests = std::move(prepared.requests);
-  return exchange;
+  auto writer = std::make_unique<ChatWriter>(served, call, stamp, prepared.requests.size());
+  return Exchange{call.stream, std::move(writer), std::move(prepared.requests)};
 }
 
 }  // namespace ft::api

@@ -53,11 +53,8 @@ Result<Exchange> completions_exchange(const Served& served, std::string_view bod
     if (error.field == "messages") error.field = "prompt";
     return error;
   }
-  Exchange exchange;
-  exchange.stream = request.call.stream;
-  exchange.writer = std::make_unique<CompletionsWriter>(served, request.call, stamp, std::move(echoes));
-  exchange.requests = std::move(prepared->requests);
-  return exchange;
+  auto writer = std::make_unique<CompletionsWriter>(served, request.call, stamp, std::move(echoes));
+  return Exchange{request.call.stream, std::move(writer), std::move(prepared->requests)};
 }
 
 }  // namespace ft::api

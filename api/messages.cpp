@@ -13,11 +13,8 @@ Result<Exchange> messages_exchange(const Served& served, std::string_view body, 
   FT_ASSIGN(const Json json, parse_body(body));
   FT_ASSIGN(const Call call, read_messages_call(json, Purpose::kAnswer));
   FT_ASSIGN(Prepared prepared, prepare(served, call, stamp.seed));
-  Exchange exchange;
-  exchange.stream = call.stream;
-  exchange.writer = std::make_unique<MessagesWriter>(served, call, stamp, prepared.prompt_tokens.front());
-  exchange.requests = std::move(prepared.requests);
-  return exchange;
+  auto writer = std::make_unique<MessagesWriter>(served, call, stamp, prepared.prompt_tokens.front());
+  return Exchange{call.stream, std::move(writer), std::move(prepared.requests)};
 }
 
 Result<Reply> count_tokens_reply(const Served& served, std::string_view body) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "api/message_blocks.h"
@@ -109,15 +108,7 @@ Status read_output(const Fields& fields, Call& call) {
 }
 
 Status read_sampling_and_stops(const Fields& fields, Call& call) {
-  constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
-  constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
-  FT_ASSIGN(call.temperature, fields.number("temperature", 0, 1));
-  FT_ASSIGN(call.top_p, fields.number("top_p", 0, 1));
-  if (call.top_p && *call.top_p == 0) call.top_p = 1e-6F;  // the likeliest token alone
-  FT_ASSIGN(const auto top_k, fields.integer("top_k", 0, 1 << 24));
-  if (top_k) call.top_k = static_cast<int>(*top_k);
-  FT_ASSIGN(const auto seed, fields.integer("seed", kLowest, kHighest));
-  if (seed) call.seed = static_cast<std::uint64_t>(*seed);
+  FT_TRY(read_noise(fields, call, 1, 0));
   FT_ASSIGN(call.stops, read_stops(fields, "stop_sequences"));
   return read_speculation(fields, call);
 }

@@ -27,11 +27,9 @@ Result<Exchange> responses_exchange(const Served& served, std::string_view body,
   FT_ASSIGN(ResponsesRequest request, read_responses(json, served.responses.get()));
   Result<Prepared> prepared = prepare(served, request.call, stamp.seed);
   if (!prepared.ok()) return in_its_words(prepared.error());
-  Exchange exchange;
-  exchange.stream = request.call.stream;
-  exchange.writer = std::make_unique<ResponsesWriter>(served, std::move(request), stamp);
-  exchange.requests = std::move(prepared->requests);
-  return exchange;
+  const bool stream = request.call.stream;
+  auto writer = std::make_unique<ResponsesWriter>(served, std::move(request), stamp);
+  return Exchange{stream, std::move(writer), std::move(prepared->requests)};
 }
 
 Result<Reply> responses_count_reply(const Served& served, std::string_view body) {

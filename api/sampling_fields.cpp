@@ -65,20 +65,25 @@ Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_vi
   return stops;
 }
 
-Status read_sampling(const Fields& fields, Call& call) {
+Status read_noise(const Fields& fields, Call& call, double hottest, int least_k) {
   constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
   constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
-  FT_ASSIGN(call.temperature, fields.number("temperature", 0, 2));
+  FT_ASSIGN(call.temperature, fields.number("temperature", 0, hottest));
   FT_ASSIGN(call.top_p, fields.number("top_p", 0, 1));
   if (call.top_p && *call.top_p == 0) call.top_p = 1e-6F;  // the likeliest token alone
+  FT_ASSIGN(const auto top_k, fields.integer("top_k", least_k, 1 << 24));
+  if (top_k) call.top_k = std::max(0, static_cast<int>(*top_k));
+  FT_ASSIGN(const auto seed, fields.integer("seed", kLowest, kHighest));
+  if (seed) call.seed = static_cast<std::uint64_t>(*seed);
+  return {};
+}
+
+Status read_sampling(const Fields& fields, Call& call) {
+  FT_TRY(read_noise(fields, call, 2, -1));  // top_k -1: all, as vLLM writes it
   FT_ASSIGN(call.min_p, fields.number("min_p", 0, 0.999));
   FT_ASSIGN(call.repetition, fields.number("repetition_penalty", 0.01, 10));
   FT_ASSIGN(call.presence, fields.number("presence_penalty", -2, 2));
   FT_ASSIGN(call.frequency, fields.number("frequency_penalty", -2, 2));
-  FT_ASSIGN(const auto top_k, fields.integer("top_k", -1, 1 << 24));  // -1: all, as vLLM writes it
-  if (top_k) call.top_k = std::max(0, static_cast<int>(*top_k));
-  FT_ASSIGN(const auto seed, fields.integer("seed", kLowest, kHighest));
-  if (seed) call.seed = static_cast<std::uint64_t>(*seed);
   FT_ASSIGN(const auto choices, fields.integer("n", 1, kMaxChoices));
   call.choices = static_cast<int>(choices.value_or(1));
   FT_ASSIGN(call.bias, read_bias(fields));

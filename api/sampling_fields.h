@@ -7,6 +7,9 @@
 
 namespace ft::api {
 
+/// What every dialect has: temperature of 0 to `hottest`, top_p, top_k (-1: all, where `least_k` allows it),
+/// seed.
+Status read_noise(const Fields& fields, Call& call, double hottest, int least_k);
 /// temperature, top_p, top_k, min_p, penalties, seed, logit_bias, stop, n.
 Status read_sampling(const Fields& fields, Call& call);
 /// speculation, acceptance, depth, drafter, stream, stream_options, stream_speculation.

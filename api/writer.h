@@ -38,11 +38,11 @@ class AnswerWriter {
   virtual Reply reply() = 0;
 };
 
-/// One HTTP exchange that decodes: its requests in order of choices, and who writes their answer.
+/// One HTTP exchange that decodes: who writes its answer, and its requests in order of choices.
 struct Exchange {
-  std::vector<Request> requests;
-  std::unique_ptr<AnswerWriter> writer;
   bool stream = false;
+  std::unique_ptr<AnswerWriter> writer;
+  std::vector<Request> requests;
 };
 
 }  // namespace ft::api

@@ -159,7 +159,8 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
   tokens_.clear(), hidden_.clear(), segments_.clear(), wanted_.clear(), selects_.clear();
   for (DraftSlot* slot : slots) {
     SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
-    add_pair(state, slot->tokens.back());
+    if (!state.boundary_paired) add_pair(state, slot->tokens.back());  // it is, after a draft that failed
+    state.boundary_paired = true;
     slot->late_rows = std::max(0, static_cast<int>(state.tokens.size()) - (kMaxDepth + 1));
     FT_TRY(flush(state, kPassRows));
     const int rows = static_cast<int>(state.tokens.size());
@@ -174,7 +175,6 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
     state.tokens.clear();
     state.hidden.clear();
     state.from_prompt = 0;
-    state.boundary_paired = true;
   }
   run(slots, 0, round_tokens);
   return {};

@@ -120,25 +120,27 @@ bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
   return false;
 }
 
-void PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
+bool PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
                         const std::function<Result<Snapshot>()>& take) {
   const auto high = static_cast<std::int64_t>(tokens.size());
   if (folder_ != nullptr) folder_->collect();
-  if (!enabled() || high < kLeastTokens || known(tokens, drafts)) return;
+  if (!enabled() || high < kLeastTokens || known(tokens, drafts)) return false;
   const std::int64_t blocks = (high + kBlockRows - 1) / kBlockRows;
-  if (blocks > limits_.blocks || limits_.snapshot_bytes + blocks * limits_.block_bytes > limit_bytes_) return;
+  if (blocks > limits_.blocks || limits_.snapshot_bytes + blocks * limits_.block_bytes > limit_bytes_)
+    return false;
   while (static_cast<int>(entries_.size()) >= limits_.snapshots) {
-    if (!evict_oldest()) return;
+    if (!evict_oldest()) return false;
   }
   Result<Snapshot> snapshot = take();
   while (!snapshot.ok() && snapshot.error().code == Code::kExhausted && evict_oldest()) snapshot = take();
-  if (!snapshot.ok()) return;
+  if (!snapshot.ok()) return false;
   insert(tokens, std::move(*snapshot));
   ++counts_.stored;
   const Snapshot* stored = entries_.front().snapshot.get();
   while (over() && evict_oldest()) continue;
-  if (folder_ == nullptr || entries_.empty() || entries_.front().snapshot.get() != stored) return;
-  entries_.front().file = folder_->offer(tokens, entries_.front().snapshot);
+  if (entries_.empty() || entries_.front().snapshot.get() != stored) return false;
+  if (folder_ != nullptr) entries_.front().file = folder_->offer(tokens, entries_.front().snapshot);
+  return true;
 }
 
 void PrefixCache::insert(std::span<const std::int32_t> tokens, Snapshot snapshot) {

@@ -43,8 +43,8 @@ class PrefixCache {
   Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0);
 
   /// Keeps what `take` gives for the sequence of `tokens`, making room first; does not ask for it if the same
-  /// is here already or can never fit.
-  void store(std::span<const std::int32_t> tokens, bool drafts,
+  /// is here already or can never fit. Whether it holds something new.
+  bool store(std::span<const std::int32_t> tokens, bool drafts,
              const std::function<Result<Snapshot>()>& take);
   void clear();
 

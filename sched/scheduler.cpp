@@ -204,9 +204,7 @@ void Scheduler::prefill(Job& job) {
   }
   const std::int64_t every = options_.snapshot_tokens;
   if (!job.prefilling() || done == job.branch || (every > 0 && done % every == 0)) {
-    const std::int64_t stored = cache_.report().stored;
-    keep(job);
-    if (cache_.report().stored > stored) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
+    if (keep(job)) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
   }
 }
 
@@ -247,14 +245,14 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
   job.last_token_ms = now;
 }
 
-/// Keeps what the slot is now for prompts that begin like it.
-void Scheduler::keep(Job& job) {
+/// Keeps what the slot is now for prompts that begin like it; false: it is kept already, or cannot be.
+bool Scheduler::keep(Job& job) {
   const Slot& slot = *job.slot;
   const std::int64_t length = slot.timeline->length();
-  if (slot.finish == Finish::kError || slot.timeline->lost() || length == 0) return;
+  if (slot.finish == Finish::kError || slot.timeline->lost() || length == 0) return false;
   const auto tokens = std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(length));
-  cache_.store(tokens, slot.drafter != nullptr && slot.drafter->remembers(),
-               [&] { return decoder_.snapshot(slot); });
+  return cache_.store(tokens, slot.drafter != nullptr && slot.drafter->remembers(),
+                      [&] { return decoder_.snapshot(slot); });
 }
 
 void Scheduler::retire() {

@@ -69,7 +69,7 @@ class Scheduler {
   void prefill(Job& job);
   void round();
   void note_round(Job& job, const SpeculationReport& before, double now);
-  void keep(Job& job);
+  bool keep(Job& job);
   void retire();
   void end(Job& job, Finish finish, std::string error);
   void count(const Job& job, const Event& event);

@@ -146,7 +146,7 @@ class Http(WithServer):
             status, _, body = client.answer()
             self.assertEqual(status, 413)
             self.assertIn(str(limit), json.loads(body)["error"]["message"])
-        with self.connect() as client:
+        with self.connect(timeout=300) as client:  # a sanitized server reads it in a minute
             client.post("/v1/tokenize", b'{"text": "' + b"x" * (limit - 12) + b'"}')
             self.assertEqual(client.answer()[0], 200)
 
@@ -335,7 +335,8 @@ class Many(WithServer):
             self.assertEqual(text_of(frames(client.answer()[2])), alone)
             top = max(top, self.memory_mb())
         self.assertEqual(self.threads(), threads, "no thread a connection")
-        self.assertLess(top - before, 60, "MB above the model")
+        if "FORETOKEN_SANITIZED" not in os.environ:
+            self.assertLess(top - before, 60, "MB above the model")
         for client in clients:
             client.socket.close()
 

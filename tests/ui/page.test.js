@@ -20,13 +20,6 @@ import {
 
 const ADD = 'Write a Python function that adds two numbers.';
 const GREEDY = {Temperature: '0', 'Max tokens': '80'};
-// Hardly ever ends by itself: so hot, many tokens are about as likely as the one that ends it.
-const ENDLESS = {
-  Temperature: '2',
-  'Top k': '0',
-  'Top p': '1',
-  'Max tokens': '3000',
-};
 const TOOLS = JSON.stringify([
   {
     type: 'function',
@@ -65,6 +58,23 @@ const page = (steps, context) =>
     context,
   );
 
+/** From here on answers go on to their limit: what would end them is ruled out on the way to the server. */
+async function endless(on) {
+  const asked = await fetch(`${server.url}v1/tokenize`, {
+    method: 'POST',
+    headers: {'Content-Type': 'application/json'},
+    body: JSON.stringify({text: '<|im_end|><|endoftext|>'}),
+  });
+  const {tokens} = await asked.json();
+  assert.equal(tokens.length, 2);
+  const bias = Object.fromEntries(tokens.map((token) => [token, -100]));
+  await on.route('**/v1/chat/completions', (route) =>
+    route.continue({
+      postData: JSON.stringify({...route.request().postDataJSON(), logit_bias: bias}),
+    }),
+  );
+}
+
 test('the page comes gzipped with its policy, and is not sent twice', async () => {
   const first = await fetch(server.url);
   assert.equal(first.status, 200);
@@ -88,7 +98,8 @@ test('the empty page names the model that runs', () =>
 
 test('an answer streams and ends with its figures', () =>
   page(async (on) => {
-    await settings(on, {...ENDLESS, 'Max tokens': '400', Seed: '1'});
+    await endless(on);
+    await settings(on, {Temperature: '1', 'Max tokens': '1000', Seed: '1'});
     await send(on, ADD);
     const lengths = new Set();
     for (let tries = 0; tries < 2000 && lengths.size < 4; tries += 1) {
@@ -143,7 +154,8 @@ test('without speculation the answer has the same words', () =>
 
 test('Escape stops an answer, what came stays', () =>
   page(async (on) => {
-    await settings(on, ENDLESS);
+    await endless(on);
+    await settings(on, {Temperature: '1', 'Max tokens': '3000'});
     await send(on, ADD);
     await on.waitForFunction(
       () => document.querySelector('article[aria-label="Model"] .prose')?.textContent.length > 20,

@@ -9,6 +9,7 @@ import {readFile} from 'node:fs/promises';
 import {fileURLToPath} from 'node:url';
 
 const MAX_BODY_BYTES = 32 << 20;
+const BEFORE_BREAK_MS = 250;
 const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
 
 const CODE =
@@ -193,6 +194,8 @@ async function chat(mock, body, response) {
       stream.write({error: {message: mock.breakWith}});
       return response.end();
     }
+    // A browser drops what its reader has not taken yet when the stream ends in an error.
+    await sleep(BEFORE_BREAK_MS);
     return response.socket?.end(); // what was written arrives, the end of the answer does not
   }
   for (const [index, tool] of (answer.tools ?? []).entries()) {
