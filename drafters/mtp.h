@@ -66,7 +66,7 @@ class MtpDrafter final : public Drafter {
     std::int64_t skipped = 0;          // pairs that no pass will see
     std::size_t from_prompt = 0;       // of the pending pairs: the first so many, which are not skipped
     std::int64_t first_recent = 0;     // the first token whose row may be in `recent`
-    bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline or waits for it
+    bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline or waits
   };
   struct Memory;
   MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state);

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,9 +48,26 @@ void parse_arguments(Json& message) {
   }
 }
 
-bool is_text_system(const Json& message) {
-  return message.is_object() && message.value("role", Json()) == "system" && message.contains("content") &&
-         message["content"].is_string();
+/// What a system message says: a text, or a list of text parts; null: it is something else.
+std::optional<std::string> system_text(const Json& message) {
+  if (!message.is_object() || message.value("role", Json()) != "system" || !message.contains("content")) {
+    return std::nullopt;
+  }
+  const Json& content = message["content"];
+  if (content.is_string()) {
+    return content.get<std::string>();
+  }
+  if (!content.is_array()) {
+    return std::nullopt;
+  }
+  std::string text;
+  for (const Json& part : content) {
+    if (!part.is_object() || !part.contains("text") || !part["text"].is_string()) {
+      return std::nullopt;
+    }
+    text += part["text"].get_ref<const std::string&>();
+  }
+  return text;
 }
 
 /// chat.md's preparations: what APIs accept and templates refuse.
@@ -66,15 +84,17 @@ Json prepared(Json messages) {
     }
     parse_arguments(message);
   }
+  std::string merged;
   size_t leading = 0;
-  while (leading < messages.size() && is_text_system(messages[leading])) {
-    ++leading;
-  }
-  for (size_t i = 1; i < leading; ++i) {
-    messages[0]["content"].get_ref<std::string&>() +=
-        "\n\n" + messages[i]["content"].get_ref<const std::string&>();
+  for (; leading < messages.size(); ++leading) {
+    const std::optional<std::string> text = system_text(messages[leading]);
+    if (!text) {
+      break;
+    }
+    merged += (leading > 0 ? "\n\n" : "") + *text;
   }
   if (leading > 1) {
+    messages[0]["content"] = std::move(merged);
     messages.erase(messages.begin() + 1, messages.begin() + static_cast<std::ptrdiff_t>(leading));
   }
   return messages;

@@ -91,6 +91,11 @@ TEST(ChatTemplate, PreparesWhatApisAcceptAndTemplatesRefuse) {
   EXPECT_EQ(rendered(show, R"([{"role":"developer","content":"D"},{"role":"system","content":"S"},
                                {"role":"user","content":null}])"),
             "[system:D\n\nS][user:]");
+  EXPECT_EQ(rendered(show, R"([{"role":"system","content":"S"},
+                               {"role":"developer","content":[{"type":"text","text":"D"},{"text":"E"}]},
+                               {"role":"system","content":[{"type":"image"}]},
+                               {"role":"user","content":"u"}])"),
+            "[system:S\n\nDE][system:[{'type': 'image'}]][user:u]");
   const std::string call =
       "{% for k, v in messages[0].tool_calls[0].function.arguments|items %}{{ k }}={{ v }};{% endfor %}";
   EXPECT_EQ(rendered(call,

@@ -172,6 +172,16 @@ class Responses(OpenAiTest):
         if answer.status == "incomplete":
             self.assertEqual(answer.incomplete_details.reason, "max_output_tokens")
 
+    def test_leading_developer_turns_of_many_parts_are_one_system_turn(self):
+        def turn(*texts):
+            return {"type": "message", "role": "developer",
+                    "content": [{"type": "input_text", "text": text} for text in texts]}
+        asked = {"role": "user", "content": "Say hello."}
+        answer = self.create([turn("Be brief."), turn("Be", " kind."), asked], temperature=0)  # as Codex writes
+        alike = self.create([asked], temperature=0, instructions="Be brief.\n\nBe kind.")
+        self.assertEqual(answer.output_text, alike.output_text)
+        self.assertEqual(answer.usage.input_tokens, alike.usage.input_tokens)
+
     def test_a_stream_is_numbered_and_ends_with_the_whole_response(self):
         whole = self.create(temperature=0)
         text, last = "", None
