@@ -63,7 +63,15 @@ void Interrupt::watch() {
       continue;
     }
     act_();
+    const std::lock_guard lock(mutex_);
+    has_acted_ = true;
+    acted_.notify_all();
   }
+}
+
+void Interrupt::wait() {
+  std::unique_lock lock(mutex_);
+  acted_.wait(lock, [this] { return has_acted_; });
 }
 
 }  // namespace ft::cli

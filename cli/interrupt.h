@@ -5,7 +5,9 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <thread>
 
 namespace ft::cli {
@@ -18,12 +20,18 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool happened() const { return happened_.load(); }
+  /// Returns once it has happened and `act` has run.
+  void wait();
 
  private:
   void watch();
 
   std::function<void()> act_;
   std::atomic<bool> happened_{false};
+  // Not an atomic's wait: the thread sanitizer delivers no signal to a thread in there.
+  std::mutex mutex_;
+  std::condition_variable acted_;
+  bool has_acted_ = false;
   int read_ = -1, write_ = -1;
   std::thread thread_;
 };

@@ -71,13 +71,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::unique_ptr<Engine> engine;
   server::App app;
   FT_ASSIGN(const std::unique_ptr<server::Server> server, server::Server::listen(server_options, app));
-  std::atomic<bool> stopping{false};
   const Serving serving(*server);
-  const Interrupt interrupt([&] {
-    stopping = true;
-    app.drain();
-    stopping.notify_all();
-  });
+  Interrupt interrupt([&] { app.drain(); });
   FT_ASSIGN(loaded, load(options.model, &terminal));
   app.loading(0.5);
   FT_ASSIGN(engine, start_serving_engine(*loaded, options.serve));
@@ -95,7 +90,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
     terminal.out(serving_screen(*loaded, *engine, *served, url, server_options));
   }
   terminal.flush();
-  stopping.wait(false);
+  interrupt.wait();
   terminal.note("stopping: the answers that are being decoded may end; Ctrl-C again ends at once");
   const bool all_ended = engine->drain(options.serve.grace_s * 1e3);
   if (!all_ended) terminal.note("some answers took too long and were cut off");
