@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What the server's path costs beside the engine, measured at a running server. Standard library only.
 
-    server_path.py URL              foretoken serve --threads 2 --context 16384, clients on other processors
+    server_path.py URL [PART...]    foretoken serve --threads 2 --context 16384, clients on other processors
 
-overhead  a client's times beside the engine's own: its wall time less the engine's prompt and decode times, of
-          streamed answers and of answers of one token; of the streamed ones also the time until the first token
-          less the engine's prompt time, and what follows the first token over the engine's decode time
+overhead  a client's wall time less the engine's prompt and decode times, of answers of one token and of streamed ones of 200;
+          of these also the time until the first token less the engine's for it (its first round is told by the answers of
+          one token), and what the rest takes over the engine's decode time
 pace      tokens/s of a running answer while another client's prompt of some 10,000 tokens is read, over its mean
           pace before and after
 leaving   milliseconds from a client's leaving, in its prompt and while decoding, until its slot is free
@@ -72,9 +72,8 @@ def timings_of(answer):
     return json.loads(found[-1])
 
 
-def overhead(server, speculation, stream, tokens, requests=60):
-    """Medians: ms beside the engine, their share of the wall time, and of streams ms before the first token beside
-    the engine's prompt time and the share by which what follows is longer than the engine's decoding."""
+def times(server, speculation, stream, tokens, requests=60):
+    """Of each answer, in ms: wall time, prompt, decoding, time until the first token."""
     found = []
     for i in range(requests):
         start = time.perf_counter()
@@ -83,13 +82,23 @@ def overhead(server, speculation, stream, tokens, requests=60):
             speculation=speculation, logit_bias=server.endless,
             **({"stream_options": {"include_usage": True}} if stream else {})))
         end = time.perf_counter()
-        timings = timings_of(answer)
-        prompt_ms, decode_ms, wall = timings["prompt_ms"], timings["predicted_ms"], (end - start) * 1e3
-        beside = wall - prompt_ms - decode_ms
-        found.append((beside, beside / wall, (first - start) * 1e3 - prompt_ms,
-                      (end - first) * 1e3 / decode_ms - 1 if decode_ms > 0 else 0))
-    # The second half: behind the first ones, for which memory is touched for the first time.
-    return [statistics.median(values) for values in zip(*found[requests // 2:])]
+        engine = timings_of(answer)
+        found.append(((end - start) * 1e3, engine["prompt_ms"], engine["predicted_ms"], (first - start) * 1e3))
+    return found[requests // 2:]  # behind those for which memory is touched for the first time
+
+
+def overhead(server, speculation):
+    short = times(server, speculation, False, 1)
+    beside = statistics.median(wall - prompt - decode for wall, prompt, decode, _ in short)
+    print(f"overhead, speculation {speculation:4}  one token: {beside:.2f} ms", flush=True)
+    round_ms = statistics.median(decode for _, _, decode, _ in short)
+    long = times(server, speculation, True, 200)
+    beside = statistics.median(wall - prompt - decode for wall, prompt, decode, _ in long)
+    share = statistics.median((wall - prompt - decode) / wall for wall, prompt, decode, _ in long)
+    first = statistics.median(first - prompt - round_ms for _, prompt, _, first in long)
+    rest = statistics.median((wall - first) / (decode - round_ms) - 1 for wall, _, decode, first in long)
+    print(f"overhead, speculation {speculation:4}  200 tokens, streamed: {beside:.2f} ms, {100 * share:.1f} % of the wall; "
+          f"first token {first:.2f} ms, the rest {100 * rest:+.1f} %", flush=True)
 
 
 def pace(server, speculation, number):
@@ -139,22 +148,22 @@ def leaving(server, in_prompt, number):
 
 
 def main():
-    if len(sys.argv) != 2:
+    parts = sys.argv[2:] or ["overhead", "pace", "leaving"]
+    if len(sys.argv) < 2 or not set(parts) <= {"overhead", "pace", "leaving"}:
         sys.exit(__doc__)
     server = Server(sys.argv[1])
     print(f"{server.props['model']} at {server.url}")
     for speculation in ("off", "auto"):
-        for name, stream, tokens in (("streamed, 200 tokens", True, 200), ("one token", False, 1)):
-            beside, share, first, slower = overhead(server, speculation, stream, tokens)
-            print(f"overhead, speculation {speculation:4}  {name:20} {beside:.2f} ms, {100 * share:.1f} % of the wall"
-                  + (f"; {first:.2f} ms of first token, then {100 * slower:.1f} %" if stream else ""), flush=True)
-        for number in range(3):
+        if "overhead" in parts:
+            overhead(server, speculation)
+        for number in range(3 if "pace" in parts else 0):
             before, during, after = pace(server, speculation, number)
             print(f"pace, speculation {speculation:4} {before:.0f} tokens/s, beside a prompt {during:.0f}, then "
                   f"{after:.0f}: {2 * during / (before + after):.2f}", flush=True)
     for name, in_prompt in (("in its prompt", True), ("while decoding", False)):
-        times = sorted(leaving(server, in_prompt, i) for i in range(10))
-        print(f"leaving {name}: {times[5]:.1f} ms (at most {times[-1]:.1f})", flush=True)
+        if "leaving" in parts:
+            took = sorted(leaving(server, in_prompt, i) for i in range(10))
+            print(f"leaving {name}: {took[5]:.1f} ms (at most {took[-1]:.1f})", flush=True)
 
 
 main()
