@@ -3,9 +3,9 @@
 
     server_path.py URL [PART...]    foretoken serve --threads 2 --context 16384, clients on other processors
 
-overhead  a client's wall time less the engine's prompt and decode times, of answers of one token and of streamed ones of 200;
-          of these also the time until the first token less the engine's for it (its first round is told by the answers of
-          one token), and what the rest takes over the engine's decode time
+overhead  a client's wall time less the engine's prompt and decode times, of answers of one token and of streamed
+          ones of 200; of these also the time until the first token less the engine's for it (its first round is
+          told by the answers of one token), and what the rest takes over the engine's decode time
 pace      tokens/s of a running answer while another client's prompt of some 10,000 tokens is read, over its mean
           pace before and after
 leaving   milliseconds from a client's leaving, in its prompt and while decoding, until its slot is free
@@ -97,8 +97,8 @@ def overhead(server, speculation):
     share = statistics.median((wall - prompt - decode) / wall for wall, prompt, decode, _ in long)
     first = statistics.median(first - prompt - round_ms for _, prompt, _, first in long)
     rest = statistics.median((wall - first) / (decode - round_ms) - 1 for wall, _, decode, first in long)
-    print(f"overhead, speculation {speculation:4}  200 tokens, streamed: {beside:.2f} ms, {100 * share:.1f} % of the wall; "
-          f"first token {first:.2f} ms, the rest {100 * rest:+.1f} %", flush=True)
+    print(f"overhead, speculation {speculation:4}  200 tokens, streamed: {beside:.2f} ms, "
+          f"{100 * share:.1f} % of the wall; first token {first:.2f} ms, the rest {100 * rest:+.1f} %", flush=True)
 
 
 def pace(server, speculation, number):

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <exception>
 #include <functional>
-#include <initializer_list>
 #include <memory>
+#include <vector>
 
 #include "base/log.h"
 
@@ -18,24 +18,35 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Rounds at these depths, one after the other and again while they have taken less than `enough_ms`, on a
-/// throw-away sequence of one repeated token, which lookup can always continue. A round of a large model is
-/// long enough to be measured once, and its start should not wait for more.
-void measure(Decoder& decoder, DrafterKind kind, std::initializer_list<int> depths, double enough_ms,
+struct Plan {
+  std::size_t prompt;  // tokens, all the same one, which lookup can always continue
+  std::vector<int> usual, few;
+  double enough_ms;
+};
+
+/// Rounds at the usual depths, one after the other and again while they have taken less than `enough_ms`, on
+/// a throw-away sequence. Where the prompt alone takes longer than kLongMs, the few depths, once: a round of
+/// a large model is long enough to be measured once, and its start should not wait for more.
+void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
   constexpr int kMostSweeps = 20;
-  constexpr std::array<std::int32_t, 6> kPrompt{};
+  constexpr double kLongMs = 60;
   SlotOptions options;
   options.max_tokens = 1 << 20;
   options.depth = 0;
-  Result<std::unique_ptr<Slot>> slot = decoder.open(kPrompt, options, kind);
+  const std::vector<std::int32_t> prompt(plan.prompt);
+  Result<std::unique_ptr<Slot>> slot = decoder.open(prompt, options, kind);
   if (!slot.ok()) return;
   Slot* only = slot->get();
   const auto close = [&decoder](Slot* open) { decoder.close(*open); };  // also where a round throws
   const std::unique_ptr<Slot, decltype(close)> closing(only, close);
-  const bool ready = decoder.prefill(*only, static_cast<int>(kPrompt.size())).ok();
-  const Clock::time_point start = Clock::now();
-  for (int sweep = 0; ready && sweep < kMostSweeps && (sweep == 0 || ms_since(start) < enough_ms); ++sweep) {
+  Clock::time_point start = Clock::now();
+  const bool ready = decoder.prefill(*only, static_cast<int>(prompt.size())).ok();
+  const bool lasts = ms_since(start) > kLongMs;
+  const std::vector<int>& depths = lasts ? plan.few : plan.usual;
+  const int sweeps = lasts ? 1 : kMostSweeps;
+  start = Clock::now();
+  for (int sweep = 0; ready && sweep < sweeps && (sweep == 0 || ms_since(start) < plan.enough_ms); ++sweep) {
     for (const int depth : depths) {
       if (only->finish != Finish::kNone) break;
       only->tokens.back() = 0;  // keeps the sequence periodic whatever the model says
@@ -50,20 +61,19 @@ void measure(Decoder& decoder, DrafterKind kind, std::initializer_list<int> dept
 }  // namespace
 
 void calibrate(Decoder& decoder) {
-  constexpr double kLookupMs = 200;
-  constexpr double kHeadMs = 60;
+  const Plan lookup{4, {0, 1, 3, 7}, {0, 3}, 200};
+  const Plan head{2, {3, 3}, {3}, 60};
   std::array<double, CostModel::kRows + 1> by_rows{};
   double with_head = 0;
   const auto keep_best = [](double& best, double ms) {
     if (ms > 0 && (best == 0 || ms < best)) best = ms;
   };
   try {
-    measure(decoder, DrafterKind::kLookup, {0, 1, 3, 7}, kLookupMs,
-            [&](int depth, const RoundShape& shape, double ms) {
-              const auto rows = static_cast<std::size_t>(depth) + 1;
-              if (shape.rows == depth + 1) keep_best(by_rows[rows], ms);
-            });
-    measure(decoder, DrafterKind::kMtp, {3, 3}, kHeadMs, [&](int, const RoundShape& shape, double ms) {
+    measure(decoder, DrafterKind::kLookup, lookup, [&](int depth, const RoundShape& shape, double ms) {
+      const auto rows = static_cast<std::size_t>(depth) + 1;
+      if (shape.rows == depth + 1) keep_best(by_rows[rows], ms);
+    });
+    measure(decoder, DrafterKind::kMtp, head, [&](int, const RoundShape& shape, double ms) {
       if (shape.passes > 0 && shape.rows == 4) keep_best(with_head, ms);
     });
   } catch (const std::exception& failure) {

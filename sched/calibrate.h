@@ -1,7 +1,7 @@
 // Measures once what rows and drafts cost on this machine, for the depth of drafts (spec/depth.h): a few
 // rounds at some depths on a throw-away sequence, in sweeps, so that a moment in which the machine was busy
 // with something else does not fall on one depth alone. Thread: the engine thread, while no slot is open.
-// Cost: a quarter of a second, or one sweep where a round is long. What rounds cost
+// Cost: a quarter of a second; where a round is long, three rounds and two short prompts. What rounds cost
 // later corrects it. Errors: logged; the model of costs then stays a guess.
 #pragma once
 
