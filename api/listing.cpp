@@ -117,6 +117,7 @@ Reply props_reply(const Served& served) {
            {"backend", served.backend},
            {"drafter", served.drafter},
            {"drafter_problem", served.drafter_problem.empty() ? Json() : Json(served.drafter_problem)},
+           {"draft_vocabulary", served.draft_vocabulary},
            {"depth", served.default_depth < 0 ? Json("auto") : Json(served.default_depth)},
            {"context", served.context},
            {"slots", served.slots},

@@ -37,6 +37,7 @@ struct Served {
   std::string family, quantisation, backend, drafter, drafter_problem, version;
   std::int64_t parameters = 0, bytes = 0, positions = 0;  // positions: what the model was made for
   int slots = 0;
+  int draft_vocabulary = 0;  // tokens that the model's head drafts among at a time; 0: it has none
   std::shared_ptr<ResponseStore> responses;  // locks for itself; null: none is kept
 };
 

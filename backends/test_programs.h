@@ -19,6 +19,7 @@ struct TestShape {
   int layers = 2;  // of both kinds each
   bool attention = true;
   std::vector<std::int32_t> ids;
+  Spare spare = {};
 
   static TestShape odd() {
     TestShape shape;
@@ -54,7 +55,7 @@ class TestProgram {
     }
     x = norm(x);
     program.tap("final", x);
-    program.logits(x, table, shape_.ids);
+    program.logits(x, table, shape_.ids, shape_.spare);
     program.select();
   }
 

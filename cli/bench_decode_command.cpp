@@ -80,6 +80,8 @@ Status measure(DecodeBench& bench, Terminal& terminal) {
 DecodeReport report_of(const Loaded& loaded, const DecodeBench& bench, const DecodePlan& plan) {
   DecodeReport report;
   report.model = loaded.model.name, report.backend = loaded.backend->describe();
+  report.draft_vocabulary = loaded.model.draft_vocabulary;
+  report.drafted_among = draft_vocabulary_text(loaded.model);
   report.threads = plan.threads > 0 ? plan.threads : static_cast<int>(usable_cores().size());
   report.prompt_tokens = plan.prompt_tokens;
   report.load_ms = loaded.load_ms, report.pack_ms = bench.pack_ms();

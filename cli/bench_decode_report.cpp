@@ -105,6 +105,7 @@ std::string decode_text(const DecodeReport& report) {
         fmt::format("{} tokens/s ({} tokens)", spread(figures.prompt_per_second, 1), report.prompt_tokens)},
        {"memory", fmt::format("{} packed weights, {} state, {} resident", size(report.packed_bytes),
                               size(report.state_bytes), size(report.resident_bytes))},
+       {"head drafts", report.drafted_among.empty() ? "nothing" : "among " + report.drafted_among},
        {"load", fmt::format("{:.2f} s, packing {:.2f} s", report.load_ms * 1e-3, report.pack_ms * 1e-3)}});
   if (!figures.host_us.empty()) {
     text += fmt::format("outside the backend  {:.1f} us a round, {:.2f} % of it\n", median(figures.host_us),
@@ -138,6 +139,7 @@ std::string decode_json(const DecodeReport& report) {
   Json json{{"model", report.model},
             {"backend", report.backend},
             {"threads", report.threads},
+            {"draft_vocabulary", report.draft_vocabulary},
             {"context", {figures.context_first, figures.context_last}},
             {"read_bandwidth_gb_s", rounded(median(figures.bandwidths))},
             {"bytes_per_token", figures.bytes_per_token},

@@ -11,6 +11,8 @@ namespace ft::cli {
 
 struct DecodeReport {
   std::string model, backend;
+  int draft_vocabulary = 0;   // tokens that the head drafts among
+  std::string drafted_among;  // the same in words; empty: no head
   int threads = 0;
   int prompt_tokens = 0;
   double load_ms = 0, pack_ms = 0;

@@ -38,10 +38,11 @@ void judge_model(const std::string& named, std::vector<Finding>& findings) {
   findings.push_back(
       {Kind::kGood,
        fmt::format("the model {} loads ({}, {})", model->directory, model->family, model->quantisation), ""});
-  findings.push_back(model->head.usable()
-                         ? Finding{Kind::kGood, "its MTP head can draft", ""}
-                         : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
-                                   "lookup drafts are used; take a conversion that keeps the mtp tensors"});
+  findings.push_back(
+      model->head.usable()
+          ? Finding{Kind::kGood, "its MTP head can draft, among " + draft_vocabulary_text(*model), ""}
+          : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
+                    "lookup drafts are used; take a conversion that keeps the mtp tensors"});
 }
 
 void show(const Machine& machine, const std::vector<Finding>& findings, const std::string& backend,

@@ -37,7 +37,9 @@ void show(const Inspection& found, Terminal& terminal) {
       {"verdict", found.verdict},
       {"head",
        fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
-      {"drafts with", found.drafter},
+      {"drafts with", found.drafted_among.empty()
+                          ? found.drafter
+                          : fmt::format("{}, the head among {}", found.drafter, found.drafted_among)},
   };
   if (!found.prepared.folder.empty()) {
     rows.push_back({"prepared", fmt::format("{} file{}, {} in {}", found.prepared.files,

@@ -28,6 +28,14 @@ Setter reads_activations(int& target) {
   };
 }
 
+Setter reads_draft_vocabulary(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "auto") return reads_int(target, 0, 1 << 24)(text);
+    target = -1;
+    return {};
+  };
+}
+
 }  // namespace
 
 Setter reads_drafter(DrafterKind& target) {
@@ -67,8 +75,10 @@ void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context) {
       .add("model", "DIR", reads_text(model.directory),
            "Folder of the model (default: the shipped one), or synth:SHAPE?bits=4&seed=1: random weights")
       .letter = "m";
-  flags.add("draft-vocabulary", "N", reads_int(model.frequent_drafts, 0, 1 << 24),
-            "The head drafts among the N most frequent tokens; 0: all (never changes the answer)");
+  flags.add(
+      "draft-vocabulary", "N", reads_draft_vocabulary(model.frequent_drafts),
+      "The head drafts among the N most frequent tokens and up to 2048 that the text has shown last; 0: all; "
+      "auto (default): 32768 if the vocabulary has 65536 and more, else all (never changes the answer)");
   add_backend_flags(flags, model);
   flags.add(
       "prepared", "DIR", reads_text(model.prepared),

@@ -20,7 +20,7 @@ struct OutputChoice {
 struct ModelChoice {
   std::string directory;  // empty: the shipped model, see cli/model_path.h
   std::string backend = "auto";
-  int frequent_drafts = 0;       // LoadOptions::frequent_drafts
+  int frequent_drafts = -1;      // LoadOptions::frequent_drafts
   std::string isa = "auto";      // instruction set of the cpu backend
   int activations = 0;           // bits, cpu backend; 0: its default
   int threads = 0;               // 0: one per core

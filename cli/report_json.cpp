@@ -193,6 +193,7 @@ std::string inspect_json(const Inspection& found) {
         {"kv_heads", found.kv_heads},
         {"head_dim", found.head_dim},
         {"vocabulary", found.vocabulary},
+        {"draft_vocabulary", found.draft_vocabulary},
         {"tied", found.tied},
         {"max_context", found.max_context}}},
       {"memory",

@@ -132,6 +132,7 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
                                                              : "mtp+lookup";
   served->version = FORETOKEN_VERSION;
   served->parameters = model.parameters, served->bytes = decoder.packed_bytes();
+  served->draft_vocabulary = model.draft_vocabulary;
   served->positions = model.config.max_positions;
   served->slots = choice.slots;
   served->responses = std::make_shared<api::ResponseStore>();
@@ -155,6 +156,9 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
   std::string drafter =
       served.drafter + (served.default_depth < 0 ? ", depth chosen as it pays"
                                                  : fmt::format(", depth {}", served.default_depth));
+  if (served.drafter.starts_with("mtp")) {
+    drafter += fmt::format(", the head among {}", draft_vocabulary_text(loaded.model));
+  }
   if (!served.drafter_problem.empty()) drafter += " (" + served.drafter_problem + ")";
   std::string screen = fmt::format(
       "foretoken {} serves {} at {}\n"

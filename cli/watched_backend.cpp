@@ -20,6 +20,7 @@ class WatchedExecutable final : public Executable {
   }
   int vocabulary() const override { return inner_->vocabulary(); }
   std::span<const std::int32_t> ids() const override { return inner_->ids(); }
+  void add_ids(std::span<const std::int32_t> tokens) override { inner_->add_ids(tokens); }
   std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
 
  private:

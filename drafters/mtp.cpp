@@ -43,7 +43,7 @@ void MtpDrafter::close(int slot) {
   state.tokens.clear();
   state.hidden.clear();
   state.seen = state.first_recent = state.skipped = 0;
-  state.from_prompt = 0;
+  state.from_prompt = state.named = 0;
   state.boundary_paired = false;
 }
 
@@ -155,10 +155,19 @@ void MtpDrafter::run(std::span<DraftSlot*> slots, int step, std::span<std::int32
   }
 }
 
+/// A text repeats its own words: a reduced head gets columns for those that it lacks.
+void MtpDrafter::name_tokens(const DraftSlot& slot) {
+  std::size_t& named = slots_[static_cast<std::size_t>(slot.id)].named;
+  const std::size_t fresh = std::min(slot.tokens.size() - named, kMaxNamed);
+  head_->add_ids(slot.tokens.last(fresh));
+  named = slot.tokens.size();
+}
+
 Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   tokens_.clear(), hidden_.clear(), segments_.clear(), wanted_.clear(), selects_.clear();
   for (DraftSlot* slot : slots) {
     SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
+    name_tokens(*slot);
     if (!state.boundary_paired) add_pair(state, slot->tokens.back());  // it is, after a draft that failed
     state.boundary_paired = true;
     slot->late_rows = std::max(0, static_cast<int>(state.tokens.size()) - (kMaxDepth + 1));

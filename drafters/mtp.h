@@ -5,8 +5,10 @@
 // one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
 // the last proposal. Pairs wait until a proposal wants them, so that an answer without drafts does not pay
 // for a history that nobody reads: of a long stretch without drafts only the last kPendingRows pairs are ever
-// seen by the head, which then drafts as after a shorter text; a prompt is seen whole. Memory: one key/value
-// layer per sequence, up to kPendingRows + kRecentRows hidden rows a slot.
+// seen by the head, which then drafts as after a shorter text; a prompt is seen whole. A head over a part of
+// the vocabulary (Logits::spare) is told the tokens of each text that it drafts for, so what it can draft
+// depends on the slots beside it; what is answered does not. Memory: one key/value layer per sequence, up to
+// kPendingRows + kRecentRows hidden rows a slot.
 #pragma once
 
 #include <optional>
@@ -23,6 +25,8 @@ class MtpDrafter final : public Drafter {
  public:
   static constexpr int kPassRows = 64;      // of one sequence in a pass, at most
   static constexpr int kPendingRows = 128;  // pairs that may wait for a pass
+  /// Of the tokens of a text, from its end, that a reduced head is told at once: they get columns in it.
+  static constexpr std::size_t kMaxNamed = 1 << 14;
   /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
   static constexpr int kRecentRows = kMaxTapeRows + 1;
 
@@ -67,6 +71,7 @@ class MtpDrafter final : public Drafter {
     std::size_t from_prompt = 0;       // of the pending pairs: the first so many, which are not skipped
     std::int64_t first_recent = 0;     // the first token whose row may be in `recent`
     bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline or waits
+    std::size_t named = 0;             // tokens of the sequence that the head was told it may draft
   };
   struct Memory;
   MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state);
@@ -79,6 +84,7 @@ class MtpDrafter final : public Drafter {
   Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
   void run(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
+  void name_tokens(const DraftSlot& slot);
   SelectRow select_row(const DraftSlot& slot, int step) const;
 
   Options options_;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <random>
+#include <set>
 
 #include "backends/ref/backend.h"
 #include "tests/bytes_in_memory.h"
@@ -254,6 +255,96 @@ TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
       ask.committed += 1 + ask.slot;
       ask.depth = 1 + (ask.depth + 3) % kMaxDepth;
     }
+  }
+}
+
+/// A head of the first 20 ids and 6 others, which are the last 6 that were named.
+class ReducedMtpDrafterTest : public MtpDrafterTest {
+ protected:
+  ReducedMtpDrafterTest() {
+    toy_ = test::ToyModel(test::ToyOptions{.drafts = 20, .spare = 6});
+    sampler_.temperature = 1;
+  }
+
+  static std::set<std::int32_t> columns(std::vector<std::int32_t> named) {
+    std::set<std::int32_t> found(named.begin(), named.end());
+    for (std::int32_t id = 0; id < 20; ++id) found.insert(id);
+    return found;
+  }
+  static std::set<std::int32_t> drafted(const Proposal& proposal) {
+    std::set<std::int32_t> found;
+    for (const auto& [token, probability] : proposal.distributions[0]) found.insert(token);
+    return found;
+  }
+
+  test::ToyModel whole_;  // of the same weights
+  Sampler sampler_;
+};
+
+TEST_F(ReducedMtpDrafterTest, DraftsTheFirstIdsAndTheLastOthersThatTheTextsHaveShown) {
+  Text text(1, width_), other(2, width_);
+  text.tokens = {5, 90, 91, 3, 92, 90, 93, 94, 7, 95, 96, 97, 98};
+  other.tokens = {30, 4, 31, 30, 32};
+  const auto drafter = make(2);
+  ASSERT_TRUE(drafter->open(0).ok() && drafter->open(1).ok());
+  show(*drafter, 0, text, 0, 1), show(*drafter, 1, other, 0, 1);
+  EXPECT_EQ(drafted(propose(*drafter, {{0, &text, 1, 1, &sampler_, true}})[0]),
+            columns({20, 21, 22, 23, 24, 90}));
+  show(*drafter, 0, text, 1, 7);
+  EXPECT_EQ(drafted(propose(*drafter, {{0, &text, 8, 1, &sampler_, true}})[0]),
+            columns({20, 90, 91, 92, 93, 94}));
+  show(*drafter, 0, text, 8, 1), show(*drafter, 1, other, 1, 3);
+  for (const Proposal& proposal :
+       propose(*drafter, {{0, &text, 9, 1, &sampler_, true}, {1, &other, 4, 1, &sampler_, true}})) {
+    EXPECT_EQ(drafted(proposal), columns({93, 94, 95, 30, 31, 32})) << "both slots' words, oldest gone";
+  }
+  drafter->close(1);
+  ASSERT_TRUE(drafter->open(1).ok());
+  show(*drafter, 1, text, 0, 5);
+  EXPECT_EQ(drafted(propose(*drafter, {{1, &text, 5, 1, &sampler_, true}})[0]),
+            columns({30, 31, 32, 90, 91, 92}))
+      << "a slot that is opened again names its text from the beginning";
+}
+
+TEST_F(ReducedMtpDrafterTest, ReportsTheWholeHeadsDistributionOverWhatItMayDraft) {
+  Text text(3, width_);
+  text.tokens[10] = 77;
+  const auto drafter = make(1);
+  const auto whole = std::move(*MtpDrafter::make(*backend_, whole_.head, {1, 8, width_, 1}));
+  const Ask ask{0, &text, 40, 1, &sampler_, true};
+  Proposal got[2];
+  for (MtpDrafter* each : {drafter.get(), whole.get()}) {
+    ASSERT_TRUE(each->open(0).ok());
+    show(*each, 0, text, 0, 40);
+    got[each == whole.get() ? 1 : 0] = propose(*each, {ask})[0];
+  }
+  const auto& part = got[0].distributions[0];
+  double all = 0, sum = 0;
+  for (const auto& [token, probability] : part) {
+    sum += probability;
+    all += Distribution{got[1].distributions[0]}.probability(token);
+  }
+  EXPECT_EQ(part.size(), 26U);
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_LT(all, 0.9) << "then the part is nearly the whole and this shows nothing";
+  for (const auto& [token, probability] : part) {
+    EXPECT_NEAR(probability, Distribution{got[1].distributions[0]}.probability(token) / all, 1e-5) << token;
+  }
+  const auto drawn = [&](std::int32_t token) { return Distribution{part}.probability(token) > 0; };
+  EXPECT_TRUE(drawn(got[0].drafts[0]));
+}
+
+TEST_F(ReducedMtpDrafterTest, OfALongTextOnlyTheEndIsNamed) {
+  constexpr auto kNamed = static_cast<int>(MtpDrafter::kMaxNamed);
+  for (const bool beyond : {false, true}) {
+    Text text(4, width_);
+    text.tokens.assign(static_cast<std::size_t>(kNamed) + 1, 1);
+    text.tokens[beyond ? 0 : 1] = 99;
+    const auto drafter = make(1);
+    ASSERT_TRUE(drafter->open(0).ok());
+    show(*drafter, 0, text, 0, 1);
+    const Proposal proposal = propose(*drafter, {{0, &text, kNamed, 1, &sampler_, true}})[0];
+    EXPECT_EQ(drafted(proposal), columns({20, 21, 22, 23, 24, beyond ? 25 : 99}));
   }
 }
 

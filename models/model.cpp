@@ -1,6 +1,7 @@
 #include "models/model.h"
 
 #include <filesystem>
+#include <fmt/format.h>
 
 #include "format/out_of_memory.h"
 #include "models/qwen3_5.h"
@@ -58,6 +59,13 @@ Result<Model> make_model(const std::string& name, format::ModelConfig config, fo
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options) {
   return format::with_memory_guard("load the model", directory, [&] { return load(directory, options); });
+}
+
+std::string draft_vocabulary_text(const Model& model) {
+  if (!model.mtp) return "";
+  if (model.draft_vocabulary == model.config.vocab_size)
+    return fmt::format("all {} tokens", model.draft_vocabulary);
+  return fmt::format("{} of {} tokens at a time", model.draft_vocabulary, model.config.vocab_size);
 }
 
 std::int64_t state_bytes(const Program& program, std::int64_t context) {

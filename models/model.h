@@ -45,18 +45,26 @@ struct Model {
   Program trunk;               // Tap: hidden states after the final norm
   std::optional<Program> mtp;  // Input: hidden states; Tap: those to feed back
   HeadReport head;
+  int draft_vocabulary = 0;  // tokens that the head drafts among at a time
   bool tied = false;
   std::int64_t parameters = 0;  // of trunk and head, counted in weights, not in codes
 };
 
+/// What a head drafts among, unless LoadOptions says otherwise: of a vocabulary of kLargeVocabulary and more
+/// the first kFrequentDrafts ids and kSpareDrafts others (docs/decisions/009).
+inline constexpr int kLargeVocabulary = 65536;
+inline constexpr int kFrequentDrafts = 32768;
+inline constexpr int kSpareDrafts = 2048;
+
 struct LoadOptions {
-  /// The head drafts among the ids below this and the end tokens; 0: all. Tokenizers number their tokens by
-  /// how frequent they are, so the first ids are the likely ones.
-  int frequent_drafts = 0;
-  /// The same as an explicit list instead: ids that the drafter's head may choose among, ascending; empty:
-  /// all. A smaller list drafts faster and cannot change an answer.
-  std::vector<std::int32_t> draft_vocabulary;
+  /// The head drafts among the ids below this, the end tokens and those that text and answer have shown last
+  /// (kSpareDrafts of both kinds); 0: all; -1: as above. Tokenizers number their tokens by how frequent they
+  /// are, so the first ids are the likely ones. Drafts are faster so; answers are the same.
+  int frequent_drafts = -1;
 };
+
+/// What the head drafts among: "all 8192 tokens" or "34816 of 248320 tokens at a time"; empty without a head.
+std::string draft_vocabulary_text(const Model& model);
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options = {});
 /// The same from parts that are there already; `name` stands where messages name a folder.

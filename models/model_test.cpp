@@ -2,6 +2,8 @@
 
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <set>
+#include <stdexcept>
 
 #include "base/log.h"
 #include "tests/copied_model.h"
@@ -140,19 +142,43 @@ TEST_F(ModelTest, AMissingTensorOfTheTrunkIsNamed) {
   EXPECT_NE(message_of(copy_).find("layers.4.linear_attn.A_log"), std::string::npos);
 }
 
-TEST_F(ModelTest, ASmallDraftVocabularyReachesTheHeadAlone) {
+const Logits& logits_of(const Program& program) {
+  for (const Instruction& instruction : program.instructions()) {
+    if (const auto* logits = std::get_if<Logits>(&instruction)) return *logits;
+  }
+  throw std::logic_error("a program without logits");
+}
+
+TEST_F(ModelTest, AReducedHeadDraftsFrequentIdsEndTokensAndWordsOfTheText) {
   LoadOptions options;
-  options.draft_vocabulary = {1, 5, 77, 300};
+  options.frequent_drafts = 100;
   const Result<Model> model = load_model(test::kOddModel, options);
   ASSERT_TRUE(model.ok()) << model.error().message;
-  const auto ids = [](const Program& program) {
-    for (const Instruction& instruction : program.instructions()) {
-      if (const auto* logits = std::get_if<Logits>(&instruction)) return logits->ids;
-    }
-    return std::vector<std::int32_t>{-1};
-  };
-  EXPECT_EQ(ids(*model->mtp), options.draft_vocabulary);
-  EXPECT_TRUE(ids(model->trunk).empty());
+  const int rest = model->config.vocab_size - 100;
+  ASSERT_LT(rest, kSpareDrafts) << "then the spare columns hold all of the rest";
+  const Logits& drafts = logits_of(*model->mtp);
+  EXPECT_EQ(drafts.ids.size(), 100U);
+  EXPECT_EQ(drafts.ids.back(), 99);
+  EXPECT_EQ(drafts.spare.count, rest);
+  EXPECT_EQ(model->draft_vocabulary, model->config.vocab_size);
+  std::set<std::int32_t> ends;
+  for (const int end : model->config.eos_ids) {
+    if (end >= 100) ends.insert(end);
+  }
+  EXPECT_EQ(drafts.spare.always, std::vector<std::int32_t>(ends.begin(), ends.end()));
+  EXPECT_TRUE(logits_of(model->trunk).ids.empty()) << "the answer's head is whole";
+}
+
+TEST_F(ModelTest, TheWholeOfASmallVocabularyIsDrafted) {  // by default: its head costs little
+  for (const int asked : {-1, 0, 1 << 24}) {
+    LoadOptions options;
+    options.frequent_drafts = asked;
+    const Result<Model> model = load_model(test::kOddModel, options);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    ASSERT_LT(model->config.vocab_size, kLargeVocabulary);
+    EXPECT_TRUE(logits_of(*model->mtp).ids.empty()) << asked;
+    EXPECT_EQ(model->draft_vocabulary, model->config.vocab_size);
+  }
 }
 
 // Values of transformers 5.17 (Qwen3_5TextRotaryEmbedding.inv_freq and attention_scaling), head_dim 32 of

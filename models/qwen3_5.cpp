@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 #include "models/head_doctor.h"
 #include "models/weight_source.h"
@@ -149,10 +150,35 @@ void build_trunk(Program& p, const ModelConfig& config, WeightSource& source, co
   p.select();
 }
 
+/// What the head may draft.
+struct DraftIds {
+  std::vector<std::int32_t> ids;  // empty: all
+  Spare spare;
+
+  int count() const { return static_cast<int>(ids.size()) + spare.count; }
+};
+
+DraftIds draft_ids(const LoadOptions& options, const ModelConfig& config) {
+  int frequent = options.frequent_drafts;
+  if (frequent < 0) frequent = config.vocab_size < kLargeVocabulary ? 0 : kFrequentDrafts;
+  if (frequent == 0 || frequent >= config.vocab_size) return {};
+  DraftIds drafts;
+  drafts.ids.resize(static_cast<std::size_t>(frequent));
+  std::iota(drafts.ids.begin(), drafts.ids.end(), 0);
+  drafts.spare.count = std::min(kSpareDrafts, config.vocab_size - frequent);
+  std::vector<std::int32_t>& always = drafts.spare.always;
+  for (const int end : config.eos_ids) {
+    if (end >= frequent) always.push_back(end);
+  }
+  std::ranges::sort(always);
+  if (std::ssize(always) > drafts.spare.count) always.resize(static_cast<std::size_t>(drafts.spare.count));
+  return drafts;
+}
+
 /// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after
 /// next.
 void build_head(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
-                const Weight& head, const std::vector<std::int32_t>& vocabulary) {
+                const Weight& head, DraftIds drafts) {
   Builder build(p, config, source);
   const Row hidden = p.input(config.hidden_size);
   const Row e = build.norm(p.embed(embedding), "mtp.pre_fc_norm_embedding");
@@ -163,22 +189,8 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
   for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}.", i), true);
   const Row last = build.norm(x, "mtp.norm");
   p.tap("hidden", config.mtp.hidden_pre_norm ? x : last);
-  p.logits(last, head, vocabulary);
+  p.logits(last, head, std::move(drafts.ids), std::move(drafts.spare));
   p.select();
-}
-
-/// The ids that the head may draft; empty: all.
-std::vector<std::int32_t> draft_ids(const LoadOptions& options, const ModelConfig& config) {
-  if (!options.draft_vocabulary.empty()) return options.draft_vocabulary;
-  if (options.frequent_drafts <= 0 || options.frequent_drafts >= config.vocab_size) return {};
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(options.frequent_drafts));
-  std::iota(ids.begin(), ids.end(), 0);
-  std::vector<int> ends = config.eos_ids;
-  std::sort(ends.begin(), ends.end());
-  for (const int end : ends) {
-    if (end >= options.frequent_drafts && end < config.vocab_size) ids.push_back(end);
-  }
-  return ids;
 }
 
 }  // namespace
@@ -205,7 +217,9 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
   model.head = examine_head(model, source);
   if (model.head.usable()) {
     Program program;
-    build_head(program, config, source, embedding, head, draft_ids(options, config));
+    DraftIds drafts = draft_ids(options, config);
+    model.draft_vocabulary = drafts.ids.empty() ? config.vocab_size : drafts.count();
+    build_head(program, config, source, embedding, head, std::move(drafts));
     if (const Status status = source.status(); !status.ok()) {
       model.head.state = state_after(status.error());
       model.head.sentence = "MTP head: " + status.error().message;

@@ -92,8 +92,12 @@ class Executable {
   virtual ~Executable() = default;
   virtual StepResult run(const StepArgs& args, State& state) = 0;
   virtual int vocabulary() const = 0;  // columns of logits
-  /// Token ids of those columns, ascending (Logits::ids); empty: column v is token v.
+  /// Token ids of those columns, ascending (Logits::ids and the spare ones); empty: column v is token v.
+  /// Valid until add_ids.
   virtual std::span<const std::int32_t> ids() const = 0;
+  /// Names tokens: those without a column get a spare one (Logits::spare), if there are any, from the ids
+  /// that were named longest ago. Between two runs.
+  virtual void add_ids(std::span<const std::int32_t> tokens) = 0;
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
 };
 

@@ -1,5 +1,6 @@
 #include "program/check.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace ft {
@@ -18,6 +19,9 @@ class Checker {
                                                  instruction_name(instruction), problem_)};
       }
       ++number_;
+    }
+    if (spare_ && !selects_) {  // which puts them in order
+      return Error{Code::kInvalid, "program: it has spare columns of logits and no select"};
     }
     return {};
   }
@@ -91,13 +95,30 @@ class Checker {
     for (const std::int32_t id : i.ids)
       require(id >= 0 && id < i.head.rows, "a listed id is outside the head");
     for (std::size_t j = 1; j < i.ids.size(); ++j) require(i.ids[j - 1] < i.ids[j], "ids must ascend");
+    spare_ids(i);
     logits_ = true;
   }
-  void operator()(const Select&) { require(logits_, "has no logits before it"); }
+  void operator()(const Select&) {
+    require(logits_, "has no logits before it");
+    selects_ = true;
+  }
 
  private:
   void require(bool good, std::string_view problem) {
     if (!good && problem_.empty()) problem_ = problem;
+  }
+  void spare_ids(const Logits& i) {
+    const std::vector<std::int32_t>& always = i.spare.always;
+    const std::int64_t left = i.ids.empty() ? 0 : i.head.rows - i.ids.back() - 1;  // ids that may be spare
+    require(i.spare.count >= 0 && i.spare.count <= std::min<std::int64_t>(left, kMaxSpare),
+            "has more spare columns than ids behind the listed ones, or than can be counted");
+    require(std::ssize(always) <= i.spare.count, "has fewer spare columns than ids that always have one");
+    for (std::size_t j = 0; j < always.size(); ++j) {
+      const std::int32_t before = j > 0 ? always[j - 1] : i.ids.empty() ? -1 : i.ids.back();
+      require(always[j] > before && always[j] < i.head.rows,
+              "an id that always has a spare column is listed already, out of order or outside the head");
+    }
+    spare_ = i.spare.count > 0;
   }
   bool known(Row row) const { return row.id >= 0 && row.id < program_.row_count() && row.width > 0; }
   void read(Row row) {
@@ -134,7 +155,7 @@ class Checker {
   std::vector<bool> written_;
   std::string problem_;
   int number_ = 0;
-  bool logits_ = false;
+  bool logits_ = false, spare_ = false, selects_ = false;
 };
 
 }  // namespace

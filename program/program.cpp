@@ -93,8 +93,8 @@ Row Program::concat(Row a, Row b) {
 
 void Program::tap(std::string name, Row in) { instructions_.emplace_back(Tap{std::move(name), in}); }
 
-void Program::logits(Row in, const Weight& head, std::vector<std::int32_t> ids) {
-  instructions_.emplace_back(Logits{in, head, std::move(ids)});
+void Program::logits(Row in, const Weight& head, std::vector<std::int32_t> ids, Spare spare) {
+  instructions_.emplace_back(Logits{in, head, std::move(ids), std::move(spare)});
 }
 
 void Program::select() { instructions_.emplace_back(Select{}); }
@@ -152,7 +152,10 @@ struct Operands {
   std::string operator()(const Tap& i) const { return fmt::format("{} = {}", i.name, row_text(i.in)); }
   std::string operator()(const Logits& i) const {
     return fmt::format("{} * {}{}", weight_text(i.head), row_text(i.in),
-                       i.ids.empty() ? "" : fmt::format(", {} ids", i.ids.size()));
+                       i.ids.empty() ? ""
+                       : i.spare.count == 0
+                           ? fmt::format(", {} ids", i.ids.size())
+                           : fmt::format(", {} ids and {} spare", i.ids.size(), i.spare.count));
   }
   std::string operator()(const Select&) const { return "logits"; }
 
@@ -174,7 +177,7 @@ struct BytesRead {
   std::int64_t operator()(const Conv& i) const { return i.kernel.bytes(); }
   std::int64_t operator()(const Logits& i) const {
     if (i.ids.empty()) return i.head.bytes();
-    return i.head.bytes() / i.head.rows * static_cast<std::int64_t>(i.ids.size());
+    return i.head.bytes() / i.head.rows * (static_cast<std::int64_t>(i.ids.size()) + i.spare.count);
   }
   template <class Other>
   std::int64_t operator()(const Other&) const {

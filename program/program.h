@@ -101,12 +101,20 @@ struct Tap {
   std::string name;
   Row in;
 };
+/// Columns of logits beside a list of ids, for ids behind the last one of it: those that are named while the
+/// program runs (Executable::add_ids).
+inline constexpr int kMaxSpare = 1 << 14;
+struct Spare {
+  int count = 0;
+  std::vector<std::int32_t> always;  // ascending; they never give way
+};
 /// Logits of the step's wanted rows: head * in, or only the head's rows `ids` (ascending) if that list is not
-/// empty.
+/// empty, and the spare ones.
 struct Logits {
   Row in;
   Weight head;
   std::vector<std::int32_t> ids;
+  Spare spare;
 };
 /// Turns each wanted row's logits into a token (program/select.h), if the step gives SelectRows.
 struct Select {};
@@ -146,7 +154,7 @@ class Program {
   Row add(Row a, Row b);
   Row concat(Row a, Row b);
   void tap(std::string name, Row in);
-  void logits(Row in, const Weight& head, std::vector<std::int32_t> ids = {});
+  void logits(Row in, const Weight& head, std::vector<std::int32_t> ids = {}, Spare spare = {});
   void select();
 
   const std::vector<Instruction>& instructions() const { return instructions_; }

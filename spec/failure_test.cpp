@@ -34,6 +34,7 @@ class FaultyExecutable final : public Executable {
   }
   int vocabulary() const override { return inner_->vocabulary(); }
   std::span<const std::int32_t> ids() const override { return inner_->ids(); }
+  void add_ids(std::span<const std::int32_t> tokens) override { inner_->add_ids(tokens); }
   std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
 
  private:

@@ -1,7 +1,9 @@
 #include "tests/toy_model.h"
 
 #include <cmath>
+#include <numeric>
 #include <string>
+#include <utility>
 
 namespace ft::test {
 
@@ -25,7 +27,9 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   y = head.add(y, attention(head, head.norm(y, ones(options.hidden), 1e-6F)));
   y = head.norm(y, ones(options.hidden), 1e-6F);
   head.tap("hidden", y);
-  head.logits(y, output);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(options.drafts));
+  std::iota(ids.begin(), ids.end(), 0);
+  head.logits(y, output, std::move(ids), {options.spare, {}});
   head.select();
 }
 

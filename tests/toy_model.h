@@ -16,6 +16,8 @@ struct ToyOptions {
   int layers = 3;  // the middle one attends
   unsigned seed = 1;
   float scale = 0.6F;  // of the weights; larger: more varied text
+  int drafts = 0;      // ids that the head may draft, beside `spare` others; 0: all
+  int spare = 0;
 };
 
 /// Owns the weights that its programs point into.

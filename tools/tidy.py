@@ -28,7 +28,10 @@ LONG_FUNCTIONS = {}
 # Headers that nothing includes on purpose: path -> why.
 UNINCLUDED_HEADERS = {}
 # backends/cpu/<name>.cpp without a twin backends/ref/<name>.cpp: what only a fast backend has.
-WITHOUT_TWIN = {"backend", "features", "kernels", "pack", "packed_weights", "plan", "pool", "prepared", "schedule"}
+WITHOUT_TWIN = {
+    *("backend", "features", "kernels", "pack", "packed_weights", "plan", "pool", "prepared", "schedule"),
+    "spare_head",
+}
 # Instruction sets that may end the name of a kernel file: its twin is the name without them.
 ISA_SUFFIX = re.compile(
     r"_(portable|sse4|avx2|avxvnni|avx512|avx512bf16|avx512vnni|bf16|vnni|amx|neon|neondot|neoni8mm|sve|i8mm)$"

@@ -6,6 +6,7 @@
 #include "backends/cpu/denormals.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/packed_weights.h"
+#include "backends/cpu/spare_head.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "format/out_of_memory.h"
@@ -18,18 +19,25 @@ namespace {
 class SelectOp final : public Operation {
  public:
   SelectOp(Matrix logits, std::vector<std::int32_t>& selected, const std::vector<std::int32_t>& ids,
-           int workers)
-      : logits_(logits), selected_(selected), ids_(ids), scratch_(static_cast<std::size_t>(workers)) {
+           const SpareHead& spare, int workers)
+      : logits_(logits),
+        selected_(selected),
+        ids_(spare.empty() ? ids : spare.ids().ids()),
+        spare_(spare),
+        scratch_(static_cast<std::size_t>(workers)) {
     for (SelectScratch& scratch : scratch_) scratch.reserve(static_cast<std::size_t>(logits.width));
+    spare_logits_.resize(scratch_.size() * spare.columns());
   }
 
   void run(const Step& step, int worker, int workers) override {
     const FlushDenormals exact(false);  // a token is chosen by the same arithmetic on every backend
     const auto& selects = step.args->selects;
-    for (std::size_t w = static_cast<std::size_t>(worker); w < selects.size();
-         w += static_cast<std::size_t>(workers)) {
-      const std::span<const float> row(logits_.row(static_cast<std::int64_t>(w)),
-                                       static_cast<std::size_t>(logits_.width));
+    const auto own = static_cast<std::size_t>(worker);
+    for (std::size_t w = own; w < step.args->wanted.size(); w += static_cast<std::size_t>(workers)) {
+      float* const logits = logits_.row(static_cast<std::int64_t>(w));
+      if (!spare_.empty()) spare_.arrange(logits, spare_logits_.data() + own * spare_.columns());
+      if (w >= selects.size()) continue;
+      const std::span<const float> row(logits, static_cast<std::size_t>(logits_.width));
       selected_[w] = ft::select(row, ids_, selects[w], scratch_[static_cast<std::size_t>(worker)]);
       const std::int32_t store = selects[w].store;
       if (store >= 0) step.args->round_tokens[static_cast<std::size_t>(store)] = selected_[w];
@@ -40,7 +48,9 @@ class SelectOp final : public Operation {
   Matrix logits_;
   std::vector<std::int32_t>& selected_;
   const std::vector<std::int32_t>& ids_;
+  const SpareHead& spare_;
   std::vector<SelectScratch> scratch_;
+  std::vector<float> spare_logits_;  // [workers, spare columns]
 };
 
 class CpuExecutable final : public Executable {
@@ -119,8 +129,11 @@ class CpuExecutable final : public Executable {
   }
 
   int vocabulary() const override { return static_cast<int>(logits_.width); }
-  std::span<const std::int32_t> ids() const override { return ids_; }
-  std::int64_t packed_bytes() const override { return packed_.bytes(); }
+  std::span<const std::int32_t> ids() const override { return spare_.empty() ? ids_ : spare_.ids().ids(); }
+  void add_ids(std::span<const std::int32_t> tokens) override {
+    if (!spare_.empty()) spare_.add(tokens);
+  }
+  std::int64_t packed_bytes() const override { return packed_.bytes() + spare_.bytes(); }
 
  private:
   // ---- first pass: what must be packed, how much memory the workers need ----
@@ -130,6 +143,7 @@ class CpuExecutable final : public Executable {
       for (const Weight& weight : linear->weights) FT_TRY(packed_.add(weight, {}));
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
       FT_TRY(packed_.add(logits->head, logits->ids));
+      FT_TRY(spare_.make(*logits));
     } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
       parts_.worker_floats = std::max(parts_.worker_floats, attend_worker_floats(*attend));
       add_rotary(*attend);
@@ -181,8 +195,9 @@ class CpuExecutable final : public Executable {
     for (const Instruction& instruction : parts_.program->instructions()) {
       scratch.push_back(scratch_bytes(instruction, job));
       if (const auto* logits = std::get_if<Logits>(&instruction)) {
-        logits_.width =
-            logits->ids.empty() ? logits->head.rows : static_cast<std::int64_t>(logits->ids.size());
+        logits_.width = logits->ids.empty()
+                            ? logits->head.rows
+                            : static_cast<std::int64_t>(logits->ids.size()) + logits->spare.count;
       }
     }
     plan_ = std::make_unique<Plan>(*parts_.program, *schedule_, options_, parts_.workers, scratch);
@@ -274,11 +289,17 @@ class CpuExecutable final : public Executable {
   void make(const Tap& op) { tap_ = parts_.matrix(op.in); }
   void make(const Logits& op) {
     ids_ = op.ids;
-    add(make_linear(peek(next_job_, 1), parts_.matrix(op.in), {logits_}, true, parts_));
+    std::vector<const Packed*> heads = peek(next_job_, 1);
+    std::vector<Matrix> outs = {logits_};
+    if (!spare_.empty()) {
+      heads.push_back(spare_.packed());
+      outs.push_back({logits_.data + spare_.ids().fixed(), logits_.width});
+    }
+    add(make_linear(heads, parts_.matrix(op.in), std::move(outs), true, parts_));
   }
   void make(const Select&) {
     selects_ = true;
-    add(std::make_unique<SelectOp>(logits_, selected_, ids_, parts_.workers));
+    add(std::make_unique<SelectOp>(logits_, selected_, ids_, spare_, parts_.workers));
   }
 
   CompileOptions options_;
@@ -286,6 +307,7 @@ class CpuExecutable final : public Executable {
   const Kernels& kernels_;
   Parts parts_;
   PackedWeights packed_;  // in the order of the instructions
+  SpareHead spare_;
   std::size_t next_job_ = 0;
   Memory arena_;
   std::unique_ptr<Schedule> schedule_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <new>
 
+#include "backends/spare_ids.h"
 #include "backends/weight_rows.h"
 #include "format/out_of_memory.h"
 #include "program/check.h"
@@ -48,7 +49,8 @@ class RefExecutable final : public Executable {
   }
 
   int vocabulary() const override { return vocabulary_; }
-  std::span<const std::int32_t> ids() const override { return ids_; }
+  std::span<const std::int32_t> ids() const override { return spare_.empty() ? ids_ : spare_.ids(); }
+  void add_ids(std::span<const std::int32_t> tokens) override { spare_.add(tokens); }
   std::int64_t packed_bytes() const override {
     std::size_t floats = 0;
     for (const Decoded& weight : weights_) floats += weight.values.size();
@@ -80,8 +82,9 @@ class RefExecutable final : public Executable {
   void prepare(const Tap&) {}
   void prepare(const Logits& op) {
     keep(op.head);
-    vocabulary_ = static_cast<int>(op.ids.empty() ? op.head.rows : static_cast<std::int64_t>(op.ids.size()));
+    spare_ = SpareIds(op);
     ids_ = op.ids;
+    vocabulary_ = static_cast<int>(op.ids.empty() ? op.head.rows : static_cast<std::int64_t>(ids().size()));
     logits_.resize(static_cast<std::size_t>(vocabulary_) * static_cast<std::size_t>(options_.max_wanted));
     selected_.resize(static_cast<std::size_t>(options_.max_wanted));
   }
@@ -128,7 +131,7 @@ class RefExecutable final : public Executable {
     for (std::size_t w = 0; w < step.args->wanted.size(); ++w) {
       float* out = logits_.data() + w * static_cast<std::size_t>(vocabulary_);
       for (int v = 0; v < vocabulary_; ++v) {
-        const std::int64_t id = op.ids.empty() ? v : op.ids[static_cast<std::size_t>(v)];
+        const std::int64_t id = op.ids.empty() ? v : ids()[static_cast<std::size_t>(v)];
         out[v] = dot(step.row(op.in, step.args->wanted[w]), head.values.data() + id * head.cols, head.cols);
       }
     }
@@ -139,7 +142,7 @@ class RefExecutable final : public Executable {
     for (std::size_t w = 0; w < step.args->selects.size(); ++w) {
       const SelectRow& row = step.args->selects[w];
       selected_[w] =
-          ft::select(std::span<const float>(logits_).subspan(w * width, width), ids_, row, select_);
+          ft::select(std::span<const float>(logits_).subspan(w * width, width), ids(), row, select_);
       if (row.store >= 0) step.args->round_tokens[static_cast<std::size_t>(row.store)] = selected_[w];
     }
     result_.selected = {selected_.data(), step.args->selects.size()};
@@ -152,6 +155,7 @@ class RefExecutable final : public Executable {
   std::vector<float> logits_;           // [max_wanted, vocabulary]
   std::vector<std::int32_t> selected_;  // [max_wanted]
   std::vector<std::int32_t> ids_;
+  SpareIds spare_;
   SelectScratch select_;
   StepResult result_;
   std::size_t next_weight_ = 0;

@@ -293,7 +293,11 @@ class Work(CliTest):
         self.assertEqual(found["verdict"], "fits")
         self.assertEqual(found["drafter"], "mtp+lookup")
         self.assertEqual(found["memory"]["context"], 1024)
+        self.assertEqual(found["sizes"]["draft_vocabulary"], found["sizes"]["vocabulary"])
         self.assertIn("attend", found["program"])
+        large = self.expect_json(0, "inspect", "--model", "synth:tiny?vocabulary=65536", "--program")
+        self.assertEqual(large["sizes"]["draft_vocabulary"], 32768 + 2048)
+        self.assertIn("32768 ids and 2048 spare", large["program"])
         self.assertTrue(self.expect_json(0, "doctor", "--no-probe")["good"])
         self.assertFalse(self.expect_json(1, "doctor", "--no-probe", "--model", "/nowhere")["good"])
 

@@ -65,7 +65,10 @@ class Http(WithServer):
         with self.connect() as client:
             for path in ("/health", "/v1/models", "/props", "/v1/cache", "/metrics"):
                 client.get(path)
-                self.assertEqual(client.answer()[0], 200, path)
+                status, _, body = client.answer()
+                self.assertEqual(status, 200, path)
+                if path == "/props":
+                    self.assertEqual(json.loads(body)["draft_vocabulary"], 8192)
             client.post("/v1/chat/completions", chat(max_tokens=3))
             self.assertEqual(client.answer()[0], 200)
             client.post("/v1/chat/completions", chat(max_tokens=3, stream=True))
