@@ -121,6 +121,9 @@ TEST_F(EngineTest, ASlowReaderPausesItsOwnRequestOnlyAndMissesNothing) {
 }
 
 TEST_F(EngineTest, AReaderWhoNeverReadsLosesItsRequestAndItsSlotServesTheNext) {
+  EngineOptions impatient = options();
+  impatient.unread_ms = 500;
+  start(impatient);
   std::vector<Ticket> stuck;
   for (int i = 0; i < 3; ++i) {  // every slot
     RequestFields request = fields("Tell a long story.", DrafterKind::kAuto, 400);

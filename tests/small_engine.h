@@ -41,7 +41,6 @@ class EngineTest : public testing::Test {
     options.decoder.context = 512;
     options.queue = 4;
     options.unread_events = kUnread;
-    options.unread_ms = 500;
     return options;
   }
 
