@@ -28,14 +28,6 @@ Setter reads_activations(int& target) {
   };
 }
 
-Setter reads_draft_vocabulary(int& target) {
-  return [&target](const std::string& text) -> Status {
-    if (text != "auto") return reads_int(target, 0, 1 << 24)(text);
-    target = -1;
-    return {};
-  };
-}
-
 }  // namespace
 
 Setter reads_drafter(DrafterKind& target) {
@@ -76,7 +68,7 @@ void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context) {
            "Folder of the model (default: the shipped one), or synth:SHAPE?bits=4&seed=1: random weights")
       .letter = "m";
   flags.add(
-      "draft-vocabulary", "N", reads_draft_vocabulary(model.frequent_drafts),
+      "draft-vocabulary", "N", reads_auto_or(model.frequent_drafts, 0, 1 << 24),
       "The head drafts among the N most frequent tokens and up to 2048 that the text has shown last; 0: all; "
       "auto (default): 32768 if the vocabulary has 65536 and more, else all (never changes the answer)");
   add_backend_flags(flags, model);

@@ -81,6 +81,7 @@ class Usage(CliTest):
                 (("run", "-p", "a", "--temperature", "hot"), "--temperature: expected"),
                 (("run", "-p", "a", "--top-p", "0"), "--top-p: expected"),
                 (("run", "-p", "a", "--depth", "9"), "--depth: expected"),
+                (("run", "-p", "a", "--draft-vocabulary", "many"), "--draft-vocabulary: expected auto or a whole"),
                 (("run", "-p", "a", "--drafter", "magic"), "drafter 'magic' is unknown"),
                 (("run", "-p", "a", "--prompt-ids", "1"), "only one of them"),
                 (("run", "--prompt-ids", "1,x"), "--prompt-ids: expected token ids"),
