@@ -100,6 +100,18 @@ class DeltaRuleOp final : public Operation {
   int group() const { return op_.value_heads / op_.key_heads; }
   std::int64_t key_at(int head) const { return static_cast<std::int64_t>(head / group()) * op_.key_dim; }
 
+  /// A worker's own memory for a tile, behind the prepared rows.
+  struct Scratch {
+    float *v, *y;  // [kDeltaTile]
+    float* d[2];   // [kDeltaTile] of the row before and of this one
+    float* ahead;  // [key_dim, kDeltaTile] the state behind rows that are not settled
+  };
+  Scratch tile_scratch(int worker) const {
+    float* v = worker_scratch_ + worker * worker_floats_ +
+               round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op_.key_dim, kLanes);
+    return {v, v + kDeltaTile, {v + 2 * kDeltaTile, v + 3 * kDeltaTile}, v + 4 * kDeltaTile};
+  }
+
   /// Tiles [first, last) of the head: rows are prepared once for all of them.
   void run_head(const Head& at, int first, int last) const {
     Prepared rows[kPreparedRows];
@@ -109,7 +121,6 @@ class DeltaRuleOp final : public Operation {
       row.k = scratch + op_.key_dim;
       scratch += 2 * op_.key_dim;
     }
-    for (int tile = first; tile < last; ++tile) replay(at, tile);
     const Segment& segment = at.segment;
     for (int begin = 0; begin < segment.rows;) {
       const int settled = std::max(0, segment.settled - begin);
@@ -144,60 +155,63 @@ class DeltaRuleOp final : public Operation {
     return std::min(kDeltaTile, at.step.state->delta(op_.state).padded - tile * kDeltaTile);
   }
 
-  /// Brings a tile to where the timeline stands: what was kept of the last step's drafts, in one pass.
-  void replay(const Head& at, int tile) const {
+  /// What a tile lacks of where the timeline stands: what was kept of the last step's drafts.
+  int replay(const Head& at, int tile, DeltaUpdate* updates) const {
     const SequenceView& sequence = at.segment.sequence;
-    float* tile_state = state(at, tile);
     // Never read what an earlier timeline left in the slot.
     if (at.segment.position == sequence.replay) {
-      std::memset(tile_state, 0, static_cast<std::size_t>(op_.key_dim * width(at, tile)) * sizeof(float));
+      std::memset(state(at, tile), 0,
+                  static_cast<std::size_t>(op_.key_dim * width(at, tile)) * sizeof(float));
     }
-    DeltaUpdate updates[kMaxTapeRows];
     for (int r = 0; r < sequence.replay; ++r) {
       const Entry kept = entry(at, sequence.tape, r);
       updates[r] = {kept.g[at.head], kept.k + key_at(at.head), kept.d + d_at(at, tile)};
     }
-    if (sequence.replay == 0) return;
-    at.step.kernels->delta_write(tile_state, tile_state, op_.key_dim, width(at, tile), updates,
-                                 sequence.replay);
+    return sequence.replay;
   }
 
   std::int64_t d_at(const Head& at, int tile) const {
     return static_cast<std::int64_t>(at.head) * at.step.state->delta(op_.state).padded + tile * kDeltaTile;
   }
 
-  /// Rows begin .. of the segment on one tile. Settled rows change the state, the others a copy of it; what
-  /// the last of those would leave nobody reads.
+  /// Rows begin .. of the segment on one tile, a pass each: it applies what the rows before have left.
+  /// Settled rows change the state, the others a copy of it; what the last of those would leave nobody reads.
   void run_tile(const Head& at, int tile, int begin, std::span<const Prepared> rows) const {
     const Segment& segment = at.segment;
-    float* scratch = worker_scratch_ + at.worker * worker_floats_ +
-                     round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op_.key_dim, kLanes);
-    float* d = scratch;
-    float* v = d + kDeltaTile;
-    float* y = v + kDeltaTile;
-    float* ahead = y + kDeltaTile;
-    float* now = state(at, tile);
+    const Scratch scratch = tile_scratch(at.worker);
     const int columns = width(at, tile);
     const std::int64_t value_at = static_cast<std::int64_t>(at.head) * op_.value_dim + tile * kDeltaTile;
     const int real = std::min(columns, op_.value_dim - tile * kDeltaTile);  // the rest is padding: zeros
     const std::int64_t values = 2 * static_cast<std::int64_t>(op_.key_heads) * op_.key_dim + value_at;
-    std::memset(v, 0, kDeltaTile * sizeof(float));
+    std::memset(scratch.v, 0, kDeltaTile * sizeof(float));
+    DeltaUpdate updates[kMaxTapeRows];
+    DeltaPass pass{.from = state(at, tile), .key_dim = op_.key_dim, .width = columns, .updates = updates};
+    if (begin == 0) pass.count = replay(at, tile, updates);
+    float* keep = state(at, tile);  // where the updates lead
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Prepared& row = rows[i];
       const int r = begin + static_cast<int>(i);
       const bool settled = r < segment.settled;
-      std::memcpy(v, in_.row(at.first_row + r) + values, static_cast<std::size_t>(real) * sizeof(float));
-      float* left =
-          settled ? d : entry(at, 1 - segment.sequence.tape, r - segment.settled).d + d_at(at, tile);
-      at.step.kernels->delta_read(
-          {now, op_.key_dim, columns, row.decay, row.beta, row.key_query, row.k, row.q, v, left, y});
-      std::memcpy(out_.row(at.first_row + r) + value_at, y, static_cast<std::size_t>(real) * sizeof(float));
-      if (!settled && r + 1 == segment.rows) return;
-      const DeltaUpdate update{row.decay, row.k, left};
-      float* next = settled ? now : ahead;
-      at.step.kernels->delta_write(now, next, op_.key_dim, columns, &update, 1);
-      now = next;
+      std::memcpy(scratch.v, in_.row(at.first_row + r) + values,
+                  static_cast<std::size_t>(real) * sizeof(float));
+      float* left = settled ? scratch.d[i % 2]
+                            : entry(at, 1 - segment.sequence.tape, r - segment.settled).d + d_at(at, tile);
+      const DeltaToken token{row.decay, row.beta, row.key_query, row.k, row.q, scratch.v, left, scratch.y};
+      pass.token = &token;
+      const bool needed = keep != scratch.ahead || r + 1 < segment.rows;
+      pass.to = pass.count > 0 && needed ? keep : nullptr;
+      at.step.kernels->delta_pass(pass);
+      std::memcpy(out_.row(at.first_row + r) + value_at, scratch.y,
+                  static_cast<std::size_t>(real) * sizeof(float));
+      if (pass.to != nullptr) pass.from = pass.to;
+      updates[0] = {row.decay, row.k, left};
+      pass.count = 1;
+      if (!settled) keep = scratch.ahead;
     }
+    if (keep == scratch.ahead) return;
+    pass.token = nullptr;
+    pass.to = keep;
+    at.step.kernels->delta_pass(pass);
   }
 
   /// An unsettled row's part of the tape that does not depend on the tile.
@@ -218,7 +232,7 @@ class DeltaRuleOp final : public Operation {
 }  // namespace
 
 std::int64_t delta_worker_floats(const DeltaRule& op) {
-  return round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op.key_dim, kLanes) + 3 * kDeltaTile +
+  return round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op.key_dim, kLanes) + 4 * kDeltaTile +
          static_cast<std::int64_t>(op.key_dim) * kDeltaTile;
 }
 

@@ -91,11 +91,9 @@ struct AttendArgs {
 /// kDeltaTile.
 inline constexpr int kDeltaTile = 64;
 
-/// One token on one tile, which is only read: d = beta * (v - decay * state^T k),
+/// What one token reads of a tile and leaves to it: d = beta * (v - decay * state^T k),
 /// out = decay * state^T q + key_query * d.
 struct DeltaToken {
-  const float* state = nullptr;
-  int key_dim = 0, width = 0;
   float decay = 0, beta = 0, key_query = 0;  // key_query: k . q
   const float *k = nullptr, *q = nullptr;    // [key_dim]
   const float* v = nullptr;                  // [width]
@@ -106,6 +104,15 @@ struct DeltaUpdate {
   float decay = 0;
   const float* k = nullptr;  // [key_dim]
   const float* d = nullptr;  // [width]
+};
+/// One pass over a tile: `count` updates one after another, then what `token` reads.
+struct DeltaPass {
+  const float* from = nullptr;
+  float* to = nullptr;  // where the tile is kept after the updates; may be `from`; null: nobody needs it
+  int key_dim = 0, width = 0;
+  const DeltaUpdate* updates = nullptr;
+  int count = 0;                      // of more than one, or without a token, `to` is not null
+  const DeltaToken* token = nullptr;  // null: updates only
 };
 
 /// One row into its place in a tile.
@@ -139,10 +146,7 @@ struct Kernels {
   void (*plain_product)(const PlainArgs& args);
   void (*attend)(const AttendArgs& args);
   float (*dot)(const float* a, const float* b, int width);
-  void (*delta_read)(const DeltaToken& token);
-  /// to = from after `count` updates one after another; `to` may be `from`.
-  void (*delta_write)(const float* from, float* to, int key_dim, int width, const DeltaUpdate* updates,
-                      int count);
+  void (*delta_pass)(const DeltaPass& pass);
 };
 
 namespace portable {

@@ -1,7 +1,8 @@
 // The gated delta rule on a tile of one head's state. Included once by each kernels_*.cpp.
-// One pass reads: m = S^T k and y = S^T q together, then d = beta * (v - g m) and out = g y + (k . q) d,
-// which is (g S + k d^T)^T q. Another pass writes g S + k d^T, for one token or for several in a row, in the
-// same order of operations an element either way: what a replay makes is what the first time would have made.
+// One pass over the tile brings it to where a token stands, g S + k d^T of the tokens before, each element in
+// the same order of operations whether that happens now or in a later step (a replay), and sums what the
+// token reads there: m = S^T k and y = S^T q together. Then d = beta * (v - g m) and out = g y + (k . q) d,
+// which is (g S + k d^T)^T q. Whether the pass also keeps what it has brought forward changes none of it.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -9,70 +10,79 @@
 
 namespace ft::cpu::FT_ISA {
 
-template <int kWide>
-void delta_read_wide(const DeltaToken& token) {
+/// Vectors of columns that one loop keeps in registers: sums, values and d of each.
+inline constexpr int kDeltaWide = kPassRows >= kTileRows ? 4 : 2;
+inline constexpr int kManyUpdates = -1;
+
+/// Columns [at, at + kWide * kLanes). kUpdates: 0, 1 or kManyUpdates.
+template <int kWide, int kUpdates, bool kStore, bool kRead>
+void delta_columns(const DeltaPass& pass, int at) {
   V memory[kWide];
   V read[kWide];
-  unroll<kWide>([&](auto w) FT_INLINE { memory[w] = read[w] = splat(0); });
-  const float* line = token.state;
-  for (int i = 0; i < token.key_dim; ++i, line += kWide * kLanes) {
-    const V key = splat(token.k[i]);
-    const V query = splat(token.q[i]);
-    unroll<kWide>([&](auto w) FT_INLINE {
-      const V value = load(line + w * kLanes);
-      memory[w] = fma(value, key, memory[w]);
-      read[w] = fma(value, query, read[w]);
-    });
-  }
-  const V decay = splat(token.decay);
+  V only[kWide];  // d of the one update
   unroll<kWide>([&](auto w) FT_INLINE {
-    const V d = mul(splat(token.beta), sub(load(token.v + w * kLanes), mul(decay, memory[w])));
-    store(token.d + w * kLanes, d);
-    store(token.out + w * kLanes, fma(splat(token.key_query), d, mul(decay, read[w])));
+    memory[w] = read[w] = splat(0);
+    if constexpr (kUpdates == 1) only[w] = load(pass.updates[0].d + at + w * kLanes);
   });
-}
-
-template <int kWide>
-void delta_write_wide(const float* from, float* to, int key_dim, const DeltaUpdate* updates, int count) {
-  for (int i = 0; i < key_dim; ++i, from += kWide * kLanes, to += kWide * kLanes) {
+  const float* from = pass.from + at;
+  float* to = kStore ? pass.to + at : nullptr;
+  for (int i = 0; i < pass.key_dim; ++i, from += pass.width) {
     V value[kWide];
     unroll<kWide>([&](auto w) FT_INLINE { value[w] = load(from + w * kLanes); });
-    for (int u = 0; u < count; ++u) {
-      const V key = splat(updates[u].k[i]);
-      const V decay = splat(updates[u].decay);
+    if constexpr (kUpdates == 1) {
+      const V key = splat(pass.updates[0].k[i]);
+      const V decay = splat(pass.updates[0].decay);
+      unroll<kWide>([&](auto w) FT_INLINE { value[w] = fma(key, only[w], mul(decay, value[w])); });
+    } else if constexpr (kUpdates == kManyUpdates) {
+      for (int u = 0; u < pass.count; ++u) {
+        const DeltaUpdate& update = pass.updates[u];
+        const V key = splat(update.k[i]);
+        const V decay = splat(update.decay);
+        const float* d = update.d + at;
+        unroll<kWide>([&](auto w)
+                          FT_INLINE { value[w] = fma(key, load(d + w * kLanes), mul(decay, value[w])); });
+      }
+    }
+    if constexpr (kStore) {
+      unroll<kWide>([&](auto w) FT_INLINE { store(to + w * kLanes, value[w]); });
+      to += pass.width;
+    }
+    if constexpr (kRead) {
+      const V key = splat(pass.token->k[i]);
+      const V query = splat(pass.token->q[i]);
       unroll<kWide>([&](auto w) FT_INLINE {
-        value[w] = fma(key, load(updates[u].d + w * kLanes), mul(decay, value[w]));
+        memory[w] = fma(value[w], key, memory[w]);
+        read[w] = fma(value[w], query, read[w]);
       });
     }
-    unroll<kWide>([&](auto w) FT_INLINE { store(to + w * kLanes, value[w]); });
+  }
+  if constexpr (kRead) {
+    const DeltaToken& token = *pass.token;
+    const V decay = splat(token.decay);
+    unroll<kWide>([&](auto w) FT_INLINE {
+      const int column = at + w * kLanes;
+      const V d = mul(splat(token.beta), sub(load(token.v + column), mul(decay, memory[w])));
+      store(token.d + column, d);
+      store(token.out + column, fma(splat(token.key_query), d, mul(decay, read[w])));
+    });
   }
 }
 
-inline void delta_read(const DeltaToken& token) {
-  switch (token.width / kLanes) {
-    case 1:
-      return delta_read_wide<1>(token);
-    case 2:
-      return delta_read_wide<2>(token);
-    case 3:
-      return delta_read_wide<3>(token);
-    default:
-      return delta_read_wide<4>(token);
-  }
+template <int kUpdates, bool kStore, bool kRead>
+void delta_tile(const DeltaPass& pass) {
+  int at = 0;
+  for (; at + kDeltaWide * kLanes <= pass.width; at += kDeltaWide * kLanes)
+    delta_columns<kDeltaWide, kUpdates, kStore, kRead>(pass, at);
+  for (; at < pass.width; at += kLanes) delta_columns<1, kUpdates, kStore, kRead>(pass, at);
 }
 
-inline void delta_write(const float* from, float* to, int key_dim, int width, const DeltaUpdate* updates,
-                        int count) {
-  switch (width / kLanes) {
-    case 1:
-      return delta_write_wide<1>(from, to, key_dim, updates, count);
-    case 2:
-      return delta_write_wide<2>(from, to, key_dim, updates, count);
-    case 3:
-      return delta_write_wide<3>(from, to, key_dim, updates, count);
-    default:
-      return delta_write_wide<4>(from, to, key_dim, updates, count);
-  }
+inline void delta_pass(const DeltaPass& pass) {
+  const bool stores = pass.to != nullptr;
+  if (pass.token == nullptr) return delta_tile<1, true, false>(pass);
+  if (pass.count == 0) return delta_tile<0, false, true>(pass);
+  if (pass.count == 1 && stores) return delta_tile<1, true, true>(pass);
+  if (pass.count == 1) return delta_tile<1, false, true>(pass);
+  return delta_tile<kManyUpdates, true, true>(pass);
 }
 
 }  // namespace ft::cpu::FT_ISA

@@ -16,9 +16,9 @@ namespace ft::cpu::FT_ISA {
 #define FT_TEXT(x) FT_TEXT_INNER(x)
 
 const Kernels& kernels() {
-  static constexpr Kernels kTable = {FT_TEXT(FT_ISA), rms_norm, gated_norm, l2_norm,    swiglu,
-                                     geglu,           add_rows, conv,       quantise,   codes_product,
-                                     plain_product,   attend,   dot,        delta_read, delta_write};
+  static constexpr Kernels kTable = {FT_TEXT(FT_ISA), rms_norm, gated_norm, l2_norm,   swiglu,
+                                     geglu,           add_rows, conv,       quantise,  codes_product,
+                                     plain_product,   attend,   dot,        delta_pass};
   return kTable;
 }
 
