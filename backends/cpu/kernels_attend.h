@@ -11,18 +11,19 @@ namespace ft::cpu::FT_ISA {
 
 inline constexpr float kFar = -3.0e38F;  // below every score
 inline constexpr int kHalfPass = kPassQueries > 1 ? kPassQueries / 2 : 1;
-inline constexpr int kAhead = 1024;  // elements that are fetched ahead: 2 KiB
+inline constexpr int kLine = 32;  // elements of a cache line
 
-/// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending.
+/// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending. Meanwhile the
+/// block's values, a line a dim, are fetched.
 template <int kQueries>
-inline void block_scores(const std::uint16_t* keys, const float* const* query, int head_dim, float scale,
-                         float* const* scores) {
+inline void block_scores(const std::uint16_t* keys, const std::uint16_t* values, const float* const* query,
+                         int head_dim, float scale, float* const* scores) {
   V sums[kQueries][2];
   unroll<kQueries>([&](auto q) FT_INLINE { sums[q][0] = sums[q][1] = splat(0); });
   for (int d = 0; d < head_dim; ++d, keys += kKeyRows) {
     const V low = from_f16(keys);
     const V high = from_f16(keys + kLanes);
-    prefetch(keys + kAhead);  // near the end: the values, which follow
+    prefetch(values + d * kLine);
     unroll<kQueries>([&](auto q) FT_INLINE {
       const V x = splat(query[q][d]);
       sums[q][0] = fma(x, low, sums[q][0]);
@@ -35,10 +36,11 @@ inline void block_scores(const std::uint16_t* keys, const float* const* query, i
   });
 }
 
-/// total = total * factor + sum over the block's first `count` positions of weight * value.
+/// total = total * factor + sum over the block's first `count` positions of weight * value. Meanwhile the
+/// next block's keys from `next` on are fetched, as many as there are values.
 template <int kQueries, int kWide>
-inline void block_values(const std::uint16_t* values, int padded, int count, const float* const* weights,
-                         const float* factors, float* const* totals, int at) {
+inline void block_values(const std::uint16_t* values, const std::uint16_t* next, int padded, int count,
+                         const float* const* weights, const float* factors, float* const* totals, int at) {
   V sums[kQueries][kWide];
   unroll<kQueries>([&](auto q) FT_INLINE {
     unroll<kWide>([&](auto w)
@@ -46,6 +48,7 @@ inline void block_values(const std::uint16_t* values, int padded, int count, con
   });
   const std::uint16_t* line = values + at;
   for (int j = 0; j < count; ++j, line += padded) {
+    unroll<(kWide + 1) / 2>([&](auto i) FT_INLINE { prefetch(next + (j * ((kWide + 1) / 2) + i) * kLine); });
     unroll<kQueries>([&](auto q) FT_INLINE {
       const V weight = splat(weights[q][j]);
       unroll<kWide>([&](auto w)
@@ -66,8 +69,11 @@ struct Running {
 
 /// One block for queries first .. first + kQueries, of which every one sees `count` positions.
 template <int kQueries>
-inline void attend_block(const AttendArgs& args, std::int64_t offset, int first, int count, Running& run) {
-  block_scores<kQueries>(args.keys + offset, args.query + first, args.head_dim, args.scale,
+inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64_t next_offset, int first,
+                         int count, Running& run) {
+  const std::uint16_t* values = args.values + offset;
+  const std::uint16_t* next = args.keys + next_offset;
+  block_scores<kQueries>(args.keys + offset, values, args.query + first, args.head_dim, args.scale,
                          run.weights + first);
   float factors[kQueries];
   const float* weights[kQueries];
@@ -92,21 +98,15 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, int first,
     weights[q] = lane;
     totals[q] = run.total[at];
   }
-  const std::uint16_t* values = args.values + offset;
   constexpr int kWide = kQueries > 4 ? 2 : 4;  // as many sums as there are registers for
   int at = 0;
   for (; at + kWide * kLanes <= args.padded; at += kWide * kLanes) {
-    block_values<kQueries, kWide>(values, args.padded, count, weights, factors, totals, at);
+    block_values<kQueries, kWide>(values, next + at * kKeyRows, args.padded, count, weights, factors, totals,
+                                  at);
   }
   for (; at < args.padded; at += kLanes) {
-    block_values<kQueries, 1>(values, args.padded, count, weights, factors, totals, at);
+    block_values<kQueries, 1>(values, next + at * kKeyRows, args.padded, count, weights, factors, totals, at);
   }
-}
-
-/// The first keys of a block, into the second cache: the processor's own prefetchers stop at its border.
-inline void prefetch_block(const AttendArgs& args, std::int64_t block) {
-  const std::uint16_t* keys = args.keys + block * args.block_stride;
-  for (int i = 0; i < kAhead && i < args.head_dim * kKeyRows; i += 32) prefetch(keys + i);
 }
 
 inline void attend(const AttendArgs& args) {
@@ -122,7 +122,8 @@ inline void attend(const AttendArgs& args) {
   }
   for (std::int64_t begin = 0; begin <= last; begin += kKeyRows) {
     const std::int64_t offset = args.blocks[begin / kKeyRows] * args.block_stride;
-    if (begin + kKeyRows <= last) prefetch_block(args, args.blocks[begin / kKeyRows + 1]);
+    const bool more = begin + kKeyRows <= last;
+    const std::int64_t next = more ? args.blocks[begin / kKeyRows + 1] * args.block_stride : offset;
     const auto seen = [&](int q) FT_INLINE {
       const std::int64_t count = args.position[q] + 1 - begin;
       return count < kKeyRows ? static_cast<int>(count) : kKeyRows;
@@ -136,11 +137,11 @@ inline void attend(const AttendArgs& args) {
       const int queries = alike(kPassQueries) ? kPassQueries : alike(kHalfPass) ? kHalfPass : 1;
       if (count > 0) {
         if (queries == kPassQueries) {
-          attend_block<kPassQueries>(args, offset, q, count, run);
+          attend_block<kPassQueries>(args, offset, next, q, count, run);
         } else if (queries == kHalfPass) {
-          attend_block<kHalfPass>(args, offset, q, count, run);
+          attend_block<kHalfPass>(args, offset, next, q, count, run);
         } else {
-          attend_block<1>(args, offset, q, count, run);
+          attend_block<1>(args, offset, next, q, count, run);
         }
       }
       q += queries;
