@@ -12,6 +12,11 @@ std::vector<std::string> backend_names() { return {"cpu", "ref"}; }
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.name == "ref") {
+    if (options.kv_bits == 8) {
+      return Error{Code::kInvalid,
+                   "ref backend: it keeps keys and values in float32; 8-bit ones (--kv-bits 8) need "
+                   "--backend cpu"};
+    }
     using Made = Result<std::unique_ptr<Backend>>;
     return format::with_memory_guard("start", "ref backend", []() -> Made { return make_ref_backend(); });
   }

@@ -31,6 +31,7 @@ struct BackendOptions {
   int threads = 0;            // 0: one per core
   std::string isa = "auto";   // cpu: auto, avx512vnni, avx512, avxvnni, avx2, neon..., portable
   int activations = 0;        // cpu: bits of quantised activations, 8 or 16; 0: the default
+  int kv_bits = 16;           // cpu: of cached keys and values, 8 or 16; ref keeps float32
   PreparedOptions prepared = {};
   PackProgress progress = {};  // of packing (cpu); may be empty
 };

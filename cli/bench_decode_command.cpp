@@ -87,7 +87,7 @@ DecodeReport report_of(const Loaded& loaded, const DecodeBench& bench, const Dec
   report.load_ms = loaded.load_ms, report.pack_ms = bench.pack_ms();
   report.packed_bytes = bench.decoder().packed_bytes();
   report.figures = bench.figures();
-  report.state_bytes = state_bytes(loaded.model.trunk, report.figures.context_last);
+  report.state_bytes = state_bytes(loaded.model.trunk, report.figures.context_last, loaded.kv_bits);
   report.resident_bytes = resident_bytes();
   return report;
 }

@@ -19,7 +19,7 @@ constexpr int kMostRows = 1024;
 
 struct Options {
   OutputChoice output;
-  ModelChoice machine;  // its backend, isa and threads
+  ModelChoice machine;  // its backend, isa, bits and threads
   KernelFilter filter;
   std::vector<int> rows;
   int repeats = 7;
@@ -67,11 +67,13 @@ Result<int> work(const Options& options, Terminal& terminal) {
   KernelFilter filter = options.filter;
   if (filter.formats.empty()) filter.formats = {"4"};
   for (std::string& model : filter.models) model.insert(0, kFamily);
+  filter.kv_bits = options.machine.kv_bits;
   std::vector<int> rows = options.rows;
   if (rows.empty()) rows = options.quick ? std::vector<int>{1, 4} : std::vector<int>{1, 2, 3, 4, 6, 8, 16};
   FT_ASSIGN(const std::vector<KernelCase> cases, kernel_cases(filter));
   BackendOptions machine;
   machine.name = options.machine.backend, machine.isa = options.machine.isa;
+  machine.activations = options.machine.activations, machine.kv_bits = options.machine.kv_bits;
   machine.threads = options.machine.threads;
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(machine));
   KernelBench bench(*backend, machine.threads, options.quick ? kQuickRepeats : options.repeats,

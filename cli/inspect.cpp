@@ -14,6 +14,7 @@ struct Options {
   OutputChoice output;
   std::string model;
   std::int64_t context = 0;
+  int kv_bits = 16;
   bool program = false;
   std::string prepared = "off";
 };
@@ -53,7 +54,7 @@ void show(const Inspection& found, Terminal& terminal) {
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const Model model, load_named(options.model));
   FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
-  Inspection found = inspect(model, read_machine(), context, options.program);
+  Inspection found = inspect(model, read_machine(), context, options.kv_bits, options.program);
   FT_ASSIGN(const std::string folder, prepared_folder(options.prepared));
   if (!folder.empty()) found.prepared = find_prepared(folder, model);
   if (options.output.json) {
@@ -83,6 +84,7 @@ Command inspect_command() {
       .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
            "Tokens that memory is counted for; 0: the model's own, at most 4096")
       .letter = "c";
+  add_kv_bits_flag(command.flags, options->kv_bits);
   command.flags.add_switch("program", options->program, "The list of instructions that backends run");
   command.flags.add("prepared", "DIR", reads_text(options->prepared),
                     "Also what is kept of it in DIR (auto: in the cache folder; default: off)");

@@ -4,7 +4,8 @@
 
 namespace ft::cli {
 
-Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, bool with_program) {
+Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,
+                   bool with_program) {
   const format::ModelConfig& config = model.config;
   Inspection found;
   found.directory = model.directory, found.name = model.name;
@@ -23,7 +24,8 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
   found.max_context = config.max_positions;
   found.context = context;
   found.weight_bytes = found.file_bytes;
-  found.state_bytes = state_bytes(model.trunk, context) + (model.mtp ? state_bytes(*model.mtp, context) : 0);
+  found.state_bytes = state_bytes(model.trunk, context, kv_bits);
+  if (model.mtp) found.state_bytes += state_bytes(*model.mtp, context, kv_bits);
   found.memory_needed = found.weight_bytes + found.state_bytes;
   found.memory_available = machine.free_bytes();
   // Mapped weights and their packed copy may stand in memory together for a while.

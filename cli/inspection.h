@@ -30,6 +30,8 @@ struct Inspection {
   PreparedFiles prepared;
 };
 
-Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, bool with_program);
+/// `kv_bits`: of a cached key or value, 16 or 8.
+Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,
+                   bool with_program);
 
 }  // namespace ft::cli

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "models/model.h"
+
 namespace ft::cli {
 namespace {
 
@@ -47,15 +49,15 @@ std::int64_t instruction_bytes(const Instruction& instruction) {
   return 0;
 }
 
-std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context) {
+std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context, int kv_bits) {
   const auto* attend = std::get_if<Attend>(&instruction);
-  return attend == nullptr ? 0 : context * 2 * 2 * attend->kv_heads * attend->head_dim;
+  return attend == nullptr ? 0 : context * 2 * attend->kv_heads * kv_row_bytes(attend->head_dim, kv_bits);
 }
 
-std::int64_t bytes_per_token(const Program& program, std::int64_t context) {
+std::int64_t bytes_per_token(const Program& program, std::int64_t context, int kv_bits) {
   std::int64_t bytes = 0;
   for (const Instruction& instruction : program.instructions()) {
-    bytes += instruction_bytes(instruction) + cache_bytes(instruction, context);
+    bytes += instruction_bytes(instruction) + cache_bytes(instruction, context, kv_bits);
   }
   return bytes;
 }

@@ -13,9 +13,9 @@ std::string instruction_label(const Instruction& instruction);
 /// Bytes that one step reads and writes at least, as stored: weights, and a recurrent state (float32, read
 /// and written). Keys and values come on top (cache_bytes).
 std::int64_t instruction_bytes(const Instruction& instruction);
-/// Bytes of keys and values that a row reads at `context` positions, two bytes an element; 0 for others.
-std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context);
+/// Bytes of keys and values that a row reads at `context` positions, `kv_bits` an element; 0 for others.
+std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context, int kv_bits);
 /// What decoding one token must move at `context` positions: the limit of tokens/s is the bandwidth over it.
-std::int64_t bytes_per_token(const Program& program, std::int64_t context);
+std::int64_t bytes_per_token(const Program& program, std::int64_t context, int kv_bits);
 
 }  // namespace ft::cli

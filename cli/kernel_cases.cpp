@@ -113,8 +113,8 @@ void weigh(KernelCase& kernel, const KernelFilter& filter) {
   if (kernel.instruction == "attend" || kernel.instruction == "delta_rule") {
     const Program program = kernel_program(kernel, 1, nothing);
     const Instruction& instruction = program.instructions().back();
-    kernel.memory_bytes =
-        static_cast<double>(instruction_bytes(instruction) + cache_bytes(instruction, filter.context));
+    kernel.memory_bytes = static_cast<double>(instruction_bytes(instruction) +
+                                              cache_bytes(instruction, filter.context, filter.kv_bits));
     const std::string label = instruction_label(instruction);
     kernel.shape = label.substr(label.find(' ') + 1);
     if (kernel.instruction == "attend") kernel.shape += fmt::format(" at {}", filter.context);

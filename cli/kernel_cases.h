@@ -18,6 +18,7 @@ struct KernelFilter {
   std::vector<std::string> instructions, models, shapes, formats;
   int group = 64;              // of affine formats
   std::int64_t context = 512;  // positions before the rows
+  int kv_bits = 16;            // of cached keys and values
 };
 
 /// A format of weights: "4", "8" ... affine bits, "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32".

@@ -77,10 +77,10 @@ Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice, Ter
   FT_ASSIGN(const std::string folder, prepared_folder(choice.prepared));
   BackendOptions options;
   options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
-  options.activations = choice.activations;
+  options.activations = choice.activations, options.kv_bits = choice.kv_bits;
   options.prepared = prepared_options(folder, loaded->model);
   if (terminal != nullptr) options.progress = bar_on(*terminal);
-  loaded->prepared = options.prepared;
+  loaded->prepared = options.prepared, loaded->kv_bits = options.kv_bits;
   FT_ASSIGN(loaded->backend, make_backend(options));
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
   loaded->load_ms = since_ms(start);

@@ -24,8 +24,9 @@ struct Loaded {
   std::optional<ChatTemplate> chat_template;
   std::string chat_template_problem;  // why there is none
   std::int64_t context = 0;           // tokens
+  int kv_bits = 16;                   // that the backend was made with
   double load_ms = 0;                 // so far; the engine's packing comes on top
-  PreparedOptions prepared;           // that the backend was made with
+  PreparedOptions prepared;           // the same
 };
 
 /// Everything that run, chat, bench need. The template may be absent: --raw does without. Packing, which

@@ -28,6 +28,15 @@ Setter reads_activations(int& target) {
   };
 }
 
+Setter reads_kv_bits(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "8" && text != "16")
+      return Error{Code::kInvalid, fmt::format("expected 16 or 8, found '{}'", text)};
+    target = text == "8" ? 8 : 16;
+    return {};
+  };
+}
+
 }  // namespace
 
 Setter reads_drafter(DrafterKind& target) {
@@ -48,6 +57,13 @@ void add_model_folder_flag(FlagSet& flags, std::string& directory) {
       "m";
 }
 
+void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
+  flags.add(
+      "kv-bits", "BITS", reads_kv_bits(kv_bits),
+      "16 (default) or 8: of each number of a cached key or value, cpu backend (8: a long context takes half "
+      "the memory and is read faster; further from float32)");
+}
+
 void add_backend_flags(FlagSet& flags, ModelChoice& model) {
   flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
   flags.add("isa", "NAME", reads_text(model.isa),
@@ -57,6 +73,7 @@ void add_backend_flags(FlagSet& flags, ModelChoice& model) {
       "activations", "BITS", reads_activations(model.activations),
       "auto, 8 or 16: what quantised weights are multiplied with on the cpu backend (16: slower, closer "
       "to float32)");
+  add_kv_bits_flag(flags, model.kv_bits);
   flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0: one per core").letter =
       "t";
 }

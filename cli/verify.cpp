@@ -55,7 +55,7 @@ Result<MatrixReport> run_part(const Loaded& loaded, int prompt_count, MatrixOpti
 Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Terminal& terminal) {
   MatrixOptions matrix;
   matrix.backend.name = options.model.backend, matrix.backend.isa = options.model.isa;
-  matrix.backend.activations = options.model.activations;
+  matrix.backend.activations = options.model.activations, matrix.backend.kv_bits = options.model.kv_bits;
   matrix.backend.prepared = loaded.prepared;
   matrix.tokens = options.tokens;
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;

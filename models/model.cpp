@@ -68,12 +68,12 @@ std::string draft_vocabulary_text(const Model& model) {
   return fmt::format("{} of {} tokens at a time", model.draft_vocabulary, model.config.vocab_size);
 }
 
-std::int64_t state_bytes(const Program& program, std::int64_t context) {
+std::int64_t state_bytes(const Program& program, std::int64_t context, int kv_bits) {
   const std::int64_t blocks = (context + kBlockRows - 1) / kBlockRows;
   std::int64_t floats = 0;
-  std::int64_t halves = 0;
+  std::int64_t cached = 0;
   for (const auto& cache : program.layout().caches) {
-    halves += 2 * blocks * kBlockRows * cache.kv_heads * cache.head_dim;
+    cached += 2 * blocks * kBlockRows * cache.kv_heads * kv_row_bytes(cache.head_dim, kv_bits);
   }
   for (const auto& delta : program.layout().deltas) {
     const std::int64_t width = static_cast<std::int64_t>(delta.value_heads) * delta.value_dim;
@@ -81,7 +81,7 @@ std::int64_t state_bytes(const Program& program, std::int64_t context) {
     floats += width * delta.key_dim + 2 * kMaxTapeRows * (width + keys + delta.value_heads);
   }
   for (const auto& window : program.layout().windows) floats += std::int64_t{kRing} * window.width;
-  return floats * std::int64_t{4} + halves * std::int64_t{2};
+  return floats * std::int64_t{4} + cached;
 }
 
 }  // namespace ft

@@ -71,8 +71,13 @@ Result<Model> load_model(const std::string& directory, const LoadOptions& option
 Result<Model> make_model(const std::string& name, format::ModelConfig config, format::Checkpoint checkpoint,
                          const LoadOptions& options);
 
-/// Bytes of key/value cache and recurrent state of one sequence of `context` tokens, with float16 keys and
-/// values as the cpu backend keeps them.
-std::int64_t state_bytes(const Program& program, std::int64_t context);
+/// Bytes of one position's key or value of one head of `width`: float16, or 8-bit codes and their scale.
+constexpr std::int64_t kv_row_bytes(std::int64_t width, int kv_bits) {
+  return kv_bits == 8 ? width + std::int64_t{sizeof(float)} : 2 * width;
+}
+
+/// Bytes of key/value cache and recurrent state of one sequence of `context` tokens, with keys and values as
+/// the cpu backend keeps them.
+std::int64_t state_bytes(const Program& program, std::int64_t context, int kv_bits);
 
 }  // namespace ft

@@ -227,10 +227,12 @@ TEST_F(ModelTest, YarnWithItsOwnCorrectionRangeIsThatOfTransformers) {
 TEST_F(ModelTest, StateGrowsByBlocksAndCountsEveryLayer) {
   const Result<Model> model = load_model(test::kOddModel);
   ASSERT_TRUE(model.ok());
-  // Two attention layers of one head of 32, keys and values in float32.
-  EXPECT_EQ(state_bytes(model->trunk, 33) - state_bytes(model->trunk, 32), 2 * 2 * kBlockRows * 32 * 2);
-  EXPECT_EQ(state_bytes(model->trunk, 32), state_bytes(model->trunk, 1));
-  EXPECT_GT(state_bytes(model->trunk, 1), 3 * 3 * 48 * 32 * 4) << "three recurrent layers";
+  // Two attention layers of one head of 32, keys and values in float16 or as codes with a float beside them.
+  const auto bytes = [&](int context, int bits) { return state_bytes(model->trunk, context, bits); };
+  EXPECT_EQ(bytes(33, 16) - bytes(32, 16), 2 * 2 * kBlockRows * 32 * 2);
+  EXPECT_EQ(bytes(33, 8) - bytes(32, 8), 2 * 2 * kBlockRows * (32 + 4));
+  EXPECT_EQ(bytes(32, 16), bytes(1, 16));
+  EXPECT_GT(bytes(1, 16), 3 * 3 * 48 * 32 * 4) << "three recurrent layers";
 }
 
 }  // namespace

@@ -92,6 +92,27 @@ TEST_F(CachedEngine, ARestartOnTheSameFolderGivesTheColdTokens) {
   }
 }
 
+TEST_F(CachedEngine, AFolderOfKeysOf16BitsIsNotReadWith8ButItsOwnIs) {
+  const auto folder = std::filesystem::temp_directory_path() / ("foretoken_bits" + std::to_string(getpid()));
+  options_.folder.directory = folder;
+  RequestFields request = fields("Write a Python function that adds two numbers.", DrafterKind::kAuto, 24);
+  request.prompt.insert(request.prompt.begin(), 80, 300);
+  for (const int kv_bits : {16, 8}) {
+    engine_.reset(), plain_.reset();
+    load(kv_bits);
+    const std::vector<std::int32_t> tokens = cold(request).tokens;
+    for (int life = 0; life < 2; ++life) {
+      start(options_);
+      EXPECT_EQ(engine_->cache().disk_files > 0, life > 0) << kv_bits << " bits, life " << life;
+      const Collected warm = answer(request);
+      EXPECT_EQ(warm.tokens, tokens) << kv_bits << " bits, life " << life;
+      EXPECT_EQ(warm.report.cached_tokens > 80, life > 0) << kv_bits << " bits, life " << life;
+    }
+  }
+  engine_.reset();
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(CachedEngine, ClearingEmptiesTheFolderAndASecondEngineIsRefusedIt) {
   const auto folder = std::filesystem::temp_directory_path() / ("foretoken_clear" + std::to_string(getpid()));
   options_.folder.directory = folder;

@@ -200,10 +200,13 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(cases()),
                          [](const auto& param) { return param.param.set.name + "_" + param.param.backend; });
 
-/// Held-out texts on the shipped model, by the cpu backend, in windows that each begin from nothing.
-class HeldOut : public testing::TestWithParam<const char*> {
+/// Held-out texts on the shipped model, by the cpu backend with keys and values of 16 and of 8 bits, in
+/// windows that each begin from nothing.
+class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
   static constexpr std::size_t kWindow = 512;
+  const std::string text_ = std::get<0>(GetParam());
+  const int kv_bits_ = std::get<1>(GetParam());
 
   void SetUp() override {
     if (!fs::exists("assets/qwen3.5-tiny/model.safetensors"))
@@ -211,7 +214,7 @@ class HeldOut : public testing::TestWithParam<const char*> {
     Result<Model> model = load_model("assets/qwen3.5-tiny");
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
-    backend_ = std::move(*make_backend({"cpu", 2, "auto"}));
+    backend_ = std::move(*make_backend({.name = "cpu", .threads = 2, .kv_bits = kv_bits_}));
     constexpr int kRows = 128;
     const StateOptions memory{1, static_cast<int>(kWindow) / kBlockRows};
     for (const Program* program : {&model_.trunk, &*model_.mtp}) {
@@ -258,9 +261,9 @@ class HeldOut : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(HeldOut, PerplexityAndDraftAgreementAreThoseOfTransformers) {
-  const Json golden = read_json("tests/golden/model/shipped/heldout.json")[GetParam()];
+  const Json golden = read_json("tests/golden/model/shipped/heldout.json")[text_];
   ASSERT_EQ(golden["window"].get<std::size_t>(), kWindow);
-  std::ifstream file("tests/golden/model/" + std::string(GetParam()) + ".txt");
+  std::ifstream file("tests/golden/model/" + text_ + ".txt");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   const auto tokenizer = Tokenizer::load("assets/qwen3.5-tiny");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
@@ -287,13 +290,20 @@ TEST_P(HeldOut, PerplexityAndDraftAgreementAreThoseOfTransformers) {
     });
   }
   const double predicted = static_cast<double>(windows * (kWindow - 1));
-  EXPECT_NEAR(std::exp((nll - expected) / predicted), 1, 0.003) << "perplexity, ours over the reference's";
+  const double ratio = std::exp((nll - expected) / predicted);
+  RecordProperty("perplexity_over_reference", std::to_string(ratio));
+  EXPECT_NEAR(ratio, 1, 0.003) << "perplexity, ours over the reference's";
   EXPECT_NEAR(agrees / static_cast<double>(drafts), golden["draft_agrees"].get<double>(), 0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(Texts, HeldOut,
-                         testing::Values("heldout_chat", "heldout_code", "heldout_docs", "heldout_tool"),
-                         [](const auto& param) { return std::string(param.param); });
+                         testing::Combine(testing::Values("heldout_chat", "heldout_code", "heldout_docs",
+                                                          "heldout_tool"),
+                                          testing::Values(16, 8)),
+                         [](const auto& param) {
+                           const bool codes = std::get<1>(param.param) == 8;
+                           return std::string(std::get<0>(param.param)) + (codes ? "_kv8" : "");
+                         });
 
 }  // namespace
 }  // namespace ft::test

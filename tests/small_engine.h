@@ -29,10 +29,10 @@ class EngineTest : public testing::Test {
  protected:
   void SetUp() override { load(), start(options()); }
 
-  void load() {
+  void load(int kv_bits = 16) {
     model_ = std::make_unique<Model>(std::move(*load_model(kModel)));
     tokenizer_ = std::make_unique<Tokenizer>(std::move(*Tokenizer::load(kModel)));
-    backend_ = std::move(*make_backend({}));
+    backend_ = std::move(*make_backend({.kv_bits = kv_bits}));
   }
 
   static EngineOptions options() {

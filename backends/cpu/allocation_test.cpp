@@ -29,9 +29,9 @@ void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); 
 namespace ft {
 namespace {
 
-TEST(CpuExecutable, AllocatesNothingInAStep) {
+void expect_steps_allocate_nothing(const BackendOptions& options) {
   const TestProgram test(TestShape{}, 12);
-  auto backend = std::move(make_backend({.name = "cpu", .threads = 2}).value());
+  auto backend = std::move(make_backend(options).value());
   auto executable = std::move(backend->compile(test.program, {.max_rows = 32, .max_wanted = 4}).value());
   auto state = std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
   const std::vector<std::int32_t> blocks = {0, 1, 2, 3};
@@ -60,6 +60,12 @@ TEST(CpuExecutable, AllocatesNothingInAStep) {
     position += 16;
   }
   EXPECT_GT(allocations.load(), 0);  // the counter counts
+}
+
+TEST(CpuExecutable, AllocatesNothingInAStep) {
+  for (const int kv_bits : {16, 8}) {
+    expect_steps_allocate_nothing({.name = "cpu", .threads = 2, .kv_bits = kv_bits});
+  }
 }
 
 }  // namespace

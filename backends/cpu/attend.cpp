@@ -150,14 +150,39 @@ class AttendOp final : public Operation {
               int worker) const {
     const CpuState::Cache& cache = step.state->cache(op_.cache);
     const std::int64_t block = segment.sequence.blocks[static_cast<std::size_t>(position / kBlockRows)];
-    std::uint16_t* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
+    std::byte* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
+    std::byte* values = keys + cache.keys_bytes;
     const std::int64_t place = position % kBlockRows;
     float* key = worker_scratch_ + worker * worker_floats_;
     prepare_head(step, k_norm_, k_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim, row, key);
-    for (int d = 0; d < op_.head_dim; ++d) keys[d * kBlockRows + place] = saturated_f16(key[d]);
-    std::uint16_t* value = keys + cache.keys_size + place * cache.padded;
-    const float* v = v_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim;
-    for (int d = 0; d < op_.head_dim; ++d) value[d] = saturated_f16(v[d]);
+    const float* value = v_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim;
+    if (cache.bits == 8) {
+      store_codes(step, key, key + cache.padded, keys, kBlockRows, 1, place);
+      store_codes(step, value, key + cache.padded, values, 1, cache.padded, place);
+      return;
+    }
+    auto* key_halves = reinterpret_cast<std::uint16_t*>(keys) + place;
+    auto* value_halves = reinterpret_cast<std::uint16_t*>(values) + place * cache.padded;
+    for (int d = 0; d < op_.head_dim; ++d) key_halves[d * kBlockRows] = saturated_f16(key[d]);
+    for (int d = 0; d < op_.head_dim; ++d) value_halves[d] = saturated_f16(value[d]);
+  }
+
+  /// A position's row as codes, dim d at place * row_stride + d * dim_stride of the block, and their scale
+  /// behind all codes of the block.
+  void store_codes(const Step& step, const float* row, float* scratch, std::byte* block,
+                   std::int64_t dim_stride, std::int64_t row_stride, std::int64_t place) const {
+    const auto padded = static_cast<int>(round_up(op_.head_dim, kLanes));
+    std::memset(scratch, 0, static_cast<std::size_t>(padded) * sizeof(float));
+    std::memcpy(scratch, row, static_cast<std::size_t>(op_.head_dim) * sizeof(float));
+    auto* codes = reinterpret_cast<std::int8_t*>(scratch + padded);
+    float scale = 0;
+    float sum = 0;
+    step.kernels->quantise(
+        {.in = scratch, .group = padded, .groups = 1, .codes = codes, .scales = &scale, .sums = &sum});
+    auto* out = reinterpret_cast<std::int8_t*>(block) + place * row_stride;
+    for (int d = 0; d < op_.head_dim; ++d) out[d * dim_stride] = codes[d];
+    const std::int64_t codes_bytes = kBlockRows * (row_stride == 1 ? op_.head_dim : row_stride);
+    reinterpret_cast<float*>(block + codes_bytes)[place] = scale;
   }
 
   /// Queries [first, last) of one key/value head: query i is row i / group, head i % group of the head's
@@ -167,8 +192,9 @@ class AttendOp final : public Operation {
     const CpuState::Cache& cache = step.state->cache(op_.cache);
     const int group = op_.heads / op_.kv_heads;
     AttendArgs args;
+    args.bits = cache.bits;
     args.keys = cache.keys + kv_head * cache.head_stride;
-    args.values = args.keys + cache.keys_size;
+    args.values = args.keys + cache.keys_bytes;
     args.block_stride = cache.block_stride;
     args.blocks = segment.sequence.blocks.data();
     args.head_dim = op_.head_dim;

@@ -1,5 +1,5 @@
-// Attention alone: its definition in doubles over keys and values that float16 holds exactly, at every place
-// in a block, for every number of queries, on every instruction set.
+// Attention alone: its definition in doubles over keys and values that float16 holds exactly or that are what
+// 8-bit codes stand for, at every place in a block, for every number of queries, on every instruction set.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -54,6 +54,21 @@ std::vector<float> exact_rows(RandomWeights& random, int count) {
   return rows;
 }
 
+/// The rows with keys and values as a cache of 8 bits holds them: whole multiples of 1/127 of the largest
+/// number of each position's key or value of a head, ties to even.
+std::vector<float> as_codes(const AttendShape& shape, std::vector<float> rows) {
+  for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(shape.width())) {
+    for (int head = 0; head < 2 * shape.kv_heads; ++head) {
+      float* first = rows.data() + row + shape.query_width() + head * shape.head_dim;
+      float most = 0;
+      for (int d = 0; d < shape.head_dim; ++d) most = std::max(most, std::abs(first[d]));
+      for (int d = 0; d < shape.head_dim; ++d)
+        first[d] = std::nearbyint(first[d] * (127.0F / most)) * (most / 127.0F);
+    }
+  }
+  return rows;
+}
+
 /// What head `head` sees at `position`.
 std::vector<double> expected_head(const AttendShape& shape, const std::vector<float>& rows, int position,
                                   int head) {
@@ -81,43 +96,57 @@ std::vector<double> expected_head(const AttendShape& shape, const std::vector<fl
   return out;
 }
 
+/// What comes out for all of `rows`, `chunk` rows a step.
+std::vector<float> attended(const Program& program, const AttendShape& shape, const std::vector<float>& rows,
+                            const BackendOptions& options, int chunk) {
+  const auto backend = std::move(make_backend(options).value());
+  const auto executable = std::move(backend->compile(program, {.max_rows = 96, .max_wanted = 1}).value());
+  const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 3}).value());
+  const std::vector<std::int32_t> blocks = {2, 0, 1};
+  std::vector<float> all;
+  for (int begin = 0; begin < kPositions; begin += chunk) {
+    const int count = std::min(chunk, kPositions - begin);
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
+    const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, begin, count, count}};
+    StepArgs args;
+    args.tokens = tokens;
+    args.hidden = std::span(rows).subspan(static_cast<std::size_t>(begin * shape.width()),
+                                          static_cast<std::size_t>(count * shape.width()));
+    args.segments = segments;
+    const StepResult result = executable->run(args, *state);
+    all.insert(all.end(), result.tap.begin(), result.tap.end());
+  }
+  return all;
+}
+
 TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
   for (const AttendShape& shape :
        {AttendShape{}, AttendShape{12, 1, 64, false}, AttendShape{4, 4, 16, true}}) {
     RandomWeights random(2);
     const Program program = attention(shape, random);
     const std::vector<float> rows = exact_rows(random, kPositions * shape.width());
-    for (const cpu::Kernels* kernels : cpu::available_kernels()) {
-      for (const int chunk : {1, 3, 16, kPositions}) {
-        const auto backend =
-            std::move(make_backend({.name = "cpu", .threads = 2, .isa = kernels->name}).value());
-        const auto executable =
-            std::move(backend->compile(program, {.max_rows = 96, .max_wanted = 1}).value());
-        const auto state =
-            std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 3}).value());
-        const std::vector<std::int32_t> blocks = {2, 0, 1};
-        for (int begin = 0; begin < kPositions; begin += chunk) {
-          const int count = std::min(chunk, kPositions - begin);
-          const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
-          const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, begin, count, count}};
-          StepArgs args;
-          args.tokens = tokens;
-          args.hidden = std::span(rows).subspan(static_cast<std::size_t>(begin * shape.width()),
-                                                static_cast<std::size_t>(count * shape.width()));
-          args.segments = segments;
-          const StepResult result = executable->run(args, *state);
-          for (int r = 0; r < count; ++r) {
-            for (int head = 0; head < shape.heads; ++head) {
-              const std::vector<double> expected = expected_head(shape, rows, begin + r, head);
-              for (int d = 0; d < shape.head_dim; ++d) {
-                ASSERT_NEAR(
-                    result.tap[static_cast<std::size_t>((r * shape.heads + head) * shape.head_dim + d)],
-                    expected[static_cast<std::size_t>(d)], 3e-5)
-                    << kernels->name << ", chunks of " << chunk << ", position " << begin + r << ", head "
-                    << head;
-              }
-            }
+    for (const int kv_bits : {16, 8}) {
+      const std::vector<float> kept = kv_bits == 8 ? as_codes(shape, rows) : rows;
+      std::vector<double> expected;
+      for (int position = 0; position < kPositions; ++position) {
+        for (int head = 0; head < shape.heads; ++head) {
+          const std::vector<double> one = expected_head(shape, kept, position, head);
+          expected.insert(expected.end(), one.begin(), one.end());
+        }
+      }
+      std::vector<float> first;
+      for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+        for (const int chunk : {1, 3, 16, kPositions}) {
+          const std::vector<float> got =
+              attended(program, shape, rows,
+                       {.name = "cpu", .threads = 2, .isa = kernels->name, .kv_bits = kv_bits}, chunk);
+          ASSERT_EQ(got.size(), expected.size());
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            ASSERT_NEAR(got[i], expected[i], kv_bits == 8 ? 1e-4 : 3e-5)
+                << kernels->name << ", " << kv_bits << " bits, chunks of " << chunk << ", number " << i;
           }
+          if (first.empty()) first = got;
+          ASSERT_EQ(got, first) << kernels->name << ", " << kv_bits << " bits, chunks of " << chunk;
         }
       }
     }

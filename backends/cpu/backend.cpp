@@ -18,29 +18,31 @@ class CpuBackend final : public Backend {
   CpuBackend(const cpu::Kernels& kernels, int activation_bits, const BackendOptions& options)
       : kernels_(kernels),
         activation_bits_(activation_bits),
+        kv_bits_(options.kv_bits),
         prepared_(options.prepared),
         progress_(options.progress),
         pool_(options.threads) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string describe() const override {
-    return fmt::format("cpu, {}, {}-bit activations, {} thread{}", kernels_.name, activation_bits_,
-                       pool_.workers(), pool_.workers() == 1 ? "" : "s");
+    return fmt::format("{}, {} thread{}", arithmetic(), pool_.workers(), pool_.workers() == 1 ? "" : "s");
   }
   std::string arithmetic() const override {
-    return fmt::format("cpu, {}, {}-bit activations", kernels_.name, activation_bits_);
+    return fmt::format("cpu, {}, {}-bit activations{}", kernels_.name, activation_bits_,
+                       kv_bits_ == 8 ? ", 8-bit keys and values" : "");
   }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return cpu::compile(program, options, {pool_, kernels_, activation_bits_, prepared_, progress_});
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    return cpu::CpuState::make(layout, options);
+    return cpu::CpuState::make(layout, options, kv_bits_);
   }
 
  private:
   const cpu::Kernels& kernels_;
   int activation_bits_;
+  int kv_bits_;
   PreparedOptions prepared_;
   PackProgress progress_;
   ThreadPool pool_;
@@ -55,6 +57,10 @@ Result<std::unique_ptr<Backend>> start(const BackendOptions& options) {
     return Error{
         Code::kInvalid,
         fmt::format("cpu backend: activations of {} bits; use 8 or 16, or 0 for auto", options.activations)};
+  }
+  if (options.kv_bits != 8 && options.kv_bits != 16) {
+    return Error{Code::kInvalid,
+                 fmt::format("cpu backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};
   }
   FT_ASSIGN(const cpu::Kernels* kernels, cpu::choose_kernels(options.isa));
   try {

@@ -34,11 +34,13 @@ std::vector<std::int32_t> text(int count, int vocabulary) {
 /// A backend with a program compiled for it and a state.
 struct Machine {
   Machine(const Program& program, const std::string& isa, int threads, int slots = 1, int blocks = 4,
-          int max_rows = 96, int activations = 0) {
-    auto made =
-        isa == "ref"
-            ? Result<std::unique_ptr<Backend>>(make_ref_backend())
-            : make_backend({.name = "cpu", .threads = threads, .isa = isa, .activations = activations});
+          int max_rows = 96, int activations = 0, int kv_bits = 16) {
+    auto made = isa == "ref" ? Result<std::unique_ptr<Backend>>(make_ref_backend())
+                             : make_backend({.name = "cpu",
+                                             .threads = threads,
+                                             .isa = isa,
+                                             .activations = activations,
+                                             .kv_bits = kv_bits});
     backend = std::move(made.value());
     auto compiled = backend->compile(program, {.max_rows = max_rows, .max_wanted = max_rows});
     EXPECT_TRUE(compiled.ok()) << (compiled.ok() ? "" : compiled.error().message);
@@ -49,6 +51,16 @@ struct Machine {
   std::unique_ptr<Executable> executable;
   std::unique_ptr<State> state;
 };
+
+/// A machine with all defaults but these.
+Machine with_kv_bits(const Program& program, int kv_bits, const std::string& isa = "auto", int threads = 2) {
+  return {program, isa, threads, 1, 4, 96, 0, kv_bits};
+}
+
+/// Bits of cached keys and values; a shape without any cannot tell.
+std::vector<int> kv_bits_of(const TestShape& shape) {
+  return shape.attention ? std::vector<int>{16, 8} : std::vector<int>{16};
+}
 
 /// Logits of all tokens, one row a step: plain decoding.
 std::vector<float> decode(Machine& machine, const std::vector<std::int32_t>& tokens) {
@@ -86,19 +98,24 @@ TEST(CpuExecutable, AgreesWithTheReference) {
     Machine reference(test.program, "ref", 1);
     const std::vector<std::int32_t> tokens = text(kTokens, shape.vocabulary);
     const std::vector<float> expected = decode(reference, tokens);
-    Machine machine(test.program, "auto", 2, 1, 4, 96, 16);
-    const std::vector<float> got = decode(machine, tokens);
-    ASSERT_EQ(got.size(), expected.size());
-    double squares = 0;
-    double errors = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      squares += expected[i] * static_cast<double>(expected[i]);
-      errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
+    for (const int kv_bits : kv_bits_of(shape)) {
+      Machine machine(test.program, "auto", 2, 1, 4, 96, 16, kv_bits);
+      const std::vector<float> got = decode(machine, tokens);
+      ASSERT_EQ(got.size(), expected.size());
+      double squares = 0;
+      double errors = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        squares += expected[i] * static_cast<double>(expected[i]);
+        errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
+      }
+      // Keys and values are kept in float16 or 8 bits and codes meet activations of 16 bits, whose errors
+      // these layers amplify (alone: attend_test.cpp, linear_test.cpp). Without both everything is float32.
+      EXPECT_LT(std::sqrt(errors / squares), !shape.attention ? 2e-5
+                                             : kv_bits == 16  ? 4e-3
+                                                              : 0.08)
+          << "relative error of the logits, keys and values of " << kv_bits << " bits";
+      EXPECT_GT(squares, 0);
     }
-    // Keys and values are kept in float16 and codes meet activations of 16 bits, whose errors these layers
-    // amplify (alone: attend_test.cpp, linear_test.cpp). Without both everything is float32.
-    EXPECT_LT(std::sqrt(errors / squares), shape.attention ? 4e-3 : 2e-5) << "relative error of the logits";
-    EXPECT_GT(squares, 0);
   }
 }
 
@@ -106,15 +123,32 @@ TEST(CpuExecutable, GivesTheSameBitsOnEveryInstructionSetAndWithAnyNumberOfThrea
   for (const TestShape& shape : shapes()) {
     const TestProgram test(shape, 2);
     const std::vector<std::int32_t> tokens = text(40, shape.vocabulary);
-    Machine first(test.program, "auto", 1);
-    const std::vector<float> expected = decode(first, tokens);
-    for (const std::string& isa : isas()) {
-      for (const int threads : {1, 2, 3}) {
-        if (isa == "portable" && threads != 2) continue;  // slow
-        Machine machine(test.program, isa, threads);
-        EXPECT_EQ(decode(machine, tokens), expected) << isa << ", " << threads << " threads";
+    for (const int kv_bits : kv_bits_of(shape)) {
+      Machine first = with_kv_bits(test.program, kv_bits, "auto", 1);
+      const std::vector<float> expected = decode(first, tokens);
+      for (const std::string& isa : isas()) {
+        for (const int threads : {1, 2, 3}) {
+          if ((isa == "portable" || kv_bits == 8) && threads != 2) continue;  // slow
+          Machine machine = with_kv_bits(test.program, kv_bits, isa, threads);
+          EXPECT_EQ(decode(machine, tokens), expected)
+              << isa << ", " << threads << " threads, keys and values of " << kv_bits << " bits";
+        }
       }
     }
+  }
+}
+
+/// All tokens in chunks of `size` rows have the logits of plain decoding.
+void expect_same_in_chunks(Machine& machine, const std::vector<std::int32_t>& tokens, int size,
+                           const std::vector<float>& expected, const std::string& where) {
+  const std::ptrdiff_t vocabulary = std::ssize(expected) / kTokens;
+  TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
+  for (int at = 0; at < kTokens; at += size) {
+    const int rows = std::min(size, kTokens - at);
+    const std::vector<float> logits = timeline.step({tokens.begin() + at, tokens.begin() + at + rows}, rows);
+    timeline.keep(rows, 0);
+    ASSERT_TRUE(std::equal(logits.begin(), logits.end(), expected.begin() + vocabulary * at))
+        << where << ", chunks of " << size << ", at " << at;
   }
 }
 
@@ -122,25 +156,40 @@ TEST(CpuExecutable, RowsHaveTheSameBitsInAnyChunk) {
   for (const TestShape& shape : shapes()) {
     const TestProgram test(shape, 3);
     const std::vector<std::int32_t> tokens = text(kTokens, shape.vocabulary);
-    const auto vocabulary = static_cast<std::size_t>(shape.vocabulary);
-    Machine plainly(test.program, "auto", 2);
-    const std::vector<float> expected = decode(plainly, tokens);
-    for (const std::string& isa : isas()) {
-      Machine machine(test.program, isa, 2);
-      for (int chunk = 1; chunk <= 19; chunk += isa == "portable" ? 9 : isa == isas().front() ? 1 : 3) {
-        const int size = chunk == 19 ? kTokens : chunk;
-        TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
-        for (int at = 0; at < kTokens; at += size) {
-          const int rows = std::min(size, kTokens - at);
-          const std::vector<float> logits =
-              timeline.step({tokens.begin() + at, tokens.begin() + at + rows}, rows);
-          timeline.keep(rows, 0);
-          ASSERT_TRUE(std::equal(logits.begin(), logits.end(),
-                                 expected.begin() + static_cast<std::ptrdiff_t>(vocabulary) * at))
-              << isa << ", chunks of " << size << ", at " << at;
+    for (const int kv_bits : kv_bits_of(shape)) {
+      Machine plainly = with_kv_bits(test.program, kv_bits);
+      const std::vector<float> expected = decode(plainly, tokens);
+      for (const std::string& isa : isas()) {
+        Machine machine = with_kv_bits(test.program, kv_bits, isa);
+        const bool all = isa == isas().front() && kv_bits == 16;
+        for (int chunk = 1; chunk <= 19; chunk += isa == "portable" ? 9 : all ? 1 : 3) {
+          expect_same_in_chunks(machine, tokens, chunk == 19 ? kTokens : chunk, expected,
+                                isa + ", " + std::to_string(kv_bits) + " bits");
         }
       }
     }
+  }
+}
+
+/// Random drafts, some kept and some rejected: what is kept has the logits of plain decoding.
+void expect_same_under_a_schedule(Machine& machine, const TestShape& shape,
+                                  const std::vector<std::int32_t>& tokens, RandomWeights& random, int most,
+                                  const std::vector<float>& expected, const std::string& where) {
+  TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
+  while (timeline.position() < kTokens) {
+    const auto at = static_cast<int>(timeline.position());
+    const int settled = std::min(kTokens - at, random.below(10) == 0 ? 0 : 1 + random.below(most));
+    const int drafts = 1 + random.below(kMaxTapeRows);
+    const int right = std::min({random.below(drafts + 1), kTokens - at - settled});
+    std::vector<std::int32_t> rows(tokens.begin() + at, tokens.begin() + at + settled + right);
+    for (int i = right; i < drafts; ++i) rows.push_back(random.below(shape.vocabulary));  // will be rejected
+    if (at + static_cast<int>(rows.size()) > 4 * kBlockRows) break;
+    const std::vector<float> logits = timeline.step(rows, settled);
+    timeline.keep(settled, right);
+    const auto sure = static_cast<std::ptrdiff_t>(settled + right) * shape.vocabulary;
+    ASSERT_TRUE(std::equal(logits.begin(), logits.begin() + sure,
+                           expected.begin() + static_cast<std::ptrdiff_t>(at) * shape.vocabulary))
+        << where << " at " << at << ": " << settled << " + " << drafts << ", kept " << right;
   }
 }
 
@@ -148,27 +197,14 @@ TEST(CpuExecutable, RejectedRowsLeaveNothingBehindUnderAnySchedule) {
   for (const TestShape& shape : shapes()) {
     const TestProgram test(shape, 4);
     const std::vector<std::int32_t> tokens = text(kTokens, shape.vocabulary);
-    Machine machine(test.program, "auto", 2);
-    const std::vector<float> expected = decode(machine, tokens);
-    RandomWeights random(7);
-    for (int trial = 0; trial < 12; ++trial) {
-      TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
-      while (timeline.position() < kTokens) {
-        const auto at = static_cast<int>(timeline.position());
-        const int settled =
-            std::min(kTokens - at, random.below(10) == 0 ? 0 : 1 + random.below(trial == 0 ? 9 : 2));
-        const int drafts = 1 + random.below(kMaxTapeRows);
-        const int right = std::min({random.below(drafts + 1), kTokens - at - settled});
-        std::vector<std::int32_t> rows(tokens.begin() + at, tokens.begin() + at + settled + right);
-        for (int i = right; i < drafts; ++i)
-          rows.push_back(random.below(shape.vocabulary));  // will be rejected
-        if (at + static_cast<int>(rows.size()) > 4 * kBlockRows) break;
-        const std::vector<float> logits = timeline.step(rows, settled);
-        timeline.keep(settled, right);
-        const auto sure = static_cast<std::ptrdiff_t>(settled + right) * shape.vocabulary;
-        ASSERT_TRUE(std::equal(logits.begin(), logits.begin() + sure,
-                               expected.begin() + static_cast<std::ptrdiff_t>(at) * shape.vocabulary))
-            << "trial " << trial << " at " << at << ": " << settled << " + " << drafts << ", kept " << right;
+    for (const int kv_bits : kv_bits_of(shape)) {
+      Machine machine = with_kv_bits(test.program, kv_bits);
+      const std::vector<float> expected = decode(machine, tokens);
+      RandomWeights random(7);
+      for (int trial = 0; trial < 12; ++trial) {
+        expect_same_under_a_schedule(
+            machine, shape, tokens, random, trial == 0 ? 9 : 2, expected,
+            "trial " + std::to_string(trial) + ", " + std::to_string(kv_bits) + " bits");
       }
     }
   }
@@ -218,18 +254,44 @@ TEST(CpuExecutable, NeighboursAndPlacesInMemoryDoNotShow) {
 TEST(CpuExecutable, CopiedBlocksAndSlotsContinueAlike) {
   const TestShape shape;
   const TestProgram test(shape, 6);
-  Machine machine(test.program, "auto", 2, 2, 4);
   const std::vector<std::int32_t> tokens = text(20, shape.vocabulary);
-  TestTimeline source(*machine.executable, *machine.state, {0, 1}, 0);
-  source.step(tokens, 18);
-  source.keep(18, 1);  // one row waits in the tape
-  machine.state->copy_block(0, 3);
-  machine.state->copy_slot(0, 1);
-  TestTimeline copy = source;
-  TestTimeline other(*machine.executable, *machine.state, {3, 2}, 1);
-  other.adopt(source);
-  const std::vector<float> expected = copy.step({5, 6}, 2);
-  EXPECT_EQ(other.step({5, 6}, 2), expected);
+  for (const int kv_bits : kv_bits_of(shape)) {
+    Machine machine(test.program, "auto", 2, 2, 4, 96, 0, kv_bits);
+    Machine elsewhere(test.program, "auto", 2, 2, 4, 96, 0, kv_bits);
+    TestTimeline source(*machine.executable, *machine.state, {0, 1}, 0);
+    source.step(tokens, 18);
+    source.keep(18, 1);  // one row waits in the tape
+    machine.state->copy_block(0, 3);
+    machine.state->copy_slot(0, 1);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(machine.state->block_bytes()));
+    machine.state->read_block(0, bytes);
+    elsewhere.state->write_block(2, bytes);
+    bytes.resize(static_cast<std::size_t>(machine.state->slot_bytes()));
+    machine.state->read_slot(0, bytes);
+    elsewhere.state->write_slot(1, bytes);
+    TestTimeline copy = source;
+    TestTimeline other(*machine.executable, *machine.state, {3, 2}, 1);
+    TestTimeline far(*elsewhere.executable, *elsewhere.state, {2, 0}, 1);
+    other.adopt(source);
+    far.adopt(source);
+    const std::vector<float> expected = copy.step({5, 6}, 2);
+    EXPECT_EQ(other.step({5, 6}, 2), expected) << kv_bits;
+    EXPECT_EQ(far.step({5, 6}, 2), expected) << kv_bits;
+  }
+}
+
+TEST(CpuExecutable, EightBitsHalveABlockAndSayThatTheyAreAnotherArithmetic) {
+  const auto wide = std::move(make_backend({.name = "cpu", .threads = 1}).value());
+  const auto narrow = std::move(make_backend({.name = "cpu", .threads = 1, .kv_bits = 8}).value());
+  StateLayout layout;
+  layout.caches = {{2, 256}};
+  const auto bytes = [&](Backend& backend) {
+    return backend.make_state(layout, {.slots = 1, .blocks = 1}).value()->block_bytes();
+  };
+  EXPECT_EQ(bytes(*wide), 2 * 2 * kBlockRows * 256 * 2);
+  EXPECT_EQ(bytes(*narrow), 2 * 2 * kBlockRows * (256 + 4));
+  EXPECT_NE(wide->arithmetic(), narrow->arithmetic());
+  EXPECT_NE(narrow->describe().find("8-bit keys and values"), std::string::npos) << narrow->describe();
 }
 
 TEST(CpuExecutable, ListedIdsAreTheHeadsRows) {
@@ -293,54 +355,6 @@ TEST(CpuExecutable, SelectsIntoTheRoundsTokensAndReadsThemBack) {
   EXPECT_EQ(rows[0], rows[1]);
 }
 
-/// Keeps what it is told.
-class Listener final : public Profiler {
- public:
-  int compiled(const Program& program, std::vector<ProfiledOperation> list, int count) override {
-    instructions = static_cast<int>(program.instructions().size());
-    operations = std::move(list), workers = count;
-    return 41;
-  }
-  void stepped(const ProfiledStep& told) override {
-    step = told;
-    times.assign(told.times.begin(), told.times.end());
-  }
-  std::vector<ProfiledOperation> operations;
-  std::vector<OperationTime> times;
-  ProfiledStep step;
-  int instructions = 0, workers = 0;
-};
-
-TEST(CpuExecutable, TellsAProfilerWhenEveryWorkerDidWhat) {
-  const TestProgram test(TestShape{}, 5);
-  Listener listener;
-  const auto backend = std::move(make_backend({.name = "cpu", .threads = 2}).value());
-  const auto executable = std::move(
-      backend->compile(test.program, {.max_rows = 8, .max_wanted = 8, .profiler = &listener}).value());
-  const auto state = std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
-  TestTimeline timeline(*executable, *state, ordered(4), 0);
-  timeline.step({1, 2, 3}, 3);
-  ASSERT_EQ(listener.times.size(), listener.operations.size() * 2);
-  EXPECT_EQ(listener.workers, 2);
-  EXPECT_EQ(listener.step.executable, 41);
-  EXPECT_EQ(listener.step.rows, 3);
-  EXPECT_EQ(listener.step.wanted, 3);
-  EXPECT_EQ(listener.operations.front().name, "rotary");  // made before the first instruction
-  EXPECT_EQ(listener.operations.back().name, "select");
-  EXPECT_EQ(listener.operations.back().instruction, listener.instructions - 1);
-  for (std::size_t worker = 0; worker < 2; ++worker) {
-    std::int64_t now = listener.step.begin_ns;
-    for (std::size_t i = 0; i < listener.operations.size(); ++i) {
-      const OperationTime& time = listener.times[worker * listener.operations.size() + i];
-      EXPECT_LE(now, time.begin_ns) << listener.operations[i].name;
-      EXPECT_LE(time.begin_ns + time.waited_ns, time.end_ns) << listener.operations[i].name;
-      EXPECT_LE(time.end_ns, time.left_ns) << listener.operations[i].name;
-      now = time.left_ns;
-    }
-    EXPECT_LE(now, listener.step.end_ns);
-  }
-}
-
 TEST(CpuExecutable, RefusesInSentences) {
   RandomWeights weights(1);
   Program wrong_group;
@@ -358,6 +372,13 @@ TEST(CpuExecutable, RefusesInSentences) {
   EXPECT_EQ(too_large.error().code, Code::kExhausted);
   EXPECT_FALSE(make_backend({.name = "cpu", .isa = "mmx"}).ok());
   EXPECT_FALSE(make_backend({.name = "cpu", .threads = -1}).ok());
+  for (const int bits : {0, 4, 7, 9, 17, 32}) {
+    EXPECT_FALSE(make_backend({.name = "cpu", .kv_bits = bits}).ok()) << bits;
+  }
+  const auto exact = make_backend({.name = "ref", .kv_bits = 8});
+  ASSERT_FALSE(exact.ok());
+  EXPECT_EQ(exact.error().code, Code::kInvalid);
+  EXPECT_NE(exact.error().message.find("float32"), std::string::npos) << exact.error().message;
 }
 
 }  // namespace

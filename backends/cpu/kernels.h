@@ -70,11 +70,13 @@ struct PlainArgs {
 };
 
 /// Softmax attention of up to kQueryTile queries that share a key/value head, block after block in order of
-/// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim], float16.
+/// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim]: of 16 bits
+/// float16; of 8 bits codes of a position's own scale, [kKeyRows] floats that follow the codes of the block.
 struct AttendArgs {
-  const std::uint16_t* keys = nullptr;  // of block 0 of the pool, this head
-  const std::uint16_t* values = nullptr;
-  std::int64_t block_stride = 0;  // elements from block to block, for both
+  int bits = 16;                    // 16 or 8
+  const std::byte* keys = nullptr;  // of block 0 of the pool, this head
+  const std::byte* values = nullptr;
+  std::int64_t block_stride = 0;  // bytes from block to block, for both
   const std::int32_t* blocks = nullptr;
   int head_dim = 0;
   int padded = 0;  // head_dim rounded up to kLanes

@@ -1,7 +1,8 @@
 // Attention over paged keys and values. Included once by each kernels_*.cpp.
 // A query's softmax is taken block by block (kKeyRows positions, fixed by position alone) with the running
 // maximum of Milakov and Gimelshein 2018; within a block positions ascend. Queries of a call share the reads,
-// nothing else.
+// nothing else. An element is a float16 or an 8-bit code; codes become floats exactly, a key's scale meets
+// the score and a value's the softmax weight.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -11,18 +12,24 @@ namespace ft::cpu::FT_ISA {
 
 inline constexpr float kFar = -3.0e38F;  // below every score
 inline constexpr int kHalfPass = kPassQueries > 1 ? kPassQueries / 2 : 1;
-inline constexpr int kLine = 32;  // elements of a cache line
+inline constexpr int kLine = 32;  // elements of a cache line; codes: of half of one
+
+inline V from_element(const std::uint16_t* p) { return from_f16(p); }
+inline V from_element(const std::int8_t* p) { return from_int8(p); }
+
+/// The scales of a block, [kKeyRows], at the end of its codes.
+inline const float* scales_at(const std::int8_t* end) { return reinterpret_cast<const float*>(end); }
 
 /// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending. Meanwhile the
 /// block's values, a line a dim, are fetched.
-template <int kQueries>
-inline void block_scores(const std::uint16_t* keys, const std::uint16_t* values, const float* const* query,
-                         int head_dim, float scale, float* const* scores) {
+template <int kQueries, class Element>
+inline void block_scores(const Element* keys, const Element* values, const float* const* query, int head_dim,
+                         float scale, float* const* scores) {
   V sums[kQueries][2];
   unroll<kQueries>([&](auto q) FT_INLINE { sums[q][0] = sums[q][1] = splat(0); });
   for (int d = 0; d < head_dim; ++d, keys += kKeyRows) {
-    const V low = from_f16(keys);
-    const V high = from_f16(keys + kLanes);
+    const V low = from_element(keys);
+    const V high = from_element(keys + kLanes);
     prefetch(values + d * kLine);
     unroll<kQueries>([&](auto q) FT_INLINE {
       const V x = splat(query[q][d]);
@@ -30,29 +37,35 @@ inline void block_scores(const std::uint16_t* keys, const std::uint16_t* values,
       sums[q][1] = fma(x, high, sums[q][1]);
     });
   }
+  V scales[2] = {splat(scale), splat(scale)};
+  if constexpr (sizeof(Element) == 1) {
+    const float* own = scales_at(keys);
+    scales[0] = mul(scales[0], load(own));
+    scales[1] = mul(scales[1], load(own + kLanes));
+  }
   unroll<kQueries>([&](auto q) FT_INLINE {
-    store(scores[q], mul(sums[q][0], splat(scale)));
-    store(scores[q] + kLanes, mul(sums[q][1], splat(scale)));
+    store(scores[q], mul(sums[q][0], scales[0]));
+    store(scores[q] + kLanes, mul(sums[q][1], scales[1]));
   });
 }
 
 /// total = total * factor + sum over the block's first `count` positions of weight * value. Meanwhile the
 /// next block's keys from `next` on are fetched, as many as there are values.
-template <int kQueries, int kWide>
-inline void block_values(const std::uint16_t* values, const std::uint16_t* next, int padded, int count,
+template <int kQueries, int kWide, class Element>
+inline void block_values(const Element* values, const Element* next, int padded, int count,
                          const float* const* weights, const float* factors, float* const* totals, int at) {
   V sums[kQueries][kWide];
   unroll<kQueries>([&](auto q) FT_INLINE {
     unroll<kWide>([&](auto w)
                       FT_INLINE { sums[q][w] = mul(load(totals[q] + at + w * kLanes), splat(factors[q])); });
   });
-  const std::uint16_t* line = values + at;
+  const Element* line = values + at;
   for (int j = 0; j < count; ++j, line += padded) {
     unroll<(kWide + 1) / 2>([&](auto i) FT_INLINE { prefetch(next + (j * ((kWide + 1) / 2) + i) * kLine); });
     unroll<kQueries>([&](auto q) FT_INLINE {
       const V weight = splat(weights[q][j]);
       unroll<kWide>([&](auto w)
-                        FT_INLINE { sums[q][w] = fma(weight, from_f16(line + w * kLanes), sums[q][w]); });
+                        FT_INLINE { sums[q][w] = fma(weight, from_element(line + w * kLanes), sums[q][w]); });
     });
   }
   unroll<kQueries>([&](auto q) FT_INLINE {
@@ -68,13 +81,13 @@ struct Running {
 };
 
 /// One block for queries first .. first + kQueries, of which every one sees `count` positions.
-template <int kQueries>
+template <class Element, int kQueries>
 inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64_t next_offset, int first,
                          int count, Running& run) {
-  const std::uint16_t* values = args.values + offset;
-  const std::uint16_t* next = args.keys + next_offset;
-  block_scores<kQueries>(args.keys + offset, values, args.query + first, args.head_dim, args.scale,
-                         run.weights + first);
+  const auto* keys = reinterpret_cast<const Element*>(args.keys + offset);
+  const auto* values = reinterpret_cast<const Element*>(args.values + offset);
+  const auto* next = reinterpret_cast<const Element*>(args.keys + next_offset);
+  block_scores<kQueries>(keys, values, args.query + first, args.head_dim, args.scale, run.weights + first);
   float factors[kQueries];
   const float* weights[kQueries];
   float* totals[kQueries];
@@ -94,6 +107,11 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64
     store(gone, exp(splat(run.top[at] - top)));
     factors[q] = gone[0];
     run.mass[at] = __builtin_fmaf(run.mass[at], factors[q], sum(add(load(lane), load(lane + kLanes))));
+    if constexpr (sizeof(Element) == 1) {
+      const float* own = scales_at(values + args.padded * kKeyRows);
+      store(lane, mul(load(lane), load(own)));
+      store(lane + kLanes, mul(load(lane + kLanes), load(own + kLanes)));
+    }
     run.top[at] = top;
     weights[q] = lane;
     totals[q] = run.total[at];
@@ -109,7 +127,8 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64
   }
 }
 
-inline void attend(const AttendArgs& args) {
+template <class Element>
+inline void attend_elements(const AttendArgs& args) {
   Running run;
   std::int64_t last = 0;
   for (int q = 0; q < args.queries; ++q) {
@@ -137,11 +156,11 @@ inline void attend(const AttendArgs& args) {
       const int queries = alike(kPassQueries) ? kPassQueries : alike(kHalfPass) ? kHalfPass : 1;
       if (count > 0) {
         if (queries == kPassQueries) {
-          attend_block<kPassQueries>(args, offset, next, q, count, run);
+          attend_block<Element, kPassQueries>(args, offset, next, q, count, run);
         } else if (queries == kHalfPass) {
-          attend_block<kHalfPass>(args, offset, next, q, count, run);
+          attend_block<Element, kHalfPass>(args, offset, next, q, count, run);
         } else {
-          attend_block<1>(args, offset, next, q, count, run);
+          attend_block<Element, 1>(args, offset, next, q, count, run);
         }
       }
       q += queries;
@@ -154,6 +173,14 @@ inline void attend(const AttendArgs& args) {
       if (args.gate[q] != nullptr) value = mul(value, sigmoid(get(args.gate[q] + i)));
       put(args.out[q] + i, value);
     });
+  }
+}
+
+inline void attend(const AttendArgs& args) {
+  if (args.bits == 8) {
+    attend_elements<std::int8_t>(args);
+  } else {
+    attend_elements<std::uint16_t>(args);
   }
 }
 

@@ -10,13 +10,14 @@ namespace ft::cpu {
 
 static_assert(kKeyRows == kBlockRows);
 
-Result<std::unique_ptr<State>> CpuState::make(const StateLayout& layout, const StateOptions& options) {
+Result<std::unique_ptr<State>> CpuState::make(const StateLayout& layout, const StateOptions& options,
+                                              int kv_bits) {
   return format::with_memory_guard("make a state", "cpu backend",
-                                   [&] { return make_unguarded(layout, options); });
+                                   [&] { return make_unguarded(layout, options, kv_bits); });
 }
 
 Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layout,
-                                                        const StateOptions& options) {
+                                                        const StateOptions& options, int kv_bits) {
   if (options.slots < 1 || options.blocks < 1) {
     return Error{Code::kInvalid, "cpu backend: a state needs at least one slot and one block"};
   }
@@ -28,6 +29,7 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
     }
   }
   std::unique_ptr<CpuState> state(new CpuState());
+  state->kv_bits_ = kv_bits;
   state->bytes_ = state->lay_out(layout, options, nullptr) * static_cast<std::int64_t>(sizeof(float));
   state->memory_ = Memory::allocate(state->bytes_);
   if (state->memory_.empty()) {
@@ -57,10 +59,16 @@ std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& op
     cache.kv_heads = shape.kv_heads;
     cache.head_dim = shape.head_dim;
     cache.padded = static_cast<int>(round_up(shape.head_dim, kLanes));
-    cache.keys_size = static_cast<std::int64_t>(shape.head_dim) * kBlockRows;
-    cache.head_stride = cache.keys_size + static_cast<std::int64_t>(cache.padded) * kBlockRows;
+    cache.bits = kv_bits_;
+    const auto bytes_of_rows = [&](int width) {
+      const auto scales = static_cast<std::int64_t>(kv_bits_ == 8 ? sizeof(float) : 0);
+      return (static_cast<std::int64_t>(width) * kv_bits_ / 8 + scales) * kBlockRows;
+    };
+    cache.keys_bytes = bytes_of_rows(cache.head_dim);
+    cache.head_stride = cache.keys_bytes + bytes_of_rows(cache.padded);
     cache.block_stride = cache.head_stride * shape.kv_heads;
-    cache.keys = reinterpret_cast<std::uint16_t*>(take(round_up(cache.block_stride * options.blocks, 2) / 2));
+    constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));  // every stride is a multiple of it
+    cache.keys = reinterpret_cast<std::byte*>(take(cache.block_stride * options.blocks / kFloat));
     caches_.push_back(cache);
   }
   for (const StateLayout::Window& shape : layout.windows) {

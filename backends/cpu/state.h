@@ -1,4 +1,5 @@
-// The cpu backend's memory of timelines. Layouts, float32 but for the cache, which is float16 (saturated):
+// The cpu backend's memory of timelines. Layouts, float32 but for the cache, which is float16 (saturated) or
+// 8-bit codes (kBlockRows float scales, one a position, follow a head's keys, and others its values):
 //   cache   per layer [blocks][kv_heads][keys: head_dim, kBlockRows | values: kBlockRows, padded head_dim]
 //   window  per layer [slots][kRing, width]; position p stands at p % kRing
 //   delta   per layer [slots][value_heads][tiles of kDeltaTile columns: key_dim, tile]
@@ -19,7 +20,9 @@ namespace ft::cpu {
 
 class CpuState final : public State {
  public:
-  static Result<std::unique_ptr<State>> make(const StateLayout& layout, const StateOptions& options);
+  /// `kv_bits`: 16 or 8, of an element of the cache.
+  static Result<std::unique_ptr<State>> make(const StateLayout& layout, const StateOptions& options,
+                                             int kv_bits);
 
   void copy_block(std::int32_t from, std::int32_t to) override;
   void copy_slot(std::int32_t from, std::int32_t to) override;
@@ -32,10 +35,11 @@ class CpuState final : public State {
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
 
   struct Cache {
-    std::uint16_t* keys = nullptr;  // of block 0, head 0
+    std::byte* keys = nullptr;  // of block 0, head 0
     int kv_heads = 0, head_dim = 0, padded = 0;
-    std::int64_t keys_size = 0;    // elements of a head's keys; its values follow
-    std::int64_t head_stride = 0;  // elements from head to head
+    int bits = 16;                 // of an element, 16 or 8
+    std::int64_t keys_bytes = 0;   // of a head's keys; its values follow
+    std::int64_t head_stride = 0;  // bytes from head to head
     std::int64_t block_stride = 0;
   };
   struct Delta {
@@ -71,13 +75,14 @@ class CpuState final : public State {
   static void copy(const std::vector<Part>& parts, std::int32_t from, std::int32_t to);
   static void read(const std::vector<Part>& parts, std::int32_t from, std::span<std::byte> out);
   static void write(const std::vector<Part>& parts, std::int32_t to, std::span<const std::byte> in);
-  static Result<std::unique_ptr<State>> make_unguarded(const StateLayout& layout,
-                                                       const StateOptions& options);
+  static Result<std::unique_ptr<State>> make_unguarded(const StateLayout& layout, const StateOptions& options,
+                                                       int kv_bits);
   /// Lays everything out from `base` (null: counts only) and returns the floats that it takes.
   std::int64_t lay_out(const StateLayout& layout, const StateOptions& options, float* base);
   void list_parts();
 
   Memory memory_;
+  int kv_bits_ = 16;
   std::int64_t bytes_ = 0;
   std::vector<Cache> caches_;
   std::vector<Window> windows_;

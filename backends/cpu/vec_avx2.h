@@ -78,6 +78,11 @@ inline V from_f16(const void* p) {
   const auto* half = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
+inline V from_int8(const std::int8_t* p) {
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(all)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_unpackhi_epi64(all, all)))};
+}
 inline V from_e8m0(const void* p) {
   const auto* byte = static_cast<const __m128i*>(p);
   const __m128i all = _mm_loadu_si128(byte);

@@ -63,6 +63,9 @@ inline V from_bf16(const void* p) {
 inline V from_f16(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
+inline V from_int8(const std::int8_t* p) {
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))))};
+}
 inline V from_e8m0(const void* p) {
   const __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 23))};

@@ -70,6 +70,11 @@ inline V from_f16(const void* p) {
   const auto* half = static_cast<const std::uint16_t*>(p);
   FT_QUARTERS(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + 4 * i))));
 }
+inline V from_int8(const std::int8_t* p) {
+  const int8x16_t all = vld1q_s8(p);
+  const int16x8_t half[2] = {vmovl_s8(vget_low_s8(all)), vmovl_high_s8(all)};
+  FT_QUARTERS(vcvtq_f32_s32(i % 2 == 0 ? vmovl_s16(vget_low_s16(half[i / 2])) : vmovl_high_s16(half[i / 2])));
+}
 inline V from_e8m0(const void* p) {
   const uint8x16_t all = vld1q_u8(static_cast<const std::uint8_t*>(p));
   const uint16x8_t half[2] = {vmovl_u8(vget_low_u8(all)), vmovl_high_u8(all)};

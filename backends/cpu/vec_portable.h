@@ -98,6 +98,7 @@ inline V from_f16(const void* p) {
   }
   return out;
 }
+inline V from_int8(const std::int8_t* p) { FT_LANES(static_cast<float>(p[i])); }
 /// 16 bytes e: 2^(e - 127), zero for e = 0.
 inline V from_e8m0(const void* p) {
   V out;

@@ -368,6 +368,20 @@ class Work(CliTest):
         self.assertTrue(any(cell["drafted"] > 0 for cell in report["cells"]))
         self.assertTrue(all(cell["prompts"] == 2 and cell["tokens"] == 12 for cell in report["cells"]))
 
+    def test_keys_and_values_of_8_bits_take_less_and_drafts_still_change_nothing(self):
+        narrow = ("--kv-bits", "8")
+        report = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "3", "--threads", "1", *narrow)
+        self.assertTrue(report["identical"] and report["complete"])
+        self.assertIn("8-bit keys and values", report["backend"])
+        wide, small = (self.expect_json(0, "inspect", "--context", "4096", *bits)["memory"] for bits in ((), narrow))
+        self.assertLess(small["state_bytes"], wide["state_bytes"])
+        done = self.expect(0, "bench", "kernels", "--quick", "--json", "--threads", "1", "--only", "attend",
+                           "--model-size", "0.8b", "--rows", "1", *narrow)
+        self.assertEqual(json.loads(done.stdout)[0]["instruction"], "attend")
+        for bits in ("4", "auto", "", "9", "32"):
+            self.expect_error(2, "16 or 8", "run", "--prompt-ids", "1", "--kv-bits", bits)
+        self.expect_error(2, "float32", "run", "--prompt-ids", "1", "--backend", "ref", *narrow)
+
     def test_synth_writes_a_model_that_runs(self):
         out = str(self.folder / "tiny")
         self.expect_json(0, "synth", "--shape", "tiny", "--out", out, "--seed", "3")

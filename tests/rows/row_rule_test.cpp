@@ -199,14 +199,18 @@ std::vector<BackendOptions> machines() {
   std::vector<BackendOptions> all = {{"ref", 1, "auto"}};
   for (const char* isa :
        {"auto", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable"}) {
-    const BackendOptions options{"cpu", 1, isa};
-    if (make_backend(options).ok()) all.push_back(options);
+    for (const int kv_bits : {16, 8}) {
+      const BackendOptions options{.name = "cpu", .threads = 1, .isa = isa, .kv_bits = kv_bits};
+      if (make_backend(options).ok()) all.push_back(options);
+    }
   }
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, RowRule, testing::ValuesIn(machines()),
-                         [](const auto& machine) { return machine.param.name + "_" + machine.param.isa; });
+INSTANTIATE_TEST_SUITE_P(Backends, RowRule, testing::ValuesIn(machines()), [](const auto& machine) {
+  const bool codes = machine.param.kv_bits == 8;
+  return machine.param.name + "_" + machine.param.isa + (codes ? "_kv8" : "");
+});
 
 }  // namespace
 }  // namespace ft::test
