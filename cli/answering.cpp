@@ -38,12 +38,17 @@ Result<std::unique_ptr<Engine>> start_engine(Loaded& loaded) {
   EngineOptions options;
   options.decoder.slots = 1;
   options.decoder.context = loaded.context;
+  options.costs = loaded.costs;
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
   if (!engine.ok()) return model_error(engine.error());
   loaded.load_ms +=
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return engine;
+}
+
+std::string cost_note(const Engine& engine) {
+  return fmt::format("what rounds cost was {}", engine.cost_source());
 }
 
 Result<Request> make_request(const Prompt& prompt, const Ask& ask, const Loaded& loaded) {

@@ -46,6 +46,9 @@ Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const 
 /// Engine with one slot for `loaded`, which must outlive it. load_ms grows by the time that packing takes.
 Result<std::unique_ptr<Engine>> start_engine(Loaded& loaded);
 
+/// What depths are chosen by at first, for --explain-depth.
+std::string cost_note(const Engine& engine);
+
 Result<Request> make_request(const Prompt& prompt, const Ask& ask, const Loaded& loaded);
 
 /// Waits for the end. `show` sees every event as it comes.

@@ -55,7 +55,7 @@ Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, bool jso
     RunReport report;
     report.model = loaded.model.name, report.backend = loaded.backend->describe();
     report.wants_logprobs = session.answer.logprobs >= 0, report.tokenizer = &*loaded.tokenizer;
-    report.load_ms = loaded.load_ms;
+    report.load_ms = loaded.load_ms, report.costs = engine.cost_source();
     report.answer = std::move(answer);
     terminal.out(run_json(report) + "\n");
     terminal.flush();
@@ -144,6 +144,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
                  fmt::format("{}; foretoken run --raw does without", loaded->chat_template_problem)};
   }
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  if (options.speculation.explain_depth) terminal.note(cost_note(*engine));
   return converse(
       options, fmt::format("{} on {}", loaded->model.name, loaded->backend->describe()),
       [&](ChatSession& session) { return turn(session, *loaded, *engine, options.output.json, terminal); },
@@ -175,7 +176,9 @@ Command chat_command() {
   add_answer_flags(command.flags, options->answer);
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
+  options->model.costs = "auto";
   add_model_flags(command.flags, options->model);
+  add_cost_flag(command.flags, options->model);
   command.check = [options]() -> Status {
     if (options->server.empty() || !options->output.json) return {};
     return Error{Code::kInvalid, "--json and --server do not go together; curl shows a server's own JSON"};

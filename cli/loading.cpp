@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "cli/cost_place.h"
 #include "cli/model_path.h"
 #include "cli/prepared_folder.h"
 #include "cli/synth_model.h"
@@ -83,6 +84,7 @@ Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice, Ter
   loaded->prepared = options.prepared, loaded->kv_bits = options.kv_bits;
   FT_ASSIGN(loaded->backend, make_backend(options));
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
+  loaded->costs = cost_place(choice.costs, loaded->model, *loaded->backend, !folder.empty());
   loaded->load_ms = since_ms(start);
   return loaded;
 }

@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/terminal.h"
 #include "models/model.h"
+#include "sched/cost_file.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -27,6 +28,7 @@ struct Loaded {
   int kv_bits = 16;                   // that the backend was made with
   double load_ms = 0;                 // so far; the engine's packing comes on top
   PreparedOptions prepared;           // the same
+  CostFileOptions costs;              // for its engine
 };
 
 /// Everything that run, chat, bench need. The template may be absent: --raw does without. Packing, which

@@ -100,6 +100,14 @@ void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context) {
       .letter = "c";
 }
 
+void add_cost_flag(FlagSet& flags, ModelChoice& model) {
+  flags.add("costs", "DIR", reads_text(model.costs),
+            fmt::format("What rounds cost, by which depths are chosen: auto: measured once and remembered in "
+                        "the cache folder, measure: at every start, or a folder to remember it in (default "
+                        "{}; never changes the answer)",
+                        model.costs));
+}
+
 void add_prompt_flags(FlagSet& flags, PromptChoice& prompt) {
   flags.group("Prompt (none given: standard input)");
   flags.add("prompt", "TEXT", reads_text(prompt.text), "The prompt").letter = "p";

@@ -13,6 +13,8 @@ namespace ft::cli {
 void add_output_flags(FlagSet& flags, OutputChoice& output);
 void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context = true);
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits);
+/// Whether what rounds cost is remembered, for what starts an engine; model.costs is the default.
+void add_cost_flag(FlagSet& flags, ModelChoice& model);
 /// Those of them that say what computes.
 void add_backend_flags(FlagSet& flags, ModelChoice& model);
 /// The model alone, for what computes nothing.

@@ -20,13 +20,14 @@ struct OutputChoice {
 struct ModelChoice {
   std::string directory;  // empty: the shipped model, see cli/model_path.h
   std::string backend = "auto";
-  int frequent_drafts = -1;      // LoadOptions::frequent_drafts
-  std::string isa = "auto";      // instruction set of the cpu backend
-  int activations = 0;           // bits, cpu backend; 0: its default
-  int kv_bits = 16;              // of cached keys and values, 16 or 8 (cpu backend)
-  int threads = 0;               // 0: one per core
-  std::string prepared = "off";  // off, auto or a folder: cli/prepared_folder.h
-  std::int64_t context = 0;      // tokens; 0: the model's own, at most 4096
+  int frequent_drafts = -1;       // LoadOptions::frequent_drafts
+  std::string isa = "auto";       // instruction set of the cpu backend
+  int activations = 0;            // bits, cpu backend; 0: its default
+  int kv_bits = 16;               // of cached keys and values, 16 or 8 (cpu backend)
+  int threads = 0;                // 0: one per core
+  std::string prepared = "off";   // off, auto or a folder: cli/prepared_folder.h
+  std::string costs = "measure";  // auto, measure or a folder: cli/cost_place.h
+  std::int64_t context = 0;       // tokens; 0: the model's own, at most 4096
 };
 
 struct PromptChoice {

@@ -9,7 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What file names begin with: a model's name may hold what no file name should (synth:...?bits=4).
+}  // namespace
+
 std::string file_name(const Model& model) {
   std::string name = model.name;
   for (char& c : name) {
@@ -20,8 +21,6 @@ std::string file_name(const Model& model) {
   constexpr std::size_t kMostLetters = 100;
   return name.substr(0, kMostLetters);
 }
-
-}  // namespace
 
 Result<std::string> prepared_folder(const std::string& choice) {
   if (choice == "off" || choice.empty()) return std::string();

@@ -12,6 +12,9 @@ namespace ft::cli {
 /// `choice`: off, auto or a folder. "" if nothing is kept. auto: foretoken in $XDG_CACHE_HOME or ~/.cache.
 Result<std::string> prepared_folder(const std::string& choice);
 
+/// What file names begin with; a model's name may hold what no file name should (synth:...?bits=4).
+std::string file_name(const Model& model);
+
 /// What a backend needs to keep packed weights of `model` in `folder`.
 PreparedOptions prepared_options(const std::string& folder, const Model& model);
 

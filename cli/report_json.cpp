@@ -113,6 +113,7 @@ std::string run_json(const RunReport& report) {
              {"completion_tokens", answer.report.completion_tokens}}},
            {"timing",
             {{"load_ms", ms(report.load_ms)},
+             {"costs", report.costs},
              {"prompt_ms", ms(answer.report.prompt_ms)},
              {"decode_ms", ms(answer.report.decode_ms)},
              {"tokens_per_second", rounded(answer.report.tokens_per_second(), 1e-3)}}},

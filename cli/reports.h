@@ -15,6 +15,7 @@ struct RunReport {
   std::string model, backend;
   GatheredAnswer answer;
   double load_ms = 0;
+  std::string costs;  // where they are known from
   bool wants_logprobs = false;
   const Tokenizer* tokenizer = nullptr;  // for the texts of logprobs
 };

@@ -81,7 +81,7 @@ TEST(ReportJson, RunHasTheKeysThatArePromised) {
   EXPECT_EQ(json["finish_reason"], "stop");
   EXPECT_EQ(keys(json["usage"]), (std::vector<std::string>{"completion_tokens", "prompt_tokens"}));
   EXPECT_EQ(keys(json["timing"]),
-            (std::vector<std::string>{"decode_ms", "load_ms", "prompt_ms", "tokens_per_second"}));
+            (std::vector<std::string>{"costs", "decode_ms", "load_ms", "prompt_ms", "tokens_per_second"}));
   const Json& spec = json["speculation"];
   EXPECT_EQ(spec["accepted_by_position"], Json({4, 2, 0}));
   EXPECT_EQ(spec["tokens_per_round"], 2.5);

@@ -33,6 +33,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(ask.predicted, read_predicted(options.speculation.predict_file, *loaded->tokenizer));
   FT_ASSIGN(Request request, make_request(prompt, ask, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  if (options.speculation.explain_depth) terminal.note(cost_note(*engine));
   FT_ASSIGN(Ticket ticket, engine->submit(std::move(request)));
 
   RunReport report;
@@ -47,7 +48,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
     });
     streaming.end();
   }
-  report.load_ms = loaded->load_ms;
+  report.load_ms = loaded->load_ms, report.costs = engine->cost_source();
   if (options.output.json) terminal.out(run_json(report) + "\n");
   if (report.answer.finish == Finish::kError) {
     if (options.output.json) terminal.err(fmt::format("foretoken: {}\n", report.answer.error));
@@ -77,7 +78,9 @@ Command run_command() {
   add_constraint_flags(command.flags, options->constraint);
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
+  options->model.costs = "auto";
   add_model_flags(command.flags, options->model);
+  add_cost_flag(command.flags, options->model);
   command.check = [options]() -> Status {
     FT_TRY(check_constraint_flags(options->constraint));
     return check_prompt_flags(options->prompt);

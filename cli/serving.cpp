@@ -85,6 +85,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const Serve
   options.decoder.context = loaded.context;
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
+  options.costs = loaded.costs;
   options.queue = static_cast<std::size_t>(choice.queue);
   if (!choice.cache_dir.empty()) {
     options.folder.directory = choice.cache_dir;
@@ -156,6 +157,7 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
   std::string drafter =
       served.drafter + (served.default_depth < 0 ? ", depth chosen as it pays"
                                                  : fmt::format(", depth {}", served.default_depth));
+  drafter += fmt::format(", costs {}", engine.cost_source());
   if (served.drafter.starts_with("mtp")) {
     drafter += fmt::format(", the head among {}", draft_vocabulary_text(loaded.model));
   }

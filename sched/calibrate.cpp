@@ -1,5 +1,6 @@
 #include "sched/calibrate.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <exception>
@@ -22,11 +23,13 @@ struct Plan {
   std::size_t prompt;  // tokens, all the same one, which lookup can always continue
   std::vector<int> usual, few;
   double enough_ms;
+  int long_sweeps;
 };
 
 /// Rounds at the usual depths, one after the other and again while they have taken less than `enough_ms`, on
-/// a throw-away sequence. Where the prompt alone takes longer than kLongMs, the few depths, once: a round of
-/// a large model is long enough to be measured once, and its start should not wait for more.
+/// a throw-away sequence. Where the prompt alone takes longer than kLongMs, the few depths, `long_sweeps`
+/// times: a round of a large model is long enough to be measured once, and its start should not wait for
+/// more. A prompt that was long because it was the first step, or the machine busy, is told by its rounds.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
   constexpr int kMostSweeps = 20;
@@ -42,27 +45,33 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   const std::unique_ptr<Slot, decltype(close)> closing(only, close);
   Clock::time_point start = Clock::now();
   const bool ready = decoder.prefill(*only, static_cast<int>(prompt.size())).ok();
-  const bool lasts = ms_since(start) > kLongMs;
-  const std::vector<int>& depths = lasts ? plan.few : plan.usual;
-  const int sweeps = lasts ? 1 : kMostSweeps;
+  bool lasts = ms_since(start) > kLongMs;
+  double fastest_ms = kLongMs;
   start = Clock::now();
-  for (int sweep = 0; ready && sweep < sweeps && (sweep == 0 || ms_since(start) < plan.enough_ms); ++sweep) {
-    for (const int depth : depths) {
+  const auto goes_on = [&](int sweep) {
+    if (lasts) return sweep < plan.long_sweeps;
+    return sweep == 0 || (sweep < kMostSweeps && ms_since(start) < plan.enough_ms);
+  };
+  for (int sweep = 0; ready && goes_on(sweep); ++sweep) {
+    for (const int depth : lasts ? plan.few : plan.usual) {
       if (only->finish != Finish::kNone) break;
       only->tokens.back() = 0;  // keeps the sequence periodic whatever the model says
       only->policy = DepthPolicy(depth);
       const Clock::time_point begin = Clock::now();
       const RoundShape shape = decoder.round({&only, 1});
-      measured(depth, shape, ms_since(begin));
+      const double ms = ms_since(begin);
+      measured(depth, shape, ms);
+      fastest_ms = std::min(fastest_ms, ms);
     }
+    lasts = lasts && fastest_ms > kLongMs / 2;
   }
 }
 
 }  // namespace
 
-void calibrate(Decoder& decoder) {
-  const Plan lookup{4, {0, 1, 3, 7}, {0, 3}, 200};
-  const Plan head{2, {3, 3}, {3}, 60};
+bool calibrate(Decoder& decoder, int long_sweeps) {
+  const Plan lookup{4, {0, 1, 3, 7}, {0, 3}, 200, long_sweeps};
+  const Plan head{2, {3, 3}, {3}, 60, long_sweeps};
   std::array<double, CostModel::kRows + 1> by_rows{};
   double with_head = 0;
   const auto keep_best = [](double& best, double ms) {
@@ -82,6 +91,8 @@ void calibrate(Decoder& decoder) {
   const bool drafted = with_head > 0 && by_rows[4] > 0;
   const double least = 0.01 * by_rows[1];
   decoder.costs().calibrate(by_rows, drafted ? std::max((with_head - by_rows[4]) / 3, least) : 0);
+  const bool has_head = decoder.drafter(DrafterKind::kMtp) != nullptr;
+  return by_rows[1] > 0 && by_rows[4] > 0 && (drafted || !has_head);
 }
 
 }  // namespace ft

@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "sched/admission.h"
-#include "sched/calibrate.h"
 #include "sched/machine_memory.h"
 
 namespace ft {
@@ -35,6 +34,7 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> fo
       folder_(std::move(folder)),
       options_(options),
       memory_(memory),
+      costs_(options.costs),
       scheduler_(*decoder_, tokenizer, {options.unread_ms, options.snapshot_tokens, {}, folder_.get()}),
       thread_([this] { loop(); }) {}
 
@@ -120,7 +120,7 @@ void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector
 }
 
 void Engine::loop() {
-  calibrate(*decoder_);
+  costs_.learn(*decoder_);
   publish();
   {
     const std::lock_guard lock(mutex_);
@@ -134,6 +134,7 @@ void Engine::loop() {
   }
   scheduler_.cancel_all();
   end_waiting(true);
+  costs_.judge(decoder_->costs());
   publish();
 }
 

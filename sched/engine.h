@@ -14,6 +14,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sched/cost_file.h"
 #include "sched/scheduler.h"
 
 namespace ft {
@@ -26,11 +27,12 @@ struct EngineOptions {
   std::int64_t memory_bytes = 0;        // that all of it may take; 0: what the machine has left
   std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
   CacheFolderOptions folder;            // the prefix cache's second tier, if it names a directory
+  CostFileOptions costs;                // where what rounds cost is remembered, if it names a file
 };
 
 class Engine {
  public:
-  /// Returns when the costs of rounds have been measured. All references must outlive the engine.
+  /// Returns when the costs of rounds are known. All references must outlive the engine.
   static Result<std::unique_ptr<Engine>> start(Backend& backend, const Model& model,
                                                const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();
@@ -45,6 +47,8 @@ class Engine {
   CacheReport cache() const;
   /// Of the cache's second tier; empty: it has none.
   const std::string& cache_directory() const { return options_.folder.directory; }
+  /// Where what rounds cost was known from at the start: a word (sched/cost_file.h).
+  const char* cost_source() const { return costs_.source(); }
   /// What was set aside at the start.
   const MemoryReport& memory() const { return memory_; }
   /// Tokens, prompt and answer together, that a request may have: set aside for every slot, so whatever the
@@ -78,6 +82,7 @@ class Engine {
   std::unique_ptr<CacheFolder> folder_;  // null: none
   const EngineOptions options_;
   const MemoryReport memory_;
+  CostFile costs_;       // the engine thread's; unchanged since calibrated_
   Scheduler scheduler_;  // the engine thread's
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "drafters/drafter.h"
+#include "spec/cost_figures.h"
 
 namespace ft {
 
@@ -29,6 +30,9 @@ class CostModel {
   /// Fills the row counts that were not measured from those that were. `measured[rows]` > 0 is a cost; [1]
   /// must be.
   void calibrate(const std::array<double, kRows + 1>& measured, double draft);
+  /// What calibrate() and the rounds since have taught of one slot's rounds, in the unit that they were
+  /// measured in; calibrate(figures.verify_ms, figures.draft_ms) takes it up again.
+  CostFigures figures() const { return {verify_, draft_}; }
 
   double verify(int rows, int slots = 1) const;
   double draft() const { return draft_; }

@@ -27,7 +27,8 @@ class CliTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretoken-cli-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb"}
+        self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb",
+                            "FORETOKEN_COSTS": "measure"}
 
     def run_program(self, *arguments, given=b"", **environment):
         return subprocess.run([PROGRAM, *arguments], input=given, capture_output=True, timeout=TIMEOUT_S, check=False,
@@ -388,6 +389,28 @@ class Work(CliTest):
         report = self.expect_json(0, "run", "--model", out, "--prompt-ids", "1,2,3", "-n", "6", "--temperature", "0")
         self.assertGreater(len(report["token_ids"]), 0)
         self.expect_error(2, "--force", "synth", "--shape", "tiny", "--out", out)
+
+    def test_what_rounds_cost_is_remembered_in_the_cache_folder(self):
+        ask = ("run", "--raw", "-p", "def", "-n", "1", "--temperature", "0")  # too short to teach anything
+        kept = {**self.environment, "XDG_CACHE_HOME": str(self.folder / "cache")}
+        del kept["FORETOKEN_COSTS"]
+        sources = []
+        for environment in (kept, kept, {**kept, "FORETOKEN_COSTS": "measure"}):
+            done = subprocess.run([PROGRAM, *ask, "--json"], stdout=subprocess.PIPE, env=environment,
+                                  timeout=TIMEOUT_S, check=True)
+            sources.append(json.loads(done.stdout))
+        self.assertEqual([answer["timing"]["costs"] for answer in sources], ["measured", "remembered", "measured"])
+        self.assertEqual(len({tuple(answer["token_ids"]) for answer in sources}), 1)
+        files = list((self.folder / "cache" / "foretoken").iterdir())
+        self.assertEqual([file.suffix for file in files], [".costs"])
+        elsewhere = str(self.folder / "elsewhere")
+        self.expect(0, *ask, "--costs", elsewhere)
+        files[0].write_text("torn")
+        done = self.expect(0, *ask, "--costs", str(files[0].parent))
+        self.assertIn(b"what rounds cost is measured again", done.stderr)
+        done = self.expect(0, *ask, "--costs", elsewhere, "--explain-depth")
+        self.assertIn(b"what rounds cost was remembered", done.stderr)
+        self.assertEqual(self.expect(0, *ask, "--costs", "/proc/nowhere", "-q").stderr, b"")
 
     def test_chat_reads_from_a_pipe(self):
         words = b"Name a colour.\n/stats\n/set temperature 0\n/quit\nnever read\n"

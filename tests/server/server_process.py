@@ -28,7 +28,7 @@ class Server:
 
     def __init__(self, *arguments, environment=None):
         self.arguments = [program(), "serve", "--port", "0", "--json", "--log-json", *arguments]
-        self.environment = {**os.environ, **(environment or {})}
+        self.environment = {"FORETOKEN_COSTS": "measure", **os.environ, **(environment or {})}
         self.facts = {}  # what it printed when it was ready
         self.url = ""
         self.process = None

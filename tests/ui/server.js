@@ -16,6 +16,7 @@ export async function startServer(options = []) {
   const binary = `${BUILD}/foretoken`;
   if (!existsSync(binary)) throw new Error(`there is no ${binary}; build it first`);
   const child = spawn(binary, ['serve', '--port', '0', '--model', `${ROOT}assets/qwen3.5-tiny`, ...options], {
+    env: {FORETOKEN_COSTS: 'measure', ...process.env},
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let printed = '';

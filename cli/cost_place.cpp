@@ -1,0 +1,42 @@
+#include "cli/cost_place.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+
+#include "base/checksum.h"
+#include "cli/machine.h"
+#include "cli/prepared_folder.h"
+
+namespace ft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Changes with every build.
+std::string this_program() {
+  constexpr const char* kSelf = "/proc/self/exe";
+  std::error_code unknown;
+  return fmt::format("{} {} {}", FORETOKEN_VERSION, fs::file_size(kSelf, unknown),
+                     fs::last_write_time(kSelf, unknown).time_since_epoch().count());
+}
+
+}  // namespace
+
+CostFileOptions cost_place(const std::string& choice, const Model& model, const Backend& backend,
+                           bool mapped) {
+  if (choice == "measure" || choice.empty()) return {};
+  const Result<std::string> folder = prepared_folder(choice);
+  if (!folder.ok() || folder->empty()) return {};  // auto, and no home
+  const std::string what = fmt::format("{} {}\n{}\n{}\n{}\n{}", mapped ? "mapped" : "packed",
+                                       CostModel::kRows, read_machine().processor, backend.describe(),
+                                       to_text(model.trunk), model.mtp ? to_text(*model.mtp) : "no head");
+  constexpr std::size_t kDigits = 16;  // as in the names of prepared files
+  CostFileOptions options;
+  options.path =
+      (fs::path(*folder) / (file_name(model) + "-" + fingerprint(what).substr(0, kDigits) + ".costs"))
+          .string();
+  options.key = fingerprint(what + "\n" + this_program());  // a new build's figures replace an old one's
+  return options;
+}
+
+}  // namespace ft::cli
