@@ -66,13 +66,14 @@ void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
 
 void add_backend_flags(FlagSet& flags, ModelChoice& model) {
   flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
-  flags.add("isa", "NAME", reads_text(model.isa),
-            "Instruction set of the cpu backend: auto, avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, "
-            "neon, portable");
+  flags.add(
+      "isa", "NAME", reads_text(model.isa),
+      "Instruction set of the cpu backend: auto, avx512bf16, avx512vnni, avx512, avxvnni, avx2, neoni8mm, "
+      "neondot, neon, portable");
   flags.add(
       "activations", "BITS", reads_activations(model.activations),
       "auto, 8 or 16: what quantised weights are multiplied with on the cpu backend (16: slower, closer "
-      "to float32)");
+      "to float32; bf16 weights with 8: bf16, with 16: float32)");
   add_kv_bits_flag(flags, model.kv_bits);
   flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0: one per core").letter =
       "t";

@@ -25,12 +25,10 @@ class CpuBackend final : public Backend {
 
   std::string_view name() const override { return "cpu"; }
   std::string describe() const override {
-    return fmt::format("{}, {} thread{}", arithmetic(), pool_.workers(), pool_.workers() == 1 ? "" : "s");
+    return fmt::format("{}, {} thread{}", choices(), pool_.workers(), pool_.workers() == 1 ? "" : "s");
   }
-  std::string arithmetic() const override {
-    return fmt::format("cpu, {}, {}-bit activations{}", kernels_.name, activation_bits_,
-                       kv_bits_ == 8 ? ", 8-bit keys and values" : "");
-  }
+  // What else the bits of bf16 weights depend on: earlier programs added column after column.
+  std::string arithmetic() const override { return choices() + ", bf16 weights in pairs"; }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return cpu::compile(program, options, {pool_, kernels_, activation_bits_, prepared_, progress_});
@@ -40,6 +38,11 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  std::string choices() const {
+    return fmt::format("cpu, {}, {}-bit activations{}", kernels_.name, activation_bits_,
+                       kv_bits_ == 8 ? ", 8-bit keys and values" : "");
+  }
+
   const cpu::Kernels& kernels_;
   int activation_bits_;
   int kv_bits_;

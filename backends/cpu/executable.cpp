@@ -61,6 +61,7 @@ class CpuExecutable final : public Executable {
     parts_.options = options;
     parts_.workers = pool_.workers();
     parts_.halves = machinery.activation_bits == 16;
+    parts_.pair_bytes = parts_.halves ? kExactPairBytes : kernels_.pair_bytes;
   }
 
   /// The rest of construction, which may fail.

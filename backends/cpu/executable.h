@@ -75,6 +75,7 @@ struct Parts {
   CompileOptions options;
   int workers = 1;
   bool halves = false;  // activations of 16 bits as two 8-bit halves
+  int pair_bytes = 0;   // of two columns of a row for bf16 weights
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;     // of this instruction, in the arena
   float* worker_scratch = nullptr;  // [workers, worker_floats]

@@ -43,7 +43,9 @@ std::vector<const Kernels*> available_kernels() {
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512dq");
-  if (has_avx512 && __builtin_cpu_supports("avx512vnni")) found.push_back(&avx512vnni::kernels());
+  const bool has_vnni = has_avx512 && __builtin_cpu_supports("avx512vnni");
+  if (has_vnni && __builtin_cpu_supports("avx512bf16")) found.push_back(&avx512bf16::kernels());
+  if (has_vnni) found.push_back(&avx512vnni::kernels());
   if (has_avx512) found.push_back(&avx512::kernels());
   if (has_avx2 && __builtin_cpu_supports("avxvnni")) found.push_back(&avxvnni::kernels());
   if (has_avx2) found.push_back(&avx2::kernels());

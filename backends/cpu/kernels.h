@@ -13,11 +13,13 @@
 //   floats (scale_format kE8m0 or kE4m3) per four groups, fewer at the end: 64 bytes of scales, [4
 //   groups][16], then
 //          each group's e2m1 codes as nibbles
+//   pairs  of bf16: [columns / 2][16 outputs][2 columns], the second one zero behind an odd last column
 //   plain  [columns][16 outputs] of 2 or 4 bytes
 //   mxfp8  per four groups of 32, fewer at the end: 64 bytes of scales, [4 groups][16], then [columns][16]
 //   bytes
 // Quantised rows stand in tiles of rows that share one read of the weights: [columns / 4][planes][4] int8.
-// A row has one plane of 8-bit codes or, if `halves`, two: code = 128 * first + second.
+// A row has one plane of 8-bit codes or, if `halves`, two: code = 128 * first + second. Rows for bf16 weights
+// stand in tiles too: [columns / 2][rows][2 columns], float32 or, where pair_bytes is 4, bf16.
 // Thread: pure functions. Cost: said beside each. Errors: none; shapes were checked when the program was
 // compiled.
 #pragma once
@@ -33,6 +35,9 @@ inline constexpr int kLanes = 16;    // outputs of a block of packed weights
 inline constexpr int kTileRows = 8;  // rows that share one read of a block
 inline constexpr int kTilePlanes = 8;
 inline constexpr int kUnitColumns = 32;
+inline constexpr int kPairColumnBytes = 64;  // of two columns of a block of bf16 weights
+inline constexpr int kExactPairBytes = 8;    // of two columns of a row that was not rounded
+inline constexpr int kPairBlocks = 3;   // of bf16 weights that a tile of rows is best multiplied with at once
 inline constexpr int kScaleGroups = 4;  // groups whose scales of one byte stand together
 inline constexpr int kKeyRows = 32;     // positions of a key/value block (kBlockRows)
 inline constexpr int kQueryTile = 32;   // queries that share one read of a key/value block
@@ -55,12 +60,34 @@ struct CodesArgs {
   int outputs = 0;  // that exist, from the first block's first on
 };
 
+/// Products of one tile of rows with bf16 weights. Rows 1 .. kTileRows.
+struct PairsArgs {
+  const std::byte* weights = nullptr;  // first block
+  std::int64_t block_bytes = 0;
+  int blocks = 0;
+  std::int64_t pairs = 0;  // of columns
+  bool exact = false;      // the rows were not rounded
+  const std::byte* in = nullptr;
+  int rows = 0;
+  float* out = nullptr;  // first row, first output of the first block
+  std::int64_t out_stride = 0;
+  int outputs = 0;  // that exist, from the first block's first on
+};
+
+/// One row into its place in a tile for bf16 weights.
+struct PairArgs {
+  const float* in = nullptr;  // [columns]
+  std::int64_t columns = 0;
+  bool exact = false;        // float32 as they are; else rounded to bf16, to nearest even
+  std::byte* out = nullptr;  // the row's first pair
+  int rows = 1;              // of the tile
+};
 /// Products of float32 rows with packed plain or mxfp8 weights. Rows 1 .. kTileRows.
 struct PlainArgs {
   const std::byte* weights = nullptr;
   std::int64_t block_bytes = 0;
   int blocks = 0;
-  Format format = Format::kBf16;
+  Format format = Format::kF16;
   std::int64_t columns = 0;
   const float* const* in = nullptr;  // [rows] pointers
   int rows = 0;
@@ -130,6 +157,7 @@ struct QuantiseArgs {
 
 struct Kernels {
   const char* name;
+  int pair_bytes;  // of two columns of a row that was rounded for bf16 weights
   void (*rms_norm)(const float* in, const float* weight, int width, float eps, float* out);
   /// out = norm(in) * weight * silu(gate).
   void (*gated_norm)(const float* in, const float* weight, const float* gate, int width, float eps,
@@ -145,6 +173,8 @@ struct Kernels {
   /// Per group scale = largest / 127 (16319 if halves), sums = scale * (sum of codes).
   void (*quantise)(const QuantiseArgs& args);
   void (*codes_product)(const CodesArgs& args);
+  void (*pair)(const PairArgs& args);
+  void (*pairs_product)(const PairsArgs& args);
   void (*plain_product)(const PlainArgs& args);
   void (*attend)(const AttendArgs& args);
   float (*dot)(const float* a, const float* b, int width);
@@ -165,6 +195,9 @@ namespace avx512 {
 const Kernels& kernels();
 }
 namespace avx512vnni {
+const Kernels& kernels();
+}
+namespace avx512bf16 {
 const Kernels& kernels();
 }
 #elif defined(__aarch64__)

@@ -6,6 +6,8 @@
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/kernels_math.h"
 #include "backends/cpu/kernels_product.h"
+// Uses store_block of kernels_product.h.
+#include "backends/cpu/kernels_pairs.h"
 // Uses for_vectors of kernels_math.h.
 #include "backends/cpu/kernels_attend.h"
 #include "backends/cpu/kernels_delta.h"
@@ -16,9 +18,23 @@ namespace ft::cpu::FT_ISA {
 #define FT_TEXT(x) FT_TEXT_INNER(x)
 
 const Kernels& kernels() {
-  static constexpr Kernels kTable = {FT_TEXT(FT_ISA), rms_norm, gated_norm, l2_norm,   swiglu,
-                                     geglu,           add_rows, conv,       quantise,  codes_product,
-                                     plain_product,   attend,   dot,        delta_pass};
+  static constexpr Kernels kTable = {FT_TEXT(FT_ISA),
+                                     RoundedPairs::kBytes,
+                                     rms_norm,
+                                     gated_norm,
+                                     l2_norm,
+                                     swiglu,
+                                     geglu,
+                                     add_rows,
+                                     conv,
+                                     quantise,
+                                     codes_product,
+                                     pair,
+                                     pairs_product,
+                                     plain_product,
+                                     attend,
+                                     dot,
+                                     delta_pass};
   return kTable;
 }
 

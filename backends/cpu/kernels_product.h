@@ -4,6 +4,7 @@
 //   acc = fma(float(dot), scale_w * scale_x, acc); acc = fma(bias_w, sum_x, acc)
 // Codes that are e2m1 floats are such integers too: twice the value, plus 12; so bias_w = -12 * scale_w.
 // Plain: acc = fma(w, x, acc) in ascending order of columns, one chain an output; w = code * scale of mxfp8.
+// (bf16: kernels_pairs.h.)
 // So one row's sums never depend on how many rows or blocks a call has. Sixteen interleaved outputs need no
 // sum across lanes, four rows of one tile stand side by side so that one stream feeds them.
 #pragma once

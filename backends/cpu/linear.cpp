@@ -10,38 +10,50 @@ namespace {
 // by.
 constexpr std::int64_t kInputBytes = 384 << 10;
 
-/// The step's rows quantised for one group size, tile after tile (layout: kernels.h).
-struct Quantised {
-  int group = 0, groups = 0;
-  std::int8_t* codes = nullptr;  // [max_rows, columns], twice that if in halves
-  float* scales = nullptr;       // [max_rows, groups]
-  float* sums = nullptr;         // [max_rows, groups]
+constexpr int kPairs = 0;  // in place of a group size: pairs of columns for bf16 weights
+
+/// The step's rows quantised for one group size, or in pairs, tile after tile (layout: kernels.h).
+struct Arranged {
+  int group = kPairs, groups = 0;
+  std::int64_t row_bytes = 0;  // of codes or pairs
+  std::byte* data = nullptr;   // [max_rows, row_bytes]
+  float* scales = nullptr;     // [max_rows, groups]
+  float* sums = nullptr;       // [max_rows, groups]
 
   /// That of `worker`, `bytes` apart from the next one's.
-  Quantised of(int worker, std::int64_t bytes) const {
-    Quantised own = *this;
-    own.codes += worker * bytes;
+  Arranged of(int worker, std::int64_t bytes) const {
+    Arranged own = *this;
+    own.data += worker * bytes;
     own.scales += worker * bytes / 4;
     own.sums += worker * bytes / 4;
     return own;
   }
 };
 
-/// Bytes of all `groups` of `rows` quantised rows.
-std::int64_t quantised_bytes(const std::vector<int>& groups, std::int64_t columns, std::int64_t rows,
-                             int planes) {
+/// Without its places.
+Arranged arranged(int group, std::int64_t columns, const Parts& parts) {
+  if (group == kPairs) return {kPairs, 0, round_up(columns, 2) / 2 * parts.pair_bytes};
+  return {group, static_cast<int>(columns / group), columns * (parts.halves ? 2 : 1)};
+}
+
+/// Bytes of `rows` rows for all `groups`.
+std::int64_t arranged_bytes(const std::vector<int>& groups, std::int64_t columns, std::int64_t rows,
+                            const Parts& parts) {
   std::int64_t bytes = 0;
-  for (const int group : groups)
-    bytes += round_up(rows * columns * planes, 64) + 2 * round_up(rows * (columns / group) * 4, 64);
+  for (const int group : groups) {
+    const Arranged rows_of = arranged(group, columns, parts);
+    bytes += round_up(rows * rows_of.row_bytes, 64) + 2 * round_up(rows * rows_of.groups * 4, 64);
+  }
   return bytes;
 }
 
+/// Group sizes (or kPairs) that the weights want their rows arranged for; plain ones take them as they are.
 std::vector<int> distinct_groups(const std::vector<const Packed*>& weights) {
   std::vector<int> groups;
   for (const Packed* weight : weights) {
-    if (weight->codes && std::find(groups.begin(), groups.end(), weight->group) == groups.end()) {
-      groups.push_back(weight->group);
-    }
+    if (!weight->codes && !weight->pairs()) continue;
+    const int group = weight->pairs() ? kPairs : weight->group;
+    if (std::find(groups.begin(), groups.end(), group) == groups.end()) groups.push_back(group);
   }
   return groups;
 }
@@ -54,13 +66,14 @@ class LinearOp final : public Operation {
         in_(in),
         outs_(std::move(outs)),
         planes_(parts.halves ? 2 : 1),
-        tile_(kTilePlanes / planes_),
         wanted_only_(wanted_only) {
     const std::int64_t max_rows = wanted_only ? parts.options.max_wanted : parts.options.max_rows;
     const std::vector<int> groups = distinct_groups(weights);
-    own_bytes_ = quantised_bytes(groups, in.width, few_rows(parts.options), planes_);
-    lay_out(groups, max_rows, parts.scratch, shared_);
-    lay_out(groups, few_rows(parts.options), parts.scratch, own_);
+    own_bytes_ = arranged_bytes(groups, in.width, few_rows(parts.options), parts);
+    lay_out(groups, max_rows, parts, shared_);
+    lay_out(groups, few_rows(parts.options), parts, own_);
+    for (const Arranged& rows : shared_) row_bytes_ = std::max(row_bytes_, rows.row_bytes);
+    if (shared_.empty()) row_bytes_ = in.width * 4;
   }
 
   void run(const Step& step, int worker, int workers) override {
@@ -69,8 +82,8 @@ class LinearOp final : public Operation {
     for (std::size_t i = 0; i < shared_.size(); ++i)
       prepare(step, inputs(step, i, worker), rows, worker, workers);
     if (!shared_.empty() && !step.few) step.barrier(worker);
-    const std::int64_t portion = std::max<std::int64_t>(
-        kTileRows, kInputBytes / (in_.width * (shared_.empty() ? 4 : planes_)) / kTileRows * kTileRows);
+    const std::int64_t portion =
+        std::max<std::int64_t>(kTileRows, kInputBytes / row_bytes_ / kTileRows * kTileRows);
     for (std::int64_t first = 0; first < rows; first += portion) {
       const std::int64_t last = std::min(rows, first + portion);
       for (std::size_t j = 0; j < weights_.size(); ++j) {
@@ -80,6 +93,8 @@ class LinearOp final : public Operation {
         if (begin == end) continue;
         if (weight.codes) {
           codes_product(step, weight, outs_[j], worker, {begin, end}, first, last);
+        } else if (weight.pairs()) {
+          pairs_product(step, weight, outs_[j], worker, {begin, end}, first, last);
         } else {
           plain_product(step, weight, outs_[j], worker, {begin, end}, first, last);
         }
@@ -92,46 +107,81 @@ class LinearOp final : public Operation {
     return step.of(in_, worker).row(wanted_only_ ? step.args->wanted[static_cast<std::size_t>(row)] : row);
   }
 
-  /// The step's rows quantised for each group size, at `at`.
-  void lay_out(const std::vector<int>& groups, std::int64_t rows, std::byte* at,
-               std::vector<Quantised>& all) const {
+  /// The step's rows arranged for each group size, in the instruction's scratch.
+  void lay_out(const std::vector<int>& groups, std::int64_t rows, const Parts& parts,
+               std::vector<Arranged>& all) const {
+    std::byte* at = parts.scratch;
     const auto take = [&at](std::int64_t bytes) {
       std::byte* begin = at;
       at += round_up(bytes, 64);
       return begin;
     };
     for (const int group : groups) {
-      Quantised inputs;
-      inputs.group = group;
-      inputs.groups = static_cast<int>(in_.width / group);
-      inputs.codes = reinterpret_cast<std::int8_t*>(take(rows * in_.width * planes_));
+      Arranged inputs = arranged(group, in_.width, parts);
+      inputs.data = take(rows * inputs.row_bytes);
       inputs.scales = reinterpret_cast<float*>(take(rows * inputs.groups * 4));
       inputs.sums = reinterpret_cast<float*>(take(rows * inputs.groups * 4));
       all.push_back(inputs);
     }
   }
 
-  Quantised inputs(const Step& step, std::size_t index, int worker) const {
+  Arranged inputs(const Step& step, std::size_t index, int worker) const {
     return step.few ? own_[index].of(worker, own_bytes_) : shared_[index];
   }
+  Arranged inputs_for(const Step& step, int group, int worker) const {
+    const auto found =
+        std::find_if(shared_.begin(), shared_.end(), [&](const Arranged& a) { return a.group == group; });
+    return inputs(step, static_cast<std::size_t>(found - shared_.begin()), worker);
+  }
+  /// Rows of a tile.
+  int tile(int group) const { return group == kPairs ? kTileRows : kTilePlanes / planes_; }
 
   /// Every worker all rows for itself in a short step, else its share of them for all.
-  void prepare(const Step& step, const Quantised& inputs, std::int64_t rows, int worker, int workers) const {
+  void prepare(const Step& step, const Arranged& inputs, std::int64_t rows, int worker, int workers) const {
     const Share share = step.few ? Share{0, rows} : share_of(rows, 1, worker, workers);
+    const int tile_rows = tile(inputs.group);
     for (std::int64_t row = share.first; row < share.last; ++row) {
-      const std::int64_t tile = row / tile_ * tile_;
-      QuantiseArgs args;
-      args.in = input(step, row, worker);
-      args.group = inputs.group;
-      args.groups = inputs.groups;
-      args.halves = planes_ == 2;
-      args.rows = static_cast<int>(std::min<std::int64_t>(tile_, rows - tile));
-      args.planes = args.rows * planes_;
-      args.codes = inputs.codes + tile * in_.width * planes_ + 4 * (row - tile) * planes_;
-      args.scales = inputs.scales + tile * inputs.groups + (row - tile);
-      args.sums = inputs.sums + tile * inputs.groups + (row - tile);
-      step.kernels->quantise(args);
+      const std::int64_t tile = row / tile_rows * tile_rows;
+      const Place place{tile, static_cast<int>(row - tile),
+                        static_cast<int>(std::min<std::int64_t>(tile_rows, rows - tile))};
+      const float* in = input(step, row, worker);
+      inputs.group == kPairs ? pair(step, inputs, in, place) : quantise(step, inputs, in, place);
     }
+  }
+
+  /// Of a row in its tile.
+  struct Place {
+    std::int64_t tile;  // its first row
+    int row, rows;
+  };
+
+  void pair(const Step& step, const Arranged& inputs, const float* in, Place place) const {
+    PairArgs args;
+    args.in = in;
+    args.columns = in_.width;
+    args.exact = planes_ == 2;
+    args.rows = place.rows;
+    args.out = inputs.data + place.tile * inputs.row_bytes +
+               place.row * (args.exact ? kExactPairBytes : step.kernels->pair_bytes);
+    step.kernels->pair(args);
+  }
+
+  void quantise(const Step& step, const Arranged& inputs, const float* in, Place place) const {
+    QuantiseArgs args;
+    args.in = in;
+    args.group = inputs.group;
+    args.groups = inputs.groups;
+    args.halves = planes_ == 2;
+    args.rows = place.rows;
+    args.planes = args.rows * planes_;
+    args.codes = codes(inputs, place.tile) + std::int64_t{4} * place.row * planes_;
+    args.scales = inputs.scales + place.tile * inputs.groups + place.row;
+    args.sums = inputs.sums + place.tile * inputs.groups + place.row;
+    step.kernels->quantise(args);
+  }
+
+  static std::int8_t* codes(const Arranged& inputs, std::int64_t row) {
+    return reinterpret_cast<std::int8_t*>(inputs.data + row * inputs.row_bytes);
   }
 
   struct Blocks {
@@ -140,9 +190,8 @@ class LinearOp final : public Operation {
 
   void codes_product(const Step& step, const Packed& weight, Matrix out, int worker, Blocks blocks,
                      std::int64_t first, std::int64_t last) const {
-    const auto found = std::find_if(shared_.begin(), shared_.end(),
-                                    [&](const Quantised& q) { return q.group == weight.group; });
-    const Quantised inputs = this->inputs(step, static_cast<std::size_t>(found - shared_.begin()), worker);
+    const Arranged inputs = inputs_for(step, weight.group, worker);
+    const int tile_rows = tile(weight.group);
     CodesArgs args;
     args.block_bytes = weight.block_bytes;
     args.bits = weight.bits;
@@ -152,18 +201,40 @@ class LinearOp final : public Operation {
     args.halves = planes_ == 2;
     args.out_stride = out.width;
     // Few rows: one call streams all blocks. Many: block after block, each read once for all tiles of rows.
-    const int at_once = last - first <= tile_ ? blocks.end - blocks.begin : 1;
+    const int at_once = last - first <= tile_rows ? blocks.end - blocks.begin : 1;
     for (int block = blocks.begin; block < blocks.end; block += at_once) {
       args.weights = weight.data + block * weight.block_bytes;
       args.blocks = at_once;
       args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
-      for (std::int64_t row = first; row < last; row += tile_) {
-        args.rows = static_cast<int>(std::min<std::int64_t>(tile_, last - row));
-        args.codes = inputs.codes + row * in_.width * planes_;
+      for (std::int64_t row = first; row < last; row += tile_rows) {
+        args.rows = static_cast<int>(std::min<std::int64_t>(tile_rows, last - row));
+        args.codes = codes(inputs, row);
         args.scales = inputs.scales + row * inputs.groups;
         args.sums = inputs.sums + row * inputs.groups;
         args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
         step.kernels->codes_product(args);
+      }
+    }
+  }
+
+  void pairs_product(const Step& step, const Packed& weight, Matrix out, int worker, Blocks blocks,
+                     std::int64_t first, std::int64_t last) const {
+    const Arranged inputs = inputs_for(step, kPairs, worker);
+    PairsArgs args;
+    args.block_bytes = weight.block_bytes;
+    args.pairs = round_up(weight.columns, 2) / 2;
+    args.exact = planes_ == 2;
+    args.out_stride = out.width;
+    const int at_once = last - first <= kTileRows ? blocks.end - blocks.begin : kPairBlocks;
+    for (int block = blocks.begin; block < blocks.end; block += at_once) {
+      args.weights = weight.data + block * weight.block_bytes;
+      args.blocks = std::min(at_once, blocks.end - block);
+      args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
+      for (std::int64_t row = first; row < last; row += kTileRows) {
+        args.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, last - row));
+        args.in = inputs.data + row * inputs.row_bytes;
+        args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
+        step.kernels->pairs_product(args);
       }
     }
   }
@@ -195,10 +266,10 @@ class LinearOp final : public Operation {
   std::vector<const Packed*> weights_;
   Matrix in_;
   std::vector<Matrix> outs_;
-  std::vector<Quantised> shared_, own_;  // of a long step; of worker 0 in a short one
-  int planes_;                           // of a quantised row
-  int tile_;                             // rows of a tile
-  std::int64_t own_bytes_ = 0;           // from a worker's quantised rows to the next one's in a short step
+  std::vector<Arranged> shared_, own_;  // of a long step; of worker 0 in a short one
+  int planes_;                          // of a quantised row
+  std::int64_t own_bytes_ = 0;          // from a worker's rows to the next one's in a short step
+  std::int64_t row_bytes_ = 0;          // of the widest arrangement of a row
   bool wanted_only_;
 };
 
@@ -208,9 +279,8 @@ std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int
                                   const Parts& parts) {
   const std::vector<int> groups = distinct_groups(weights);
   const std::int64_t columns = weights.front()->columns;
-  const int planes = parts.halves ? 2 : 1;
-  return std::max(quantised_bytes(groups, columns, max_rows, planes),
-                  parts.workers * quantised_bytes(groups, columns, few_rows(parts.options), planes));
+  return std::max(arranged_bytes(groups, columns, max_rows, parts),
+                  parts.workers * arranged_bytes(groups, columns, few_rows(parts.options), parts));
 }
 
 std::unique_ptr<Operation> make_linear(const std::vector<const Packed*>& weights, Matrix in,

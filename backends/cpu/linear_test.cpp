@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 
 #include "backends/cpu/features.h"
 #include "backends/random_weights.h"
@@ -36,6 +37,7 @@ std::vector<LinearCase> linear_cases() {
   cases.push_back({.scales = Format::kF16});
   cases.push_back({.bits = 8, .scales = Format::kF32});
   for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) cases.push_back({.format = format});
+  for (const int columns : {1, 17, 255}) cases.push_back({.format = Format::kBf16, .columns = columns});
   for (const Format format : {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4}) {
     cases.push_back({.format = format});
     cases.push_back({.format = format, .columns = 288});  // groups that fill no four
@@ -100,6 +102,17 @@ std::vector<double> quantised(std::span<const float> row, int group, float most_
   return out;
 }
 
+/// The row as bf16 weights see it in 8-bit activations: to the nearest of 8 significant bits.
+std::vector<double> rounded(std::span<const float> row) {
+  std::vector<double> out;
+  for (const float x : row) {
+    int exponent = 0;
+    const double fraction = std::frexp(static_cast<double>(x), &exponent);
+    out.push_back(std::ldexp(std::nearbyint(fraction * 256), exponent - 8));
+  }
+  return out;
+}
+
 std::vector<float> random_rows(RandomWeights& random, int columns) {
   std::vector<float> rows(static_cast<std::size_t>(kRows * columns));
   for (float& value : rows) value = random.uniform() * std::exp(3 * random.uniform());
@@ -121,8 +134,9 @@ TEST(CpuLinear, IsTheProductOfTheCodes) {
                                                  static_cast<std::size_t>(test.columns));
         const bool whole = !weight.quantised() || weight.format == Format::kMxfp8;
         const std::vector<double> x =
-            whole ? std::vector<double>(row.begin(), row.end())
-                  : quantised(row, weight.group, activations == 8 ? 127.0F : 16319.0F);
+            weight.format == Format::kBf16 && activations == 8 ? rounded(row)
+            : whole                                            ? std::vector<double>(row.begin(), row.end())
+                    : quantised(row, weight.group, activations == 8 ? 127.0F : 16319.0F);
         for (int o = 0; o < test.outputs; ++o) {
           double sum = 0;
           double size = 0;
@@ -194,7 +208,7 @@ TEST(CpuLinear, GivesTheseBitsOnEveryProcessor) {
       {{.bits = 5}, 0xCCA9B98A45C710E5U},
       {{.bits = 6}, 0xF79C42424B1E3219U},
       {{.bits = 8}, 0xB831FB114C62E82FU},
-      {{.format = Format::kBf16}, 0x9A5DB2748FBCAA9AU},
+      {{.format = Format::kBf16}, 0x8A3A9735A5676BF8U},
       {{.format = Format::kMxfp4}, 0xB9C2C7AD6F1A981U},
       {{.format = Format::kMxfp8}, 0x43085EA4FB380E5FU},
       {{.format = Format::kNvfp4}, 0xE2014AD0AECB36FFU},
@@ -204,6 +218,60 @@ TEST(CpuLinear, GivesTheseBitsOnEveryProcessor) {
       const std::uint64_t got = bits_of(test, kernels->name, 8) ^ bits_of(test, kernels->name, 16) << 1;
       EXPECT_EQ(got, expected) << text(test) << " on " << kernels->name << ": 0x" << std::hex << got;
     }
+  }
+}
+
+/// A bf16 whose exponent is one of those.
+std::uint32_t small_bf16(RandomWeights& random, std::uint32_t least, std::uint32_t count) {
+  const std::uint32_t sign = random.below(2) << 31, mantissa = random.below(128) << 16;
+  return sign | (least + random.below(count)) << 23 | mantissa;
+}
+
+// The instruction of two products flushes denormal numbers whatever the setting; so must everything else.
+TEST(CpuLinear, OfBf16NearZeroHasTheSameBitsInEverySet) {
+  const LinearCase test{.format = Format::kBf16, .columns = 7, .outputs = 40};
+  RandomWeights random(21);
+  int zeros = 0, others = 0;
+  for (int round = 0; round < 40; ++round) {
+    const bool denormal = round % 2 == 0;  // factors; else their products and sums
+    std::vector<std::uint16_t> values(static_cast<std::size_t>(test.outputs * test.columns));
+    for (std::uint16_t& value : values)
+      value = static_cast<std::uint16_t>(small_bf16(random, denormal ? 0 : 60, denormal ? 2 : 6) >> 16);
+    Weight weight = test.weight(random);
+    weight.data = reinterpret_cast<const std::byte*>(values.data());
+    std::vector<float> rows(static_cast<std::size_t>(3 * test.columns));
+    for (float& value : rows)
+      value = std::bit_cast<float>(small_bf16(random, denormal ? 0 : 60, denormal ? 130 : 6));
+    const std::vector<float> expected = LinearMachine(test, weight, "portable", 1, 8).run(rows);
+    for (const float value : expected) {
+      EXPECT_FALSE(std::fpclassify(value) == FP_SUBNORMAL) << value;
+      (value == 0 ? zeros : others) += 1;
+    }
+    for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+      const std::vector<float> got = LinearMachine(test, weight, kernels->name, 1, 8).run(rows);
+      ASSERT_TRUE(std::ranges::equal(got, expected, {}, std::bit_cast<std::uint32_t, float>,
+                                     std::bit_cast<std::uint32_t, float>))
+          << kernels->name << ", round " << round;
+    }
+  }
+  EXPECT_GT(zeros, 200);
+  EXPECT_GT(others, 200);
+}
+
+TEST(CpuLinear, OfBf16TakesInfinitiesAndNaNs) {
+  const LinearCase test{.format = Format::kBf16, .columns = 33};
+  RandomWeights random(9);
+  const Weight weight = test.weight(random);
+  std::vector<float> rows(static_cast<std::size_t>(test.columns), 1.0F);
+  rows[5] = std::numeric_limits<float>::quiet_NaN();
+  for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+    LinearMachine machine(test, weight, kernels->name, 1, 8);
+    for (const float value : machine.run(rows)) EXPECT_TRUE(std::isnan(value)) << kernels->name;
+  }
+  rows[5] = std::numeric_limits<float>::infinity();
+  for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+    LinearMachine machine(test, weight, kernels->name, 1, 8);
+    for (const float value : machine.run(rows)) EXPECT_FALSE(std::isfinite(value)) << kernels->name;
   }
 }
 

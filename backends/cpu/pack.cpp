@@ -101,6 +101,18 @@ void place_halves(const Rows& rows, std::int64_t first, std::int64_t last, std::
   for (int lane = 0; lane < kLanes; ++lane) std::memcpy(to + (k * kLanes + lane) * 2, rows[lane] + 2 * k, 2);
 }
 
+/// Pairs of columns side by side, 16 bits each; behind an odd last one a zero.
+void place_pairs(const Rows& rows, std::int64_t columns, std::byte* to) {
+  for (std::int64_t k = 0; k + 2 <= columns; k += 2, to += kPairColumnBytes) {
+    for (int lane = 0; lane < kLanes; ++lane) store_word(to + 4 * lane, load_word(rows[lane] + 2 * k));
+  }
+  if (columns % 2 == 0) return;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    std::memset(to + 4 * lane, 0, 4);
+    std::memcpy(to + 4 * lane, rows[lane] + 2 * (columns - 1), 2);
+  }
+}
+
 /// Columns of one byte; a multiple of four of them from `from` on.
 void place_bytes(const Rows& rows, std::int64_t from, std::int64_t columns, std::byte* to) {
   for (std::int64_t k = 0; k < columns; k += 4) {
@@ -227,7 +239,7 @@ void pack_plain_block(const Source& source, const Packed& packed, int index, std
   const Weight& weight = source.weight;
   if (packed.format != Format::kF32) {
     const Rows rows = source.rows(packed, index, weight.data, weight.cols * 2);
-    place_halves(rows, 0, packed.columns, block);
+    packed.pairs() ? place_pairs(rows, packed.columns, block) : place_halves(rows, 0, packed.columns, block);
     return;
   }
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -253,7 +265,8 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows) {
   packed.blocks = static_cast<int>(round_up(rows, kLanes) / kLanes);
   if (!weight.quantised() || weight.offset != 0) {
     packed.format = weight.offset == 0 ? weight.format : Format::kF32;
-    packed.block_bytes = weight.cols * kLanes * element_bytes(packed.format);
+    const std::int64_t columns = packed.pairs() ? round_up(weight.cols, 2) : weight.cols;
+    packed.block_bytes = columns * kLanes * element_bytes(packed.format);
     return packed;
   }
   const bool good_bits = weight.bits >= 2 && weight.bits <= 8 && weight.bits != 7;

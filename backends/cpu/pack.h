@@ -25,6 +25,8 @@ struct Packed {
   const std::byte* data = nullptr;  // set when the memory is there
 
   std::int64_t bytes() const { return block_bytes * blocks; }
+  /// Plain bf16 values, in pairs of columns.
+  bool pairs() const { return groups == 0 && format == Format::kBf16; }
   /// Scales are bytes, and there are no biases.
   bool scale_bytes() const;
   /// Blocks of `worker`: a fixed share of consecutive ones.

@@ -57,8 +57,34 @@ TEST(Pack, OtherBytesNeedAnotherVersionOfPreparedFiles) {
     plain.format = format;
     all += packed_fingerprint(plain);
   }
-  EXPECT_EQ(kPreparedVersion, 1U);
-  EXPECT_EQ(fingerprint(all), "e6e8d961fc61669819895bcac894fbfe");
+  EXPECT_EQ(kPreparedVersion, 2U);
+  EXPECT_EQ(fingerprint(all), "60b86cf69576d711307f3b9ee5e227d6");
+}
+
+// [columns / 2][16 outputs][2], and zeros where there is no column or no output.
+TEST(Pack, Bf16StandsInPairsOfColumns) {
+  for (const int columns : {1, 2, 5, 32}) {
+    Weight weight;
+    weight.format = Format::kBf16, weight.rows = 19, weight.cols = columns;
+    const std::vector<std::byte> data = filler(weight.rows * columns * 2);
+    weight.data = data.data();
+    const Packed packed = plan_pack(weight, weight.rows).value();
+    ASSERT_EQ(packed.block_bytes, std::int64_t{kPairColumnBytes} * ((columns + 1) / 2));
+    std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()), std::byte{0x5A});
+    PackScratch scratch;
+    scratch.fit(packed);
+    pack_blocks(weight, {}, packed, 0, packed.blocks, out.data(), scratch);
+    const auto* values = reinterpret_cast<const std::uint16_t*>(data.data());
+    const auto* placed = reinterpret_cast<const std::uint16_t*>(out.data());
+    for (int output = 0; output < packed.blocks * kLanes; ++output) {
+      for (int column = 0; column < (columns + 1) / 2 * 2; ++column) {
+        const std::int64_t at = output / kLanes * packed.block_bytes / 2 + column / 2 * kLanes * 2 +
+                                output % kLanes * 2 + column % 2;
+        const int expected = output < weight.rows && column < columns ? values[output * columns + column] : 0;
+        ASSERT_EQ(placed[at], expected) << columns << " columns, output " << output << ", column " << column;
+      }
+    }
+  }
 }
 
 }  // namespace

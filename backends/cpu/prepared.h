@@ -22,7 +22,7 @@
 namespace ft::cpu {
 
 /// Raised whenever the same weight would be packed into other bytes (pack.h, kernels.h), or the file changes.
-inline constexpr std::uint32_t kPreparedVersion = 1;
+inline constexpr std::uint32_t kPreparedVersion = 2;
 inline constexpr std::int64_t kPieceBytes = 1 << 20;
 inline constexpr std::int64_t kReadAheadBytes = 4096;
 

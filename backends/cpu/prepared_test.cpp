@@ -167,7 +167,7 @@ TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
   expect_mended(std::string(5000, 'x'), good, "it is no prepared file");
   std::string old = good;
   ++old[16];
-  expect_mended(old, good, "it is of version 2, this program writes 1");
+  expect_mended(old, good, "it is of version 3, this program writes 2");
   std::string other = good;
   other[70] ^= 1;
   expect_mended(other, good, "it holds other weights");

@@ -74,6 +74,13 @@ inline V from_bf16(const void* p) {
   const __m256i hi = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(half + 1)), 16);
   return {_mm256_castsi256_ps(lo), _mm256_castsi256_ps(hi)};
 }
+inline __m256 round_bf16(__m256 a) {
+  const __m256i bits = _mm256_castps_si256(a);
+  const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i up = _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7FFF)));
+  return _mm256_castsi256_ps(_mm256_and_si256(up, _mm256_set1_epi32(static_cast<int>(0xFFFF0000U))));
+}
+inline V round_bf16(V a) { return {round_bf16(a.lo), round_bf16(a.hi)}; }
 inline V from_f16(const void* p) {
   const auto* half = static_cast<const __m128i*>(p);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
@@ -131,6 +138,14 @@ inline void store_bytes(void* p, Bytes a) {
   auto* half = static_cast<__m256i*>(p);
   _mm256_storeu_si256(half, a.lo);
   _mm256_storeu_si256(half + 1, a.hi);
+}
+inline V even_bf16(Bytes a) {
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(a.lo, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(a.hi, 16))};
+}
+inline V odd_bf16(Bytes a) {
+  const __m256i second = _mm256_set1_epi32(static_cast<int>(0xFFFF0000U));
+  return {_mm256_castsi256_ps(_mm256_and_si256(a.lo, second)),
+          _mm256_castsi256_ps(_mm256_and_si256(a.hi, second))};
 }
 template <int kShift, int kMask>
 inline Bytes field(Bytes a) {

@@ -1,5 +1,5 @@
 // Sixteen lanes in one AVX-512 register. Meaning of each function: vec_portable.h. With AVX512_VNNI four
-// 8-bit products are one instruction, without it three.
+// 8-bit products are one instruction, without it three; with AVX512_BF16 two products of bf16 are.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,12 @@ inline V from_bf16(const void* p) {
   const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
   return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};
 }
+inline V round_bf16(V a) {
+  const __m512i bits = _mm512_castps_si512(a.r);
+  const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7FFF)));
+  return {_mm512_castsi512_ps(_mm512_and_si512(up, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))))};
+}
 inline V from_f16(const void* p) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
 }
@@ -96,6 +102,27 @@ inline V to_float(I a) { return {_mm512_cvtepi32_ps(a.r)}; }
 
 inline Bytes load_bytes(const void* p) { return {_mm512_loadu_si512(p)}; }
 inline void store_bytes(void* p, Bytes a) { _mm512_storeu_si512(p, a.r); }
+inline V even_bf16(Bytes a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(a.r, 16))}; }
+inline V odd_bf16(Bytes a) {
+  return {_mm512_castsi512_ps(_mm512_and_si512(a.r, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))))};
+}
+#ifdef __AVX512BF16__
+/// Upper halves of 16 floats.
+inline void store_bf16(void* p, V a) {
+  const __m512i upper = _mm512_srli_epi32(_mm512_castps_si512(a.r), 16);
+  _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(upper));
+}
+/// fma(even, x, fma(odd, x, a)), each rounded to nearest even, denormal numbers zeros (docs/decisions/011).
+inline V dot_pair(V a, Bytes w, Bytes x) {
+  return {_mm512_dpbf16_ps(a.r, reinterpret_cast<__m512bh>(w.r), reinterpret_cast<__m512bh>(x.r))};
+}
+/// The same four bytes in every lane.
+inline Bytes splat_bytes(const void* p) {
+  std::int32_t four;
+  __builtin_memcpy(&four, p, sizeof four);
+  return {_mm512_set1_epi32(four)};
+}
+#endif
 template <int kShift, int kMask>
 inline Bytes field(Bytes a) {
   const __m512i moved = kShift == 0 ? a.r : _mm512_srli_epi16(a.r, kShift);

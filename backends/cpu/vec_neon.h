@@ -66,6 +66,15 @@ inline V from_bf16(const void* p) {
   const auto* half = static_cast<const std::uint16_t*>(p);
   FT_QUARTERS(vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(half + 4 * i), 16)));
 }
+inline V round_bf16(V a) {
+  for (float32x4_t& part : a.r) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(part);
+    const uint32x4_t last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t up = vaddq_u32(bits, vaddq_u32(last, vdupq_n_u32(0x7FFF)));
+    part = vreinterpretq_f32_u32(vandq_u32(up, vdupq_n_u32(0xFFFF0000U)));
+  }
+  return a;
+}
 inline V from_f16(const void* p) {
   const auto* half = static_cast<const std::uint16_t*>(p);
   FT_QUARTERS(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(half + 4 * i))));
@@ -138,6 +147,12 @@ inline Bytes load_bytes(const void* p) {
 }
 inline void store_bytes(void* p, Bytes a) {
   for (int i = 0; i < 4; ++i) vst1q_u8(static_cast<std::uint8_t*>(p) + 16 * i, a.r[i]);
+}
+inline V even_bf16(Bytes a) {
+  FT_QUARTERS(vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_u8(a.r[i]), 16)));
+}
+inline V odd_bf16(Bytes a) {
+  FT_QUARTERS(vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_u8(a.r[i]), vdupq_n_u32(0xFFFF0000U))));
 }
 template <int kShift, int kMask>
 inline Bytes field(Bytes a) {

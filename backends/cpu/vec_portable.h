@@ -80,6 +80,16 @@ inline V from_bf16(const void* p) {
   }
   return out;
 }
+/// The nearest bf16, ties to even; NaNs of arithmetic stay NaNs.
+inline V round_bf16(V a) {
+  for (float& lane : a.lane) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, &lane, sizeof bits);
+    bits = (bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U;
+    __builtin_memcpy(&lane, &bits, sizeof bits);
+  }
+  return a;
+}
 inline V from_f16(const void* p) {
   V out;
   std::uint16_t half[16];
@@ -174,6 +184,23 @@ inline Bytes load_bytes(const void* p) {
   return out;
 }
 inline void store_bytes(void* p, Bytes a) { __builtin_memcpy(p, &a, sizeof a); }
+/// Pairs of bf16: the first of each, the second.
+inline V even_bf16(Bytes a) {
+  V out;
+  for (int i = 0; i < 16; ++i) {
+    const std::uint8_t bytes[4] = {0, 0, a.lane[4 * i], a.lane[4 * i + 1]};
+    __builtin_memcpy(&out.lane[i], bytes, sizeof bytes);
+  }
+  return out;
+}
+inline V odd_bf16(Bytes a) {
+  V out;
+  for (int i = 0; i < 16; ++i) {
+    const std::uint8_t bytes[4] = {0, 0, a.lane[4 * i + 2], a.lane[4 * i + 3]};
+    __builtin_memcpy(&out.lane[i], bytes, sizeof bytes);
+  }
+  return out;
+}
 /// (byte >> kShift) & kMask, byte by byte; kMask has at most 8 - kShift bits.
 template <int kShift, int kMask>
 inline Bytes field(Bytes a) {

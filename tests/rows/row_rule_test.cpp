@@ -198,7 +198,7 @@ TEST_P(RowRule, ThreadsChangeNothing) {
 std::vector<BackendOptions> machines() {
   std::vector<BackendOptions> all = {{"ref", 1, "auto"}};
   for (const char* isa :
-       {"auto", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable"}) {
+       {"auto", "avx512bf16", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable"}) {
     for (const int kv_bits : {16, 8}) {
       const BackendOptions options{.name = "cpu", .threads = 1, .isa = isa, .kv_bits = kv_bits};
       if (make_backend(options).ok()) all.push_back(options);
