@@ -73,7 +73,7 @@ Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice, Ter
   const auto start = std::chrono::steady_clock::now();
   auto loaded = std::make_unique<Loaded>();
   LoadOptions load_options;
-  load_options.frequent_drafts = choice.frequent_drafts;
+  load_options.frequent_drafts = choice.frequent_drafts, load_options.draft_bits = choice.draft_bits;
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
   FT_ASSIGN(const std::string folder, prepared_folder(choice.prepared));
   BackendOptions options;

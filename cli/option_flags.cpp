@@ -37,6 +37,15 @@ Setter reads_kv_bits(int& target) {
   };
 }
 
+Setter reads_draft_bits(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "auto" && text != "0" && text != "4" && text != "8")
+      return Error{Code::kInvalid, fmt::format("expected auto, 0, 4 or 8, found '{}'", text)};
+    target = text == "auto" ? -1 : text[0] - '0';
+    return {};
+  };
+}
+
 }  // namespace
 
 Setter reads_drafter(DrafterKind& target) {
@@ -89,6 +98,11 @@ void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context) {
       "draft-vocabulary", "N", reads_auto_or(model.frequent_drafts, 0, 1 << 24),
       "The head drafts among the N most frequent tokens and up to 2048 that the text has shown last; 0: all; "
       "auto (default): 32768 if the vocabulary has 65536 and more, else all (never changes the answer)");
+  flags.add(
+      "draft-bits", "BITS", reads_draft_bits(model.draft_bits),
+      "The head's matrices that are stored in more bits are requantised to so many: 4, 8, 0 (as stored) or "
+      "auto (default: 4 if the model has less than 6 on the average, else 8; cpu backend; never changes the "
+      "answer)");
   add_backend_flags(flags, model);
   flags.add(
       "prepared", "DIR", reads_text(model.prepared),

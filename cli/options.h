@@ -21,6 +21,7 @@ struct ModelChoice {
   std::string directory;  // empty: the shipped model, see cli/model_path.h
   std::string backend = "auto";
   int frequent_drafts = -1;       // LoadOptions::frequent_drafts
+  int draft_bits = -1;            // LoadOptions::draft_bits
   std::string isa = "auto";       // instruction set of the cpu backend
   int activations = 0;            // bits, cpu backend; 0: its default
   int kv_bits = 16;               // of cached keys and values, 16 or 8 (cpu backend)

@@ -71,13 +71,14 @@ TEST(SynthModel, AVocabularyIsDraftedInPartFromTheSizeOnThatIsCalledLarge) {
   const auto named = [](int vocabulary) {
     return fmt::format("synth:tiny?layers=4&vocabulary={}", vocabulary);
   };
-  const Result<Model> small = make_synth_model(named(kLargeVocabulary - 1), {}),
-                      large = make_synth_model(named(kLargeVocabulary), {});
+  const Result<Model> small = make_synth_model(named(kLargeVocabulary - 1), {.draft_bits = 0}),
+                      large = make_synth_model(named(kLargeVocabulary), {.draft_bits = 0});
   ASSERT_TRUE(small.ok() && large.ok());
   EXPECT_EQ(draft_vocabulary_text(*small), "all 65535 tokens");
   EXPECT_EQ(large->draft_vocabulary, kFrequentDrafts + kSpareDrafts);
   EXPECT_EQ(draft_vocabulary_text(*large), "34816 of 65536 tokens at a time");
-  const Result<Model> whole = make_synth_model(named(kLargeVocabulary), {.frequent_drafts = 0});
+  const Result<Model> whole =
+      make_synth_model(named(kLargeVocabulary), {.frequent_drafts = 0, .draft_bits = 0});
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(draft_vocabulary_text(*whole), "all 65536 tokens");
   const Result<Model> headless = make_synth_model(with("mtp=0"), {});

@@ -88,38 +88,41 @@ void dequantise_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_
   }
 }
 
-AffineMatrix quantise_affine(std::span<const float> values, std::int64_t rows, std::int64_t cols, int bits,
-                             int group, DType scale_dtype) {
-  FT_ASSERT(values.size() == static_cast<std::size_t>(rows * cols) && cols % group == 0);
-  const std::size_t groups = static_cast<std::size_t>(rows * (cols / group));
+void quantise_groups(const float* values, std::int64_t groups, int bits, int group, DType scale_dtype,
+                     std::uint32_t* words, std::byte* scales, std::byte* biases) {
   const std::size_t scale_bytes = dtype_bytes(scale_dtype);
   const int highest_code = (1 << bits) - 1;
-  AffineMatrix result{bits, group, rows, cols, scale_dtype, {}, {}, {}};
-  result.words.resize(groups * static_cast<std::size_t>(group) * static_cast<std::size_t>(bits) / 32);
-  result.scales.resize(groups * scale_bytes);
-  result.biases.resize(groups * scale_bytes);
-
   // A group is a whole number of words, so the stream can run across groups and rows alike.
   std::uint64_t pending = 0;
   int held = 0;
-  std::size_t word = 0;
-  for (std::size_t g = 0; g < groups; ++g) {
-    const float* from = values.data() + g * static_cast<std::size_t>(group);
-    const GroupScale chosen = choose_scale(from, group, highest_code);
-    store_float(scale_dtype, chosen.scale, result.scales.data() + g * scale_bytes);
-    store_float(scale_dtype, chosen.bias, result.biases.data() + g * scale_bytes);
+  for (std::int64_t g = 0; g < groups; ++g, values += group, scales += scale_bytes, biases += scale_bytes) {
+    const GroupScale chosen = choose_scale(values, group, highest_code);
+    store_float(scale_dtype, chosen.scale, scales);
+    store_float(scale_dtype, chosen.bias, biases);
     for (int i = 0; i < group; ++i) {
-      const float code = std::rint((from[i] - chosen.bias) / chosen.scale);
+      const float code = std::rint((values[i] - chosen.bias) / chosen.scale);
       const float kept = code > 0 ? std::min(code, static_cast<float>(highest_code)) : 0.0F;  // NaN becomes 0
       pending |= static_cast<std::uint64_t>(kept) << held;
       held += bits;
       if (held < 32) continue;
-      result.words[word++] = static_cast<std::uint32_t>(pending);
+      *words++ = static_cast<std::uint32_t>(pending);
       pending >>= 32;
       held -= 32;
     }
   }
-  FT_ASSERT(held == 0 && word == result.words.size());
+  FT_ASSERT(held == 0);
+}
+
+AffineMatrix quantise_affine(std::span<const float> values, std::int64_t rows, std::int64_t cols, int bits,
+                             int group, DType scale_dtype) {
+  FT_ASSERT(values.size() == static_cast<std::size_t>(rows * cols) && cols % group == 0);
+  const auto groups = static_cast<std::size_t>(rows * (cols / group));
+  AffineMatrix result{bits, group, rows, cols, scale_dtype, {}, {}, {}};
+  result.words.resize(groups * static_cast<std::size_t>(group) * static_cast<std::size_t>(bits) / 32);
+  result.scales.resize(groups * dtype_bytes(scale_dtype));
+  result.biases.resize(groups * dtype_bytes(scale_dtype));
+  quantise_groups(values.data(), static_cast<std::int64_t>(groups), bits, group, scale_dtype,
+                  result.words.data(), result.scales.data(), result.biases.data());
   return result;
 }
 

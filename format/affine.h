@@ -48,6 +48,10 @@ struct AffineMatrix {
   std::vector<std::byte> biases;     // (rows, cols / group) of scale_dtype
 };
 
+/// values (groups, group): their codes and, one a group, scales and biases of scale_dtype. Allocates nothing.
+void quantise_groups(const float* values, std::int64_t groups, int bits, int group, DType scale_dtype,
+                     std::uint32_t* words, std::byte* scales, std::byte* biases);
+
 /// values (rows, cols), cols a multiple of group. Codes are chosen with the float32 scale and bias; those are
 /// then rounded to scale_dtype, as MLX does for weights of that type.
 AffineMatrix quantise_affine(std::span<const float> values, std::int64_t rows, std::int64_t cols, int bits,

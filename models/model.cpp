@@ -63,9 +63,12 @@ Result<Model> load_model(const std::string& directory, const LoadOptions& option
 
 std::string draft_vocabulary_text(const Model& model) {
   if (!model.mtp) return "";
-  if (model.draft_vocabulary == model.config.vocab_size)
-    return fmt::format("all {} tokens", model.draft_vocabulary);
-  return fmt::format("{} of {} tokens at a time", model.draft_vocabulary, model.config.vocab_size);
+  std::string text =
+      model.draft_vocabulary == model.config.vocab_size
+          ? fmt::format("all {} tokens", model.draft_vocabulary)
+          : fmt::format("{} of {} tokens at a time", model.draft_vocabulary, model.config.vocab_size);
+  if (model.draft_bits > 0) text += fmt::format(", in {} bits", model.draft_bits);
+  return text;
 }
 
 std::int64_t state_bytes(const Program& program, std::int64_t context, int kv_bits) {

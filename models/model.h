@@ -46,6 +46,7 @@ struct Model {
   std::optional<Program> mtp;  // Input: hidden states; Tap: those to feed back
   HeadReport head;
   int draft_vocabulary = 0;  // tokens that the head drafts among at a time
+  int draft_bits = 0;        // that some of the head's matrices are requantised to; 0: all stay as stored
   bool tied = false;
   std::int64_t parameters = 0;  // of trunk and head, counted in weights, not in codes
 };
@@ -61,9 +62,14 @@ struct LoadOptions {
   /// (kSpareDrafts of both kinds); 0: all; -1: as above. Tokenizers number their tokens by how frequent they
   /// are, so the first ids are the likely ones. Drafts are faster so; answers are the same.
   int frequent_drafts = -1;
+  /// The head's matrices that are stored in more bits are requantised to so many, 4 or 8 (cpu backend); 0: as
+  /// stored; -1: as the trunk, 4 where its matrices have less than 6 bits on the average, else 8
+  /// (docs/decisions/013). Drafts are faster so; answers are the same.
+  int draft_bits = -1;
 };
 
-/// What the head drafts among: "all 8192 tokens" or "34816 of 248320 tokens at a time"; empty without a head.
+/// What the head drafts among: "all 8192 tokens" or "34816 of 248320 tokens at a time, in 4 bits" if some of
+/// its matrices are requantised; empty without a head.
 std::string draft_vocabulary_text(const Model& model);
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options = {});

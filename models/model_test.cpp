@@ -181,6 +181,26 @@ TEST_F(ModelTest, TheWholeOfASmallVocabularyIsDrafted) {  // by default: its hea
   }
 }
 
+TEST_F(ModelTest, TheHeadsMatricesAreReadInAboutAsManyBitsAsTheTrunks) {
+  const Result<Model> four = load_model("assets/qwen3.5-tiny");  // 4 bits, the embedding 8, mtp.fc bf16
+  ASSERT_TRUE(four.ok()) << four.error().message;
+  EXPECT_EQ(four->mtp->most_bits(), 4);
+  EXPECT_EQ(four->draft_bits, 4);
+  EXPECT_EQ(four->trunk.most_bits(), 0) << "the answer's matrices stay as stored";
+  EXPECT_EQ(draft_vocabulary_text(*four), "all 8192 tokens, in 4 bits");
+  const Result<Model> eight = load_model("assets/qwen3.5-tiny", {.draft_bits = 8});
+  ASSERT_TRUE(eight.ok()) << eight.error().message;
+  EXPECT_EQ(eight->draft_bits, 8);
+  const Result<Model> odd = load_model(test::kOddModel);  // bf16
+  ASSERT_TRUE(odd.ok()) << odd.error().message;
+  EXPECT_EQ(odd->mtp->most_bits(), 8);
+  EXPECT_EQ(odd->draft_bits, 8);
+  const Result<Model> stored = load_model("assets/qwen3.5-tiny", {.draft_bits = 0});
+  ASSERT_TRUE(stored.ok()) << stored.error().message;
+  EXPECT_EQ(stored->mtp->most_bits() + stored->draft_bits, 0);
+  EXPECT_EQ(draft_vocabulary_text(*stored), "all 8192 tokens");
+}
+
 // Values of transformers 5.17 (Qwen3_5TextRotaryEmbedding.inv_freq and attention_scaling), head_dim 32 of
 // which 16 are rotated, for the rope_parameters of each test.
 void expect_frequencies(const Attend& attend, const std::vector<float>& expected, float scale) {

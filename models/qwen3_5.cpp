@@ -175,6 +175,29 @@ DraftIds draft_ids(const LoadOptions& options, const ModelConfig& config) {
   return drafts;
 }
 
+/// The matrices of a program.
+template <class Visit>
+void each_matrix(const Program& program, const Visit& visit) {
+  for (const Instruction& instruction : program.instructions()) {
+    if (const auto* linear = std::get_if<Linear>(&instruction)) {
+      for (const Weight& weight : linear->weights) visit(weight);
+    } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
+      visit(logits->head);
+    }
+  }
+}
+
+/// In how many bits the head's matrices are read at most, by default: about as the trunk's are.
+int bits_like(const Program& trunk) {
+  double bits = 0, elements = 0;
+  each_matrix(trunk, [&](const Weight& weight) {
+    const auto count = static_cast<double>(weight.rows * weight.cols);
+    bits += weight.stored_bits() * count, elements += count;
+  });
+  constexpr double kFew = 6;
+  return bits < kFew * elements ? 4 : 8;
+}
+
 /// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after
 /// next.
 void build_head(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
@@ -224,6 +247,11 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
       model.head.state = state_after(status.error());
       model.head.sentence = "MTP head: " + status.error().message;
     } else {
+      const int most = options.draft_bits < 0 ? bits_like(model.trunk) : options.draft_bits;
+      program.set_most_bits(most);
+      each_matrix(program, [&](const Weight& weight) {
+        if (most > 0 && weight.stored_bits() > most) model.draft_bits = most;
+      });
       model.mtp = std::move(program);
     }
   }

@@ -203,6 +203,7 @@ std::string_view instruction_name(const Instruction& instruction) { return kName
 std::string to_text(const Program& program) {
   std::string text;
   int number = 0;
+  if (program.most_bits() > 0) text += fmt::format("matrices in at most {} bits\n", program.most_bits());
   for (const Instruction& instruction : program.instructions()) {
     text += fmt::format("{:4}  {:<10}  {}\n", number++, instruction_name(instruction),
                         std::visit(Operands{}, instruction));

@@ -156,6 +156,10 @@ class Program {
   void tap(std::string name, Row in);
   void logits(Row in, const Weight& head, std::vector<std::int32_t> ids = {}, Spare spare = {});
   void select();
+  /// A backend may requantise the matrices of linear and logits that are stored in more bits to affine codes
+  /// of `bits` (4 or 8) in groups of 64 or 32: for drafts, which nobody must reproduce. 0: as stored.
+  void set_most_bits(int bits) { most_bits_ = bits; }
+  int most_bits() const { return most_bits_; }
 
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const StateLayout& layout() const { return layout_; }
@@ -169,6 +173,7 @@ class Program {
   std::vector<Instruction> instructions_;
   StateLayout layout_;
   int row_count_ = 0;
+  int most_bits_ = 0;
 };
 
 /// "linear", "attend" ... : the word of the documentation, profiles and tests.

@@ -49,6 +49,8 @@ std::string_view format_name(Format format) {
   return "unknown";
 }
 
+int Weight::stored_bits() const { return quantised() ? bits : 8 * element_bytes(format); }
+
 bool Weight::quantised() const { return format == Format::kAffine || is_block_float(format); }
 
 std::int64_t Weight::bytes() const {

@@ -43,6 +43,8 @@ struct Weight {
   bool empty() const { return data == nullptr; }
   /// Stored as codes and scales.
   bool quantised() const;
+  /// Bits of one element, scales apart.
+  int stored_bits() const;
   /// Bytes that one pass over the weight reads: codes, scales and biases.
   std::int64_t bytes() const;
 };

@@ -71,7 +71,7 @@ class Golden : public testing::TestWithParam<Case> {
     if (folder.empty())
       GTEST_SKIP() << "FORETOKEN_BF16_MODEL names no folder: the original weights were NOT compared";
     if (!fs::exists(folder + "/config.json")) GTEST_SKIP() << folder << " is absent: nothing was compared";
-    Result<Model> model = load_model(folder);
+    Result<Model> model = load_model(folder, {.draft_bits = 0});
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
     backend_ = std::move(*make_backend({GetParam().backend, 2, "auto"}));
@@ -211,7 +211,7 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
   void SetUp() override {
     if (!fs::exists("assets/qwen3.5-tiny/model.safetensors"))
       GTEST_SKIP() << "assets/qwen3.5-tiny holds no weights";
-    Result<Model> model = load_model("assets/qwen3.5-tiny");
+    Result<Model> model = load_model("assets/qwen3.5-tiny", {.draft_bits = 0});
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
     backend_ = std::move(*make_backend({.name = "cpu", .threads = 2, .kv_bits = kv_bits_}));

@@ -140,11 +140,12 @@ class CpuExecutable final : public Executable {
   // ---- first pass: what must be packed, how much memory the workers need ----
 
   Status collect(const Instruction& instruction) {
+    const int most_bits = parts_.program->most_bits();
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      for (const Weight& weight : linear->weights) FT_TRY(packed_.add(weight, {}));
+      for (const Weight& weight : linear->weights) FT_TRY(packed_.add(weight, {}, most_bits));
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
-      FT_TRY(packed_.add(logits->head, logits->ids));
-      FT_TRY(spare_.make(*logits));
+      FT_TRY(packed_.add(logits->head, logits->ids, most_bits));
+      FT_TRY(spare_.make(*logits, most_bits));
     } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
       parts_.worker_floats = std::max(parts_.worker_floats, attend_worker_floats(*attend));
       add_rotary(*attend);

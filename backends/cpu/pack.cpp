@@ -7,6 +7,7 @@
 
 #include "backends/cpu/memory.h"
 #include "backends/weight_rows.h"
+#include "format/affine.h"
 
 namespace ft::cpu {
 namespace {
@@ -233,6 +234,28 @@ void pack_quantised_block(const Source& source, const Packed& packed, int index,
   }
 }
 
+/// A block's outputs as affine codes of fewer bits, then packed as if they had been stored so.
+void pack_requantised_block(const Source& source, const Packed& packed, int index, std::byte* block,
+                            PackScratch& scratch) {
+  const std::int64_t first = static_cast<std::int64_t>(index) * kLanes;
+  const std::int64_t words = packed.columns * packed.bits / 32, scales = std::int64_t{packed.groups} * 2;
+  Packed part = packed;
+  part.rows = std::min<std::int64_t>(kLanes, packed.rows - first);
+  for (std::int64_t lane = 0; lane < part.rows; ++lane) {
+    read_rows(source.weight, source.row(first + lane), 1, scratch.values.data());
+    format::quantise_groups(scratch.values.data(), packed.groups, packed.bits, packed.group,
+                            format::DType::kBF16, scratch.words.data() + lane * words,
+                            scratch.scales.data() + lane * scales, scratch.biases.data() + lane * scales);
+  }
+  Weight codes;
+  codes.format = Format::kAffine, codes.bits = packed.bits, codes.group = packed.group;
+  codes.rows = part.rows, codes.cols = packed.columns;
+  codes.data = reinterpret_cast<const std::byte*>(scratch.words.data());
+  codes.scales = scratch.scales.data(), codes.biases = scratch.biases.data();
+  static const std::vector<std::int32_t> kAll;
+  pack_quantised_block({codes, kAll, source.zeros}, part, 0, block);
+}
+
 /// Values as they are stored, or as float32 where something is added to each.
 void pack_plain_block(const Source& source, const Packed& packed, int index, std::byte* block,
                       std::vector<float>& lines) {
@@ -258,11 +281,20 @@ bool Packed::scale_bytes() const {
   return format == Format::kE8m0 || format == Format::kE4m3 || format == Format::kMxfp8;
 }
 
-Result<Packed> plan_pack(const Weight& weight, std::int64_t rows) {
+Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int most_bits) {
   Packed packed;
   packed.rows = rows;
   packed.columns = weight.cols;
   packed.blocks = static_cast<int>(round_up(rows, kLanes) / kLanes);
+  if (most_bits > 0 && weight.stored_bits() > most_bits && weight.cols % 32 == 0) {
+    packed.codes = packed.requantised = true;
+    packed.bits = most_bits;
+    packed.group = weight.cols % 64 == 0 ? 64 : 32;
+    packed.groups = static_cast<int>(weight.cols / packed.group);
+    packed.format = Format::kBf16;
+    packed.block_bytes = (weight.cols * packed.bits / 8 + std::int64_t{4} * packed.groups) * kLanes;
+    return packed;
+  }
   if (!weight.quantised() || weight.offset != 0) {
     packed.format = weight.offset == 0 ? weight.format : Format::kF32;
     const std::int64_t columns = packed.pairs() ? round_up(weight.cols, 2) : weight.cols;
@@ -297,6 +329,11 @@ void PackScratch::fit(const Packed& packed) {
   const auto columns = static_cast<std::size_t>(packed.columns);
   zeros.resize(std::max(zeros.size(), columns * sizeof(float)));
   values.resize(std::max(values.size(), columns));
+  if (!packed.requantised) return;
+  const auto scale_bytes = static_cast<std::size_t>(packed.groups) * kLanes * 2;
+  words.resize(std::max(words.size(), columns * kLanes * static_cast<std::size_t>(packed.bits) / 32));
+  scales.resize(std::max(scales.size(), scale_bytes));
+  biases.resize(std::max(biases.size(), scale_bytes));
 }
 
 void pack_blocks(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed, int first,
@@ -304,7 +341,9 @@ void pack_blocks(const Weight& weight, const std::vector<std::int32_t>& ids, con
   const Source source{weight, ids, scratch.zeros.data()};
   for (int index = first; index < last; ++index) {
     std::byte* block = data + index * packed.block_bytes;
-    if (packed.groups > 0) {
+    if (packed.requantised) {
+      pack_requantised_block(source, packed, index, block, scratch);
+    } else if (packed.groups > 0) {
       pack_quantised_block(source, packed, index, block);
     } else {
       pack_plain_block(source, packed, index, block, scratch.values);

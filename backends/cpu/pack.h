@@ -19,6 +19,7 @@ struct Packed {
   int bits = 0;                  // of codes and mxfp8
   int group = 0, groups = 0;     // of codes and mxfp8
   Format format = Format::kF32;  // of plain values (or kMxfp8), or of codes' scales and biases
+  bool requantised = false;      // affine codes of fewer bits than the weight is stored in
   std::int64_t rows = 0, columns = 0;
   int blocks = 0;
   std::int64_t block_bytes = 0;
@@ -35,13 +36,18 @@ struct Packed {
   }
 };
 
-/// The shape that `weight` takes; `rows` of it, which is ids.size() if only listed rows are wanted.
-Result<Packed> plan_pack(const Weight& weight, std::int64_t rows);
+/// The shape that `weight` takes; `rows` of it, which is ids.size() if only listed rows are wanted. Stored in
+/// more than `most_bits`, 4 or 8, it is requantised to them where its width allows (Program::most_bits); 0:
+/// never.
+Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int most_bits = 0);
 
 /// What one worker needs while it packs, made before the workers start: they must not throw.
 struct PackScratch {
   std::vector<std::byte> zeros;  // a stored row of an output that is not there
-  std::vector<float> values;     // of a row that is kept in float32
+  std::vector<float> values;     // of a row that is kept in float32 or requantised
+  // Of a block that is requantised:
+  std::vector<std::uint32_t> words;       // [kLanes, columns * bits / 32]
+  std::vector<std::byte> scales, biases;  // [kLanes, groups] bf16
 
   void fit(const Packed& packed);
 };

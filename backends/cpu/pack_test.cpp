@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/prepared.h"
+#include "backends/weight_rows.h"
 #include "base/checksum.h"
+#include "format/affine.h"
 
 namespace ft::cpu {
 namespace {
@@ -85,6 +87,77 @@ TEST(Pack, Bf16StandsInPairsOfColumns) {
       }
     }
   }
+}
+
+/// What is stored in `weight`, quantised as MLX does it and then packed as stored.
+std::vector<std::byte> quantised_and_packed(const Weight& weight, int bits, int group) {
+  std::vector<float> values(static_cast<std::size_t>(weight.rows * weight.cols));
+  read_rows(weight, 0, weight.rows, values.data());
+  const format::AffineMatrix made =
+      format::quantise_affine(values, weight.rows, weight.cols, bits, group, format::DType::kBF16);
+  Weight codes;
+  codes.format = Format::kAffine, codes.bits = bits, codes.group = group;
+  codes.rows = weight.rows, codes.cols = weight.cols;
+  codes.data = reinterpret_cast<const std::byte*>(made.words.data());
+  codes.scales = made.scales.data(), codes.biases = made.biases.data();
+  const Packed packed = plan_pack(codes, codes.rows).value();
+  std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
+  PackScratch scratch;
+  scratch.fit(packed);
+  pack_blocks(codes, {}, packed, 0, packed.blocks, out.data(), scratch);
+  return out;
+}
+
+TEST(Pack, WhatIsStoredInMoreBitsIsRequantisedAsMlxWouldHaveDoneIt) {
+  const std::vector<std::byte> data = filler(37 * 384 * 4);
+  for (const int most : {4, 8}) {
+    for (const std::int64_t columns : {384, 96}) {
+      Weight plain;
+      plain.format = Format::kF16, plain.rows = 37, plain.cols = columns, plain.data = data.data();
+      Weight eight = plain;
+      eight.format = Format::kAffine, eight.bits = 8, eight.group = 32;
+      eight.scales = eight.biases = data.data() + 1000;
+      for (const Weight& weight : {plain, eight}) {
+        const Packed packed = plan_pack(weight, weight.rows, most).value();
+        EXPECT_EQ(packed.requantised, weight.stored_bits() > most);
+        if (!packed.requantised) continue;
+        EXPECT_EQ(packed.group, columns % 64 == 0 ? 64 : 32);
+        std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
+        PackScratch scratch;
+        scratch.fit(packed);
+        // In two parts, the later one first, as workers may do it.
+        pack_blocks(weight, {}, packed, 1, packed.blocks, out.data(), scratch);
+        pack_blocks(weight, {}, packed, 0, 1, out.data(), scratch);
+        EXPECT_EQ(out, quantised_and_packed(weight, most, packed.group)) << most << " of " << columns;
+      }
+    }
+  }
+}
+
+TEST(Pack, ListedRowsAreRequantisedByThemselves) {
+  const std::vector<std::byte> data = filler(37 * 384 * 4);
+  Weight weight;
+  weight.format = Format::kBf16, weight.rows = 37, weight.cols = 384, weight.data = data.data();
+  const std::vector<std::int32_t> ids = {36, 0, 5};
+  const auto packed_of = [&](const Weight& of, const std::vector<std::int32_t>& rows, std::int64_t count) {
+    const Packed packed = plan_pack(of, count, 4).value();
+    std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
+    PackScratch scratch;
+    scratch.fit(packed);
+    pack_blocks(of, rows, packed, 0, packed.blocks, out.data(), scratch);
+    return out;
+  };
+  std::vector<std::byte> few;
+  for (const std::int32_t id : ids) few.insert(few.end(), &data[id * 768UL], &data[id * 768UL] + 768);
+  Weight alone = weight;
+  alone.rows = 3, alone.data = few.data();
+  EXPECT_EQ(packed_of(weight, ids, 3), packed_of(alone, {}, 3));
+}
+
+TEST(Pack, AWidthThatNoGroupDividesStaysAsItIsStored) {
+  Weight weight;
+  weight.format = Format::kBf16, weight.rows = 37, weight.cols = 40;
+  EXPECT_FALSE(plan_pack(weight, 37, 4).value().requantised);
 }
 
 }  // namespace

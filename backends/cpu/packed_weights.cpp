@@ -25,9 +25,9 @@ void tell(const PackProgress& progress, const char* deed, std::int64_t done, std
 
 }  // namespace
 
-Status PackedWeights::add(const Weight& weight, const std::vector<std::int32_t>& ids) {
+Status PackedWeights::add(const Weight& weight, const std::vector<std::int32_t>& ids, int most_bits) {
   const std::int64_t rows = ids.empty() ? weight.rows : static_cast<std::int64_t>(ids.size());
-  FT_ASSIGN(const Packed packed, plan_pack(weight, rows));
+  FT_ASSIGN(const Packed packed, plan_pack(weight, rows, most_bits));
   jobs_.push_back({weight, ids, bytes_});
   packed_.push_back(packed);
   bytes_ += round_up(packed.bytes(), 64);
@@ -60,6 +60,8 @@ PreparedKey PackedWeights::key(const PreparedOptions& prepared) const {
                           weight.rows, weight.cols, weight.bits, weight.group,
                           format_name(weight.scale_format), weight.offset, jobs_[i].offset,
                           packed_[i].bytes(), checksum(std::as_bytes(std::span(ids))));
+    if (packed_[i].requantised)
+      layout += fmt::format("in {} bits, group {}\n", packed_[i].bits, packed_[i].group);
   }
   PreparedKey key;
   const std::string file =

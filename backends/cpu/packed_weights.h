@@ -20,8 +20,8 @@ namespace ft::cpu {
 
 class PackedWeights {
  public:
-  /// `ids`: the wanted rows in order; empty for all.
-  Status add(const Weight& weight, const std::vector<std::int32_t>& ids);
+  /// `ids`: the wanted rows in order; empty for all. `most_bits`: plan_pack.
+  Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int most_bits);
   Status fill(ThreadPool& pool, const PreparedOptions& prepared, const PackProgress& progress);
 
   /// In the order of add(); with data once filled.

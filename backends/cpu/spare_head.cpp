@@ -5,12 +5,12 @@
 
 namespace ft::cpu {
 
-Status SpareHead::make(const Logits& op) {
+Status SpareHead::make(const Logits& op, int most_bits) {
   ids_ = SpareIds(op);
   if (ids_.empty()) return {};
   head_ = op.head;
   rows_.assign(ids_.tokens().size(), -1);
-  FT_ASSIGN(packed_, plan_pack(head_, op.spare.count));
+  FT_ASSIGN(packed_, plan_pack(head_, op.spare.count, most_bits));
   memory_ = Memory::allocate(packed_.bytes());
   if (memory_.empty()) {
     return Error{Code::kExhausted,

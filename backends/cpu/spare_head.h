@@ -13,7 +13,8 @@ namespace ft::cpu {
 
 class SpareHead {
  public:
-  Status make(const Logits& op);
+  /// `most_bits`: plan_pack.
+  Status make(const Logits& op, int most_bits);
   void add(std::span<const std::int32_t> tokens) {
     if (ids_.add(tokens)) pack();
   }
