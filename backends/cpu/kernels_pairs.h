@@ -50,8 +50,8 @@ constexpr int pair_blocks(int rows) {
   return rows == 1 ? 4 : rows == 2 ? 2 : 1;
 }
 
-/// Ahead of the reading where arithmetic delays it; at one row the processor's own prefetching does better.
-inline constexpr int kPairPrefetchBytes = 3072;
+/// How far ahead of the reading is fetched: farther where arithmetic delays it.
+constexpr int pair_prefetch_bytes(int rows) { return rows == 1 ? 1024 : 3072; }
 
 /// kBlocks blocks at once, so that few rows have several independent chains.
 template <int kRows, int kBlocks, class Pairs>
@@ -66,7 +66,7 @@ void pairs_rows(const PairsArgs& args, int first_block, int tile_rows) {
     decltype(Pairs::load_weights(w)) weights[kBlocks];
     unroll<kBlocks>([&](auto b) FT_INLINE {
       weights[b] = Pairs::load_weights(w + b * args.block_bytes);
-      if constexpr (kRows > 1) prefetch(w + b * args.block_bytes + kPairPrefetchBytes);
+      prefetch(w + b * args.block_bytes + pair_prefetch_bytes(kRows));
     });
     unroll<kRows>([&](auto m) FT_INLINE {
       const auto pair = Pairs::spread(x + m * Pairs::kBytes);
