@@ -17,6 +17,7 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
   found.full_attention_layers = static_cast<int>(
       std::count(config.layer_types.begin(), config.layer_types.end(), format::LayerType::kFullAttention));
   found.hidden = config.hidden_size, found.vocabulary = config.vocab_size;
+  found.draft_bits = model.draft_bits;
   found.draft_vocabulary = model.draft_vocabulary, found.drafted_among = draft_vocabulary_text(model);
   found.heads = config.num_heads, found.kv_heads = config.num_kv_heads, found.head_dim = config.head_dim;
   found.intermediate = config.intermediate_size;

@@ -16,6 +16,7 @@ struct Inspection {
   std::int64_t parameters = 0, file_bytes = 0;
   std::int64_t step_bytes = 0;  // weights read for one token
   int layers = 0, full_attention_layers = 0, hidden = 0, vocabulary = 0;
+  int draft_bits = 0;         // that some of the head's matrices are requantised to; 0: all stay as stored
   int draft_vocabulary = 0;   // tokens that the head drafts among at a time, unless a flag says otherwise
   std::string drafted_among;  // the same in words
   int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;

@@ -195,6 +195,7 @@ std::string inspect_json(const Inspection& found) {
         {"head_dim", found.head_dim},
         {"vocabulary", found.vocabulary},
         {"draft_vocabulary", found.draft_vocabulary},
+        {"draft_bits", found.draft_bits},
         {"tied", found.tied},
         {"max_context", found.max_context}}},
       {"memory",

@@ -83,6 +83,7 @@ class Usage(CliTest):
                 (("run", "-p", "a", "--top-p", "0"), "--top-p: expected"),
                 (("run", "-p", "a", "--depth", "9"), "--depth: expected"),
                 (("run", "-p", "a", "--draft-vocabulary", "many"), "--draft-vocabulary: expected auto or a whole"),
+                (("run", "-p", "a", "--draft-bits", "6"), "--draft-bits: expected auto, 0, 4 or 8, found '6'"),
                 (("run", "-p", "a", "--drafter", "magic"), "drafter 'magic' is unknown"),
                 (("run", "-p", "a", "--prompt-ids", "1"), "only one of them"),
                 (("run", "--prompt-ids", "1,x"), "--prompt-ids: expected token ids"),
@@ -296,7 +297,9 @@ class Work(CliTest):
         self.assertEqual(found["drafter"], "mtp+lookup")
         self.assertEqual(found["memory"]["context"], 1024)
         self.assertEqual(found["sizes"]["draft_vocabulary"], found["sizes"]["vocabulary"])
+        self.assertEqual(found["sizes"]["draft_bits"], 4)
         self.assertIn("attend", found["program"])
+        self.assertIn("in 4 bits", self.expect(0, "inspect").stdout.decode())
         large = self.expect_json(0, "inspect", "--model", "synth:tiny?vocabulary=65536", "--program")
         self.assertEqual(large["sizes"]["draft_vocabulary"], 32768 + 2048)
         self.assertIn("32768 ids and 2048 spare", large["program"])
