@@ -188,79 +188,71 @@ class LinearOp final : public Operation {
     int begin, end;
   };
 
+  /// Calls kernel(args, row) for tiles of rows of [first, last) at `at_once` blocks at a time, with args told
+  /// of which. Few rows: one call streams all blocks. Many: those of `at_once`, each read once for all tiles
+  /// of rows.
+  template <class Args, class Kernel>
+  static void each_tile(const Packed& weight, Matrix out, Blocks blocks, int at_once, int tile_rows,
+                        std::int64_t first, std::int64_t last, Args& args, const Kernel& kernel) {
+    if (last - first <= tile_rows) at_once = blocks.end - blocks.begin;
+    args.block_bytes = weight.block_bytes;
+    args.out_stride = out.width;
+    for (int block = blocks.begin; block < blocks.end; block += at_once) {
+      args.weights = weight.data + block * weight.block_bytes;
+      args.blocks = std::min(at_once, blocks.end - block);
+      args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
+      for (std::int64_t row = first; row < last; row += tile_rows) {
+        args.rows = static_cast<int>(std::min<std::int64_t>(tile_rows, last - row));
+        args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
+        kernel(args, row);
+      }
+    }
+  }
+
   void codes_product(const Step& step, const Packed& weight, Matrix out, int worker, Blocks blocks,
                      std::int64_t first, std::int64_t last) const {
     const Arranged inputs = inputs_for(step, weight.group, worker);
-    const int tile_rows = tile(weight.group);
     CodesArgs args;
-    args.block_bytes = weight.block_bytes;
     args.bits = weight.bits;
     args.group = weight.group;
     args.groups = weight.groups;
     args.scale_format = weight.format;
     args.halves = planes_ == 2;
-    args.out_stride = out.width;
-    // Few rows: one call streams all blocks. Many: block after block, each read once for all tiles of rows.
-    const int at_once = last - first <= tile_rows ? blocks.end - blocks.begin : 1;
-    for (int block = blocks.begin; block < blocks.end; block += at_once) {
-      args.weights = weight.data + block * weight.block_bytes;
-      args.blocks = at_once;
-      args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
-      for (std::int64_t row = first; row < last; row += tile_rows) {
-        args.rows = static_cast<int>(std::min<std::int64_t>(tile_rows, last - row));
-        args.codes = codes(inputs, row);
-        args.scales = inputs.scales + row * inputs.groups;
-        args.sums = inputs.sums + row * inputs.groups;
-        args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
-        step.kernels->codes_product(args);
-      }
-    }
+    each_tile(weight, out, blocks, 1, tile(weight.group), first, last, args,
+              [&](CodesArgs& of_tile, std::int64_t row) {
+                of_tile.codes = codes(inputs, row);
+                of_tile.scales = inputs.scales + row * inputs.groups;
+                of_tile.sums = inputs.sums + row * inputs.groups;
+                step.kernels->codes_product(of_tile);
+              });
   }
 
   void pairs_product(const Step& step, const Packed& weight, Matrix out, int worker, Blocks blocks,
                      std::int64_t first, std::int64_t last) const {
     const Arranged inputs = inputs_for(step, kPairs, worker);
     PairsArgs args;
-    args.block_bytes = weight.block_bytes;
     args.pairs = round_up(weight.columns, 2) / 2;
     args.exact = planes_ == 2;
-    args.out_stride = out.width;
-    const int at_once = last - first <= kTileRows ? blocks.end - blocks.begin : kPairBlocks;
-    for (int block = blocks.begin; block < blocks.end; block += at_once) {
-      args.weights = weight.data + block * weight.block_bytes;
-      args.blocks = std::min(at_once, blocks.end - block);
-      args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
-      for (std::int64_t row = first; row < last; row += kTileRows) {
-        args.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, last - row));
-        args.in = inputs.data + row * inputs.row_bytes;
-        args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
-        step.kernels->pairs_product(args);
-      }
-    }
+    each_tile(weight, out, blocks, kPairBlocks, kTileRows, first, last, args,
+              [&](PairsArgs& of_tile, std::int64_t row) {
+                of_tile.in = inputs.data + row * inputs.row_bytes;
+                step.kernels->pairs_product(of_tile);
+              });
   }
 
   void plain_product(const Step& step, const Packed& weight, Matrix out, int worker, Blocks blocks,
                      std::int64_t first, std::int64_t last) const {
+    constexpr int kPlainBlocks = 2;  // independent chains at eight rows
     PlainArgs args;
-    args.block_bytes = weight.block_bytes;
     args.format = weight.format;
     args.columns = weight.columns;
-    args.out_stride = out.width;
     const float* in[kTileRows];
     args.in = in;
-    // Two: independent chains at eight rows.
-    const int at_once = last - first <= kTileRows ? blocks.end - blocks.begin : 2;
-    for (int block = blocks.begin; block < blocks.end; block += at_once) {
-      args.weights = weight.data + block * weight.block_bytes;
-      args.blocks = std::min(at_once, blocks.end - block);
-      args.outputs = static_cast<int>(weight.rows - static_cast<std::int64_t>(block) * kLanes);
-      for (std::int64_t row = first; row < last; row += kTileRows) {
-        args.rows = static_cast<int>(std::min<std::int64_t>(kTileRows, last - row));
-        for (int m = 0; m < args.rows; ++m) in[m] = input(step, row + m, worker);
-        args.out = out.row(row) + static_cast<std::int64_t>(block) * kLanes;
-        step.kernels->plain_product(args);
-      }
-    }
+    each_tile(weight, out, blocks, kPlainBlocks, kTileRows, first, last, args,
+              [&](PlainArgs& of_tile, std::int64_t row) {
+                for (int m = 0; m < of_tile.rows; ++m) in[m] = input(step, row + m, worker);
+                step.kernels->plain_product(of_tile);
+              });
   }
 
   std::vector<const Packed*> weights_;
