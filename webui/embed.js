@@ -10,7 +10,7 @@ const [dist, target] = process.argv.slice(2);
 const page = readFileSync(`${dist}/index.html`);
 const policy = readFileSync(`${dist}/csp.txt`, 'utf8').trim();
 const packed = gzipSync(page, {level: 9});
-packed[9] = 255; // the system that packed it: unknown, so that all make the same bytes
+packed[9] = 255; // operating system: unknown, so that every system makes the same bytes
 const etag = `"${createHash('sha256').update(packed).digest('hex').slice(0, 32)}"`;
 
 const rows = [];

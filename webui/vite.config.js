@@ -1,5 +1,5 @@
-// Builds the page to one file, dist/index.html, and its Content-Security-Policy, dist/csp.txt: script and
-// style stand in the page, and the policy names the script by its hash, so that no other script ever runs.
+// Builds the page into one file, dist/index.html, and its Content-Security-Policy, dist/csp.txt. Script and
+// style are in the page, and the policy names the script by its hash, so that no other script ever runs.
 import {createHash} from 'node:crypto';
 import {svelte} from '@sveltejs/vite-plugin-svelte';
 import {defineConfig} from 'vite';
@@ -34,7 +34,7 @@ function onePage() {
       if (scripts.length !== 1 || styles.length !== 1 || files.length !== 3) {
         this.error(`the page must be one script and one style, not ${files.map((f) => f.fileName)}`);
       }
-      // What would end the element early is written in another way; both mean the same in a string.
+      // Text that would end the element early is escaped; both forms mean the same in a string.
       const script = scripts[0].code
         .trim()
         .replace(/<\/(script)/gi, '<\\/$1')
@@ -65,7 +65,7 @@ export default defineConfig({
     reportCompressedSize: false,
     chunkSizeWarningLimit: 1000,
   },
-  // `npm run dev` beside a server: vite serves the sources, foretoken (or the mock) answers.
+  // `npm run dev` beside a server: vite serves the sources, foretoken (or the mock) serves the API.
   server: {
     proxy: Object.fromEntries(['/v1', '/health', '/props'].map((path) => [path, 'http://127.0.0.1:8080'])),
   },

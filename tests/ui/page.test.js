@@ -168,7 +168,7 @@ test('Escape stops an answer, what came stays', () =>
     assert.equal(await words(on), kept);
   }));
 
-test('a message is edited and the conversation goes on from there', () =>
+test('a message is edited and the conversation continues from there', () =>
   page(async (on) => {
     await settings(on, GREEDY);
     await ask(on, 'Hello');
@@ -197,7 +197,7 @@ test('an answer is regenerated in its place', () =>
     assert.equal(await words(on), first); // greedy: the same request, the same answer
   }));
 
-test('a tool call is shown, and the answer goes on with its result', () =>
+test('a tool call is shown, and the answer continues with its result', () =>
   page(async (on) => {
     await settings(on, {...GREEDY, Tools: TOOLS});
     await ask(on, 'What is the weather in Oslo?');
@@ -324,7 +324,7 @@ test('dark and light follow the system unless chosen, and the choice is kept', (
     {colorScheme: 'dark'},
   ));
 
-test('a narrow window fits, with the list behind a button', () =>
+test('a narrow window fits, with a button for the list', () =>
   page(
     async (on) => {
       await settings(on, GREEDY);

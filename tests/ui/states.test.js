@@ -35,7 +35,7 @@ async function page(steps, options = {}, context = {}) {
 
 const notice = (on) => on.getByRole('alert');
 
-test('while the model is loaded the page shows how far it is and goes on by itself', () =>
+test('while the model is loaded the page shows the progress and continues by itself', () =>
   page(
     async (on) => {
       await on.getByText('40%').waitFor();

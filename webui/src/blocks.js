@@ -1,18 +1,18 @@
-// Cuts Markdown that is still arriving into blocks, so that what is closed is rendered once: a stream costs
-// O(new text). A block closes at an empty line that is in no code fence and no display formula, unless what
-// follows may still belong to it (a list goes on, an indented line).
+// Splits streaming Markdown into blocks, so that a closed block is rendered once: a stream costs O(new text).
+// A block closes at an empty line outside code fences and display formulas, unless the next line may still
+// belong to it (a list continues, an indented line).
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
 const LIST_FENCE = /^ *(`{3,}|~{3,})(.*)$/;
 const LIST_ITEM = /^ {0,3}([-*+]|\d{1,9}[.)])(\s|$)/;
 
-/** Feed it with push(); `closed` only grows, `open` is what may still change. */
+/** push() adds text; `closed` only grows, `open` may still change. */
 export class BlockSplitter {
   closed = [];
   #lines = []; // whole lines of the open block
-  #tail = ''; // the line that has no end yet
+  #tail = ''; // the unfinished last line
   #fence = null; // {mark, length} within a code fence
-  #math = null; // what ends the display formula that is open
+  #math = null; // the end mark of the open display formula
   #blank = false; // the last whole line is empty: the block may close
   #isList = false;
 
@@ -20,7 +20,7 @@ export class BlockSplitter {
     return this.#lines.length > 0 ? `${this.#lines.join('\n')}\n${this.#tail}` : this.#tail;
   }
 
-  /** The open block if it is a code fence that is not closed yet: {language, code}, else null. */
+  /** The open block if it is an unclosed code fence: {language, code}, else null. */
   get openCode() {
     const first = this.#lines[0]?.match(FENCE);
     if (this.#fence === null || !first) return null;
@@ -33,7 +33,7 @@ export class BlockSplitter {
     for (const line of lines) this.#take(line);
   }
 
-  /** Nothing follows: the open block is closed too. */
+  /** The end of the text: closes the open block too. */
   end() {
     const tail = this.#tail;
     this.#tail = '';
@@ -81,7 +81,7 @@ export class BlockSplitter {
     return 'open';
   }
 
-  /** Whether the fence or formula that is open ends with this line. */
+  /** Whether the open fence or formula ends with this line. */
   #ends(line) {
     if (this.#math !== null) {
       if (!line.trimEnd().endsWith(this.#math)) return false;
@@ -108,7 +108,7 @@ export class BlockSplitter {
   }
 }
 
-/** A whole text at once. */
+/** Splits a complete text at once. */
 export function splitBlocks(text) {
   const splitter = new BlockSplitter();
   splitter.push(text);

@@ -1,4 +1,4 @@
-// What is asked and what comes back: settings and messages to a request's body, chunks to an answer. Pure.
+// Requests and answers: settings and messages to a request body, chunks to an answer. Pure.
 
 import {brokenStream} from './failures.js';
 import {LiveFigures, appendTokens} from './speculation.js';
@@ -27,7 +27,7 @@ export const DEFAULTS = {
   ...Object.fromEntries(Object.keys(NUMBERS).map((name) => [name, ''])),
 };
 
-/** The number that a field holds, null if it is empty, or an error's sentence. */
+/** The number in a field, null if it is empty, or an error sentence. */
 export function readNumber(name, text) {
   const [low, high, whole] = NUMBERS[name];
   if (String(text ?? '').trim() === '') return {value: null};
@@ -71,7 +71,7 @@ function toWire(message) {
   return wire;
 }
 
-/** The body of POST /v1/chat/completions. Fields that are empty in the settings are left out. */
+/** The body of POST /v1/chat/completions. Omits empty settings. */
 export function requestBody(settings, messages, model) {
   const body = {
     model: settings.model || model,
@@ -81,7 +81,7 @@ export function requestBody(settings, messages, model) {
     speculation: settings.speculation ? 'auto' : 'off',
   };
   const system = settings.system.trim();
-  // An answer that failed before its first word says nothing to the model.
+  // An answer that failed before its first word is not sent to the model.
   const said = messages.filter(
     (one) => one.role !== 'assistant' || one.content !== '' || one.toolCalls?.length,
   );
@@ -114,7 +114,7 @@ export function newAnswer() {
   };
 }
 
-/** Adds a streamed chunk to an answer; `now` in milliseconds. Fields that are not known are skipped. */
+/** Adds a streamed chunk to an answer; `now` in milliseconds. Unknown fields are skipped. */
 export function applyChunk(answer, chunk, now) {
   if (chunk?.error) {
     answer.failure = brokenStream(chunk.error);
@@ -146,7 +146,7 @@ function addToolCall(calls, part) {
   call.arguments += part.function?.arguments ?? '';
 }
 
-/** Arguments as a person reads them: indented if they are whole JSON, else as they came. */
+/** Arguments for display: indented if they are complete JSON, else unchanged. */
 export function prettyArguments(text) {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);
@@ -155,7 +155,7 @@ export function prettyArguments(text) {
   }
 }
 
-/** A conversation's name: the first line of what was asked. */
+/** The title of a conversation: the first line of its first message. */
 export function titleOf(text) {
   const line = text.trim().split('\n')[0].trim();
   const letters = [...line];
@@ -168,7 +168,7 @@ export function titleOf(text) {
         .trim()}…`;
 }
 
-/** What a screen reader hears when an answer ends: one sentence, not every token. */
+/** The announcement for screen readers at the end of an answer: one sentence, not every token. */
 export function summaryOf(answer) {
   if (answer.failure) return `${answer.failure.title}. ${answer.failure.next}`;
   const words = answer.content.trim() === '' ? 0 : answer.content.trim().split(/\s+/).length;

@@ -1,5 +1,4 @@
-// Copies text; also where the page came over plain http from another machine: there browsers hide the
-// clipboard.
+// Copies text, even if the page came over plain http from another machine, where browsers hide the clipboard.
 
 export async function copyText(text) {
   if (navigator.clipboard !== undefined) {
@@ -7,7 +6,7 @@ export async function copyText(text) {
       await navigator.clipboard.writeText(text);
       return true;
     } catch {
-      // Refused, for example in a frame: the old way.
+      // Refused, for example in a frame: use the old way.
     }
   }
   const field = document.createElement('textarea');

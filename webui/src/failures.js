@@ -1,7 +1,7 @@
-// What went wrong, in words for a person: what happened and what to do next. `action` names the button that
-// helps: 'key' asks for the API key, 'settings' opens the settings, 'retry' sends again.
+// Errors for people: what happened and what to do next. `action` names the button that helps: 'key' asks for
+// the API key, 'settings' opens the settings, 'retry' sends again.
 
-/** An answer of the server that is no answer to the question. */
+/** An error response of the server. */
 export class ServerFailure extends Error {
   constructor(failure) {
     super(failure.title);
@@ -40,12 +40,16 @@ function messageOf(body) {
   }
 }
 
-/** What a status and body mean. `retryAfter` is that header's value, if there was one. */
+/** The failure for a status and body. `retryAfter` is the value of that header, if any. */
 export function failureOf(status, body, retryAfter = null) {
   const known =
     BY_STATUS[status] ??
     (status >= 500
-      ? {title: 'The server failed', next: "Try again; if it stays, read the server's log.", action: 'retry'}
+      ? {
+          title: 'The server failed',
+          next: "Try again; if it fails again, read the server's log.",
+          action: 'retry',
+        }
       : {title: 'The server did not accept the request', next: 'Check the settings.', action: 'settings'});
   const seconds = Number(retryAfter);
   const next =
@@ -53,7 +57,7 @@ export function failureOf(status, body, retryAfter = null) {
   return {status, title: known.title, detail: messageOf(body), next, action: known.action ?? null};
 }
 
-/** An `error` object within a stream: the answer broke off. */
+/** An `error` object within a stream: the answer ended early. */
 export function brokenStream(error) {
   return {
     status: 0,
@@ -64,7 +68,7 @@ export function brokenStream(error) {
   };
 }
 
-/** No answer at all: the network or the server is gone. */
+/** No response: the network or the server is gone. */
 export function unreachable(started) {
   return {
     status: 0,

@@ -1,6 +1,6 @@
-// Markdown to HTML that is safe to insert. Raw HTML in the text stays text (html: false); whatever comes out
-// passes a second wall (`clean`, DOMPurify in the browser). Nothing in it may load from anywhere: pictures
-// are shown only when they stand in the text itself, others become links.
+// Markdown to HTML that is safe to insert. Raw HTML in the text stays text (html: false), and a second filter
+// (`clean`, DOMPurify in the browser) checks the result. Nothing may load from elsewhere: pictures are shown
+// only if the text contains their data; others become links.
 
 import MarkdownIt from 'markdown-it';
 
@@ -9,25 +9,25 @@ const ELSEWHERE = 'target="_blank" rel="noopener noreferrer nofollow"';
 const INLINE_PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,/i;
 const MAX_HIGHLIGHTED_CHARS = 60_000;
 
-/** What DOMPurify lets through: text, tables, links, pictures in the text, MathML; no style, no script. */
+/** What DOMPurify allows: text, tables, links, pictures in the text, MathML; no style, no script. */
 export const CLEAN_OPTIONS = {
   USE_PROFILES: {html: true, mathMl: true},
   ADD_TAGS: ['semantics', 'annotation'],
   ADD_ATTR: ['target', 'encoding', 'display'],
   FORBID_TAGS: ['style', 'form', 'input', 'textarea', 'select', 'video', 'audio', 'iframe', 'svg'],
   FORBID_ATTR: ['style', 'id', 'name', 'srcset', 'poster', 'background'],
-  // DOMPurify asks this of every attribute: a scheme that is allowed, or no scheme at all.
+  // DOMPurify tests every attribute with this: an allowed scheme, or none.
   ALLOWED_URI_REGEXP:
     /^(?:https?:|mailto:|data:image\/(?:png|jpeg|gif|webp);base64,|[^a-z]|[a-z+.-]+(?:[^a-z+.:-]|$))/i,
 };
 
 /**
  * A renderer of blocks. `highlight(code, language)` gives HTML or null, `formulas` is a plugin that draws
- * formulas, `clean(html)` the wall. Rendering never throws.
+ * formulas, `clean(html)` is the filter. Rendering never throws.
  */
 export function makeRenderer({highlight, formulas, clean}) {
   const markdown = new MarkdownIt({html: false, linkify: true, breaks: false, typographer: false});
-  // Only what names its place: a relative link would ask this server for who knows what.
+  // Only absolute links: a relative link would send requests to this server.
   markdown.validateLink = (target) => LINK.test(target) || INLINE_PICTURE.test(target);
   const escape = markdown.utils.escapeHtml;
   formulas?.(markdown);

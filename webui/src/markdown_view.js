@@ -1,5 +1,5 @@
-// Draws Markdown that grows: each closed block once, the open block again at each change, open code by
-// appending text alone. It owns the children of its element; what it inserts has passed the renderer's wall.
+// Draws streaming Markdown: each closed block once, the open block again at each change, open code by
+// appending text. It owns the children of its element and inserts only filtered HTML.
 
 import {BlockSplitter} from './blocks.js';
 import {copyText} from './clipboard.js';

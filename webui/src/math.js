@@ -1,7 +1,7 @@
-// Formulas in Markdown: $a$, \(a\), $$a$$ and \[a\], drawn as MathML by KaTeX, which needs no fonts of its
-// own. `draw(tex, display)` gives the HTML; text that only looks like a formula stays text.
+// Formulas in Markdown: $a$, \(a\), $$a$$ and \[a\], drawn as MathML by KaTeX, which needs no extra
+// fonts. `draw(tex, display)` gives the HTML; text that only looks like a formula stays text.
 
-/** "$" begins a formula if no space follows; it ends one if no space stands before, no digit behind it. */
+/** "$" begins a formula if no space follows; it ends one if no space is before it and no digit after it. */
 function dollarEnd(text, from) {
   if (/\s/.test(text[from] ?? ' ')) return -1;
   for (let at = text.indexOf('$', from); at > 0; at = text.indexOf('$', at + 1)) {
@@ -68,7 +68,7 @@ function blockFormula(state, startLine, endLine, silent) {
 
 /** A plugin for markdown-it. */
 export function formulas(markdown, draw) {
-  // Before `escape`, which would take the backslash of \( for itself.
+  // Before `escape`, which would consume the backslash of \(.
   markdown.inline.ruler.before('escape', 'formula', inlineFormula);
   markdown.block.ruler.before('fence', 'formula', blockFormula, {
     alt: ['paragraph', 'reference', 'blockquote', 'list'],

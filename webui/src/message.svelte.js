@@ -1,5 +1,5 @@
-// A message as the page shows it. Large fields are replaced, not watched inside: an answer of 200 kB must
-// not become a million signals.
+// A message on the page. Large fields are replaced as a whole: an answer of 200 kB must not become a million
+// signals.
 
 import {newAnswer} from './chat.js';
 
@@ -45,25 +45,25 @@ export class Message {
     Object.assign(this, fields);
   }
 
-  /** What is stored: plain data. */
+  /** The stored form: plain data. */
   record() {
     return Object.fromEntries(KEPT.map((name) => [name, this[name]]));
   }
 
-  /** A message from the store; fields of older or foreign records that are missing have their defaults. */
+  /** A message from the store; missing fields of older or foreign records get defaults. */
   static fromRecord(record) {
     const known = KEPT.filter((name) => record[name] !== undefined).map((name) => [name, record[name]]);
     return new Message(Object.fromEntries(known));
   }
 }
 
-/** Shows an answer that streams: chunks are gathered and drawn at most every `INTERVAL_MS`. */
+/** Shows a streaming answer: chunks are gathered and drawn at most every `INTERVAL_MS`. */
 export class AnswerView {
   static INTERVAL_MS = 40;
   answer = newAnswer();
   #message;
   #timer = null;
-  #spent = 0; // ms that the last drawing took: a slow page is drawn less often
+  #spent = 0; // duration of the last drawing in ms: a slow page is drawn less often
 
   constructor(message) {
     this.#message = message;
@@ -87,7 +87,7 @@ export class AnswerView {
     message.reasoningRuns = answer.reasoningRuns.slice();
     message.live = answer.live.snapshot();
     for (const name of ['speculation', 'timings', 'usage', 'finish', 'failure']) message[name] = answer[name];
-    // The page is drawn after this turn; what that took is known at the next one.
+    // The page is drawn after this turn, so the next turn measures the duration.
     requestAnimationFrame(() =>
       setTimeout(() => {
         this.#spent = performance.now() - started;
@@ -95,7 +95,7 @@ export class AnswerView {
     );
   }
 
-  /** The last drawing: nothing follows. */
+  /** The final drawing. */
   end() {
     this.draw();
     this.#message.streaming = false;

@@ -1,4 +1,4 @@
-// The renderer that the page uses: Markdown with coloured code and formulas, behind DOMPurify.
+// The renderer that the page uses: Markdown with coloured code and formulas, filtered by DOMPurify.
 
 import DOMPurify from 'dompurify';
 import hljs from 'highlight.js/lib/core';
@@ -43,7 +43,7 @@ for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(
 const MAX_FORMULA_CHARS = 4000;
 const MAX_KEPT_FORMULAS = 500;
 const escapeHtml = (text) => text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
-const drawn = new Map(); // a formula in the open block is asked for again and again
+const drawn = new Map(); // a formula in the open block is drawn repeatedly
 
 function draw(tex, display) {
   if (tex.length > MAX_FORMULA_CHARS) return `<code>${escapeHtml(tex)}</code>`;

@@ -1,4 +1,4 @@
-// The calls to the server, all to the page's own origin.
+// Calls to the server, all to the page's own origin.
 
 import {readEvents} from './sse.js';
 import {ServerFailure, failureOf, unreachable} from './failures.js';

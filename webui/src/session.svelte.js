@@ -1,4 +1,4 @@
-// The page's state and what a person can do with it: conversations, the one answer that streams, settings.
+// The page's state and the user's actions: conversations, the one streaming answer, settings.
 
 import {DEFAULTS, applyChunk, requestBody, summaryOf, titleOf} from './chat.js';
 import {AnswerView, Message, newId} from './message.svelte.js';
@@ -12,10 +12,10 @@ export class Session {
   settings = $state(loadSettings(DEFAULTS));
   server = $state.raw({state: 'connecting', progress: 0, props: null, models: []});
   heads = $state.raw([]);
-  current = $state.raw(null); // the head of the conversation that is open, null before its first message
+  current = $state.raw(null); // the list entry of the open conversation, null before its first message
   messages = $state.raw([]);
-  active = $state.raw(null); // {head, messages, controller} of the answer that streams
-  failure = $state.raw(null); // what hinders the page as a whole (no server, no key)
+  active = $state.raw(null); // {head, messages, controller} of the streaming answer
+  failure = $state.raw(null); // a failure of the whole page (no server, no key)
   announcement = $state(''); // for screen readers
   persistent = $state(true);
   #store = null;
@@ -33,7 +33,7 @@ export class Session {
     await this.connect();
   }
 
-  /** Waits for the server and asks what runs. Ends when it is ready, or needs a key. */
+  /** Waits for the server and loads its info. Ends when the server is ready or needs a key. */
   async connect() {
     for (;;) {
       const found = await health();
@@ -131,21 +131,21 @@ export class Session {
     await this.#ask([...this.messages, new Message({role: 'user', content: text})]);
   }
 
-  /** Another text for a message of the user; the conversation goes on from there. */
+  /** Replaces a message of the user; the conversation continues from there. */
   async edit(id, text) {
     const at = this.messages.findIndex((message) => message.id === id);
     if (this.active !== null || at < 0 || text.trim() === '') return;
     await this.#ask([...this.messages.slice(0, at), new Message({role: 'user', content: text})]);
   }
 
-  /** Drops this answer and what follows it, and asks again. */
+  /** Drops this answer and later messages, and asks again. */
   async regenerate(id) {
     const at = this.messages.findIndex((message) => message.id === id);
     if (this.active !== null || at < 0) return;
     await this.#ask(this.messages.slice(0, at));
   }
 
-  /** Results of the tools that the last answer called, in their order; the model goes on. */
+  /** Adds the results of the called tools, in their order; the model continues. */
   async sendResults(calls, results) {
     if (this.active !== null) return;
     const added = calls.map(

@@ -1,7 +1,7 @@
-// Figures of speculation: what the server reports at the end of an answer, and what can be told before from
-// the tokens alone. A round emits the drafts that the model kept, then one token of its own.
+// Figures of speculation: the server's report at the end of an answer, and live figures from the tokens
+// before. A round emits the accepted drafts, then one token of the model.
 
-/** Runs of neighbouring tokens of one kind: [text, accepted, tokens]. What the coloured view draws. */
+/** Runs of neighbouring tokens of one kind: [text, accepted, tokens]. The coloured view draws them. */
 export function appendTokens(runs, tokens) {
   for (const {text, accepted} of tokens) {
     const last = runs[runs.length - 1];
@@ -15,7 +15,7 @@ export function appendTokens(runs, tokens) {
   return runs;
 }
 
-/** Counts tokens as they arrive: how fast, and how often a round kept its first, second, ... draft. */
+/** Counts tokens as they arrive: speed, and how often a round accepted its first, second, ... draft. */
 export class LiveFigures {
   tokens = 0;
   accepted = 0;
@@ -42,7 +42,7 @@ export class LiveFigures {
     }
   }
 
-  /** Tokens a second since the first chunk, or null as long as there is only that one. */
+  /** Tokens per second since the first chunk, or null before the second chunk. */
   rate() {
     if (this.#first === null || this.#last <= this.#first.now) return null;
     return ((this.tokens - this.#first.tokens) * 1000) / (this.#last - this.#first.now);
@@ -82,7 +82,7 @@ const shorten = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
 export function figures({report, timings, live}) {
   const shown = [];
   const rate = timings?.predicted_per_second ?? live?.rate;
-  if (rate) shown.push({label: 'tokens/s', value: shorten(rate), title: 'Tokens written a second'});
+  if (rate) shown.push({label: 'tokens/s', value: shorten(rate), title: 'Tokens written per second'});
   const tokens = timings?.predicted_n ?? live?.tokens;
   if (tokens) {
     const cached = timings?.cached_n ? `; ${timings.cached_n} of the prompt were computed before` : '';
@@ -97,7 +97,7 @@ export function figures({report, timings, live}) {
     shown.push({
       label: 'a round',
       value: perRound.toFixed(2),
-      title: 'Tokens that one pass of the model gave on average; 1 without speculation',
+      title: 'Mean tokens per pass of the model; 1 without speculation',
     });
   }
   if (report?.drafted > 0) {

@@ -1,5 +1,5 @@
-// Server-sent events, as far as streamed answers use them: `data:` lines, joined by newlines, ended by an
-// empty line; comments and other fields are skipped. Bytes may be cut anywhere, also within a character.
+// Server-sent events as streamed answers use them: `data:` lines, joined by newlines, ended by an empty line.
+// Comments and other fields are skipped. Input may be split anywhere, even within a character.
 
 export const MAX_EVENT_CHARS = 16 << 20;
 
@@ -15,7 +15,7 @@ export class SseParser {
   }
 
   push(text) {
-    // A line ends with \r\n, \n or \r; \r\n may be cut in two.
+    // A line ends with \r\n, \n or \r; \r\n may be split.
     if (this.#afterReturn && text.startsWith('\n')) text = text.slice(1);
     if (text === '') return;
     this.#afterReturn = text.endsWith('\r');

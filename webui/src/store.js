@@ -1,5 +1,5 @@
-// Conversations in IndexedDB: what the list shows in `heads`, the messages in `bodies`, both by id and
-// written together. Where a browser has no IndexedDB (some private windows) the same is kept in memory.
+// Conversations in IndexedDB: the list entries in `heads`, the messages in `bodies`, both by id and
+// written together. A browser without IndexedDB (some private windows) keeps them in memory.
 
 const VERSION = 1;
 
@@ -20,7 +20,7 @@ const newestFirst = (heads) => heads.sort((a, b) => b.updated - a.updated);
 const contains = (body, needle) =>
   body.messages.some((message) => (message.content ?? '').toLowerCase().includes(needle));
 
-/** Opens the store; `persistent` says whether it outlives the page. */
+/** Opens the store; `persistent` tells whether it outlives the page. */
 export async function openStore(factory = globalThis.indexedDB, name = 'foretoken') {
   try {
     return new DatabaseStore(await openDatabase(factory, name));
@@ -44,7 +44,7 @@ class DatabaseStore {
 
   constructor(database) {
     this.#database = database;
-    // Another tab that brings a newer version may go on.
+    // Lets another tab with a newer version continue.
     database.onversionchange = () => database.close();
   }
 
@@ -78,7 +78,7 @@ class DatabaseStore {
     return finished(transaction);
   }
 
-  /** Ids of the conversations in which a message holds the text. */
+  /** Ids of the conversations with a message that contains the text. */
   search(text) {
     const needle = text.toLowerCase();
     const found = new Set();
@@ -134,7 +134,7 @@ class MemoryStore {
 
 const SETTINGS_KEY = 'foretoken.settings';
 
-/** Settings as kept by this browser; what is missing or of another type has its default. */
+/** Settings stored in this browser; missing or mistyped values get defaults. */
 export function loadSettings(defaults, storage = globalThis.localStorage) {
   const settings = {...defaults};
   try {
@@ -148,7 +148,7 @@ export function loadSettings(defaults, storage = globalThis.localStorage) {
   return settings;
 }
 
-/** False where the browser refuses to keep them. */
+/** False if the browser refuses to store them. */
 export function saveSettings(settings, storage = globalThis.localStorage) {
   try {
     storage.setItem(SETTINGS_KEY, JSON.stringify(settings));

@@ -25,7 +25,7 @@ test('raw HTML stays text', () => {
   }
 });
 
-test('links that run or hold a page are no links', () => {
+test('links with scripts or pages are not links', () => {
   for (const target of [
     'javascript:alert(1)',
     'JaVaScRiPt:alert(1)',
@@ -43,7 +43,7 @@ test('links that run or hold a page are no links', () => {
   }
 });
 
-test('links open elsewhere and tell nobody where they were', () => {
+test('links open elsewhere without a referrer', () => {
   assert.match(render('[x](https://example.org)'), /target="_blank" rel="noopener noreferrer nofollow"/);
 });
 
@@ -75,7 +75,7 @@ test('formulas of all four kinds', () => {
   assert.match(render('text $$x$$ text'), /text <f>D:x<\/f> text/);
 });
 
-test('amounts of money are no formulas', () => {
+test('amounts of money are not formulas', () => {
   for (const text of ['$5 and $6', 'from $5 to $10', 'a $ b $ c', '\\$x\\$', '$5', '$$']) {
     assert.doesNotMatch(render(text), /<f>/, text);
   }

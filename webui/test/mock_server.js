@@ -1,4 +1,4 @@
-// A server that speaks what the page needs, without a model: for developing the page and for states that a
+// A server with the API of the page, without a model: for developing the page and for states that a
 // healthy server does not show. `node test/mock_server.js [port]` runs it; tests call startMock().
 //
 // The last message of the user chooses the answer (see ANSWERS); other options are fields of `mock`, which a
@@ -29,7 +29,7 @@ const MARKDOWN =
   '- one\n- two\n  - nested\n\n1. first\n2. second\n\n> A quotation.\n\n' +
   '| name | value |\n|---|---|\n| a | 1 |\n';
 
-/** What is answered to a message that contains the word; the first that fits. */
+/** Answers by a word of the message; the first match wins. */
 export const ANSWERS = [
   ['math', {content: MATH}],
   ['hostile', {content: HOSTILE}],
@@ -194,9 +194,9 @@ async function chat(mock, body, response) {
       stream.write({error: {message: mock.breakWith}});
       return response.end();
     }
-    // A browser drops what its reader has not taken yet when the stream ends in an error.
+    // A browser drops unread data when the stream ends in an error.
     await sleep(BEFORE_BREAK_MS);
-    return response.socket?.end(); // what was written arrives, the end of the answer does not
+    return response.socket?.end(); // the written data arrives, the end of the answer does not
   }
   for (const [index, tool] of (answer.tools ?? []).entries()) {
     stream.chunk({
@@ -267,7 +267,7 @@ async function handle(mock, request, response) {
   return json(response, 404, {error: {message: `There is nothing at ${path}.`}});
 }
 
-/** Starts the mock on a port of its own; `bodies` gathers what was asked. */
+/** Starts the mock on a port of its own; `bodies` gathers the requests. */
 export async function startMock(options = {}) {
   const mock = {
     dist: DIST,

@@ -18,7 +18,7 @@ test('neighbours of one kind are one run, over chunks too', () => {
 test('a round is its accepted drafts and one token of the model', () => {
   const live = new LiveFigures();
   live.add(tokens('xAAxA'), 0);
-  live.add(tokens('x'), 100); // the round goes on over the chunk's end
+  live.add(tokens('x'), 100); // the round continues after the chunk
   assert.deepEqual(live.snapshot(), {tokens: 6, accepted: 3, rounds: 3, rate: 10, keptByPosition: [2, 1]});
 });
 
