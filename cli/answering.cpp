@@ -9,7 +9,7 @@
 namespace ft::cli {
 namespace {
 
-/// What the answer must follow; null: nothing.
+/// The constraint of the answer; null: none.
 Result<std::shared_ptr<const Grammar>> read_grammar(const ConstraintChoice& constraint,
                                                     const Loaded& loaded) {
   const auto& eos = loaded.model.config.eos_ids;
@@ -47,9 +47,7 @@ Result<std::unique_ptr<Engine>> start_engine(Loaded& loaded) {
   return engine;
 }
 
-std::string cost_note(const Engine& engine) {
-  return fmt::format("what rounds cost was {}", engine.cost_source());
-}
+std::string cost_note(const Engine& engine) { return fmt::format("calibration: {}", engine.cost_source()); }
 
 Result<Request> make_request(const Prompt& prompt, const Ask& ask, const Loaded& loaded) {
   if (static_cast<std::int64_t>(prompt.ids.size()) >= loaded.context) {
@@ -103,7 +101,7 @@ GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& s
       case Event::Kind::kToolArguments:
         if (!answer.tool_calls.empty()) answer.tool_calls.back().arguments += event.text;
         break;
-      case Event::Kind::kPromptToken:  // no subcommand asks for them
+      case Event::Kind::kPromptToken:  // not requested by any subcommand
       case Event::Kind::kToolEnd:
       case Event::Kind::kDepth:
         break;

@@ -1,7 +1,5 @@
-// One request through the engine and its answer gathered: what run, chat and bench share.
-// Owner: values. Thread: the main thread waits, the engine's works. Cost: one wake-up an event.
-// Errors: kInvalid from Request::make or for an id outside the vocabulary; kExhausted for a prompt that is
-// too long.
+// Runs one request through the engine and gathers its answer; run, chat and bench share it. A prompt that is
+// too long gives kExhausted.
 #pragma once
 
 #include <functional>
@@ -24,7 +22,7 @@ struct GatheredAnswer {
   std::string text, reasoning;
   std::vector<ToolCall> tool_calls;
   std::vector<std::int32_t> ids;
-  std::vector<Logprobs> logprobs;  // one an id, if asked for
+  std::vector<Logprobs> logprobs;  // one per id, if requested
   Finish finish = Finish::kNone;
   bool by_stop_string = false;
   std::string error;
@@ -40,21 +38,21 @@ struct Ask {
   ConstraintChoice constraint = {};
 };
 
-/// The text of --predict as tokens; empty without the flag.
+/// The tokens of the --predict file; empty without the flag.
 Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer);
 
-/// Engine with one slot for `loaded`, which must outlive it. load_ms grows by the time that packing takes.
+/// An engine with one slot for `loaded`, which must outlive it. Adds the packing time to load_ms.
 Result<std::unique_ptr<Engine>> start_engine(Loaded& loaded);
 
-/// What depths are chosen by at first, for --explain-depth.
+/// The initial calibration, for --explain-depth.
 std::string cost_note(const Engine& engine);
 
 Result<Request> make_request(const Prompt& prompt, const Ask& ask, const Loaded& loaded);
 
-/// Waits for the end. `show` sees every event as it comes.
+/// Waits for the end; `show` receives every event as it arrives.
 GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show = {});
 
-/// "tool_calls" where a stop follows one; else finish_name.
+/// "tool_calls" if the answer stops after a tool call; else finish_name.
 std::string finish_text(const GatheredAnswer& answer);
 
 }  // namespace ft::cli

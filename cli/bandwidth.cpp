@@ -6,8 +6,8 @@
 #include <new>
 #include <sys/mman.h>
 
-// One copy a vector width, chosen at run time: narrow loads alone read a fifth slower. Sanitizers run before
-// the choice could be made.
+// One copy per vector width, chosen at run time: narrow loads are a fifth slower. Sanitizers start before
+// the choice can be made.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__clang__)
 #define FT_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -44,7 +44,7 @@ BandwidthProbe::~BandwidthProbe() { munmap(data_, kBytes); }
 
 double BandwidthProbe::gb_per_s() {
   constexpr int kPasses = 3;
-  std::atomic<std::uint64_t> kept{0};  // so that the loops are not removed
+  std::atomic<std::uint64_t> kept{0};  // keeps the loops from being optimised away
   auto work = [&](int worker, int workers) {
     const std::size_t words = kBytes / sizeof(std::uint64_t) / static_cast<std::size_t>(workers);
     const auto* from = static_cast<const std::uint64_t*>(data_) + words * static_cast<std::size_t>(worker);

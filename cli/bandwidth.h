@@ -1,7 +1,6 @@
-// The machine's read bandwidth, as the limit that decoding is compared with: all workers read a block that is
-// larger than any last-level cache, with the widest loads of the processor and on huge pages, as the weights
-// are read. Owner: who measures. Thread: the main thread; workers sleep between probes. Cost: the block, and
-// some 20 ms a probe. Errors: the constructor throws std::bad_alloc.
+// The read bandwidth of main memory, which limits decoding. All workers read a block larger than any
+// last-level cache, with the widest loads and on huge pages, as weights are read. A probe takes about 20 ms.
+// The constructor throws std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +12,13 @@ namespace ft::cli {
 
 class BandwidthProbe {
  public:
-  /// threads: 0 is one per core.
+  /// threads: 0 means one per core.
   explicit BandwidthProbe(int threads);
   ~BandwidthProbe();
   BandwidthProbe(const BandwidthProbe&) = delete;
   BandwidthProbe& operator=(const BandwidthProbe&) = delete;
 
-  /// 10^9 bytes a second, now.
+  /// Measures now, in 10^9 bytes per second.
   double gb_per_s();
 
  private:

@@ -1,4 +1,4 @@
-// `foretoken bench`: plain against speculative on the same prompts, in pairs.
+// `foretoken bench`: compares plain and speculative decoding on the same prompts, in pairs.
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kQuickTokens = 96;
 constexpr int kQuickPrompts = 2;
-constexpr int kQuickPairs = 3;                                // at most, of each prompt
-constexpr auto kQuickTime = std::chrono::milliseconds(4500);  // no new pair begins after that
+constexpr int kQuickPairs = 3;                                // max pairs per prompt
+constexpr auto kQuickTime = std::chrono::milliseconds(4500);  // no new pair starts later
 
 struct Options {
   OutputChoice output;
@@ -56,7 +56,7 @@ Result<std::vector<Prompt>> bench_prompts(const Options& options, const Loaded& 
   return prompts;
 }
 
-/// Every prompt greedy and as the model's makers sample; only as asked if anything was asked.
+/// Each prompt greedy and with the model's own sampling, or only as the flags say.
 Result<std::vector<BenchCase>> bench_cases(const Options& options, const Loaded& loaded) {
   FT_ASSIGN(const std::vector<Prompt> prompts, bench_prompts(options, loaded));
   std::vector<Sampler> samplers;
@@ -127,7 +127,7 @@ void show_quick(const BenchPrompt& prompt, const BenchCase& bench_case, Terminal
   terminal.out(fmt::format(" | plain {:.1f} tokens/s | speculative {:.1f} tokens/s | ",
                            prompt.plain.tokens_per_second(), prompt.speculative.tokens_per_second()));
   terminal.out(Style::kBold, fmt::format("{:.2f} x", quantile(prompt.ratios, 0.5)));
-  terminal.out(fmt::format(" | {:.2f} tokens a round\n", tokens_per_round(prompt.speculation)));
+  terminal.out(fmt::format(" | {:.2f} tokens per round\n", tokens_per_round(prompt.speculation)));
   terminal.flush();
 }
 
@@ -137,19 +137,19 @@ void show_summary(const BenchReport& report, Terminal& terminal) {
   terminal.out(fmt::format("plain {:.1f} tokens/s, speculative {:.1f} tokens/s: ",
                            summary.plain.tokens_per_second(), summary.speculative.tokens_per_second()));
   terminal.out(Style::kBold, fmt::format("{:.2f} x", summary.ratio));
-  terminal.out(fmt::format(" (single pairs {:.2f} to {:.2f}), {:.2f} tokens a round\n", summary.low,
+  terminal.out(fmt::format(" (single pairs {:.2f} to {:.2f}), {:.2f} tokens per round\n", summary.low,
                            summary.high, tokens_per_round(summary.speculation)));
   terminal.out("identical tokens: ");
   terminal.out(summary.identical ? Style::kGood : Style::kBad, summary.identical ? "yes" : "NO");
   terminal.out(report.expects_identical ? "\n"
-                                        : " (the ratio rule keeps the distribution, not the tokens)\n");
+                                        : " (rejection sampling keeps the distribution, not the tokens)\n");
   for (const BenchPrompt& prompt : report.prompts) {
     if (prompt.reason.empty()) continue;
     terminal.note(fmt::format("{}: nothing was drafted: {}", prompt.name, prompt.reason));
   }
 }
 
-/// All pairs, round by round over the cases, so that a slow minute hits every case.
+/// Takes one pair of every case in turn, so that a slow minute affects all cases.
 Status measure(const Options& options, const std::vector<BenchCase>& cases, BenchMeasure& bench,
                Terminal& terminal, BenchReport& report) {
   const auto start = std::chrono::steady_clock::now();
@@ -185,7 +185,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
     const Interrupt interrupt([&bench] { bench.cancel(); });
     measured = measure(options, cases, bench, terminal, report);
   }
-  // Ctrl-C: what is complete is reported.
+  // After Ctrl-C the complete pairs are reported.
   if (!measured.ok() && measured.error().code != Code::kCancelled) return measured.error();
   std::erase_if(report.prompts, [](const BenchPrompt& prompt) { return prompt.ratios.empty(); });
   if (report.prompts.empty()) return Error{Code::kCancelled, "stopped before the first pair was complete"};
@@ -208,7 +208,7 @@ Command bench_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "bench";
-  command.summary = "Measure plain against speculative decoding on the same prompts";
+  command.summary = "Compare plain and speculative decoding on the same prompts";
   command.examples =
       "  foretoken bench --quick\n"
       "  foretoken bench --pairs 5 --json > bench.json\n"
@@ -216,10 +216,12 @@ Command bench_command() {
       "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   what a stated acceptance would "
       "bring\n";
   command.flags.group("Bench");
-  command.flags.add_switch("quick", options->quick, "Two short prompts, texts shown, a few seconds");
-  command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs of each prompt (default 3)");
-  command.flags.add("forced-acceptance", "A,B,C", reads_probabilities(options->forced),
-                    "Drafts are right with these chances by position: real costs at a stated acceptance");
+  command.flags.add_switch("quick", options->quick,
+                           "Run two short prompts in a few seconds and print their answers");
+  command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs per prompt (default 3)");
+  command.flags.add(
+      "forced-acceptance", "A,B,C", reads_probabilities(options->forced),
+      "Acceptance probability of each draft position, with a synthetic drafter (default: real drafts)");
   add_prompt_flags(command.flags, options->prompt);
   add_answer_flags(command.flags, options->answer);
   add_sampling_flags(command.flags, options->sampling);
@@ -227,7 +229,8 @@ Command bench_command() {
   add_model_flags(command.flags, options->model);
   command.check = [options]() -> Status {
     if (static_cast<int>(options->forced.size()) > kMaxDepth) {
-      return Error{Code::kInvalid, fmt::format("--forced-acceptance: at most {} positions", kMaxDepth)};
+      return Error{Code::kInvalid,
+                   fmt::format("--forced-acceptance: expected at most {} positions", kMaxDepth)};
     }
     return check_prompt_flags(options->prompt);
   };

@@ -13,17 +13,17 @@ namespace ft::cli {
 namespace {
 
 constexpr int kWarmUpRounds = 4;
-constexpr int kSweeps = 2;        // of all depths, a cycle
-constexpr int kRejectedRows = 4;  // of a round whose drafts are all wrong
-// What one sweep emits: 2 + 3 + ... + 8 tokens, and one of the rejected round.
+constexpr int kSweeps = 2;        // over all depths, per cycle
+constexpr int kRejectedRows = 4;  // rows of a round that rejects every draft
+// One sweep emits 2 + 3 + ... + 8 tokens, and one token from the rejected round.
 constexpr int kSweepTokens = (DecodePlan::kRows * (DecodePlan::kRows + 1)) / 2;
-constexpr int kMargin = 2 * (kMaxDepth + 1);  // so that drafts never run out at the end of what is recorded
+constexpr int kMargin = 2 * (kMaxDepth + 1);  // keeps drafts available at the end of the recording
 
 double ms_since(std::int64_t begin_ns) { return static_cast<double>(steady_ns() - begin_ns) * 1e-6; }
 
 std::vector<double> always(double chance) { return std::vector<double>(kMaxDepth, chance); }
 
-/// Tokens that a sequence may grow to: prompt, plain chunks, sweeps and forced chunks.
+/// Max length of a sequence: prompt, plain chunks, sweeps and drafted chunks.
 std::int64_t context_of(const DecodePlan& plan) {
   std::int64_t variants = 0;
   for (const auto& schedule : plan.schedules) {
@@ -71,7 +71,8 @@ Result<std::unique_ptr<DecodeBench>> DecodeBench::make(const Loaded& loaded, con
   for (int i = 0; i < plan.prompt_tokens; ++i) {
     bench->prompt_.push_back(static_cast<std::int32_t>(random.next() % words));
   }
-  const int kinds = plan.plain ? 1 : 2 + static_cast<int>(bench->variants_.size());  // of pieces of a cycle
+  const int kinds =
+      plan.plain ? 1 : 2 + static_cast<int>(bench->variants_.size());  // kinds of pieces in a cycle
   bench->pieces_ = plan.prompts + (plan.plain ? 0 : 1) + plan.cycles * kinds;
   return bench;
 }
@@ -90,7 +91,7 @@ Status DecodeBench::tick() {
   return progress_(++done_, pieces_) ? Status() : Error{Code::kCancelled, "stopped"};
 }
 
-/// A sequence with its prompt; the time that the prompt took counts if nothing drafts.
+/// A sequence with its prompt; the prompt time counts only without a drafter.
 Result<std::unique_ptr<Slot>> DecodeBench::open(Drafter* drafter, DrafterKind kind) {
   SlotOptions options;
   options.max_tokens = 1 << 24;
@@ -157,14 +158,14 @@ Status DecodeBench::lead(const Slot& slot, int ahead) {
   return {};
 }
 
-Status DecodeBench::catch_up(Slot& slot, ForcedDrafter& drafter, int behind) {
-  while (slot.tokens.size() + static_cast<std::size_t>(behind) < plain_->tokens.size()) {
+Status DecodeBench::catch_up(Slot& slot, ForcedDrafter& drafter, int lag) {
+  while (slot.tokens.size() + static_cast<std::size_t>(lag) < plain_->tokens.size()) {
     if (round_at(slot, drafter, kMaxDepth - 1).emitted == 0) return Error{Code::kExhausted, slot.error};
   }
   return {};
 }
 
-/// Milliseconds that the plain sequence takes for so many tokens.
+/// Milliseconds of the plain sequence for `tokens` tokens.
 Result<double> DecodeBench::timed_plain(int tokens) {
   double ms = 0;
   for (int i = 0; i < tokens; ++i) {
@@ -240,7 +241,7 @@ Status DecodeBench::forced_answers() {
   return {};
 }
 
-/// A plain chunk beside one of the variant, which keeps what its policy has learnt from one to the next.
+/// A plain chunk beside one of the variant, whose policy keeps what it learned from chunk to chunk.
 Status DecodeBench::compare(Variant& variant, bool plain_first) {
   FT_TRY(lead(*headed_, plan_.tokens + kMargin));
   double plain_ms = 0;

@@ -1,9 +1,8 @@
-// What decoding costs with a model, without a prompt's text: plain steps, prompt chunks, rounds of 1 to 8
-// rows with and without the head's drafts, and answers at a stated acceptance. Three sequences stand side by
-// side on the same prompt: one decodes plainly and thereby records the answer, two verify it. All comparisons
-// are of neighbours in time: a plain step beside every round, a plain chunk beside every drafted one. Owner:
-// bench_decode_command. Thread: the caller's is the engine thread. Cost: seconds to minutes, see
-// DecodePlan. Errors: those of Decoder; kCancelled.
+// The cost of decoding with a model, without a real prompt: plain steps, prompt chunks, rounds of 1 to 8 rows
+// with and without MTP drafts, and answers at a given acceptance. Three sequences share one prompt: one
+// decodes plainly and records the answer, two verify it. Every figure compares neighbours in time: a plain
+// step beside each round, a plain chunk beside each drafted chunk. The caller's thread is the engine thread.
+// A run takes seconds to minutes.
 #pragma once
 
 #include <array>
@@ -21,15 +20,15 @@
 namespace ft::cli {
 
 struct DecodePlan {
-  static constexpr int kRows = 8;  // of the largest round
+  static constexpr int kRows = 8;  // rows of the largest round
   int prompt_tokens = 512;
   int prompts = 3;
-  int cycles = 5;                              // every figure is a median over as many
-  int tokens = 32;                             // of a chunk
-  std::vector<std::vector<double>> schedules;  // chances that a draft is right, by position
-  bool plain = false;                          // prompts and plain chunks only
-  bool fixed = false;                          // every schedule at its fixed depths too, beside auto
-  std::uint64_t seed = 0;                      // of the prompt and of what is spoilt
+  int cycles = 5;                              // every figure is the median over them
+  int tokens = 32;                             // tokens per chunk
+  std::vector<std::vector<double>> schedules;  // acceptance probability by position
+  bool plain = false;                          // only prompts and plain chunks
+  bool fixed = false;                          // also run every schedule at its fixed depths, beside auto
+  std::uint64_t seed = 0;                      // of the prompt and of the perturbed drafts
   int threads = 0;                             // of the bandwidth probe
 };
 
@@ -42,22 +41,23 @@ struct ForcedResult {
 
 struct DecodeFigures {
   double bytes_per_token = 0;
-  std::int64_t context_first = 0, context_last = 0;  // of the plain chunks
+  std::int64_t context_first = 0, context_last = 0;  // context of the plain chunks
   std::vector<double> bandwidths;                    // GB/s, around the plain chunks
   std::vector<double> plain_per_second, limit_shares, prompt_per_second;
-  std::array<std::vector<double>, DecodePlan::kRows + 1> round_cost, drafted_cost;  // by rows, in plain steps
-  std::vector<double> rejected_cost;         // of four rows that are all rejected
-  std::vector<double> host_us, host_shares;  // of a round, outside of the backend
+  /// By rows, in units of plain steps.
+  std::array<std::vector<double>, DecodePlan::kRows + 1> round_cost, drafted_cost;
+  std::vector<double> rejected_cost;         // cost of four rows whose drafts are all rejected
+  std::vector<double> host_us, host_shares;  // time of a round outside the backend
   std::vector<ForcedResult> forced;
 };
 
 class DecodeBench {
  public:
-  /// `loaded` and `watch` (of its backend) must outlive the bench.
+  /// `loaded` and `watch`, which times its backend, must outlive the bench.
   static Result<std::unique_ptr<DecodeBench>> make(const Loaded& loaded, const StepWatch& watch,
                                                    const DecodePlan& plan);
 
-  /// `progress(done, all)` between pieces of work; false stops with kCancelled.
+  /// Calls `progress(done, all)` between pieces of work; false stops with kCancelled.
   Status run(const std::function<bool(int, int)>& progress);
   const DecodeFigures& figures() const { return figures_; }
   const Decoder& decoder() const { return *decoder_; }
@@ -85,9 +85,9 @@ class DecodeBench {
   Timed round(Slot& slot);
   Timed round_at(Slot& slot, ForcedDrafter& drafter, int depth);
   Result<double> timed_plain(int tokens);
-  /// Brings `slot` to `behind` tokens behind the plain sequence, untimed.
-  Status catch_up(Slot& slot, ForcedDrafter& drafter, int behind);
-  /// Lets the plain sequence go `ahead` tokens ahead of `slot`, untimed.
+  /// Moves `slot` to `lag` tokens before the end of the plain sequence, untimed.
+  Status catch_up(Slot& slot, ForcedDrafter& drafter, int lag);
+  /// Moves the plain sequence `ahead` tokens past `slot`, untimed.
   Status lead(const Slot& slot, int ahead);
 
   const Loaded& loaded_;
@@ -97,7 +97,7 @@ class DecodeBench {
   BandwidthProbe probe_;
   std::vector<std::int32_t> prompt_;
   std::unique_ptr<Slot> plain_, free_, headed_;
-  std::vector<std::optional<Answer>> answers_;  // by slot id: text is made as for a client
+  std::vector<std::optional<Answer>> answers_;  // by slot id: text is decoded as for a client
   ForcedDrafter free_right_, free_wrong_, headed_right_;
   std::vector<std::unique_ptr<Variant>> variants_;
   DecodeFigures figures_;

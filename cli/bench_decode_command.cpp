@@ -1,4 +1,4 @@
-// `foretoken bench decode`: what decoding costs, beside the memory's limit, with any model or shape.
+// `foretoken bench decode`: measures decoding against the bandwidth limit, with any model or shape.
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace ft::cli {
 namespace {
 
 constexpr int kQuickCycles = 2, kQuickTokens = 8, kQuickPrompt = 64;
-constexpr int kShownRows[] = {1, 4, 8};  // of the profile's tables, beside the longest step
+constexpr int kShownRows[] = {1, 4, 8};  // rows of the profile's tables, beside the longest step
 
 struct Options {
   OutputChoice output;
@@ -51,8 +51,7 @@ DecodePlan plan_of(const Options& options) {
   return plan;
 }
 
-/// The tables worth reading: rounds of a few sizes and the largest prompt chunk of the model, all of the
-/// head.
+/// The tables shown: a few round sizes and the largest prompt chunk of the model, and all of the MTP head.
 std::vector<ProfileTable> shown(std::vector<ProfileTable> tables) {
   int longest = 0;
   for (const ProfileTable& table : tables) {
@@ -115,20 +114,20 @@ Result<int> work(const Options& options, Terminal& terminal) {
 void add_flags(FlagSet& flags, Options& options) {
   flags.group("Bench");
   flags.add("prompt-tokens", "N", reads_int(options.plan.prompt_tokens, 2, 1 << 20),
-            "Tokens of the prompt, and so the context (default 512)");
+            "Prompt length in tokens (default 512)");
   flags.add("cycles", "N", reads_int(options.plan.cycles, 1, 1000),
-            "Every figure is a median over as many (default 5)");
-  flags.add("tokens", "N", reads_int(options.plan.tokens, 1, 4096), "Tokens of a cycle (default 32)");
-  flags.add_list(
-      "forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
-      "Drafts are right with these chances by position (repeatable; default .93,.86,.75 and 0,0,0)");
-  flags.add_switch("plain", options.plan.plain, "Prompts and plain decoding only");
-  flags.add_switch("fixed", options.plan.fixed, "Every fixed depth of a schedule too, beside the chosen one");
-  flags.add("seed", "N", reads_seed(options.plan.seed), "Of the prompt's random tokens (default 0)");
-  flags.add_switch("quick", options.quick, "A short prompt and two short cycles: does it work at all");
-  flags.add_switch("profile", options.profile, "Where the time of a step goes, by instruction");
+            "Cycles; every figure is the median over them (default 5)");
+  flags.add("tokens", "N", reads_int(options.plan.tokens, 1, 4096), "Tokens per cycle (default 32)");
+  flags.add_list("forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
+                 "Acceptance probability of each draft position (repeatable; default .93,.86,.75 and 0,0,0)");
+  flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
+  flags.add_switch("fixed", options.plan.fixed,
+                   "Also measure every fixed depth of a schedule, beside the chosen one");
+  flags.add("seed", "N", reads_seed(options.plan.seed), "Random seed of the prompt's tokens (default 0)");
+  flags.add_switch("quick", options.quick, "Measure a short prompt and two short cycles, as a smoke test");
+  flags.add_switch("profile", options.profile, "Print the time of a step by instruction");
   flags.add("trace", "FILE", reads_text(options.trace),
-            "The last steps for chrome://tracing or ui.perfetto.dev");
+            "Write the last steps to FILE for chrome://tracing or ui.perfetto.dev");
 }
 
 }  // namespace
@@ -137,7 +136,7 @@ Command bench_decode_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "bench decode";
-  command.summary = "Tokens/s beside the memory's limit, rounds by rows, a stated acceptance";
+  command.summary = "Measure tokens/s against the bandwidth limit, cost by rows, and given acceptance";
   command.examples =
       "  foretoken bench decode --model synth:qwen3.5-0.8b?bits=4\n"
       "  foretoken bench decode --model synth:qwen3.5-4b --profile\n"

@@ -29,14 +29,14 @@ std::string schedule_text(const std::vector<double>& schedule) {
 
 std::string depth_text(int depth) { return depth < 0 ? "auto" : std::to_string(depth); }
 
-/// One of the tables that people ask for: plain steps, four and eight rows, a prompt chunk, the head.
+/// Title of a table: program, rows and number of steps.
 std::string table_title(const ProfileTable& table) {
-  return fmt::format("{}, {} row{}, {} steps", table.executable == 0 ? "model" : "head", table.rows,
+  return fmt::format("{}, {} row{}, {} steps", table.executable == 0 ? "model" : "MTP head", table.rows,
                      table.rows == 1 ? "" : "s", table.steps);
 }
 
 std::string cost_rows(const DecodeFigures& figures) {
-  std::vector<std::vector<std::string>> rows = {{"rows"}, {"round cost"}, {"with the head's drafts"}};
+  std::vector<std::vector<std::string>> rows = {{"rows"}, {"round cost"}, {"with MTP drafts"}};
   for (std::size_t n = 1; n <= DecodePlan::kRows; ++n) {
     rows[0].push_back(std::to_string(n));
     rows[1].push_back(fmt::format("{:.2f}", median(figures.round_cost[n])));
@@ -48,7 +48,7 @@ std::string cost_rows(const DecodeFigures& figures) {
 
 std::string forced_rows(const DecodeFigures& figures) {
   std::vector<std::vector<std::string>> rows = {
-      {"accepted", "depth", "tokens/s", "ratio to plain", "tokens a round", "drafted a round"}};
+      {"accepted", "depth", "tokens/s", "ratio to plain", "tokens per round", "drafted per round"}};
   for (const ForcedResult& forced : figures.forced) {
     const auto rounds = static_cast<double>(std::max<std::int64_t>(1, forced.rounds));
     rows.push_back({schedule_text(forced.schedule), depth_text(forced.depth),
@@ -99,23 +99,23 @@ std::string decode_text(const DecodeReport& report) {
       {{"read bandwidth", spread(figures.bandwidths, 1) + " GB/s"},
        {"plain", fmt::format("{} tokens/s at {} to {} tokens of context", spread(figures.plain_per_second, 2),
                              figures.context_first, figures.context_last)},
-       {"share of the limit",
-        fmt::format("{}; {} a token", spread(figures.limit_shares, 2), bytes_text(figures.bytes_per_token))},
+       {"share of the limit", fmt::format("{}; {} per token", spread(figures.limit_shares, 2),
+                                          bytes_text(figures.bytes_per_token))},
        {"prompt",
         fmt::format("{} tokens/s ({} tokens)", spread(figures.prompt_per_second, 1), report.prompt_tokens)},
        {"memory", fmt::format("{} packed weights, {} state, {} resident", size(report.packed_bytes),
                               size(report.state_bytes), size(report.resident_bytes))},
-       {"head drafts", report.drafted_among.empty() ? "nothing" : "among " + report.drafted_among},
+       {"draft vocabulary", report.drafted_among.empty() ? "none" : report.drafted_among},
        {"load", fmt::format("{:.2f} s, packing {:.2f} s", report.load_ms * 1e-3, report.pack_ms * 1e-3)}});
   if (!figures.host_us.empty()) {
-    text += fmt::format("outside the backend  {:.1f} us a round, {:.2f} % of it\n", median(figures.host_us),
+    text += fmt::format("outside the backend  {:.1f} us per round, {:.2f} % of it\n", median(figures.host_us),
                         100 * median(figures.host_shares));
   }
   if (!figures.rejected_cost.empty()) {
-    text += "\nA round in plain steps, all drafts right:\n" + cost_rows(figures);
-    text += fmt::format("all of 4 rows' drafts wrong: {}\n", spread(figures.rejected_cost, 2));
+    text += "\nCost of a round in plain steps, all drafts accepted:\n" + cost_rows(figures);
+    text += fmt::format("4 rows, all drafts rejected: {}\n", spread(figures.rejected_cost, 2));
   }
-  if (!figures.forced.empty()) text += "\nAt a stated acceptance:\n" + forced_rows(figures);
+  if (!figures.forced.empty()) text += "\nAt the given acceptance:\n" + forced_rows(figures);
   for (const ProfileTable& table : report.profile) {
     text += "\n" + table_title(table) + ":\n" + profile_text(table);
   }

@@ -13,8 +13,8 @@
 namespace ft::cli {
 namespace {
 
-constexpr double kEnoughBytes = 192e6;  // of all copies together, if no cache is larger
-constexpr int kCachedCopies = 32;       // of instructions that work in the caches
+constexpr double kEnoughBytes = 192e6;  // min size of all copies together, unless a cache is larger
+constexpr int kCachedCopies = 32;       // copies of an instruction that works in the caches
 constexpr int kMostCopies = 256;
 
 double last_cache_bytes() {
@@ -25,8 +25,8 @@ double last_cache_bytes() {
 #endif
 }
 
-/// The arguments of a step: the first row settled and the others drafts, as in a round; more rows than a
-/// round can have are a prompt's.
+/// The arguments of a step: the first row is confirmed and the others are drafts, as in a round. More rows
+/// than a round allows form a prompt.
 class StepInput {
  public:
   StepInput(const KernelCase& kernel, std::int64_t width, int most_rows, std::int64_t context)
@@ -65,7 +65,7 @@ class StepInput {
 }  // namespace
 
 int KernelBench::copies(const KernelCase& kernel) const {
-  if (kernel.instruction == "logits") return 1;  // a program has one head, larger than most caches
+  if (kernel.instruction == "logits") return 1;  // a program has one LM head, larger than most caches
   if (kernel.memory_bytes <= 0) return kCachedCopies;
   const double enough = std::max(kEnoughBytes, 4 * last_cache_bytes());
   return std::clamp(static_cast<int>(std::ceil(enough / kernel.memory_bytes)), 1, kMostCopies);
@@ -83,7 +83,7 @@ Result<std::vector<KernelFigures>> KernelBench::measure(const KernelCase& kernel
             backend_.make_state(program.layout(), {.slots = 1, .blocks = input.blocks()}));
   std::vector<Samples> samples(row_counts.size());
   std::vector<double> bandwidths;
-  for (int repeat = -1; repeat < repeats_; ++repeat) {  // the first one only warms up
+  for (int repeat = -1; repeat < repeats_; ++repeat) {  // the first repeat only warms up
     for (std::size_t i = 0; i < row_counts.size(); ++i) {
       const StepArgs args = input.args(row_counts[i]);
       const double bandwidth = probe_.gb_per_s();

@@ -1,7 +1,6 @@
-// Times one instruction at several numbers of rows beside the read bandwidth, interleaved: row counts take
-// turns, a bandwidth probe before each, so that a slow moment hits all of them. Owner: bench_kernels_command.
-// Thread: the caller's is the engine thread. Cost: packing the copies, then milliseconds a sample. Errors:
-// those of compile (kUnsupported for a format that the backend does not take).
+// Times one instruction at several row counts beside the read bandwidth. Row counts alternate, with a
+// bandwidth probe before each, so that a slow moment affects all of them. The caller's thread is the engine
+// thread.
 #pragma once
 
 #include <string>
@@ -16,11 +15,11 @@ namespace ft::cli {
 struct KernelFigures {
   KernelCase kernel;
   int copies = 0, rows = 0;
-  double ms = 0;               // of one instruction, median
-  double t_over_t1 = 0;        // to the fewest rows that were measured
-  double gb_per_s = 0;         // of what must come from memory; 0: nothing must
+  double ms = 0;               // median time of one instruction
+  double t_over_t1 = 0;        // relative to the smallest measured row count
+  double gb_per_s = 0;         // bytes that must come from memory; 0: none
   double bandwidth_share = 0;  // median over the samples
-  double read_gb_per_s = 0;    // the machine's, median
+  double read_gb_per_s = 0;    // read bandwidth of the machine, median
   double gmac_per_s = 0;       // 0: not counted
 };
 
@@ -29,7 +28,7 @@ class KernelBench {
   KernelBench(Backend& backend, int threads, int repeats, std::int64_t context)
       : backend_(backend), probe_(threads), repeats_(repeats), context_(context), pool_(0) {}
 
-  /// One line for each of `row_counts`, which are ascending.
+  /// One line for each of `row_counts`, which must ascend.
   Result<std::vector<KernelFigures>> measure(const KernelCase& kernel, const std::vector<int>& row_counts);
 
  private:

@@ -1,4 +1,4 @@
-// `foretoken bench kernels`: every instruction of a backend at the sizes of published models.
+// `foretoken bench kernels`: measures each instruction of a backend at the sizes of published models.
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ struct Options {
   bool quick = false;
 };
 
-/// A word of `choices`, added to a list.
+/// Appends a value that must be one of `choices`.
 Setter appends_choice(std::vector<std::string>& target, std::vector<std::string> choices) {
   return [&target, choices = std::move(choices)](const std::string& text) -> Status {
     std::string word;
@@ -83,7 +83,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   Progress bar(terminal, "measuring", static_cast<std::int64_t>(cases.size()));
   std::vector<KernelFigures> list;
   const Contention contention;
-  for (std::size_t i = 0; i < cases.size() && !stopped; ++i) {  // Ctrl-C: what is there is reported
+  for (std::size_t i = 0; i < cases.size() && !stopped; ++i) {  // Ctrl-C: the finished cases are reported
     bar.set(static_cast<std::int64_t>(i), fmt::format("{} {}", cases[i].model, cases[i].role));
     Result<std::vector<KernelFigures>> figures = bench.measure(cases[i], rows);
     if (!figures.ok() && figures.error().code == Code::kUnsupported) {
@@ -105,23 +105,25 @@ Result<int> work(const Options& options, Terminal& terminal) {
 
 void add_flags(FlagSet& flags, Options& options) {
   flags.group("Bench");
-  flags.add_list("only", "INSTRUCTION", appends_choice(options.filter.instructions, kernel_instructions()),
-                 "linear, logits, attend, delta_rule ... (repeatable; default: every one)");
-  flags.add_list("model-size", "SIZE", appends_choice(options.filter.models, size_names()),
-                 "0.8b, 2b, 4b, 9b, 27b (repeatable; default: all)");
-  flags.add_list("shape", "SHAPE", appends_text(options.filter.shapes),
-                 "A role (delta_in, attend_in, gate_up, down, head ...) or OUTxIN, a linear of your own "
-                 "(repeatable; default: all roles)");
   flags.add_list(
-      "format", "FORMAT", appends_choice(options.filter.formats, kernel_formats()),
-      "Of the weights: bits of affine codes, mxfp4, mxfp8, nvfp4, bf16, f16 or f32 (repeatable; default 4)");
-  flags.add("group", "N", reads_int(options.filter.group, 32, 128), "Of affine codes (default 64)");
+      "only", "INSTRUCTION", appends_choice(options.filter.instructions, kernel_instructions()),
+      "Instructions to measure: linear, logits, attend, delta_rule ... (repeatable; default: all)");
+  flags.add_list("model-size", "SIZE", appends_choice(options.filter.models, size_names()),
+                 "Model sizes: 0.8b, 2b, 4b, 9b or 27b (repeatable; default: all)");
+  flags.add_list("shape", "SHAPE", appends_text(options.filter.shapes),
+                 "Matrix roles (delta_in, attend_in, gate_up, down, head ...) or a custom OUTxIN "
+                 "(repeatable; default: all roles)");
+  flags.add_list("format", "FORMAT", appends_choice(options.filter.formats, kernel_formats()),
+                 "Weight formats: bits of affine weights, mxfp4, mxfp8, nvfp4, bf16, f16 or f32 (repeatable; "
+                 "default 4)");
+  flags.add("group", "N", reads_int(options.filter.group, 32, 128),
+            "Group size of affine weights (default 64)");
   flags.add("rows", "LIST", reads_rows(options.rows),
-            "Rows of a step (default 1,2,3,4,6,8,16); over 16 they are a prompt's");
+            "Rows per step (default 1,2,3,4,6,8,16); more than 16 rows count as a prompt");
   flags.add("context", "N", reads_int(options.filter.context, 1, 1 << 20),
-            "Positions that attend looks back on (default 512)");
-  flags.add("repeats", "N", reads_int(options.repeats, 1, 1000), "Samples of each figure (default 7)");
-  flags.add_switch("quick", options.quick, "One and four rows, two samples");
+            "Context positions that attend reads (default 512)");
+  flags.add("repeats", "N", reads_int(options.repeats, 1, 1000), "Samples per figure (default 7)");
+  flags.add_switch("quick", options.quick, "Measure one and four rows with two samples each");
 }
 
 }  // namespace
@@ -130,7 +132,7 @@ Command bench_kernels_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "bench kernels";
-  command.summary = "Every instruction at the sizes of published models, beside the read bandwidth";
+  command.summary = "Measure instructions at published model sizes, beside the read bandwidth";
   command.examples =
       "  foretoken bench kernels --only linear --model-size 4b\n"
       "  foretoken bench kernels --shape 17408x5120 --shape 5120x17408 --rows 1,2,4,8\n"

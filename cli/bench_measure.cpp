@@ -47,7 +47,7 @@ Status BenchMeasure::warm_up(const BenchCase& bench_case) {
 }
 
 Status BenchMeasure::add_pair(const BenchCase& bench_case, BenchPrompt& result) {
-  // A forced draft needs a recording of the answer, so plain goes first there.
+  // A synthetic drafter needs a recorded answer, so plain decoding runs first.
   const bool plain_first = pairs_++ % 2 == 0 || !forced_.empty();
   GatheredAnswer plain, speculative;
   if (plain_first) {

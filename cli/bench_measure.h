@@ -1,7 +1,5 @@
-// Plain against speculative, paired and interleaved: every pair runs the same request both ways, back to
-// back, in alternating order, so that what the machine does meanwhile hits both. Owner: bench.cpp. Thread:
-// the main thread waits for the engine. Cost: two answers a pair. Errors: those of make_request; an answer
-// that failed.
+// Compares plain and speculative decoding in interleaved pairs. Each pair runs the same request both ways, in
+// alternating order, so that noise of the machine affects both.
 #pragma once
 
 #include <atomic>
@@ -14,11 +12,11 @@ namespace ft::cli {
 
 struct BenchCase {
   Prompt prompt;
-  Ask ask;               // its speculation is the speculative side
+  Ask ask;               // its speculation applies to the speculative side
   std::string sampling;  // for the report
 };
 
-/// What drafts are accepted is set instead of found (--forced-acceptance); empty: found.
+/// Acceptance of a synthetic drafter (--forced-acceptance); empty: real drafts.
 using ForcedSchedule = std::vector<double>;
 
 class BenchMeasure {
@@ -26,11 +24,11 @@ class BenchMeasure {
   BenchMeasure(Engine& engine, const Loaded& loaded, ForcedSchedule forced)
       : engine_(engine), loaded_(loaded), forced_(std::move(forced)) {}
 
-  /// One uncounted answer each way, so that memory is there and clocks are up.
+  /// Runs one uncounted answer each way, to allocate memory and raise clock speeds.
   Status warm_up(const BenchCase& bench_case);
-  /// One more pair into `result`, which begins empty.
+  /// Adds a pair to `result`, which starts empty.
   Status add_pair(const BenchCase& bench_case, BenchPrompt& result);
-  /// Asked to stop: the running answer ends early and the pair in progress is dropped (kCancelled).
+  /// Requests a stop: the running answer ends early and its pair is dropped (kCancelled).
   void cancel();
 
  private:

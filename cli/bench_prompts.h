@@ -1,5 +1,5 @@
-// The prompts that `bench` and `verify` bring along: four kinds of text, because drafts are as good as the
-// text is regular. Written for this project. Thread: any. Cost: none.
+// The built-in prompts of `bench` and `verify`: four kinds of text, because acceptance depends on how regular
+// a text is. Written for this project.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ struct BuiltInPrompt {
   std::string_view name;  // kind and subject
   std::string_view text;
   std::string_view tools;  // JSON list, or empty
-  bool raw = false;        // continued as it stands, without the chat template
+  bool raw = false;        // continued as it is, without the chat template
 };
 
 std::span<const BuiltInPrompt> built_in_prompts();

@@ -25,7 +25,7 @@ double ms_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::milli>(to - from).count();
 }
 
-/// One request's times, filled line by line.
+/// Times of one request, filled line by line.
 struct Timed {
   Clock::time_point start = Clock::now(), last{};
   std::optional<double> first_ms;
@@ -38,7 +38,7 @@ struct Timed {
     if (!line.starts_with(kData) || line == "data: [DONE]") return;
     const Json json = Json::parse(line.substr(kData.size()), nullptr, false);
     if (!json.is_object()) return;
-    if (json.contains("error")) error = json["error"].value("message", "the server says no more");
+    if (json.contains("error")) error = json["error"].value("message", "the server gave no message");
     if (json.contains("usage") && json["usage"].is_object()) {
       tokens = json["usage"].value("completion_tokens", 0);
       if (json.contains("speculation")) {
@@ -64,7 +64,7 @@ struct Timed {
 std::string body_of(const ServeLoad& load, int number, bool speculative) {
   const auto prompts = built_in_prompts();
   const BuiltInPrompt& prompt = prompts[static_cast<std::size_t>(number) % prompts.size()];
-  // Its own number in front: no prompt begins like another, so none has another's cached beginning.
+  // A number at the start makes every prompt unique, so that the prefix cache never helps.
   const std::string text = fmt::format("({}) {}", number, prompt.text);
   return Json{{"messages", Json::array({Json{{"role", "user"}, {"content", text}}})},
               {"stream", true},
@@ -76,7 +76,7 @@ std::string body_of(const ServeLoad& load, int number, bool speculative) {
       .dump();
 }
 
-/// Sends requests [from, from + load.requests) and adds what came back.
+/// Sends requests [from, from + load.requests) and adds their times.
 class Side {
  public:
   Side(const ServeLoad& load, const server::Client& client, LoadSide& into)
@@ -172,7 +172,7 @@ Result<LoadResult> run_load(const ServeLoad& load) {
   first.requests = std::min(load.requests, load.streams);
   FT_TRY(Side(first, client, warm_up).run(1'000'000, true));
   for (int pair = 0; pair < load.pairs; ++pair) {
-    for (const bool second : {false, true}) {  // in turns, each first as often
+    for (const bool second : {false, true}) {  // in turns: each side is first equally often
       const bool speculative = second != (pair % 2 == 1);
       LoadSide& side = speculative ? result.speculative : result.plain;
       FT_TRY(
@@ -209,10 +209,11 @@ std::string load_table(const ServeLoad& load, const LoadResult& result) {
   const double accepted = result.speculative.drafted > 0 ? static_cast<double>(result.speculative.accepted) /
                                                                static_cast<double>(result.speculative.drafted)
                                                          : 0;
-  return table + fmt::format(
-                     "\nspeculative over plain, together: {:.2f} x (median of {} pairs); {:.0f} % of drafts "
-                     "accepted\n",
-                     quantile(ratios(result), 0.5), load.pairs, 100 * accepted);
+  return table +
+         fmt::format(
+             "\nspeculative over plain, all streams: {:.2f} x (median of {} pairs); {:.0f} % of drafts "
+             "accepted\n",
+             quantile(ratios(result), 0.5), load.pairs, 100 * accepted);
 }
 
 }  // namespace ft::cli

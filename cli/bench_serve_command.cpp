@@ -1,4 +1,4 @@
-// `foretoken bench serve`: what clients of a running server feel under load.
+// `foretoken bench serve`: measures a running server under load, as its clients see it.
 #include <fmt/format.h>
 
 #include "cli/bench_serve.h"
@@ -28,7 +28,7 @@ Command bench_serve_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "bench serve";
-  command.summary = "Load on a running server: first token, gaps, tokens/s, plain and speculative";
+  command.summary = "Load a running server: first token, gaps, tokens/s, plain and speculative";
   command.examples =
       "  foretoken bench serve\n"
       "  foretoken bench serve --streams 1 --requests 8 --json\n"
@@ -36,17 +36,20 @@ Command bench_serve_command() {
   FlagSet& flags = command.flags;
   ServeLoad& load = options->load;
   flags.group("Load");
-  flags.add("url", "URL", reads_text(load.url), "The server (default http://127.0.0.1:8080)");
-  flags.add("api-key", "KEY", reads_text(load.api_key), "Its key, if it asks for one");
+  flags.add("url", "URL", reads_text(load.url), "Address of the server (default http://127.0.0.1:8080)");
+  flags.add("api-key", "KEY", reads_text(load.api_key), "API key of the server");
   flags.add("streams", "N", reads_int(load.streams, 1, 1024),
-            "Clients, each asking again when it is answered (default 8); with --rate: requests open at most");
-  flags.add("requests", "N", reads_int(load.requests, 1, 1 << 20), "Of each side of a pair (default 32)");
+            "Clients that each send one request after another (default 8); with --rate: max open requests");
+  flags.add("requests", "N", reads_int(load.requests, 1, 1 << 20),
+            "Requests of each side of a pair (default 32)");
   flags.add("rate", "X", reads_number(options->rate, {0, 10'000}),
-            "Requests a second, at random times, instead of one after another");
-  flags.add("max-tokens", "N", reads_int(load.max_tokens, 1, 1 << 20), "Longest answer (default 128)");
-  flags.add("pairs", "N", reads_int(load.pairs, 1, 1000), "Plain and speculative in turns (default 3)");
-  flags.add("temperature", "X", reads_number(options->temperature, {0, 2}), "0 is greedy (default)");
-  flags.add("seed", "N", reads_seed(load.seed), "Of noise and of arrival times (default 1)");
+            "Requests per second at random times; 0 (default): each client waits for its answer");
+  flags.add("max-tokens", "N", reads_int(load.max_tokens, 1, 1 << 20),
+            "Max tokens of an answer (default 128)");
+  flags.add("pairs", "N", reads_int(load.pairs, 1, 1000), "Pairs of plain and speculative (default 3)");
+  flags.add("temperature", "X", reads_number(options->temperature, {0, 2}),
+            "Sampling temperature (default 0: greedy)");
+  flags.add("seed", "N", reads_seed(load.seed), "Random seed of sampling and arrival times (default 1)");
   return bind_options(std::move(command), std::move(options), work);
 }
 

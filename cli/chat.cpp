@@ -1,5 +1,5 @@
-// `foretoken chat`: a conversation in the terminal, or through a pipe. With --json each line that is asked
-// gives one line on stdout: the object that `run --json` prints, or an error; /commands answer on stderr.
+// `foretoken chat`: a conversation in the terminal or through a pipe. With --json, each input line gives one
+// line on stdout: the object of `run --json`, or an error; /commands answer on stderr.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -28,10 +28,10 @@ struct Options {
   std::optional<bool> think;
 };
 
-/// Answers the last message of a conversation.
+/// Generates the next message of a conversation.
 using Turn = std::function<Status(ChatSession&)>;
 
-/// One turn: the template, the answer as it comes, or as one line of JSON when it is complete.
+/// One turn: renders the template and prints the answer as a stream, or as one JSON line at the end.
 Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, bool json, Terminal& terminal) {
   FT_ASSIGN(const Prompt prompt, render_prompt(session.rendered_messages(), "", session.think, loaded));
   Ask ask;
@@ -63,7 +63,7 @@ Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, bool jso
   return {};
 }
 
-/// One line of input that is no /command. The user's message is taken back if nothing came of it.
+/// One line of input that is not a /command. The user's message is removed if the turn fails.
 bool answer_line(ChatSession& session, const std::string& line, const Turn& turn_of, bool json,
                  Terminal& terminal) {
   session.messages.push_back({"user", utf8_replace_invalid(line), ""});
@@ -76,7 +76,7 @@ bool answer_line(ChatSession& session, const std::string& line, const Turn& turn
   return false;
 }
 
-/// The same with a server's model.
+/// The same with the model of a server.
 Status remote_turn(ChatSession& session, const server::Client& client, Terminal& terminal) {
   std::atomic<bool> stop{false};
   const Interrupt interrupt([&stop] { stop = true; });
@@ -95,7 +95,7 @@ Status remote_turn(ChatSession& session, const server::Client& client, Terminal&
   return {};
 }
 
-/// Lines until there are none. Exit status 1 if one failed and nobody sat there to see it.
+/// Reads lines until the end. Returns exit status 1 if a line failed and no terminal showed it.
 Result<int> converse(const Options& options, const std::string& greeting, const Turn& turn_of,
                      Terminal& terminal) {
   ChatSession session;
@@ -128,7 +128,7 @@ Result<int> converse(const Options& options, const std::string& greeting, const 
     failed = failed || (!answered && !interactive);
   }
   if (interactive) terminal.out("\n");
-  return failed ? 1 : 0;  // a script wants to know; a person has seen it
+  return failed ? 1 : 0;  // a script needs the status; a person has seen the error
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
@@ -140,8 +140,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model, &terminal));
   if (!loaded->chat_template) {
-    return Error{Code::kNotFound,
-                 fmt::format("{}; foretoken run --raw does without", loaded->chat_template_problem)};
+    return Error{Code::kNotFound, fmt::format("{}; use foretoken run --raw, which needs no template",
+                                              loaded->chat_template_problem)};
   }
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
   if (options.speculation.explain_depth) terminal.note(cost_note(*engine));
@@ -157,22 +157,22 @@ Command chat_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "chat";
-  command.summary = "A conversation in the terminal";
+  command.summary = "Chat in the terminal";
   command.examples =
       "  foretoken chat\n"
       "  foretoken chat --system \"Answer in one sentence\" --temperature 0\n"
       "  foretoken chat --load talk.json\n"
       "  foretoken chat --server http://127.0.0.1:8080\n"
       "  printf 'Hello\\n/stats\\n' | foretoken chat\n"
-      "  printf 'Hello\\nWho are you?\\n' | foretoken chat --json   a line of JSON for each line that is "
-      "asked\n";
+      "  printf 'Hello\\nWho are you?\\n' | foretoken chat --json   one JSON line per input line\n";
   command.flags.group("Conversation");
   command.flags.add("system", "TEXT", reads_text(options->system), "System message");
-  command.flags.add("think", "on|off", reads_on_off(options->think), "Reasoning before the answer");
+  command.flags.add("think", "on|off", reads_on_off(options->think),
+                    "Reasoning before the answer (default: the template's choice)");
   command.flags.add("server", "URL", reads_text(options->server),
-                    "Ask the server at this address instead of loading a model");
-  command.flags.add("api-key", "KEY", reads_text(options->api_key), "The server's key, if it asks for one");
-  command.flags.add("load", "FILE", reads_text(options->load), "Go on with a conversation that /save wrote");
+                    "Chat with the server at this address instead of loading a model");
+  command.flags.add("api-key", "KEY", reads_text(options->api_key), "API key of that server");
+  command.flags.add("load", "FILE", reads_text(options->load), "Continue a conversation saved with /save");
   add_answer_flags(command.flags, options->answer);
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
@@ -181,7 +181,7 @@ Command chat_command() {
   add_cost_flag(command.flags, options->model);
   command.check = [options]() -> Status {
     if (options->server.empty() || !options->output.json) return {};
-    return Error{Code::kInvalid, "--json and --server do not go together; curl shows a server's own JSON"};
+    return Error{Code::kInvalid, "--json and --server exclude each other; use curl to see the server's JSON"};
   };
   return bind_options(std::move(command), std::move(options), work);
 }

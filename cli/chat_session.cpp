@@ -9,14 +9,14 @@ namespace ft::cli {
 namespace {
 
 constexpr const char* kHelp =
-    "/help               these words\n"
+    "/help               show this help\n"
     "/clear              forget the conversation\n"
-    "/system [TEXT]      set, show or (with -) drop the system message\n"
-    "/think on|off       reasoning before the answer\n"
-    "/set [KEY VALUE]    a flag of `foretoken run`, such as /set temperature 0.2; alone: the names\n"
-    "/stats              speed and drafts so far\n"
+    "/system [TEXT]      set, show or (with -) remove the system message\n"
+    "/think on|off       turn reasoning on or off\n"
+    "/set [KEY VALUE]    set a flag of `foretoken run`, such as /set temperature 0.2; alone: list the names\n"
+    "/stats              show speed and drafts so far\n"
     "/save FILE          write the conversation as JSON\n"
-    "/load FILE          go on with a saved one\n"
+    "/load FILE          continue a saved conversation\n"
     "/quit               leave (or Ctrl-D)\n"
     "A backslash at the end of a line joins the next one. Ctrl-C stops an answer.\n";
 
@@ -46,11 +46,11 @@ CommandOutcome set_flag(ChatSession& session, const std::string& rest) {
   }
   const Flag* flag = flags.find(key);
   if (flag == nullptr)
-    return failed(fmt::format("/set does not know '{}'; /set alone names what it knows", key));
+    return failed(fmt::format("/set: unknown setting '{}'; /set alone lists the settings", key));
   const std::size_t begin = space == std::string::npos ? space : rest.find_first_not_of(" \t=", space);
   if (begin == std::string::npos)
     return failed(fmt::format("/set {} needs a value: {}", key, flag->value_name));
-  // A list is set anew, as it is by a flag.
+  // A list replaces the old one, as a flag does.
   if (key == "stop") changed.answer.stops.clear();
   if (key == "logit-bias") changed.sampling.bias.clear();
   if (const Status status = flag->set(rest.substr(begin)); !status.ok()) {
@@ -63,10 +63,10 @@ CommandOutcome set_flag(ChatSession& session, const std::string& rest) {
 
 std::string stats(const ChatSession& session) {
   if (session.answers == 0) return "no answers yet\n";
-  std::string words =
-      fmt::format("{} answers, {} tokens, {:.1f} tokens/s; drafted {}, accepted {}, {:.2f} tokens a round\n",
-                  session.answers, session.speed.tokens, session.speed.tokens_per_second(),
-                  session.totals.drafted, session.totals.accepted, tokens_per_round(session.totals));
+  std::string words = fmt::format(
+      "{} answers, {} tokens, {:.1f} tokens/s; drafted {}, accepted {}, {:.2f} tokens per round\n",
+      session.answers, session.speed.tokens, session.speed.tokens_per_second(), session.totals.drafted,
+      session.totals.accepted, tokens_per_round(session.totals));
   const std::vector<double> shares = acceptance_by_position(session.totals);
   if (!shares.empty()) words += "accepted by position:";
   for (const double share : shares) words += fmt::format(" {:.2f}", share);
@@ -120,7 +120,7 @@ CommandOutcome run_chat_command(ChatSession& session, const std::string& line) {
   if (word == "quit" || word == "exit") return {"", true};
   if (word == "clear") {
     session.messages.clear();
-    return {"the conversation is forgotten\n"};
+    return {"the conversation is cleared\n"};
   }
   if (word == "system") {
     if (rest == "-") session.system.clear();
@@ -136,10 +136,10 @@ CommandOutcome run_chat_command(ChatSession& session, const std::string& line) {
   if (word == "set") return set_flag(session, rest);
   if (word == "stats") return {stats(session)};
   if (word == "save" || word == "load") {
-    if (rest.empty()) return failed(fmt::format("/{} needs a file", word));
+    if (rest.empty()) return failed(fmt::format("/{} needs a file name", word));
     return word == "save" ? save_file(session, rest) : load_file(session, rest);
   }
-  return failed(fmt::format("there is no /{}; /help names them all", word));
+  return failed(fmt::format("unknown command /{}; /help lists the commands", word));
 }
 
 }  // namespace ft::cli

@@ -1,6 +1,5 @@
-// A conversation in progress: messages, settings, totals, and what its /commands do to them. No terminal and
-// no model here, so that tests can drive it. Owner: chat.cpp. Thread: one. Cost: none. Errors: a command that
-// is wrong changes nothing and answers with a sentence.
+// A conversation in progress: messages, settings, totals, and the effect of its /commands. It uses no
+// terminal and no model, so that tests can drive it. A wrong command changes nothing and returns a sentence.
 #pragma once
 
 #include <optional>
@@ -27,18 +26,18 @@ struct ChatSession {
   SpeculationReport totals;
   int answers = 0;
 
-  /// JSON for the template.
+  /// The messages as JSON for the template.
   std::string rendered_messages() const;
   void add_answer(const GatheredAnswer& answer);
 };
 
 struct CommandOutcome {
-  std::string words;  // to print; begins with "foretoken: " if it failed
+  std::string words;  // text to print; starts with "foretoken: " on failure
   bool quit = false;
   bool failed = false;
 };
 
-/// `line` begins with '/'.
+/// `line` starts with '/'.
 CommandOutcome run_chat_command(ChatSession& session, const std::string& line);
 
 }  // namespace ft::cli

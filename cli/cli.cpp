@@ -13,7 +13,7 @@
 #include "cli/report_json.h"
 #include "cli/subcommands.h"
 
-extern char** environ;  // of POSIX
+extern char** environ;  // declared by POSIX
 
 namespace ft::cli {
 namespace {
@@ -39,7 +39,7 @@ std::vector<Command> all_commands() {
   return commands;
 }
 
-/// $XDG_CONFIG_HOME/foretoken/config.toml, else ~/.config/...; empty without a home.
+/// $XDG_CONFIG_HOME/foretoken/config.toml, else ~/.config/...; empty if HOME is not set.
 std::string default_settings_path() {
   const char* config = std::getenv("XDG_CONFIG_HOME");
   if (config != nullptr && *config == '/') return std::string(config) + "/foretoken/config.toml";
@@ -55,7 +55,7 @@ int report(Terminal& terminal, const Error& error, bool json, int status) {
   return status;
 }
 
-/// For errors that come before the flags are read.
+/// For errors before the flags are parsed.
 bool asks_for_json(int argc, const char* const* argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--json") == 0 || std::strcmp(argv[i], "--json=true") == 0) return true;
@@ -64,7 +64,7 @@ bool asks_for_json(int argc, const char* const* argv) {
   return variable != nullptr && (std::strcmp(variable, "1") == 0 || std::strcmp(variable, "true") == 0);
 }
 
-/// Settings and environment into the command's options.
+/// Fills the command's options from flags, environment and settings file.
 Status configure(const CommandLine& line, const std::vector<Command>& commands) {
   const char* named = std::getenv("FORETOKEN_CONFIG");
   std::string path = !line.config.empty() ? line.config : named != nullptr ? named : "";
@@ -89,10 +89,10 @@ std::vector<std::string> environment_names() {
   return names;
 }
 
-constexpr const char* kMemoryRanOut = "memory ran out; close other programs, or take a smaller --context";
+constexpr const char* kMemoryRanOut = "out of memory; close other programs or use a smaller --context";
 std::terminate_handler handler_before = nullptr;
 
-/// Allocates nothing.
+/// Must not allocate.
 [[noreturn]] void end_process() noexcept {
   try {
     if (std::current_exception()) throw;
@@ -102,7 +102,7 @@ std::terminate_handler handler_before = nullptr;
     }
     ::_exit(kFailed);
   } catch (...) {
-    // a mistake of ours: as before
+    // a bug: the earlier handler reports it
   }
   handler_before();
   std::abort();
@@ -113,7 +113,7 @@ int work(const Command& command, Terminal& terminal) {
   try {
     Result<int> status = command.work(terminal);
     terminal.flush();
-    if (terminal.gone()) return kGood;  // the reader had enough; that is no failure of ours
+    if (terminal.gone()) return kGood;  // the reader closed the pipe, which is not a failure
     if (!status.ok()) {
       return report(terminal, status.error(), json, status.error().code == Code::kInvalid ? kUsage : kFailed);
     }
@@ -122,8 +122,8 @@ int work(const Command& command, Terminal& terminal) {
   } catch (const std::bad_alloc&) {
     return report(terminal, {Code::kExhausted, kMemoryRanOut}, json, kFailed);
   } catch (const std::exception& error) {
-    return report(terminal, {Code::kIo, fmt::format("{}; foretoken doctor may tell why", error.what())}, json,
-                  kFailed);
+    return report(terminal, {Code::kIo, fmt::format("{}; foretoken doctor may show the cause", error.what())},
+                  json, kFailed);
   }
 }
 

@@ -1,4 +1,4 @@
-// Fuzzes what JSON the command line reads: conversations and tools.
+// Fuzzes the JSON that the command line reads: conversations and tools.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   if (const auto messages = ft::cli::checked_messages(text, "fuzz"); messages.ok()) {
-    // What was accepted once is accepted again, unchanged.
+    // Accepted input is accepted again, unchanged.
     const auto again = ft::cli::checked_messages(*messages, "fuzz");
     if (!again.ok() || *again != *messages) std::abort();
   }

@@ -20,7 +20,7 @@ Status apply(const Flag& flag, const std::vector<std::string>& values, const std
   return {};
 }
 
-/// The setting of this key that is nearest to the subcommand; a later line wins.
+/// The setting of this key closest to the subcommand; a later line wins.
 const Setting* find_setting(const std::vector<Setting>& settings, const std::string& section,
                             const std::string& key) {
   const Setting* found = nullptr;
@@ -83,11 +83,10 @@ Status check_settings(const std::vector<Setting>& settings, const std::vector<Co
     const std::string meant = nearest(word, section_known ? keys : names);
     return Error{
         Code::kInvalid,
-        fmt::format(
-            "{} line {}: {} '{}'{}; {}", settings_path, setting.line,
-            section_known ? "unknown key" : "no subcommand is called", word,
-            section_known && !setting.section.empty() ? fmt::format(" in [{}]", setting.section) : "",
-            meant.empty() ? "foretoken --help names them all" : fmt::format("is '{}' meant?", meant))};
+        fmt::format("{} line {}: {} '{}'{}; {}", settings_path, setting.line,
+                    section_known ? "unknown key" : "unknown subcommand", word,
+                    section_known && !setting.section.empty() ? fmt::format(" in [{}]", setting.section) : "",
+                    meant.empty() ? "see foretoken --help" : fmt::format("did you mean '{}'?", meant))};
   }
   return {};
 }
@@ -95,7 +94,7 @@ Status check_settings(const std::vector<Setting>& settings, const std::vector<Co
 std::vector<std::string> stray_variables(const std::vector<std::string>& names,
                                          const std::vector<Command>& commands) {
   const std::string prefix = environment_name("");
-  // The settings file of cli.cpp, and what the tests read.
+  // Set by cli.cpp and by the tests.
   std::vector<std::string> known = {"CONFIG", "FULL", "BF16_MODEL"};
   for (const Command& command : commands) {
     for (const Flag& flag : command.flags.flags()) {
@@ -108,8 +107,8 @@ std::vector<std::string> stray_variables(const std::vector<std::string>& names,
     const std::string rest = name.substr(prefix.size());
     if (std::find(known.begin(), known.end(), rest) != known.end()) continue;
     const std::string meant = nearest(rest, known);
-    sentences.push_back(fmt::format("the environment variable {} is ignored: no flag has that name{}", name,
-                                    meant.empty() ? "" : fmt::format("; is {}{} meant?", prefix, meant)));
+    sentences.push_back(fmt::format("the environment variable {} matches no flag and is ignored{}", name,
+                                    meant.empty() ? "" : fmt::format("; did you mean {}{}?", prefix, meant)));
   }
   return sentences;
 }

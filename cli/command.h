@@ -1,7 +1,5 @@
-// A subcommand: its words for --help, its flags and what it does. Each stands in its own file (run.cpp,
-// bench.cpp ...) behind one function of subcommands.h. resolve() brings the sources of its flags together.
-// Owner: cli/cli.cpp. Thread: the main thread. Errors: kInvalid from resolve ends the program with exit
-// status 2.
+// A subcommand: its help, its flags and its work. Each is in its own file (run.cpp, bench.cpp ...) and is
+// listed in subcommands.h. resolve() merges the sources of its flags.
 #pragma once
 
 #include <functional>
@@ -19,17 +17,17 @@ namespace ft::cli {
 struct Command {
   std::string name, summary, examples;
   FlagSet flags;
-  /// What holds between flags; its errors are the user's too.
+  /// Checks combinations of flags; its errors are wrong usage too.
   std::function<Status()> check;
-  /// The work; exit status 0 or 1. An error kInvalid means that a flag's value does not fit the model:
-  /// status 2.
+  /// The work; returns exit status 0 or 1. kInvalid means that a flag's value does not fit the model (status
+  /// 2).
   std::function<Result<int>(Terminal&)> work;
-  std::shared_ptr<void> options;  // what the flags point into
-  const bool* json = nullptr;     // whether --json was given, in `options`
+  std::shared_ptr<void> options;  // the flags write into it
+  const bool* json = nullptr;     // points to --json in `options`
   const bool* quiet = nullptr;
 };
 
-/// Texts by flag name, as typed.
+/// Values by flag name, as typed.
 using Typed = std::map<std::string, std::vector<std::string>, std::less<>>;
 /// The value of an environment variable, or null.
 using Environment = std::function<const char*(const std::string& name)>;
@@ -37,22 +35,20 @@ using Environment = std::function<const char*(const std::string& name)>;
 /// "max-tokens" -> "FORETOKEN_MAX_TOKENS".
 std::string environment_name(const std::string& flag);
 
-/// Sets every flag of `command` from the first source that has it: typed, environment, [section] of the file,
-/// top level of the file. A value stands for the whole flag: a list is not mixed from two sources.
+/// Sets every flag of `command` from the first source that has it: command line, environment, [section] of
+/// the file, top level of the file. Lists from two sources are not merged.
 Status resolve(const Command& command, const Typed& typed, const Environment& environment,
                const std::vector<Setting>& settings, const std::string& settings_path);
 
-/// Keys that no subcommand knows, sections that are none: kInvalid with file, line and what was probably
-/// meant.
+/// Unknown keys and sections: kInvalid with file, line and the closest known name.
 Status check_settings(const std::vector<Setting>& settings, const std::vector<Command>& commands,
                       const std::string& settings_path);
 
-/// For every name that begins with FORETOKEN_ and sets nothing in any subcommand: a sentence with the closest
-/// name that does.
+/// A sentence for every FORETOKEN_ variable that sets no flag, with the closest flag that exists.
 std::vector<std::string> stray_variables(const std::vector<std::string>& names,
                                          const std::vector<Command>& commands);
 
-/// The closest of `candidates`, if it is close enough to be meant; else empty.
+/// The closest of `candidates`, or empty if none is close.
 std::string nearest(const std::string& word, const std::vector<std::string>& candidates);
 
 }  // namespace ft::cli

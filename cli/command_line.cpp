@@ -8,14 +8,17 @@ namespace {
 
 constexpr const char* kAbout =
     "foretoken runs local language models with exact speculative decoding: a drafter guesses the next "
-    "tokens, the\n"
-    "model checks them in one pass, and what is printed is what the model alone would have printed.\n";
+    "tokens\n"
+    "and the model verifies them in one pass. The output has the same tokens as plain decoding, and comes "
+    "faster.\n";
 constexpr const char* kFooter =
-    "\nEvery flag may also come from the environment (FORETOKEN_MAX_TOKENS=64 for --max-tokens 64) and from "
-    "a settings\n"
-    "file (max-tokens = 64, under [run] for one subcommand): --config FILE, else\n"
-    "$XDG_CONFIG_HOME/foretoken/config.toml. Typed flags win over the environment, that over the file.\n"
-    "Exit status: 0 good, 1 the work failed or a comparison found a difference, 2 wrong usage.\n";
+    "\nEvery flag also has an environment variable (FORETOKEN_MAX_TOKENS=64 for --max-tokens 64) and a key "
+    "in "
+    "the\n"
+    "settings file (max-tokens = 64, under [run] for one subcommand): --config FILE, by default\n"
+    "$XDG_CONFIG_HOME/foretoken/config.toml. Flags override the environment; the environment overrides the "
+    "file.\n"
+    "Exit status: 0 success, 1 the work failed or a comparison found a difference, 2 wrong usage.\n";
 constexpr const char* kFirstSteps =
     "\nFirst steps:\n"
     "  foretoken bench --quick                      the shipped model, plain against speculative\n"
@@ -35,7 +38,7 @@ void add_flags(CLI::App& app, const Command& command) {
     if (command.flags.positional == flag.name) names += "," + flag.name;
     CLI::Option* option = app.add_option(names, flag.help)->group(flag.group)->type_name(flag.value_name);
     if (flag.kind == Flag::Kind::kList) {
-      // One value for each time it is given; more than one in a row would eat what follows.
+      // One value per flag; a greedy list would consume the next argument.
       option->expected(1, 1 << 20)
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -45,7 +48,7 @@ void add_flags(CLI::App& app, const Command& command) {
   }
 }
 
-/// "bench decode" stands under "bench", which comes before it.
+/// "bench decode" is a subcommand of "bench", which precedes it in the list.
 CLI::App* add_parser(CLI::App& app, const Command& command) {
   const std::size_t space = command.name.find(' ');
   if (space == std::string::npos) return app.add_subcommand(command.name, command.summary);
@@ -65,14 +68,14 @@ Typed typed_flags(const CLI::App& app, const Command& command) {
   return typed;
 }
 
-/// What CLI11 says, as one sentence of ours.
+/// CLI11's message as one sentence.
 std::string sentence(std::string said, const std::string& command) {
   std::replace(said.begin(), said.end(), '\n', ' ');
   while (!said.empty() && (said.back() == ' ' || said.back() == '.')) said.pop_back();
   return said + "; see foretoken " + (command.empty() ? "" : command + " ") + "--help";
 }
 
-/// The closest flag to one that CLI11 does not know.
+/// The flag closest to an unknown one.
 std::string meant(const std::string& word, const Command& command) {
   std::vector<std::string> names;
   for (const Flag& flag : command.flags.flags()) names.push_back("--" + flag.name);
@@ -85,22 +88,25 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
                                        const std::vector<Command>& commands) {
   CLI::App app(kAbout, "foretoken");
   app.set_version_flag("--version", "foretoken " FORETOKEN_VERSION);
-  app.set_help_flag("-h,--help", "These words");
+  app.set_help_flag("-h,--help", "Show this help");
   app.footer(std::string(kFirstSteps) + kFooter);
   app.get_formatter()->column_width(34);
   CommandLine line;
   std::vector<CLI::App*> parsers;
   for (const Command& command : commands) {
     CLI::App* sub = add_parser(app, command);
-    sub->set_help_flag("-h,--help", "These words")->group("Output");
+    sub->set_help_flag("-h,--help", "Show this help")->group("Output");
     sub->footer("\nExamples:\n" + command.examples + kFooter);
-    sub->add_option("--config", line.config, "Settings file")->group("Output")->type_name("FILE");
+    sub->add_option("--config", line.config,
+                    "Settings file (default: $XDG_CONFIG_HOME/foretoken/config.toml)")
+        ->group("Output")
+        ->type_name("FILE");
     add_flags(*sub, command);
-    sub->allow_extras();  // so that an unknown flag can be answered with what was meant
+    sub->allow_extras();  // so that the error can suggest the closest flag
     parsers.push_back(sub);
   }
   app.require_subcommand(0, 1);
-  // The deepest one that was named: those of two words come after those of one.
+  // The deepest subcommand wins: names of two words come after names of one.
   const auto chosen = [&]() -> const Command* {
     const Command* last = nullptr;
     for (std::size_t i = 0; i < commands.size(); ++i) last = parsers[i]->parsed() ? &commands[i] : last;
@@ -109,7 +115,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    line.help = app.help();  // of the subcommand, if one was named
+    line.help = app.help();  // of the subcommand, if there is one
     return line;
   } catch (const CLI::CallForVersion&) {
     line.help = "foretoken " FORETOKEN_VERSION "\n";
@@ -121,7 +127,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
       const std::string near = nearest(argv[1], names);
       if (!near.empty() && argv[1][0] != '-') {
         return Error{Code::kInvalid,
-                     std::string("there is no subcommand '") + argv[1] + "'; is '" + near + "' meant?"};
+                     std::string("unknown subcommand '") + argv[1] + "'; did you mean '" + near + "'?"};
       }
     }
     return Error{Code::kInvalid, sentence(error.what(), chosen() != nullptr ? chosen()->name : "")};
@@ -132,8 +138,8 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     if (const auto extras = parsers[i]->remaining(); !extras.empty()) {
       const std::string near = meant(extras.front(), commands[i]);
       const std::string next =
-          near.empty() ? "see foretoken " + commands[i].name + " --help" : "is " + near + " meant?";
-      return Error{Code::kInvalid, commands[i].name + " does not know '" + extras.front() + "'; " + next};
+          near.empty() ? "see foretoken " + commands[i].name + " --help" : "did you mean " + near + "?";
+      return Error{Code::kInvalid, commands[i].name + ": unknown flag '" + extras.front() + "'; " + next};
     }
     if (line.command == &commands[i]) line.typed = typed_flags(*parsers[i], commands[i]);
   }

@@ -1,5 +1,5 @@
-// The words of a command line: which subcommand, which flags with which texts. CLI11 stands behind it, here
-// only. Thread: one. Errors: kInvalid for what cannot be parsed, with the way to --help.
+// Parses a command line into a subcommand and the text of its flags. Only this file uses CLI11. An error
+// points to --help.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace ft::cli {
 
 struct CommandLine {
-  const Command* command = nullptr;  // null: `help` is to be printed and nothing done
+  const Command* command = nullptr;  // null: only print `help`
   Typed typed;
   std::string help;    // or the version
   std::string config;  // --config, or empty

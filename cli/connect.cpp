@@ -1,4 +1,4 @@
-// `foretoken connect`: prints what a client needs to use the server that runs.
+// `foretoken connect`: prints the client settings for a running server.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,17 +21,18 @@ struct Options {
 
 constexpr const char* kUnknownModel = "MODEL";
 
-/// The model that the server lists first; an error says why there is none.
+/// The first model that the server lists, or an error that says why there is none.
 Status ask_server(const server::Client& client, ConnectionFacts& facts) {
   FT_ASSIGN(const server::ClientReply reply, client.get("/v1/models"));
   if (reply.status != 200) {
     return Error{Code::kIo, fmt::format("{} answers GET /v1/models with {}{}", client.url(), reply.status,
                                         reply.status == 401   ? "; give its key with --api-key"
-                                        : reply.status == 503 ? "; it is still loading"
+                                        : reply.status == 503 ? "; the model is still loading, try again"
                                                               : "")};
   }
   const Json json = Json::parse(reply.body, nullptr, false);
-  const Error none{Code::kIo, fmt::format("{} lists no model; is it another kind of server?", client.url())};
+  const Error none{Code::kIo,
+                   fmt::format("{} lists no model; check that it is a foretoken server", client.url())};
   if (!json.is_object() || !json.contains("data") || !json["data"].is_array() || json["data"].empty()) {
     return none;
   }
@@ -48,14 +49,14 @@ Result<int> work(const Options& options, Terminal& terminal) {
   Result<server::Client> client = server::Client::make(options.url, options.api_key, {3'000, 10'000});
   if (!client.ok()) return Error{Code::kInvalid, "--url: " + client.error().message};
   ConnectionFacts facts{client->url(), kUnknownModel, 0, options.api_key};
-  if (facts.url.ends_with("/v1")) {  // the routes bring it
+  if (facts.url.ends_with("/v1")) {  // the settings add it again
     facts.url.resize(facts.url.size() - 3);
     client = server::Client::make(facts.url, options.api_key, {3'000, 10'000});
   }
   const Status asked = ask_server(*client, facts);
   if (!asked.ok()) {
     terminal.note(
-        fmt::format("{}; these settings hold {} for the model's id", asked.error().message, kUnknownModel));
+        fmt::format("{}; these settings use {} as the model id", asked.error().message, kUnknownModel));
   }
   const std::string text = connection_settings(options.client, facts);
   if (options.output.json) {
@@ -79,7 +80,7 @@ Command connect_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "connect";
-  command.summary = "Print the settings of a client for the server that runs";
+  command.summary = "Print the settings that connect a client to a running server";
   command.examples =
       "  foretoken connect openwebui\n"
       "  foretoken connect codex --url http://127.0.0.1:9000 --api-key secret\n"
@@ -91,12 +92,13 @@ Command connect_command() {
            fmt::format("{}", fmt::join(connected_clients(), ", ")))
       .setting = false;
   command.flags.group("Server");
-  command.flags.add("url", "URL", reads_text(options->url), "Where it is (default http://127.0.0.1:8080)");
-  command.flags.add("api-key", "KEY", reads_text(options->api_key), "The key that it asks for");
+  command.flags.add("url", "URL", reads_text(options->url),
+                    "Address of the server (default http://127.0.0.1:8080)");
+  command.flags.add("api-key", "KEY", reads_text(options->api_key), "API key of the server");
   command.check = [options]() -> Status {
     if (!options->client.empty()) return {};
-    return Error{Code::kInvalid,
-                 fmt::format("which client? foretoken connect {}", fmt::join(connected_clients(), " | "))};
+    return Error{Code::kInvalid, fmt::format("which client? use foretoken connect {}",
+                                             fmt::join(connected_clients(), " | "))};
   };
   return bind_options(std::move(command), std::move(options), work);
 }

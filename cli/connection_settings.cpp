@@ -10,26 +10,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Clients insist on a key; a server without keys takes any.
+/// Clients require a key; a server without keys accepts any.
 std::string key_of(const ConnectionFacts& facts) { return facts.api_key.empty() ? "none" : facts.api_key; }
 
 std::string context_of(const ConnectionFacts& facts) {
   return facts.context > 0 ? std::to_string(facts.context) : "as `foretoken serve` prints it";
 }
 
-/// A text as TOML, YAML and JSON all read it.
+/// A string quoted for TOML, YAML and JSON alike.
 std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// A text as a shell reads it.
+/// A string quoted for a shell.
 std::string shell_quoted(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 
-/// The same server as a container on this machine sees it.
+/// The address of this server from a container on the same machine.
 std::string url_from_container(const std::string& url) {
   for (const std::string_view host : {"127.0.0.1", "localhost", "[::1]"}) {
     const std::size_t at = url.find(host);
@@ -46,11 +46,11 @@ std::string openwebui(const ConnectionFacts& facts) {
       "  Key       {key}\n"
       "  Model IDs {model}\n"
       "\n"
-      "Or by its environment, where it runs without a container:\n"
+      "Or through its environment, if it runs without a container:\n"
       "  export OPENAI_API_BASE_URL={shell_url} OPENAI_API_KEY={shell_key} ENABLE_OLLAMA_API=false\n"
       "\n"
-      "In a container the server is another machine. Let it listen to more than this one\n"
-      "(foretoken serve --host 0.0.0.0 --api-key KEY) and give the container\n"
+      "From a container, this server is on another machine. Make it listen to the network\n"
+      "(foretoken serve --host 0.0.0.0 --api-key KEY) and start the container with\n"
       "  --add-host=host.docker.internal:host-gateway\n"
       "  -e OPENAI_API_BASE_URL={container}/v1 -e OPENAI_API_KEY={shell_key} -e ENABLE_OLLAMA_API=false\n",
       fmt::arg("url", facts.url), fmt::arg("key", key_of(facts)), fmt::arg("model", facts.model),
@@ -70,9 +70,9 @@ std::string cline(const ConnectionFacts& facts) {
       "  Supports Images      off\n"
       "{}",
       facts.url, key_of(facts), facts.model, context_of(facts),
-      facts.context > 0 && facts.context < 32768 ? "\nTheir prompts alone take more than 10,000 tokens: "
-                                                   "start the server with --context 32768 or more.\n"
-                                                 : "");
+      facts.context > 0 && facts.context < 32768
+          ? "\nTheir prompts take more than 10,000 tokens: start the server with --context 32768 or more.\n"
+          : "");
 }
 
 std::string continue_dev(const ConnectionFacts& facts) {
@@ -94,7 +94,7 @@ std::string continue_dev(const ConnectionFacts& facts) {
       "    apiKey: {}\n"
       "    roles: [chat, edit, apply]\n"
       "{}"
-      "# For autocomplete add the role `autocomplete`, with a model that fills middles.\n",
+      "# For autocomplete, add the role `autocomplete` and use a model trained to fill in the middle.\n",
       quoted(facts.model), quoted(facts.url + "/v1"), quoted(key_of(facts)), lengths);
 }
 
@@ -149,10 +149,11 @@ std::string claude_code(const ConnectionFacts& facts) {
       "{context}",
       fmt::arg("url", shell_quoted(facts.url)), fmt::arg("key", shell_quoted(key_of(facts))),
       fmt::arg("model", shell_quoted(facts.model)),
-      fmt::arg("context", facts.context > 0 && facts.context < 65536
-                              ? "# Its prompts alone take more than 15,000 tokens: start the server with "
-                                "--context 65536 or more.\n"
-                              : ""));
+      fmt::arg(
+          "context",
+          facts.context > 0 && facts.context < 65536
+              ? "# Its prompts take more than 15,000 tokens: start the server with --context 65536 or more.\n"
+              : ""));
 }
 
 std::string sdk(const ConnectionFacts& facts) {
@@ -173,7 +174,7 @@ std::string sdk(const ConnectionFacts& facts) {
       "from anthropic import Anthropic\n"
       "client = Anthropic(base_url={root}, api_key={key})\n"
       "\n"
-      "# Any program that reads the usual variables\n"
+      "# Any program that reads the OPENAI_ variables\n"
       "export OPENAI_BASE_URL={shell_url} OPENAI_API_KEY={shell_key}\n",
       fmt::arg("url", url), fmt::arg("key", key), fmt::arg("model", model),
       fmt::arg("root", quoted(facts.url)), fmt::arg("shell_url", shell_quoted(facts.url + "/v1")),

@@ -21,7 +21,7 @@ double seconds(const timeval& time) {
 }  // namespace
 
 Contention::Times Contention::read_stat(const std::string& text, double own_s, double ticks) {
-  // cpu user nice system idle iowait irq softirq steal ...: what follows is counted in user already.
+  // cpu user nice system idle iowait irq softirq steal ...: the later fields are part of user.
   constexpr int kFields = 8, kIdle = 3, kWait = 4;
   Times times;
   std::istringstream words(text);
@@ -58,8 +58,7 @@ double Contention::others_share() const { return share(begin_, now()); }
 std::string contention_note(double others_share) {
   if (others_share <= kNotable) return {};
   return fmt::format(
-      "other programs took {:.0f} % of the processors meanwhile: figures are lower than they would be, "
-      "ratios less sure",
+      "other programs used {:.0f} % of the processors: speeds are too low and ratios less certain",
       100 * others_share);
 }
 

@@ -1,6 +1,5 @@
-// How much of the processors other programs took while something was timed: what makes a figure of a shared
-// machine worth less. Owner: who measures. Thread: any, one at a time. Cost: one small file a call. Errors:
-// none; 0 where the system does not say.
+// How much processor time other programs used during a measurement, which makes figures of a shared machine
+// less certain. Gives 0 where the system does not tell.
 #pragma once
 
 #include <string>
@@ -9,15 +8,15 @@ namespace ft::cli {
 
 class Contention {
  public:
-  /// Counts from now on.
+  /// Starts counting now.
   Contention() : begin_(now()) {}
-  /// 0..1: processor time of others over that of all cores, since the beginning.
+  /// Share of the processor time used by others since the start, 0 to 1.
   double others_share() const;
 
   struct Times {
-    double own_s = 0, busy_s = 0, all_s = 0;  // this process; every process; all cores, idle too
+    double own_s = 0, busy_s = 0, all_s = 0;  // this process; all processes; all cores with idle time
   };
-  /// The first line of /proc/stat; `tick` is a second's clock ticks.
+  /// Reads the first line of /proc/stat; `tick` is clock ticks per second.
   static Times read_stat(const std::string& text, double own_s, double ticks);
   static double share(const Times& begin, const Times& end);
 
@@ -26,7 +25,7 @@ class Contention {
   Times begin_;
 };
 
-/// A warning for people if others took more than a twentieth; empty otherwise.
+/// A warning if others used more than a twentieth; empty otherwise.
 std::string contention_note(double others_share);
 
 }  // namespace ft::cli

@@ -17,17 +17,17 @@ Error wrong(const std::string& origin, const std::string& what) {
 
 Result<Json> parse(const std::string& text, const std::string& origin) {
   if (text.size() > kMaxMessagesBytes) {
-    return wrong(origin, fmt::format("holds {} bytes; at most {} are read", text.size(), kMaxMessagesBytes));
+    return wrong(origin, fmt::format("has {} bytes; the limit is {}", text.size(), kMaxMessagesBytes));
   }
   if (json_depth(text) > kMaxJsonDepth) {
-    return wrong(origin, fmt::format("nested deeper than {}; flatten it", kMaxJsonDepth));
+    return wrong(origin, fmt::format("is nested deeper than {} levels; flatten it", kMaxJsonDepth));
   }
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    return wrong(origin, fmt::format("no JSON: byte {} cannot stand there", error.byte));
+    return wrong(origin, fmt::format("invalid JSON: unexpected byte at offset {}", error.byte));
   } catch (const Json::exception&) {
-    return wrong(origin, "no JSON that can be read; a number may be out of range");
+    return wrong(origin, "invalid JSON: a number may be out of range");
   }
 }
 
@@ -42,7 +42,7 @@ Result<Json> message_list(const std::string& text, const std::string& origin) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Json& message = list[i];
     if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
-      return wrong(origin, fmt::format("message {} must be an object with a text as its role", i + 1));
+      return wrong(origin, fmt::format("message {} must be an object whose role is a string", i + 1));
     }
   }
   return list;
@@ -98,7 +98,7 @@ Result<std::vector<Message>> plain_messages(const std::string& text, const std::
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Json& entry = list[i];
     if (!entry.contains("content") || !entry["content"].is_string()) {
-      return wrong(origin, fmt::format("the content of message {} must be a text", i + 1));
+      return wrong(origin, fmt::format("the content of message {} must be a string", i + 1));
     }
     Message message{entry["role"].get<std::string>(), entry["content"].get<std::string>(), ""};
     if (entry.contains("reasoning_content") && entry["reasoning_content"].is_string()) {

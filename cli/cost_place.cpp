@@ -26,16 +26,16 @@ CostFileOptions cost_place(const std::string& choice, const Model& model, const 
                            bool mapped) {
   if (choice == "measure" || choice.empty()) return {};
   const Result<std::string> folder = prepared_folder(choice);
-  if (!folder.ok() || folder->empty()) return {};  // auto, and no home
+  if (!folder.ok() || folder->empty()) return {};  // auto without a home folder
   const std::string what = fmt::format("{} {}\n{}\n{}\n{}\n{}", mapped ? "mapped" : "packed",
                                        CostModel::kRows, read_machine().processor, backend.describe(),
                                        to_text(model.trunk), model.mtp ? to_text(*model.mtp) : "no head");
-  constexpr std::size_t kDigits = 16;  // as in the names of prepared files
+  constexpr std::size_t kDigits = 16;  // as in the names of packed-weight files
   CostFileOptions options;
   options.path =
       (fs::path(*folder) / (file_name(model) + "-" + fingerprint(what).substr(0, kDigits) + ".costs"))
           .string();
-  options.key = fingerprint(what + "\n" + this_program());  // a new build's figures replace an old one's
+  options.key = fingerprint(what + "\n" + this_program());  // the figures of a new build replace the old ones
   return options;
 }
 

@@ -1,9 +1,8 @@
-// Where what rounds cost is remembered (sched/cost_file.h), and the key of everything it depends on: the
-// instructions of model and head with the shapes and formats of their weights (the values do not matter), the
-// backend with instruction set, activations and threads, whether the weights are mapped, the processor, and
-// this very program. Slots and context are not in it: costs are those of one slot with a short past. Thread:
-// any. Cost: a few files of /proc and the programs as text, about a millisecond. Errors: none; without a
-// place costs are measured.
+// The path of the calibration cache (sched/cost_file.h) and its key, which covers everything that the costs
+// depend on: instructions of model and MTP head with shapes and formats of their weights (not the values),
+// backend, instruction set, activations, threads, mapping of the weights, processor and this program. Slots
+// and context are not part of it: costs are those of one slot with a short past. Without a path, calibration
+// runs at each start.
 #pragma once
 
 #include <string>
@@ -14,8 +13,7 @@
 
 namespace ft::cli {
 
-/// `choice`: auto (the folder that --prepared auto names), measure or a folder. No path: nothing is
-/// remembered.
+/// `choice`: auto (the folder of --prepared auto), measure or a folder. An empty path: nothing is cached.
 CostFileOptions cost_place(const std::string& choice, const Model& model, const Backend& backend,
                            bool mapped);
 

@@ -1,5 +1,4 @@
-// `foretoken doctor`: the machine, the backend it gets and why, the shipped model; what is wrong and how to
-// mend it.
+// `foretoken doctor`: checks the machine, the backend and the model, and says how to fix problems.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,17 +21,17 @@ struct Options {
   bool no_probe = false;
 };
 
-/// What a person would look at first: is the model there, does it load, can it draft.
+/// Checks that the model exists, loads and can draft.
 void judge_model(const std::string& named, std::vector<Finding>& findings) {
   const Result<std::string> directory = find_model(named);
   if (!directory.ok()) {
-    findings.push_back(
-        {Kind::kProblem, directory.error().message, "clone the project again, or name a model"});
+    findings.push_back({Kind::kProblem, directory.error().message,
+                        "clone the project again, or name a model with --model DIR"});
     return;
   }
   const Result<Model> model = load_model(*directory);
   if (!model.ok()) {
-    findings.push_back({Kind::kProblem, model.error().message, "fetch the model again"});
+    findings.push_back({Kind::kProblem, model.error().message, "download the model again"});
     return;
   }
   findings.push_back(
@@ -40,9 +39,9 @@ void judge_model(const std::string& named, std::vector<Finding>& findings) {
        fmt::format("the model {} loads ({}, {})", model->directory, model->family, model->quantisation), ""});
   findings.push_back(
       model->head.usable()
-          ? Finding{Kind::kGood, "its MTP head can draft, among " + draft_vocabulary_text(*model), ""}
+          ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}
           : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
-                    "lookup drafts are used; take a conversion that keeps the mtp tensors"});
+                    "n-gram lookup drafts instead; use a conversion that keeps the mtp tensors"});
 }
 
 void show(const Machine& machine, const std::vector<Finding>& findings, const std::string& backend,
@@ -51,7 +50,7 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
   std::vector<std::vector<std::string>> rows = {
       {"system", machine.system},
       {"processor", machine.processor},
-      {"features", machine.features.empty() ? "none that matter here"
+      {"features", machine.features.empty() ? "none that the kernels use"
                                             : fmt::format("{}", fmt::join(machine.features, " "))},
       {"cores", machine.cpu_limit > 0
                     ? fmt::format("{}, limited to {:.3g}", machine.logical_cores, machine.cpu_limit)
@@ -65,9 +64,9 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
       {"backend", backend},
   };
   if (machine.read_gb_per_s > 0) {
-    rows.push_back(
-        {"read speed", fmt::format("{:.1f} GB/s: a model of 1 GB decodes at most {:.0f} tokens/s plainly",
-                                   machine.read_gb_per_s, machine.read_gb_per_s)});
+    rows.push_back({"read speed",
+                    fmt::format("{:.1f} GB/s: plain decoding of a 1 GB model reaches at most {:.0f} tokens/s",
+                                machine.read_gb_per_s, machine.read_gb_per_s)});
   }
   terminal.out(table_text(rows));
   terminal.out("\n");
@@ -77,7 +76,7 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
                                                     : finding.kind == Kind::kWarning ? "warning  "
                                                                                      : "problem  ");
     terminal.out(finding.what + "\n");
-    if (!finding.mend.empty()) terminal.out(fmt::format("         to mend: {}\n", finding.mend));
+    if (!finding.mend.empty()) terminal.out(fmt::format("         fix: {}\n", finding.mend));
   }
 }
 
@@ -89,10 +88,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (const auto made = make_backend(options.backend); made.ok()) {
     backend = (*made)->describe();
     const char* why =
-        options.backend.isa == "auto" ? "the widest instruction set that this processor has" : "as asked";
-    findings.push_back({Kind::kGood, fmt::format("the backend runs here: {} ({})", backend, why), ""});
+        options.backend.isa == "auto" ? "the widest instruction set of this processor" : "as requested";
+    findings.push_back({Kind::kGood, fmt::format("the backend works: {} ({})", backend, why), ""});
   } else {
-    findings.push_back({Kind::kProblem, made.error().message, "use --backend ref, which runs anywhere"});
+    findings.push_back(
+        {Kind::kProblem, made.error().message, "use --backend ref, which works on every processor"});
   }
   if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
   judge_model(options.model, findings);
@@ -112,19 +112,22 @@ Command doctor_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "doctor";
-  command.summary = "The machine, the backend and the model: what is wrong and how to mend it";
+  command.summary = "Check the machine, the backend and the model, and say how to fix problems";
   command.examples =
       "  foretoken doctor\n"
       "  foretoken doctor --model ~/models/Qwen3.5-4B-4bit\n"
       "  foretoken doctor --isa avx2 --json\n";
-  command.flags.group("What is looked at");
+  command.flags.group("Checks");
   add_model_folder_flag(command.flags, options->model);
-  command.flags.add("backend", "NAME", reads_text(options->backend.name), "auto, cpu or ref");
-  command.flags.add("isa", "NAME", reads_text(options->backend.isa), "Instruction set of the cpu backend");
+  command.flags.add("backend", "NAME", reads_text(options->backend.name),
+                    "Backend: auto (default), cpu or ref");
+  command.flags.add("isa", "NAME", reads_text(options->backend.isa),
+                    "Instruction set of the cpu backend (default auto: the widest supported)");
   command.flags
-      .add("threads", "N", reads_int(options->backend.threads, 0, 1024), "Worker threads; 0: one per core")
+      .add("threads", "N", reads_int(options->backend.threads, 0, 1024),
+           "Worker threads; 0 (default): one per core")
       .letter = "t";
-  command.flags.add_switch("no-probe", options->no_probe, "Leave the read speed out");
+  command.flags.add_switch("no-probe", options->no_probe, "Skip the bandwidth test");
   return bind_options(std::move(command), std::move(options), work);
 }
 

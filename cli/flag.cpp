@@ -10,7 +10,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr std::size_t kShown = 60;  // bytes of a wrong value that a message repeats
+constexpr std::size_t kShown = 60;  // max bytes of a wrong value in a message
 
 Error expected(std::string_view what, std::string_view found) {
   std::string shown(found.substr(0, kShown));

@@ -1,7 +1,7 @@
-// A flag: its name, what it sets and how its value is read. The same flag may come from the command line
-// (--max-tokens 5), the environment (FORETOKEN_MAX_TOKENS=5) or the settings file (max-tokens = 5); all three
-// hand it texts, so that one reader and one message serve them. Owner: cli/command.h. Thread: one. Errors:
-// kInvalid, "expected ..., found '...'"; the caller puts the origin before.
+// A flag: its name, its target and the reader of its value. A flag may come from the command line
+// (--max-tokens 5), the environment (FORETOKEN_MAX_TOKENS=5) or the settings file (max-tokens = 5). All three
+// pass text, so that one reader and one error message serve them. Errors read "expected ..., found '...'";
+// the caller adds the origin.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace ft::cli {
 
-/// Reads one value into its place.
+/// Parses one value into its target.
 using Setter = std::function<Status(const std::string& value)>;
 
 struct Flag {
@@ -32,7 +32,7 @@ struct Flag {
 
 class FlagSet {
  public:
-  /// The flags added next stand under this heading.
+  /// Sets the --help heading of the flags added next.
   void group(std::string heading) { heading_ = std::move(heading); }
   Flag& add(std::string name, std::string value_name, Setter set, std::string help);
   Flag& add_switch(std::string name, bool& target, std::string help);
@@ -40,7 +40,7 @@ class FlagSet {
 
   const Flag* find(std::string_view name) const;
   std::span<const Flag> flags() const { return flags_; }
-  /// The one flag that may be given without its name; empty: none.
+  /// The flag whose name may be omitted; empty: none.
   std::string positional;
 
  private:
@@ -57,7 +57,7 @@ Setter reads_int(int& target, int low, int high);
 Setter reads_int(std::int64_t& target, std::int64_t low, std::int64_t high);
 Setter reads_int(std::optional<int>& target, int low, int high);
 Setter reads_seed(std::uint64_t& target);
-/// low <= value <= high; an open end excludes the end itself.
+/// low <= value <= high; an open end excludes the bound.
 struct Range {
   float low = 0, high = 1;
   bool open_low = false, open_high = false;

@@ -60,9 +60,9 @@ TEST(Flags, AVariableThatSetsNothingIsSaidWithTheOneThatWasMeant) {
       stray_variables({"FORETOKEN_TEMPRATURE", "FORETOKEN_XYZZYX", "FORETOKEN_TOP_K"}, commands);
   ASSERT_EQ(said.size(), 2U);
   EXPECT_EQ(said[0],
-            "the environment variable FORETOKEN_TEMPRATURE is ignored: no flag has that name; is "
-            "FORETOKEN_TEMPERATURE meant?");
-  EXPECT_EQ(said[1], "the environment variable FORETOKEN_XYZZYX is ignored: no flag has that name");
+            "the environment variable FORETOKEN_TEMPRATURE matches no flag and is ignored; did you mean "
+            "FORETOKEN_TEMPERATURE?");
+  EXPECT_EQ(said[1], "the environment variable FORETOKEN_XYZZYX matches no flag and is ignored");
 }
 
 TEST(Flags, AListComesFromOneSourceAlone) {
@@ -128,10 +128,10 @@ TEST(Settings, UnknownKeysAndSectionsNameLineAndWhatWasMeant) {
   commands.push_back(chat_command());
   const Status key = check_settings({{"", "temprature", {"1"}, 4}}, commands, "c.toml");
   ASSERT_FALSE(key.ok());
-  EXPECT_EQ(key.error().message, "c.toml line 4: unknown key 'temprature'; is 'temperature' meant?");
+  EXPECT_EQ(key.error().message, "c.toml line 4: unknown key 'temprature'; did you mean 'temperature'?");
   const Status section = check_settings({{"rum", "seed", {"1"}, 9}}, commands, "c.toml");
   ASSERT_FALSE(section.ok());
-  EXPECT_EQ(section.error().message, "c.toml line 9: no subcommand is called 'rum'; is 'run' meant?");
+  EXPECT_EQ(section.error().message, "c.toml line 9: unknown subcommand 'rum'; did you mean 'run'?");
   EXPECT_FALSE(check_settings({{"chat", "prompt", {"1"}, 2}}, commands, "c.toml").ok())
       << "chat takes no prompt";
   EXPECT_TRUE(check_settings({{"", "prompt", {"1"}, 2}}, commands, "c.toml").ok()) << "run takes one";
@@ -176,10 +176,10 @@ TEST_F(CommandLines, InspectTakesItsModelWithoutAName) {
 TEST_F(CommandLines, UnknownWordsAreAnsweredWithWhatWasMeant) {
   const auto flag = parse({"run", "--max-token", "5"});
   ASSERT_FALSE(flag.ok());
-  EXPECT_EQ(flag.error().message, "run does not know '--max-token'; is --max-tokens meant?");
+  EXPECT_EQ(flag.error().message, "run: unknown flag '--max-token'; did you mean --max-tokens?");
   const auto word = parse({"rnu"});
   ASSERT_FALSE(word.ok());
-  EXPECT_EQ(word.error().message, "there is no subcommand 'rnu'; is 'run' meant?");
+  EXPECT_EQ(word.error().message, "unknown subcommand 'rnu'; did you mean 'run'?");
   EXPECT_FALSE(parse({"run", "--seed"}).ok());
 }
 

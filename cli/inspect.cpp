@@ -1,4 +1,4 @@
-// `foretoken inspect`: what a model is, what it needs and what would draft for it.
+// `foretoken inspect`: shows what a model is, what it needs and which drafter it gets.
 #include <fmt/format.h>
 
 #include "cli/inspection.h"
@@ -30,22 +30,23 @@ void show(const Inspection& found, Terminal& terminal) {
       {"layers", fmt::format("{}, {} of them full attention", found.layers, found.full_attention_layers)},
       {"width", fmt::format("hidden {}, MLP {}, heads {} / {} of {}", found.hidden, found.intermediate,
                             found.heads, found.kv_heads, found.head_dim)},
-      {"vocabulary", fmt::format("{}{}", found.vocabulary, found.tied ? ", head tied to the embedding" : "")},
-      {"context", fmt::format("{} at most", found.max_context)},
+      {"vocabulary",
+       fmt::format("{}{}", found.vocabulary, found.tied ? ", LM head tied to the embedding" : "")},
+      {"context", fmt::format("up to {}", found.max_context)},
       {"memory", fmt::format("{} weights + {} state at {} tokens = {}; {} are free", size(found.weight_bytes),
                              size(found.state_bytes), found.context, size(found.memory_needed),
                              size(found.memory_available))},
       {"verdict", found.verdict},
-      {"head",
+      {"MTP head",
        fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
-      {"drafts with", found.drafted_among.empty()
-                          ? found.drafter
-                          : fmt::format("{}, the head among {}", found.drafter, found.drafted_among)},
+      {"drafter", found.drafted_among.empty()
+                      ? found.drafter
+                      : fmt::format("{}, drafting from {}", found.drafter, found.drafted_among)},
   };
   if (!found.prepared.folder.empty()) {
-    rows.push_back({"prepared", fmt::format("{} file{}, {} in {}", found.prepared.files,
-                                            found.prepared.files == 1 ? "" : "s", size(found.prepared.bytes),
-                                            found.prepared.folder)});
+    rows.push_back({"packed weights", fmt::format("{} file{}, {} in {}", found.prepared.files,
+                                                  found.prepared.files == 1 ? "" : "s",
+                                                  size(found.prepared.bytes), found.prepared.folder)});
   }
   terminal.out(table_text(rows));
   if (!found.program.empty()) terminal.out("\n" + found.program);
@@ -71,7 +72,7 @@ Command inspect_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "inspect";
-  command.summary = "Sizes, quantisation, head, memory and verdict of a model";
+  command.summary = "Show the sizes, quantisation, MTP head and memory of a model, and whether it fits";
   command.examples =
       "  foretoken inspect\n"
       "  foretoken inspect ~/models/Qwen3.5-4B-4bit --context 32768\n"
@@ -82,12 +83,13 @@ Command inspect_command() {
   add_model_folder_flag(command.flags, options->model);
   command.flags
       .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
-           "Tokens that memory is counted for; 0: the model's own, at most 4096")
+           "Tokens that the memory figure covers; 0 (default): the model's own context, up to 4096")
       .letter = "c";
   add_kv_bits_flag(command.flags, options->kv_bits);
-  command.flags.add_switch("program", options->program, "The list of instructions that backends run");
+  command.flags.add_switch("program", options->program, "Also print the instructions that backends run");
   command.flags.add("prepared", "DIR", reads_text(options->prepared),
-                    "Also what is kept of it in DIR (auto: in the cache folder; default: off)");
+                    "Also show the packed-weight cache files of the model: off (default), auto (the cache "
+                    "folder) or a folder");
   return bind_options(std::move(command), std::move(options), work);
 }
 

@@ -29,7 +29,7 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
   if (model.mtp) found.state_bytes += state_bytes(*model.mtp, context, kv_bits);
   found.memory_needed = found.weight_bytes + found.state_bytes;
   found.memory_available = machine.free_bytes();
-  // Mapped weights and their packed copy may stand in memory together for a while.
+  // Mapped weights and their packed copy may both be in memory for a while.
   const std::int64_t comfortable = found.memory_needed + found.weight_bytes;
   found.verdict = found.memory_available >= comfortable           ? "fits"
                   : found.memory_available >= found.memory_needed ? "tight"

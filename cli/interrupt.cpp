@@ -14,7 +14,7 @@ void on_signal(int) {
   const int saved = errno;
   const char byte = 's';
   if (const int end = pipe_end.load(); end >= 0 && ::write(end, &byte, 1) < 0) {
-    // The pipe is full of signals already.
+    // The pipe already contains a signal.
   }
   errno = saved;
 }
@@ -58,7 +58,7 @@ void Interrupt::watch() {
     if (got < 0 && errno == EINTR) continue;
     if (got != 1 || byte == 'q') return;
     if (happened_.exchange(true)) {
-      install(SIG_DFL);  // asked twice: leave now, as a program does that knows nothing of this
+      install(SIG_DFL);  // the second signal ends the program at once
       ::raise(SIGINT);
       continue;
     }

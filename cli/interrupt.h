@@ -1,6 +1,5 @@
-// Ctrl-C as a call: while an Interrupt lives, SIGINT and SIGTERM run `act` on a thread of their own instead
-// of ending the program; a second signal ends it at once. Owner: the function that wants it; at most one at a
-// time. Thread: act runs on the watcher's. Cost: a thread and a pipe. Errors: none; without a pipe the
+// Handles Ctrl-C: while an Interrupt lives, SIGINT and SIGTERM run `act` on its own thread instead of ending
+// the program; a second signal ends it at once. Only one may exist at a time. If no pipe can be opened, the
 // signals keep their default.
 #pragma once
 
@@ -20,7 +19,7 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool happened() const { return happened_.load(); }
-  /// Returns once it has happened and `act` has run.
+  /// Returns after a signal, once `act` has run.
   void wait();
 
  private:
@@ -28,7 +27,7 @@ class Interrupt {
 
   std::function<void()> act_;
   std::atomic<bool> happened_{false};
-  // Not an atomic's wait: the thread sanitizer delivers no signal to a thread in there.
+  // std::atomic::wait would block signals under the thread sanitizer.
   std::mutex mutex_;
   std::condition_variable acted_;
   bool has_acted_ = false;

@@ -47,12 +47,12 @@ bool holds(const std::vector<std::string>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// An empty list lets everything through.
+/// An empty list accepts everything.
 bool lets(const std::vector<std::string>& list, std::string_view word) {
   return list.empty() || holds(list, word);
 }
 
-/// Sizes of a role's matrices: what they read and what each of them gives.
+/// Sizes of the matrices of a role: input width and output widths.
 void set_matrices(KernelCase& kernel) {
   const Shape& s = kernel.sizes;
   const std::int64_t heads = std::int64_t{s.heads} * Shape::kHeadDim;
@@ -78,7 +78,7 @@ std::int64_t width_of(const KernelCase& kernel) {
   return s.hidden;
 }
 
-/// "17408x5120": a linear of the user's own, outputs by inputs.
+/// "17408x5120": a custom linear, outputs by inputs.
 Result<KernelCase> own_shape(const std::string& text) {
   KernelCase kernel;
   kernel.instruction = "linear", kernel.role = "own";
@@ -96,14 +96,15 @@ Result<KernelCase> own_shape(const std::string& text) {
                                            fmt::join(kernel_roles(), ", "), text)};
 }
 
-/// What a case costs, told by the program of one copy of it.
+/// The cost of a case, computed from a program with one copy.
 void weigh(KernelCase& kernel, const KernelFilter& filter) {
   SynthPool nothing(0);
   if (!kernel.outputs.empty()) {
     double elements = 0;
     for (const std::int64_t rows : kernel.outputs) elements += static_cast<double>(rows * kernel.inputs);
     const KernelFormat& format = kernel.format;
-    const double scale_bits = is_block_float(format.format) ? 8 : 32;  // of one group; affine: a bias too
+    const double scale_bits =
+        is_block_float(format.format) ? 8 : 32;  // bits per group; affine formats add a bias
     const double bits =
         format.bits == 0 ? 8.0 * element_bytes(format.format) : format.bits + scale_bits / format.group;
     kernel.memory_bytes = elements * bits / 8, kernel.macs_per_row = elements;
@@ -130,7 +131,7 @@ Weight matrix(const KernelFormat& format, std::int64_t rows, std::int64_t cols, 
   weight.name = name, weight.format = format.format;
   weight.rows = rows, weight.cols = cols;
   if (format.bits == 0) {
-    // Two values of bf16 side by side are one of float32, near the second.
+    // Two adjacent bf16 values read as one float32 that is close to the second.
     weight.data =
         pool.values(0.02F, count * static_cast<std::size_t>(element_bytes(weight.format)) / 2, name);
     return weight;
@@ -140,7 +141,7 @@ Weight matrix(const KernelFormat& format, std::int64_t rows, std::int64_t cols, 
   const auto levels = static_cast<float>((1 << weight.bits) - 1);
   const auto groups = count / static_cast<std::size_t>(weight.group);
   if (is_block_float(weight.format)) {
-    // One size for all: 2^-13, 2^-7 or, of nvfp4, 2^-7 too.
+    // One scale for all: 2^-13, 2^-7 or, for nvfp4, 2^-7.
     const int size = weight.format == Format::kMxfp8 ? 114 : weight.format == Format::kMxfp4 ? 120 : 4;
     std::byte* scales = pool.bytes(groups);
     std::memset(scales, size, groups);
@@ -204,7 +205,7 @@ std::vector<std::string> kernel_formats() {
 Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter) {
   std::vector<KernelCase> bare;
   const std::vector<std::string> roles = kernel_roles();
-  std::vector<std::string> named;  // those of filter.shapes that are roles
+  std::vector<std::string> named;  // entries of filter.shapes that are roles
   for (const std::string& text : filter.shapes) {
     if (holds(roles, text)) {
       named.push_back(text);
@@ -235,7 +236,7 @@ Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter) {
     }
   }
   if (cases.empty()) {
-    return Error{Code::kInvalid, "nothing is left to measure: no such instruction at that --shape"};
+    return Error{Code::kInvalid, "no case is left: that --shape has none of the instructions in --only"};
   }
   return cases;
 }

@@ -1,7 +1,6 @@
-// Tiny programs of one kind of instruction at the sizes of published models: what `bench kernels` runs. Each
-// holds as many copies of its instruction as it takes to be larger than any cache, so that every copy's
-// weights or state come from memory. Owner: the cases; the pool owns the weights. Thread: one. Cost: of the
-// pool, once a size. Errors: kInvalid for a filter that leaves nothing, with what there is.
+// Small programs of one kind of instruction at the sizes of published models, for `bench kernels`. Each
+// contains enough copies of its instruction to exceed every cache, so that weights and state come from
+// memory. The pool owns the weights.
 #pragma once
 
 #include <string>
@@ -13,15 +12,15 @@
 
 namespace ft::cli {
 
-/// What to measure; an empty list: all.
+/// What to measure; an empty list means all.
 struct KernelFilter {
   std::vector<std::string> instructions, models, shapes, formats;
-  int group = 64;              // of affine formats
-  std::int64_t context = 512;  // positions before the rows
-  int kv_bits = 16;            // of cached keys and values
+  int group = 64;              // group size of affine formats
+  std::int64_t context = 512;  // context positions
+  int kv_bits = 16;            // KV-cache precision
 };
 
-/// A format of weights: "4", "8" ... affine bits, "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32".
+/// A weight format: "4", "8" ... (affine bits), "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32".
 struct KernelFormat {
   std::string name;
   Format format = Format::kAffine;
@@ -30,27 +29,27 @@ struct KernelFormat {
 
 struct KernelCase {
   std::string instruction;  // "linear"
-  std::string model;        // "qwen3.5-4b", or "" for a shape of the user's own
+  std::string model;        // "qwen3.5-4b", or "" for a custom shape
   std::string role;         // "gate_up"
   std::string shape;        // "9216+9216x2560": outputs by inputs; "16/32x128"
-  KernelFormat format;      // of the weights; name "-" where there are none that count
+  KernelFormat format;      // weight format; name "-" if weights do not matter
   Shape sizes;
-  std::vector<std::int64_t> outputs;  // of linear and logits
+  std::vector<std::int64_t> outputs;  // output widths of linear and logits
   std::int64_t inputs = 0;
-  double memory_bytes = 0;  // that one instruction must take from memory; 0: it works in the caches
+  double memory_bytes = 0;  // bytes that one instruction must read from memory; 0: it works in the caches
   double macs_per_row = 0;  // 0: not counted
 };
 
-/// Names for --only, --shape and --format.
+/// Allowed values of --only, --shape and --format.
 std::vector<std::string> kernel_instructions();
 std::vector<std::string> kernel_roles();
 std::vector<std::string> kernel_formats();
 
 Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter);
 
-/// `copies` times the instruction of `kernel`.
+/// A program with `copies` copies of the instruction of `kernel`.
 Program kernel_program(const KernelCase& kernel, int copies, SynthPool& pool);
-/// Floats of the widest row that the program takes from StepArgs::hidden; 0: none.
+/// Width in floats of the widest row that the program reads from StepArgs::hidden; 0: none.
 std::int64_t kernel_input_width(const Program& program);
 
 }  // namespace ft::cli

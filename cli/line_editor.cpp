@@ -35,7 +35,7 @@ struct LineEditor::Edited {
   }
 
   explicit Edited(const std::string& file) : history_file(file) {
-    // libedit counts columns by the locale; without a UTF-8 one it would cut characters.
+    // libedit counts columns by locale and splits characters if the locale is not UTF-8.
     const char* locale = std::setlocale(LC_CTYPE, "");
     if (locale == nullptr || std::string_view(locale) == "C") std::setlocale(LC_CTYPE, "C.UTF-8");
     line = el_init("foretoken", stdin, stdout, stderr);
@@ -48,7 +48,7 @@ struct LineEditor::Edited {
     el_set(line, EL_PROMPT, prompt_of);
     el_set(line, EL_EDITOR, "emacs");
     el_set(line, EL_HIST, ::history, history);
-    // Ctrl-C comes as a key while a line is edited, and leaves it.
+    // Ctrl-C is a key while a line is edited; it abandons the line.
     el_set(line, EL_SETTY, "-d", "-isig", nullptr);
     el_set(line, EL_ADDFN, "ft-leave-line", "Leave this line", leave_line);
     el_set(line, EL_BIND, "^C", "ft-leave-line", nullptr);

@@ -31,8 +31,7 @@ Result<std::int64_t> choose_context(std::int64_t asked, const Model& model) {
   if (asked == 0) return std::min(most, kDefaultContext);
   if (asked > most) {
     return Error{Code::kInvalid,
-                 fmt::format("--context: {} is more than the {} positions that {} was made for", asked, most,
-                             model.name)};
+                 fmt::format("--context: {} exceeds the {} positions of {}", asked, most, model.name)};
   }
   return asked;
 }
@@ -51,7 +50,7 @@ Result<Model> load_named(const std::string& named, const LoadOptions& options) {
 
 namespace {
 
-/// A bar for each thing that a backend says takes long; whatever it draws on outlives the backend.
+/// A progress bar for each slow task of a backend; the terminal must outlive the backend.
 PackProgress bar_on(Terminal& terminal) {
   struct Bar {
     std::string deed;
@@ -68,7 +67,7 @@ PackProgress bar_on(Terminal& terminal) {
   };
 }
 
-/// Model and backend only.
+/// Loads only the model and the backend.
 Result<std::unique_ptr<Loaded>> load_without_text(const ModelChoice& choice, Terminal* terminal) {
   const auto start = std::chrono::steady_clock::now();
   auto loaded = std::make_unique<Loaded>();

@@ -1,7 +1,6 @@
-// A model made ready for a subcommand: config, weights, backend, tokenizer, template, each only if it is
-// needed. What is wrong with a model is never the user's usage, so kInvalid becomes kCorrupt here (exit
-// status 1). Owner: the subcommand; nothing moves afterwards, because decoders and engines hold references.
-// Thread: the main thread. Cost: milliseconds, weights stay mapped. Errors: those of each part, naming files.
+// Prepares a model for a subcommand: config, weights, backend, tokenizer and template, each only if needed. A
+// broken model is not wrong usage, so kInvalid becomes kCorrupt here (exit status 1). Nothing may move
+// afterwards, because decoders and engines hold references. Weights stay mapped.
 #pragma once
 
 #include <memory>
@@ -23,33 +22,32 @@ struct Loaded {
   std::unique_ptr<Backend> backend;
   std::optional<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;
-  std::string chat_template_problem;  // why there is none
+  std::string chat_template_problem;  // why there is no template
   std::int64_t context = 0;           // tokens
-  int kv_bits = 16;                   // that the backend was made with
-  double load_ms = 0;                 // so far; the engine's packing comes on top
-  PreparedOptions prepared;           // the same
+  int kv_bits = 16;                   // KV-cache precision of the backend
+  double load_ms = 0;                 // so far; packing by the engine is added later
+  PreparedOptions prepared;           // for the backend
   CostFileOptions costs;              // for its engine
 };
 
-/// Everything that run, chat, bench need. The template may be absent: --raw does without. Packing, which
-/// comes later, is drawn on `terminal`, if there is one; it must outlive the backend.
+/// Loads everything for run, chat and bench. A missing template is allowed, since --raw skips it. The later
+/// packing draws its progress on `terminal`, if any, which must outlive the backend.
 Result<std::unique_ptr<Loaded>> load(const ModelChoice& choice, Terminal* terminal = nullptr);
-/// The same with token ids as its only prompts if the model's folder holds no tokenizer.json.
+/// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
 Result<std::unique_ptr<Loaded>> load_with_text_if_any(const ModelChoice& choice,
                                                       Terminal* terminal = nullptr);
 Result<Tokenizer> load_tokenizer(const ModelChoice& choice);
-/// The model that --model names: a folder's, a synthetic one's (`synth:`, cli/synth_model.h) or, if `named`
-/// is empty, the shipped one.
+/// The model of --model: a folder, a synthetic model (`synth:`, cli/synth_model.h) or, if `named` is empty,
+/// the shipped one.
 Result<Model> load_named(const std::string& named, const LoadOptions& options = {});
-/// The folder whose tokenizer and template go with that model. A synthetic one has the shipped ones: their
-/// ids are a part of any vocabulary of the family.
+/// The folder of the tokenizer and template for that model. A synthetic model uses the shipped ones, whose
+/// ids exist in every vocabulary of the family.
 Result<std::string> text_directory(const std::string& named);
 
-/// The model's own context if `asked` is 0, at most 4096. kInvalid if `asked` is beyond what the model was
-/// made for.
+/// The context in tokens: `asked`, or for 0 the model's own up to 4096. kInvalid beyond the model's own.
 Result<std::int64_t> choose_context(std::int64_t asked, const Model& model);
 
-/// An error of a model's files: kInvalid becomes kCorrupt.
+/// An error of model files, with kInvalid as kCorrupt.
 Error model_error(Error error);
 
 }  // namespace ft::cli

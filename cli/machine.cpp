@@ -22,7 +22,7 @@ std::string system_file(const std::string& path) {
   return text.ok() ? std::move(*text) : std::string();
 }
 
-/// The value behind "key" and a colon, of the first line that begins with it.
+/// The value after "key:" in the first line that starts with the key.
 std::string value_of(const std::string& text, const std::string& key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -37,7 +37,7 @@ std::string value_of(const std::string& text, const std::string& key) {
 
 std::int64_t kilobytes(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 10) * 1024; }
 
-/// The folder of this process's control group (version 2), or the root's.
+/// The folder of this process's control group (version 2), or of the root group.
 std::string control_group() {
   const std::string groups = system_file("/proc/self/cgroup");
   const std::size_t at = groups.find("0::");
@@ -55,7 +55,7 @@ void read_limits(Machine& machine) {
   if (!memory.empty() && memory.compare(0, 3, "max") != 0) {
     machine.memory_limit = std::strtoll(memory.c_str(), nullptr, 10);
     machine.memory_used_of_limit = std::strtoll(system_file(group + "/memory.current").c_str(), nullptr, 10);
-    // Page cache counts as used but gives way.
+    // The page cache counts as used but can be reclaimed.
     const std::string stat = system_file(group + "/memory.stat");
     const std::size_t file = stat.find("\nfile ");
     if (file != std::string::npos) {
@@ -134,8 +134,8 @@ std::vector<Finding> judge_machine(const Machine& machine, int threads) {
   const bool simd = has("avx2") || has("asimd");
   if (!simd) {
     findings.push_back({Kind::kWarning,
-                        "the processor has neither AVX2 nor NEON: plain loops will be used, slowly",
-                        "in a virtual machine, pass the host's processor through (for example -cpu host)"});
+                        "the processor has neither AVX2 nor NEON; the portable kernels are slow",
+                        "in a virtual machine, pass through the host's processor (for example -cpu host)"});
   }
   if (machine.cpu_limit > 0 && machine.cpu_limit < machine.logical_cores - 0.01) {
     const int whole = std::max(1, static_cast<int>(machine.cpu_limit));
@@ -145,17 +145,16 @@ std::vector<Finding> judge_machine(const Machine& machine, int threads) {
          threads > whole ? fmt::format("use --threads {}, or raise the limit", whole) : ""});
   }
   if (threads > machine.logical_cores) {
-    findings.push_back(
-        {Kind::kWarning,
-         fmt::format("{} threads on {} cores wait for one another", threads, machine.logical_cores),
-         fmt::format("use --threads {}", machine.logical_cores)});
+    findings.push_back({Kind::kWarning,
+                        fmt::format("{} threads are more than the {} cores, so they wait for each other",
+                                    threads, machine.logical_cores),
+                        fmt::format("use --threads {}", machine.logical_cores)});
   }
   if (machine.free_bytes() > 0 && machine.free_bytes() < (std::int64_t{1} << 30)) {
-    findings.push_back({Kind::kWarning, "less than a gigabyte of memory is free", "close other programs"});
+    findings.push_back({Kind::kWarning, "less than 1 GB of memory is free", "close other programs"});
   }
   if (machine.huge_pages == "never") {
-    findings.push_back({Kind::kWarning,
-                        "transparent huge pages are off: reading weights costs more address look-ups",
+    findings.push_back({Kind::kWarning, "transparent huge pages are off, so reading weights is slower",
                         "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"});
   }
   if (machine.governor == "powersave") {

@@ -42,7 +42,7 @@ std::string_view way_name(Way way) {
   return "cold";
 }
 
-/// What the kinds of sampling mean; the same for a baseline and for every cell.
+/// The parameters of each kind of sampling, the same for a baseline and for every cell.
 SlotOptions slot_options(SamplingKind kind, int tokens, int vocabulary) {
   SlotOptions options;
   options.max_tokens = tokens;
@@ -62,7 +62,7 @@ SlotOptions slot_options(SamplingKind kind, int tokens, int vocabulary) {
       sampler.temperature = 1.0F, sampler.top_p = 0.9F;
       options.mask.assign((static_cast<std::size_t>(vocabulary) + 31) / 32, 0);
       for (int token = 0; token < vocabulary; ++token) {
-        // Every fifth token is forbidden, so that the drafter is often wrong unless it heeds the mask too.
+        // Every fifth token is forbidden, so that a drafter that ignores the mask is often wrong.
         if (token % 5 != 3) options.mask[static_cast<std::size_t>(token) / 32] |= 1U << (token % 32);
       }
       for (int token = 7; token < vocabulary && options.bias.size() < 64; token += 101) {
@@ -80,16 +80,16 @@ SlotOptions slot_options(SamplingKind kind, int tokens, int vocabulary) {
   return options;
 }
 
-/// One sequence of a cell: where it starts and what came of it.
+/// One sequence of a cell: its start and its result.
 struct Sequence {
   std::span<const std::int32_t> prompt;
-  int tokens = 0;       // at most
-  int start_round = 0;  // it joins the others then
+  int tokens = 0;       // max
+  int start_round = 0;  // the round in which it joins the others
   std::vector<std::int32_t> answer;
   std::int64_t drafted = 0, accepted = 0;
 };
 
-/// The slots of a cell, closed however it ends.
+/// The slots of a cell, closed on every exit.
 class OpenSlots {
  public:
   OpenSlots(Decoder& decoder, std::size_t count) : decoder_(decoder), slots_(count) {}
@@ -139,14 +139,14 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
       const Beginning beginning{&snapshot, snapshot.low()};
       FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter, beginning));
     }
-    // The original goes on for a round, so that memory which the two share by mistake would show.
+    // The original continues for a round, which exposes memory shared by mistake.
     decoder.round({&first, 1});
   } else {
     FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter));
   }
   slot->constraint = std::move(constraint);
   if (cell.sampling == SamplingKind::kStop) {
-    // What a stop string does: ends the answer at a token that the round cannot know.
+    // As a stop string does, this ends the answer at a token unknown to the round.
     slot->on_token = [emitted = 0](std::int32_t token, std::span<const float>, bool) mutable {
       return ++emitted > 5 && token % 7 == 2;
     };
@@ -186,7 +186,7 @@ Status decode(Decoder& decoder, const Cell& cell, std::vector<Sequence>& sequenc
   return {};
 }
 
-/// The sequences of a cell that begins with prompt `first`; ragged lengths of prompts and answers in a batch.
+/// The sequences of a cell from prompt `first` on; a batch has prompts and answers of different lengths.
 std::vector<Sequence> sequences_of(const Cell& cell, const std::vector<MatrixPrompt>& prompts,
                                    std::size_t first, int tokens) {
   std::vector<Sequence> sequences;
@@ -231,9 +231,9 @@ class Matrix {
     backend.threads = threads;
     FT_ASSIGN(backend_, make_backend(backend));
     DecoderOptions options;
-    options.slots = 2 * kBatch;  // a forked cell holds the original beside the copy
+    options.slots = 2 * kBatch;  // a forked cell has the original beside the copy
     options.snapshots = kBatch;
-    options.cache_bytes = std::int64_t{1} << 40;  // for as many as these need
+    options.cache_bytes = std::int64_t{1} << 40;  // unlimited for these sequences
     std::size_t longest = 0;
     for (const MatrixPrompt& prompt : prompts_) longest = std::max(longest, prompt.ids.size());
     options.context = static_cast<std::int64_t>(longest) + options_.tokens + 1;
@@ -241,7 +241,7 @@ class Matrix {
     return {};
   }
 
-  /// Plain decoding, alone, in one chunk, with the first number of threads.
+  /// Plain decoding, alone, in one chunk, with the first thread count.
   Result<std::vector<std::int32_t>> baseline(SamplingKind kind, std::size_t prompt) {
     const auto key = std::pair(kind, prompt);
     if (const auto found = baselines_.find(key); found != baselines_.end()) return found->second;
@@ -317,7 +317,7 @@ void full_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>
   }
 }
 
-/// Each axis away from the middle once, for each drafter.
+/// Moves each axis away from the middle once, for each drafter.
 void quick_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
   const DrafterKind best = has_head ? DrafterKind::kMtp : DrafterKind::kLookup;
   if (has_head) {
@@ -337,7 +337,7 @@ void quick_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell
   cells.push_back({kind, DrafterKind::kAuto, -1, 1, 256, Way::kWarm, threads});
 }
 
-/// What a second number of threads may change: how rows of a step and of a batch are shared out.
+/// What a second thread count may change: how rows of a step and of a batch are divided.
 void brief_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
   const DrafterKind best = has_head ? DrafterKind::kMtp : DrafterKind::kLookup;
   cells.push_back({kind, DrafterKind::kNone, 0, kBatch, 7, Way::kCold, threads});
@@ -414,7 +414,7 @@ void MatrixReport::add(MatrixReport other) {
 
 Result<MatrixReport> run_matrix(const Model& model, const std::vector<MatrixPrompt>& prompts,
                                 const MatrixOptions& options) {
-  if (prompts.empty()) return Error{Code::kInvalid, "the matrix has no prompt; give at least one"};
+  if (prompts.empty()) return Error{Code::kInvalid, "the matrix has no prompts; give at least one"};
   return Matrix(model, prompts, options).run();
 }
 

@@ -1,9 +1,7 @@
-// The losslessness matrix: the same prompts under every drafter, depth, batch, prompt chunk, way into the
-// cache, number of threads and kind of sampling must give the tokens of plain decoding alone. What `verify`
-// runs, and tests.
-// A cell is one choice of all axes; it is compared for every prompt.
-// Owner: the caller. Thread: the calling thread drives the decoder. Cost: one decoding of `tokens` a cell and
-// prompt. Errors: those of backend and decoder; a difference is no error but part of the report.
+// The losslessness matrix: the same prompts must give the tokens of plain decoding under every drafter,
+// depth, batch, prompt chunk, cache path, thread count and kind of sampling. `verify` and tests run it. A
+// cell is one choice of all axes and is compared for every prompt. The calling thread drives the decoder. A
+// difference is not an error but part of the report.
 #pragma once
 
 #include <functional>
@@ -25,16 +23,16 @@ struct MatrixPrompt {
 enum class SamplingKind { kGreedy, kSampled, kPenalties, kMaskAndBias, kStop, kGrammar, kBudget };
 std::string_view sampling_kind_name(SamplingKind kind);
 
-/// How a sequence gets its past: computed, by a fork of another one's slot, or from a snapshot as the prefix
-/// cache keeps them (its last rows computed again).
+/// How a sequence gets its past: computed, forked from another slot, or restored from a snapshot of the
+/// prefix cache (its last rows are recomputed).
 enum class Way { kCold, kForked, kWarm };
 
 struct Cell {
   SamplingKind sampling = SamplingKind::kGreedy;
   DrafterKind drafter = DrafterKind::kNone;
   int depth = -1;   // -1: auto
-  int batch = 1;    // 1, or 3 sequences of different lengths that start and end in different rounds
-  int chunk = 256;  // prompt rows of one step
+  int batch = 1;    // 1, or 3 sequences of different lengths and start rounds
+  int chunk = 256;  // prompt rows per step
   Way way = Way::kCold;
   int threads = 1;
   std::string text() const;
@@ -42,37 +40,38 @@ struct Cell {
 
 struct CellResult {
   Cell cell;
-  int prompts = 0, tokens = 0;               // of each prompt's answer, at most
+  int prompts = 0, tokens = 0;               // tokens: max per answer
   std::int64_t compared = 0, differing = 0;  // tokens
   std::int64_t drafted = 0, accepted = 0;
-  std::string first_difference;  // empty if there is none
+  std::string first_difference;  // empty if none
 };
 
 struct MatrixReport {
   std::vector<CellResult> cells;
   std::int64_t compared = 0, differing = 0;
-  bool complete = true;  // false if it was interrupted
+  bool complete = true;  // false if interrupted
   void add(MatrixReport other);
   bool identical() const { return differing == 0 && compared > 0; }
 };
 
 /// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: what threads may change.
-/// kLong: few cells, greedy and sampled, for many prompts and long answers.
+/// kLong: few cells, greedy and sampled, with many prompts and long answers.
 enum class MatrixSize { kFull, kQuick, kBrief, kLong };
-/// The cells of one number of threads; kGrammar and kBudget only if `constrained`.
+/// The cells of one thread count; kGrammar and kBudget only if `constrained`.
 std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained);
 
 struct MatrixOptions {
-  BackendOptions backend;  // threads is set by each cell
-  int tokens = 24;         // of each answer, at most
+  BackendOptions backend;  // each cell sets threads
+  int tokens = 24;         // max per answer
   std::vector<int> threads = {1, 2};
-  MatrixSize size = MatrixSize::kQuick;  // kQuick runs kBrief for every number of threads but the first
+  MatrixSize size = MatrixSize::kQuick;  // kQuick runs kBrief for all thread counts but the first
   std::function<bool(std::size_t done, std::size_t cells)> progress;  // false stops
-  /// A slot's constraint of kGrammar and kBudget (cli/matrix_constraints.h); empty: no such cells.
+  /// Makes the constraint of a slot for kGrammar and kBudget (cli/matrix_constraints.h); empty: no such
+  /// cells.
   std::function<Result<std::unique_ptr<Constraint>>(SamplingKind)> constrain;
 };
 
-/// At least one prompt; prompts must be shorter than their decoding's context (built to fit).
+/// Runs the matrix on one or more prompts, each shorter than the context.
 Result<MatrixReport> run_matrix(const Model& model, const std::vector<MatrixPrompt>& prompts,
                                 const MatrixOptions& options);
 

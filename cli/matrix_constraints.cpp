@@ -5,7 +5,7 @@
 namespace ft::cli {
 namespace {
 
-/// Long names are forced, numbers and texts are free.
+/// Long names are jump-forward tokens; numbers and strings are free.
 constexpr std::string_view kSchema = R"({"type": "object", "properties": {
     "temperature_in_celsius": {"type": "number"}, "description": {"type": "string", "maxLength": 40},
     "words": {"type": "array", "items": {"type": "string"}}},

@@ -1,6 +1,5 @@
-// The constraints of the losslessness matrix: one grammar for every answer, and one behind a short budget of
-// reasoning. Owner: the caller; the tokenizer outlives it. Thread: one. Cost: one compilation, then that of a
-// matcher each. Errors: those of the grammar.
+// The constraints of the losslessness matrix: a grammar for every answer, and a grammar after a short
+// reasoning budget. The tokenizer must outlive them.
 #pragma once
 
 #include <memory>
@@ -21,7 +20,7 @@ class MatrixConstraints {
   const Tokenizer& tokenizer_;
   GrammarCompiler compiler_;
   ThinkingMarks marks_;
-  std::shared_ptr<const Grammar> grammar_;  // once it is needed
+  std::shared_ptr<const Grammar> grammar_;  // compiled on first use
 };
 
 }  // namespace ft::cli

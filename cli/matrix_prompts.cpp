@@ -8,7 +8,7 @@
 namespace ft::cli {
 namespace {
 
-/// After those of bench: what is short, repeats itself, jumps between scripts or looks like nothing known.
+/// Prompts after those of bench: short, repetitive, mixed scripts, or unlike any training text.
 constexpr BuiltInPrompt kMore[] = {
     {"raw: one letter", "a", "", true},
     {"raw: one newline", "\n", "", true},
@@ -34,7 +34,7 @@ Result<std::vector<MatrixPrompt>> text_prompts(int count, const Loaded& loaded) 
   all.insert(all.end(), std::begin(kMore), std::end(kMore));
   std::vector<MatrixPrompt> prompts;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    // Beyond these: the same again from another place, so that every prompt differs.
+    // Further prompts: the same texts from another offset, so that every prompt differs.
     const BuiltInPrompt& from = all[i % all.size()];
     const std::string text = std::string(i / all.size(), '\n') + std::string(from.text);
     Result<Prompt> prompt = from.raw || !loaded.chat_template
@@ -46,7 +46,7 @@ Result<std::vector<MatrixPrompt>> text_prompts(int count, const Loaded& loaded) 
   return prompts;
 }
 
-/// 1 to 64 ids each.
+/// Each has 1 to 64 ids.
 std::vector<MatrixPrompt> id_prompts(int count, std::uint32_t vocabulary) {
   std::vector<MatrixPrompt> prompts;
   std::uint64_t state = 0x9E3779B97F4A7C15;  // a linear congruence (Knuth's MMIX), high bits

@@ -1,6 +1,5 @@
 // The prompts of the losslessness matrix: texts of many kinds and lengths, or random token ids for a model
-// without a tokenizer, whose answers drafters find hard. Written for this project. Thread: any. Cost:
-// encoding them. Errors: a tokenizer or template that fails, as an error of the model.
+// without a tokenizer. Their answers are hard to draft. Written for this project.
 #pragma once
 
 #include <vector>
@@ -10,7 +9,7 @@
 
 namespace ft::cli {
 
-/// Different ones, whatever the count.
+/// All prompts differ, for any count.
 Result<std::vector<MatrixPrompt>> matrix_prompts(int count, const Loaded& loaded);
 
 }  // namespace ft::cli

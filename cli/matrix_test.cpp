@@ -6,7 +6,7 @@
 namespace ft::cli {
 namespace {
 
-/// Every value of an axis that occurs in the cells.
+/// Every value of an axis in the cells.
 template <class Get>
 auto values(const std::vector<Cell>& cells, Get get) {
   std::set<decltype(get(cells.front()))> found;

@@ -27,11 +27,11 @@ Result<std::string> find_model(const std::string& named) {
     if (fs::exists(named, ignored)) {
       return Error{
           Code::kNotFound,
-          fmt::format("{} is a file; name the folder that holds config.json and *.safetensors", named)};
+          fmt::format("{} is a file; give the folder that contains config.json and *.safetensors", named)};
     }
     return Error{
         Code::kNotFound,
-        fmt::format("there is no model at {}; name the folder that holds config.json and *.safetensors",
+        fmt::format("there is no model at {}; give the folder that contains config.json and *.safetensors",
                     named)};
   }
   const std::vector<std::string> places = shipped_model_places(program_path());
@@ -39,7 +39,7 @@ Result<std::string> find_model(const std::string& named) {
     if (fs::exists(fs::path(place) / "config.json", ignored)) return place;
   }
   return Error{Code::kNotFound,
-               fmt::format("the shipped model was not found; looked in {}; name a model with --model DIR "
+               fmt::format("the shipped model was not found in {}; give a model with --model DIR "
                            "or FORETOKEN_MODEL",
                            fmt::join(places, ", "))};
 }

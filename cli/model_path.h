@@ -1,6 +1,5 @@
-// Which folder holds the model: --model, else the shipped one, looked for beside the program, where it is
-// installed and in the source tree that it was built from. Thread: any. Errors: kNotFound that lists where it
-// looked.
+// Finds the model folder: --model, else the shipped model beside the program, in its install folder or in the
+// source tree. The kNotFound error lists the searched folders.
 #pragma once
 
 #include <string>
@@ -12,11 +11,10 @@ namespace ft::cli {
 
 inline constexpr const char* kShippedModel = "qwen3.5-tiny";
 
-/// Folders in which the shipped model may stand, in the order of the search. `program` is the path of the
-/// executable.
+/// Candidate folders of the shipped model, in search order. `program` is the path of the executable.
 std::vector<std::string> shipped_model_places(const std::string& program);
 
-/// `named` if it is not empty and a folder, else the first place with a config.json.
+/// `named` if it is a folder; if empty, the first candidate with a config.json.
 Result<std::string> find_model(const std::string& named);
 
 /// The absolute path of the running program, or empty.

@@ -57,100 +57,96 @@ Setter reads_drafter(DrafterKind& target) {
 
 void add_output_flags(FlagSet& flags, OutputChoice& output) {
   flags.group("Output");
-  flags.add_switch("json", output.json, "One JSON object on stdout, everything else on stderr");
-  flags.add_switch("quiet", output.quiet, "Nothing on stderr but errors").letter = "q";
+  flags.add_switch("json", output.json, "Print one JSON object on stdout; everything else goes to stderr");
+  flags.add_switch("quiet", output.quiet, "Print only errors on stderr").letter = "q";
 }
 
 void add_model_folder_flag(FlagSet& flags, std::string& directory) {
-  flags.add("model", "DIR", reads_text(directory), "Folder of the model (default: the shipped one)").letter =
-      "m";
+  flags.add("model", "DIR", reads_text(directory), "Model folder (default: the shipped model)").letter = "m";
 }
 
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
-  flags.add(
-      "kv-bits", "BITS", reads_kv_bits(kv_bits),
-      "16 (default) or 8: of each number of a cached key or value, cpu backend (8: a long context takes half "
-      "the memory and is read faster; further from float32)");
+  flags.add("kv-bits", "BITS", reads_kv_bits(kv_bits),
+            "Precision of the KV cache on the cpu backend: 16 (default) or 8 bits; 8 halves its memory, with "
+            "more rounding error");
 }
 
 void add_backend_flags(FlagSet& flags, ModelChoice& model) {
-  flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
-  flags.add(
-      "isa", "NAME", reads_text(model.isa),
-      "Instruction set of the cpu backend: auto, avx512bf16, avx512vnni, avx512, avxvnni, avx2, neoni8mm, "
-      "neondot, neon, portable");
-  flags.add(
-      "activations", "BITS", reads_activations(model.activations),
-      "auto, 8 or 16: what quantised weights are multiplied with on the cpu backend (16: slower, closer "
-      "to float32; bf16 weights with 8: bf16, with 16: float32)");
+  flags.add("backend", "NAME", reads_text(model.backend), "Backend: auto (default), cpu or ref");
+  flags.add("isa", "NAME", reads_text(model.isa),
+            "Instruction set of the cpu backend: auto (default: the widest supported), avx512bf16, "
+            "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable");
+  flags.add("activations", "BITS", reads_activations(model.activations),
+            "Activation precision of the cpu backend: auto (default), 8 or 16 bits; 16 is slower and closer "
+            "to float32. bf16 weights use bf16 at 8 and float32 at 16");
   add_kv_bits_flag(flags, model.kv_bits);
-  flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0: one per core").letter =
-      "t";
+  flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0 (default): one per core")
+      .letter = "t";
 }
 
 void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context) {
   flags.group("Model");
   flags
       .add("model", "DIR", reads_text(model.directory),
-           "Folder of the model (default: the shipped one), or synth:SHAPE?bits=4&seed=1: random weights")
+           "Model folder (default: the shipped model), or synth:SHAPE?bits=4&seed=1 for random weights")
       .letter = "m";
-  flags.add(
-      "draft-vocabulary", "N", reads_auto_or(model.frequent_drafts, 0, 1 << 24),
-      "The head drafts among the N most frequent tokens and up to 2048 that the text has shown last; 0: all; "
-      "auto (default): 32768 if the vocabulary has 65536 and more, else all (never changes the answer)");
-  flags.add(
-      "draft-bits", "BITS", reads_draft_bits(model.draft_bits),
-      "The head's matrices that are stored in more bits are requantised to so many: 4, 8, 0 (as stored) or "
-      "auto (default: 4 if the model has less than 6 on the average, else 8; cpu backend; never changes the "
-      "answer)");
+  flags.add("draft-vocabulary", "N", reads_auto_or(model.frequent_drafts, 0, 1 << 24),
+            "Draft vocabulary size: the N most frequent tokens plus up to 2048 seen recently; 0: all; auto "
+            "(default): 32768 if the model has 65536 tokens or more, else all. Never changes the answer");
+  flags.add("draft-bits", "BITS", reads_draft_bits(model.draft_bits),
+            "Requantise the MTP head to 4 or 8 bits; 0: keep it as stored; auto (default): 4 if the model "
+            "averages under 6 bits, else 8. cpu backend; never changes the answer");
   add_backend_flags(flags, model);
-  flags.add(
-      "prepared", "DIR", reads_text(model.prepared),
-      "Keep packed weights in DIR, so that the next start maps them; auto: in the cache folder, off: nowhere "
-      "(default; cpu backend)");
+  flags.add("prepared", "DIR", reads_text(model.prepared),
+            "Packed-weight cache of the cpu backend, mapped by the next start: off (default), auto (the "
+            "cache folder) or a folder");
   if (!with_context) return;
   flags
       .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),
-           "Tokens of prompt and answer together; 0: the model's own, at most 4096")
+           "Max tokens of prompt and answer together; 0 (default): the model's own context, up to 4096")
       .letter = "c";
 }
 
 void add_cost_flag(FlagSet& flags, ModelChoice& model) {
   flags.add("costs", "DIR", reads_text(model.costs),
-            fmt::format("What rounds cost, by which depths are chosen: auto: measured once and remembered in "
-                        "the cache folder, measure: at every start, or a folder to remember it in (default "
-                        "{}; never changes the answer)",
+            fmt::format("Calibration that picks the draft depth: auto (measure once and cache), measure (at "
+                        "each start) or a cache folder (default {}). Never changes the answer",
                         model.costs));
 }
 
 void add_prompt_flags(FlagSet& flags, PromptChoice& prompt) {
-  flags.group("Prompt (none given: standard input)");
-  flags.add("prompt", "TEXT", reads_text(prompt.text), "The prompt").letter = "p";
-  flags.add("prompt-file", "FILE", reads_text(prompt.file), "The prompt from a file").letter = "f";
+  flags.group("Prompt (default: standard input)");
+  flags.add("prompt", "TEXT", reads_text(prompt.text), "Prompt text").letter = "p";
+  flags.add("prompt-file", "FILE", reads_text(prompt.file), "Read the prompt from this file").letter = "f";
   flags.add("prompt-ids", "IDS", reads_ids(prompt.ids, prompt.has_ids),
-            "Token ids 1,2,3: no template, no tokenizer");
-  flags.add("messages", "FILE", reads_text(prompt.messages), "A conversation: JSON list of {role, content}");
-  flags.add("tools", "FILE", reads_text(prompt.tools), "Tools offered to the model: JSON list of functions");
+            "Prompt as token ids such as 1,2,3; skips the template and the tokenizer");
+  flags.add("messages", "FILE", reads_text(prompt.messages), "Conversation: a JSON list of {role, content}");
+  flags.add("tools", "FILE", reads_text(prompt.tools),
+            "Tools offered to the model: a JSON list of functions");
   flags.add("system", "TEXT", reads_text(prompt.system), "System message before the prompt");
-  flags.add_switch("raw", prompt.raw, "No chat template: the model goes on from the text as it stands");
+  flags.add_switch("raw", prompt.raw, "Skip the chat template; the model continues the text as given");
   flags.add("think", "on|off", reads_on_off(prompt.think),
-            "Reasoning before the answer (default: the template's)");
+            "Reasoning before the answer (default: the template's choice)");
 }
 
 void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling) {
   flags.group("Sampling (default: the model's generation_config.json)");
-  flags.add("temperature", "X", reads_number(sampling.temperature, {0, 100}), "0 is greedy");
-  flags.add("top-k", "N", reads_int(sampling.top_k, 0, 1 << 24), "The N likeliest tokens only; 0: all");
-  flags.add("top-p", "X", reads_number(sampling.top_p, {0, 1, true}), "The likeliest tokens up to this mass");
+  flags.add("temperature", "X", reads_number(sampling.temperature, {0, 100}),
+            "Sampling temperature; 0 is greedy");
+  flags.add("top-k", "N", reads_int(sampling.top_k, 0, 1 << 24),
+            "Sample from the N most likely tokens; 0: all");
+  flags.add("top-p", "X", reads_number(sampling.top_p, {0, 1, true}),
+            "Sample from the most likely tokens up to this total probability; 1: all");
   flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1, false, true}),
-            "At least X of the likeliest one's chance");
-  flags.add("seed", "N", reads_seed(sampling.seed), "Of the noise; the default 0 makes every run the same");
+            "Drop tokens with less than X times the probability of the most likely one; 0: off");
+  flags.add("seed", "N", reads_seed(sampling.seed),
+            "Random seed (default 0); the same seed gives the same answer");
   flags.add("repetition-penalty", "X", reads_number(sampling.repetition, {0, 10, true}),
-            "Divides the logits of tokens seen before; 1: off");
+            "Divides the logits of tokens seen so far; 1: off");
   flags.add("presence-penalty", "X", reads_number(sampling.presence, {-10, 10}),
-            "Off the logits of emitted tokens");
+            "Subtracted from the logits of generated tokens; 0: off");
   flags.add("frequency-penalty", "X", reads_number(sampling.frequency, {-10, 10}),
-            "The same, for each occurrence");
+            "Subtracted from a token's logit for each time it was generated; 0: off");
   flags.add_list("logit-bias", "ID=V", reads_bias(sampling.bias), "Added to a token's logit (repeatable)");
 }
 
@@ -158,34 +154,38 @@ void add_answer_flags(FlagSet& flags, AnswerChoice& answer) {
   flags.group("Answer");
   flags
       .add("max-tokens", "N", reads_int(answer.max_tokens, 1, 1 << 24),
-           fmt::format("Longest answer (default {})", answer.max_tokens))
+           fmt::format("Max tokens of the answer (default {})", answer.max_tokens))
       .letter = "n";
-  flags.add_list("stop", "TEXT", appends_text(answer.stops), "Ends the answer before this text (repeatable)");
+  flags.add_list("stop", "TEXT", appends_text(answer.stops), "End the answer before this text (repeatable)");
   flags.add("logprobs", "K", reads_auto_or(answer.logprobs, 0, 20),
-            "Log-probabilities with K alternatives (--json)");
+            "Log-probability of each token, with K alternatives (0 to 20); shown with --json");
 }
 
 void add_constraint_flags(FlagSet& flags, ConstraintChoice& constraint) {
-  flags.group("Constraint (every token is held to it; drafts too)");
-  flags.add("json-schema", "FILE", reads_text(constraint.json_schema), "The answer is JSON by this schema");
-  flags.add_switch("json-object", constraint.json_object, "The answer is a JSON object");
-  flags.add("regex", "TEXT", reads_text(constraint.regex), "The whole answer matches this expression");
-  flags.add("lark", "FILE", reads_text(constraint.lark), "The answer follows this Lark grammar");
+  flags.group("Structured output (enforced in every verified row)");
+  flags.add("json-schema", "FILE", reads_text(constraint.json_schema),
+            "Constrain the answer to JSON of this schema");
+  flags.add_switch("json-object", constraint.json_object, "Constrain the answer to a JSON object");
+  flags.add("regex", "TEXT", reads_text(constraint.regex),
+            "Constrain the whole answer to this regular expression");
+  flags.add("lark", "FILE", reads_text(constraint.lark), "Constrain the answer to this Lark grammar");
   flags.add("thinking-budget", "N", reads_auto_or(constraint.thinking_budget, 0, 1 << 24),
-            "Tokens of reasoning at most; auto: no limit");
+            "Max tokens of reasoning; auto (default): no limit");
 }
 
 void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation) {
-  flags.group("Speculation (never changes the answer)");
-  flags.add("drafter", "NAME", reads_drafter(speculation.drafter), "auto, mtp, lookup or none");
+  flags.group("Speculation");
+  flags.add("drafter", "NAME", reads_drafter(speculation.drafter),
+            "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none");
   flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
-            "Tokens drafted in a round: auto or 0 to 8");
+            "Draft tokens per round: auto (default) or 0 to 8");
   flags.add("acceptance", "RULE", reads_acceptance(speculation.acceptance),
-            "coupled (exact, default) or ratio (same distribution, other tokens)");
+            "Acceptance rule: coupled (default, same tokens as plain decoding) or ratio (rejection sampling: "
+            "same distribution, other tokens)");
   flags.add("predict", "FILE", reads_text(speculation.predict_file),
-            "Text that the answer will probably repeat");
+            "File with text that the answer is likely to repeat; n-gram lookup drafts from it");
   flags.add_switch("explain-depth", speculation.explain_depth,
-                   "A line on stderr for every round: how many tokens it drafts, and why");
+                   "Print the depth of each round and its reason on stderr");
 }
 
 Status check_constraint_flags(const ConstraintChoice& constraint) {
@@ -194,7 +194,7 @@ Status check_constraint_flags(const ConstraintChoice& constraint) {
       static_cast<int>(constraint.regex.has_value()) + static_cast<int>(!constraint.lark.empty());
   if (grammars <= 1) return {};
   return Error{Code::kInvalid,
-               "--json-schema, --json-object, --regex and --lark name the same thing; give only one of them"};
+               "--json-schema, --json-object, --regex and --lark exclude each other; give only one of them"};
 }
 
 Status check_prompt_flags(const PromptChoice& prompt) {
@@ -203,7 +203,7 @@ Status check_prompt_flags(const PromptChoice& prompt) {
   if (sources > 1) {
     return Error{
         Code::kInvalid,
-        "--prompt, --prompt-file, --prompt-ids and --messages name the same thing; give only one of them"};
+        "--prompt, --prompt-file, --prompt-ids and --messages exclude each other; give only one of them"};
   }
   const bool untemplated = prompt.raw || prompt.has_ids;
   const char* how = prompt.raw ? "--raw" : "--prompt-ids";
@@ -214,9 +214,8 @@ Status check_prompt_flags(const PromptChoice& prompt) {
                         : prompt.think.has_value() ? "--think"
                                                    : nullptr;
   if (useless != nullptr) {
-    return Error{
-        Code::kInvalid,
-        fmt::format("{} needs the chat template, and {} leaves it out; drop one of them", useless, how)};
+    return Error{Code::kInvalid,
+                 fmt::format("{} needs the chat template and {} skips it; drop one of them", useless, how)};
   }
   return {};
 }

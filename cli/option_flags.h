@@ -1,5 +1,5 @@
-// The flags of each struct of cli/options.h: how a subcommand says which concerns it takes. The structs must
-// outlive the flag set. Thread: one. Errors: none here; values are checked when they are read.
+// The flags of each struct in cli/options.h; a subcommand adds the ones it takes. The structs must outlive
+// the flag set.
 #pragma once
 
 #include <memory>
@@ -13,30 +13,30 @@ namespace ft::cli {
 void add_output_flags(FlagSet& flags, OutputChoice& output);
 void add_model_flags(FlagSet& flags, ModelChoice& model, bool with_context = true);
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits);
-/// Whether what rounds cost is remembered, for what starts an engine; model.costs is the default.
+/// The calibration flag, for subcommands that start an engine; model.costs is the default.
 void add_cost_flag(FlagSet& flags, ModelChoice& model);
-/// Those of them that say what computes.
+/// The subset that selects backend, precision and threads.
 void add_backend_flags(FlagSet& flags, ModelChoice& model);
-/// The model alone, for what computes nothing.
+/// Only the model folder, for subcommands that do not compute.
 void add_model_folder_flag(FlagSet& flags, std::string& directory);
 void add_prompt_flags(FlagSet& flags, PromptChoice& prompt);
 void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling);
 void add_answer_flags(FlagSet& flags, AnswerChoice& answer);
-/// What the answer must be, and how much reasoning may precede it.
+/// Structured output and the reasoning budget.
 void add_constraint_flags(FlagSet& flags, ConstraintChoice& constraint);
 void add_speculation_flags(FlagSet& flags, SpeculationChoice& speculation);
 
-/// The word of --drafter.
+/// The value of --drafter.
 Setter reads_drafter(DrafterKind& target);
 
-/// More than one of --prompt, --prompt-file, --prompt-ids, --messages is an error; so is what --raw leaves no
-/// use for.
+/// Rejects more than one of --prompt, --prompt-file, --prompt-ids, --messages, and flags that --raw makes
+/// useless.
 Status check_prompt_flags(const PromptChoice& prompt);
-/// More than one of --json-schema, --json-object, --regex, --lark is an error.
+/// Rejects more than one of --json-schema, --json-object, --regex, --lark.
 Status check_constraint_flags(const ConstraintChoice& constraint);
 
-/// The end of every subcommand's builder: --json and --quiet into options->output, the options kept as long
-/// as the command, and work(*options, terminal) as what it does.
+/// Completes a subcommand: adds --json and --quiet to options->output, keeps the options alive with the
+/// command, and runs work(*options, terminal).
 template <class Options>
 Command bind_options(Command command, std::shared_ptr<Options> options,
                      Result<int> (*work)(const Options&, Terminal&)) {

@@ -1,6 +1,5 @@
-// What the command line asks for, one plain struct per concern; a subcommand is made of the ones that it
-// takes. Values here are in range one by one (cli/flag.h checks each); whether they fit a model is asked
-// later. Owner: the subcommand. Thread: values. Cost: none.
+// What the command line asks for: one plain struct per concern. Each value is in range (cli/flag.h checks
+// it); whether it fits the model is checked later.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace ft::cli {
 
 struct OutputChoice {
   bool json = false;   // one object on stdout, everything else on stderr
-  bool quiet = false;  // nothing on stderr but errors
+  bool quiet = false;  // only errors on stderr
 };
 
 struct ModelChoice {
@@ -24,15 +23,15 @@ struct ModelChoice {
   int draft_bits = -1;            // LoadOptions::draft_bits
   std::string isa = "auto";       // instruction set of the cpu backend
   int activations = 0;            // bits, cpu backend; 0: its default
-  int kv_bits = 16;               // of cached keys and values, 16 or 8 (cpu backend)
+  int kv_bits = 16;               // KV-cache precision, 16 or 8 (cpu backend)
   int threads = 0;                // 0: one per core
   std::string prepared = "off";   // off, auto or a folder: cli/prepared_folder.h
   std::string costs = "measure";  // auto, measure or a folder: cli/cost_place.h
-  std::int64_t context = 0;       // tokens; 0: the model's own, at most 4096
+  std::int64_t context = 0;       // tokens; 0: the model's own, up to 4096
 };
 
 struct PromptChoice {
-  std::optional<std::string> text, file, messages;  // at most one of these and ids; none: standard input
+  std::optional<std::string> text, file, messages;  // one of these or ids; none: standard input
   std::vector<std::int32_t> ids;
   bool has_ids = false;
   std::string tools;  // file with a JSON list; empty: none
@@ -41,7 +40,7 @@ struct PromptChoice {
   std::optional<bool> think;
 };
 
-/// What was asked for; what was not is the model's own (cli/sampling_choice.h).
+/// The requested values; the model's own fill the rest (cli/sampling_choice.h).
 struct SamplingChoice {
   std::optional<float> temperature, top_p, min_p, repetition, presence, frequency;
   std::optional<int> top_k;
@@ -58,7 +57,7 @@ struct AnswerChoice {
   int logprobs = -1;  // -1: none
 };
 
-/// What an answer must be, and how much reasoning may precede it.
+/// Structured output and the reasoning budget.
 struct ConstraintChoice {
   std::string json_schema, lark;     // files; empty: none
   std::optional<std::string> regex;  // the expression

@@ -31,8 +31,7 @@ Result<std::string> prepared_folder(const std::string& choice) {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
     return (fs::path(home) / ".cache" / "foretoken").string();
   }
-  return Error{Code::kInvalid,
-               "--prepared auto: neither XDG_CACHE_HOME nor HOME names a folder; use --prepared DIR"};
+  return Error{Code::kInvalid, "--prepared auto: XDG_CACHE_HOME and HOME are not set; use --prepared DIR"};
 }
 
 PreparedOptions prepared_options(const std::string& folder, const Model& model) {

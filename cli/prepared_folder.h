@@ -1,5 +1,4 @@
-// Where prepared files (backends/cpu/prepared.h) are kept, and which a model has. Thread: any. Cost: a
-// folder's list. Errors: kInvalid if `auto` has no place to be.
+// The folder of packed-weight cache files (backends/cpu/prepared.h), and the files of a model.
 #pragma once
 
 #include <string>
@@ -9,21 +8,23 @@
 
 namespace ft::cli {
 
-/// `choice`: off, auto or a folder. "" if nothing is kept. auto: foretoken in $XDG_CACHE_HOME or ~/.cache.
+/// `choice`: off, auto or a folder. Returns "" for off; auto is foretoken in $XDG_CACHE_HOME or ~/.cache.
+/// kInvalid if auto finds no home folder.
 Result<std::string> prepared_folder(const std::string& choice);
 
-/// What file names begin with; a model's name may hold what no file name should (synth:...?bits=4).
+/// The prefix of the file names; model names may contain characters that file names may not
+/// (synth:...?bits=4).
 std::string file_name(const Model& model);
 
-/// What a backend needs to keep packed weights of `model` in `folder`.
+/// The options with which a backend caches packed weights of `model` in `folder`.
 PreparedOptions prepared_options(const std::string& folder, const Model& model);
 
 struct PreparedFiles {
-  std::string folder;  // empty: nothing is kept
+  std::string folder;  // empty: nothing is cached
   int files = 0;
   std::int64_t bytes = 0;
 };
-/// The files of models of this name.
+/// The files of models with this name.
 PreparedFiles find_prepared(const std::string& folder, const Model& model);
 
 }  // namespace ft::cli

@@ -11,7 +11,7 @@
 namespace ft::cli {
 namespace {
 
-/// A text that ends with the newline that an editor or echo added.
+/// Removes the final newline that an editor or echo added.
 std::string without_last_newline(std::string text) {
   if (!text.empty() && text.back() == '\n') text.pop_back();
   if (!text.empty() && text.back() == '\r') text.pop_back();
@@ -31,7 +31,7 @@ Result<std::string> read_prompt_text(const PromptChoice& choice) {
   } else {
     if (::isatty(STDIN_FILENO) == 1) {
       return Error{Code::kInvalid,
-                   "there is no prompt; give --prompt TEXT, --prompt-file FILE, or text on standard input"};
+                   "there is no prompt; give --prompt TEXT, --prompt-file FILE or standard input"};
     }
     origin = "standard input";
     FT_ASSIGN(text, read_standard_input(kMaxPromptBytes));
@@ -39,7 +39,7 @@ Result<std::string> read_prompt_text(const PromptChoice& choice) {
   }
   if (!utf8_valid(text)) {
     return Error{Code::kInvalid,
-                 fmt::format("{}: the text is not UTF-8; convert it first, as with iconv", origin)};
+                 fmt::format("{}: the text is not UTF-8; convert it first, for example with iconv", origin)};
   }
   return text;
 }
@@ -56,7 +56,7 @@ Result<Prompt> render_prompt(const std::string& messages, const std::string& too
                              const Loaded& loaded) {
   if (!loaded.chat_template) {
     return Error{Code::kNotFound,
-                 fmt::format("{}; or leave the template out with --raw", loaded.chat_template_problem)};
+                 fmt::format("{}; or skip the template with --raw", loaded.chat_template_problem)};
   }
   RenderOptions options;
   options.enable_thinking = think;

@@ -1,6 +1,5 @@
-// From what was asked to token ids: the text or conversation through the template and the tokenizer, or ids
-// as given. Thread: the main thread. Cost: linear in the text. Errors: kInvalid for text that is not UTF-8,
-// files that hold no conversation, a template that refuses; kNotFound, kIo for files.
+// Turns the prompt flags into token ids: text or conversation through template and tokenizer, or ids as
+// given.
 #pragma once
 
 #include <string>
@@ -19,10 +18,10 @@ struct Prompt {
   bool templated = false;  // the answer may hold reasoning and tool calls
 };
 
-/// The text of --prompt, --prompt-file or standard input; the last newline of a file or pipe is left out
-/// unless raw.
+/// The text of --prompt, --prompt-file or standard input. Drops the final newline of a file or pipe unless
+/// raw.
 Result<std::string> read_prompt_text(const PromptChoice& choice);
-/// Reads standard input if nothing else names the prompt.
+/// Reads standard input if no flag gives the prompt.
 Result<Prompt> make_prompt(const PromptChoice& choice, const Loaded& loaded);
 /// One user message.
 Result<Prompt> user_prompt(const std::string& text, const std::string& system, const std::string& tools,

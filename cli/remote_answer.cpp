@@ -111,13 +111,13 @@ void RemoteAnswer::take(std::string_view line) {
     if (reason == "length") answer_.finish = Finish::kLength;
     if (reason == "stop" || reason == "tool_calls") answer_.finish = Finish::kStop;
   } catch (const Json::exception& problem) {
-    error_ = std::string("the server sent what is no answer: ") + problem.what();
+    error_ = std::string("the server sent an invalid answer: ") + problem.what();
   }
 }
 
 Result<GatheredAnswer> RemoteAnswer::finish() {
   if (!error_.empty()) return Error{Code::kIo, "the server says: " + error_};
-  if (!ended_) return Error{Code::kIo, "the answer broke off; is the server still running?"};
+  if (!ended_) return Error{Code::kIo, "the stream ended early; check that the server is still running"};
   return std::move(answer_);
 }
 

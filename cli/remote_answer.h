@@ -1,6 +1,5 @@
 // A turn of `chat` answered by a running server: the conversation as a chat request, its stream as events.
-// Owner: values. Thread: the caller's; it blocks until the answer has ended. Cost: a connection.
-// Errors: those of server/client.h; kIo with the server's sentence.
+// Blocks until the answer has ended. An error of the server becomes kIo with its sentence.
 #pragma once
 
 #include <atomic>
@@ -17,12 +16,12 @@ namespace ft::cli {
 /// The body of the request.
 std::string remote_request(const ChatSession& session);
 
-/// Turns the lines of a stream into events and the whole answer.
+/// Turns the lines of a stream into events and a complete answer.
 class RemoteAnswer {
  public:
   explicit RemoteAnswer(std::function<void(const Event&)> show) : show_(std::move(show)) {}
   void take(std::string_view line);
-  /// The server's error, or that the stream broke off.
+  /// The answer, or the error of the server or of a stream that ended early.
   Result<GatheredAnswer> finish();
 
  private:
@@ -36,7 +35,7 @@ class RemoteAnswer {
   bool ended_ = false;
 };
 
-/// `stop` ends the answer early; what came counts.
+/// `stop` ends the answer early and keeps the tokens so far.
 Result<GatheredAnswer> ask_server(const server::Client& client, const ChatSession& session,
                                   const std::function<void(const Event&)>& show,
                                   const std::atomic<bool>& stop);

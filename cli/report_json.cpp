@@ -13,7 +13,7 @@ std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::er
 /// JSON has no infinity and no NaN.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-/// To a given number of decimals, so that reports can be read.
+/// Rounds to a given number of decimals, for readable reports.
 Json rounded(double value, double unit) { return number(std::round(value / unit) * unit); }
 
 Json ms(double value) { return rounded(value, 1e-3); }

@@ -1,6 +1,5 @@
-// Reports as JSON: one object each, the shapes that `--json` promises. All of the program's own JSON is made
-// here. Text that is not UTF-8 gets U+FFFD; infinite or absent numbers become null. Thread: any. Cost:
-// linear. No errors.
+// Reports as JSON, one object each, in the shapes that `--json` promises. Invalid UTF-8 becomes U+FFFD;
+// infinite or missing numbers become null.
 #pragma once
 
 #include <string>

@@ -1,5 +1,4 @@
-// What the subcommands report, as plain data: tables and JSON (cli/report_json.h) are made from the same
-// values. Owner: values. Thread: any. Cost: none.
+// What the subcommands report, as plain data. Tables and JSON (cli/report_json.h) use the same values.
 #pragma once
 
 #include <array>
@@ -15,9 +14,9 @@ struct RunReport {
   std::string model, backend;
   GatheredAnswer answer;
   double load_ms = 0;
-  std::string costs;  // where they are known from
+  std::string costs;  // source of the calibration
   bool wants_logprobs = false;
-  const Tokenizer* tokenizer = nullptr;  // for the texts of logprobs
+  const Tokenizer* tokenizer = nullptr;  // for the text of logprobs
 };
 
 /// One side of a pair, or all of them.
@@ -36,14 +35,14 @@ struct BenchPrompt {
   std::vector<double> ratios;  // of each pair: speculative tokens/s over plain
   Speed plain, speculative;
   SpeculationReport speculation;
-  std::string drafter, reason;  // reason: why not engaged
+  std::string drafter, reason;  // reason: why nothing was drafted
   bool identical = true;
   std::string text, speculative_text;
 };
 
 struct BenchReport {
   std::string model, backend;
-  bool expects_identical = true;  // false under the ratio rule
+  bool expects_identical = true;  // false with rejection sampling
   std::vector<BenchPrompt> prompts;
 };
 
@@ -70,13 +69,12 @@ struct ScoreReport {
   double perplexity() const;
 };
 
-/// Tokens emitted in a round of the target, on average.
+/// Mean number of tokens emitted per round.
 double tokens_per_round(const SpeculationReport& report);
-/// accepted / drafted at each depth that was drafted at.
+/// accepted / drafted for each draft position.
 std::vector<double> acceptance_by_position(const SpeculationReport& report);
 void add(SpeculationReport& sum, const SpeculationReport& more);
-/// Median and the like: the value at `share` of the sorted values, between neighbours in proportion. 0 for
-/// none.
+/// The quantile at `share` of the sorted values, interpolated. 0 for an empty list.
 double quantile(std::vector<double> values, double share);
 
 }  // namespace ft::cli

@@ -1,4 +1,4 @@
-// `foretoken run`: one prompt, one answer, as it comes.
+// `foretoken run`: streams the answer to one prompt.
 #include <fmt/format.h>
 
 #include "cli/answering.h"

@@ -1,5 +1,5 @@
-// Which sampling parameters a request gets: what was asked for, else the model's generation_config.json, else
-// greedy. Pure. Thread: any. Errors: none; ranges were checked by the flags and are again by Request::make.
+// The sampling parameters of a request: from flags, else from the model's generation_config.json, else
+// greedy.
 #pragma once
 
 #include "cli/options.h"
@@ -7,7 +7,7 @@
 
 namespace ft::cli {
 
-/// do_sample false, or no temperature at all, is greedy.
+/// do_sample false or a missing temperature means greedy.
 Sampler choose_sampler(const SamplingChoice& asked, const format::SamplingDefaults& defaults);
 /// "greedy", or "temperature 0.6, top-k 20, top-p 0.95, seed 0" for reports.
 std::string sampler_text(const Sampler& sampler);

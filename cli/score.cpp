@@ -1,4 +1,4 @@
-// `foretoken score`: how likely the model finds a text: log-likelihood, perplexity, top-k of every position.
+// `foretoken score`: log-likelihood, perplexity and top-k of a text under the model.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr int kChunk = 64;  // rows with logits at a time: 64 MB at a vocabulary of 250,000
+constexpr int kChunk = 64;  // logit rows per step: 64 MB with a vocabulary of 250,000
 
 struct Options {
   OutputChoice output;
@@ -23,7 +23,7 @@ struct Options {
   int chunk = 0;
 };
 
-/// Sums in double, in ascending order of token, so that the figure is the same everywhere.
+/// Sums in double and in ascending token order, so that the figure is the same on every machine.
 double logsumexp(std::span<const float> logits, float highest) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - static_cast<double>(highest));
@@ -58,7 +58,8 @@ void show(const ScoreReport& report, const Tokenizer& tokenizer, Terminal& termi
     for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;) text.replace(at, 1, "\\n");
     return fmt::format("'{}'", text);
   };
-  std::vector<std::vector<std::string>> rows = {{"position", "token", "log p of the next", "likeliest next"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"position", "token", "log p of the next", "most likely next"}};
   for (std::size_t i = 0; i < report.positions.size(); ++i) {
     const ScoredPosition& position = report.positions[i];
     std::string likeliest;
@@ -77,7 +78,7 @@ void show(const ScoreReport& report, const Tokenizer& tokenizer, Terminal& termi
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load(options.model, &terminal));
   PromptChoice choice = options.prompt;
-  choice.raw = !choice.has_ids && !choice.messages;  // a text is scored as it stands
+  choice.raw = !choice.has_ids && !choice.messages;  // a plain text is scored without the template
   FT_ASSIGN(const Prompt prompt, make_prompt(choice, *loaded));
   if (static_cast<std::int64_t>(prompt.ids.size()) > loaded->context) {
     return Error{Code::kExhausted,
@@ -124,24 +125,24 @@ Command score_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "score";
-  command.summary = "Log-likelihood, perplexity and likeliest tokens of a text";
+  command.summary = "Show the log-likelihood, perplexity and most likely tokens of a text";
   command.examples =
       "  foretoken score -p \"def add(a, b):\"\n"
       "  foretoken score --prompt-ids 332,807,7 --top 20 --json\n"
       "  foretoken score -f chapter.txt --top 0\n";
   command.flags.group("Score");
   command.flags.add("top", "K", reads_int(options->top, 0, 1000),
-                    "Likeliest tokens of each position (default 5)");
+                    "Most likely tokens shown per position (default 5)");
   command.flags.add("chunk", "N", reads_int(options->chunk, 0, kChunk),
-                    "Positions computed at a time, 0: 64; never changes a figure");
-  command.flags.group("Text (none given: standard input)");
-  command.flags.add("prompt", "TEXT", reads_text(options->prompt.text), "The text").letter = "p";
-  command.flags.add("prompt-file", "FILE", reads_text(options->prompt.file), "The text from a file").letter =
-      "f";
+                    "Positions per step; 0 (default): 64. Never changes a figure");
+  command.flags.group("Text (default: standard input)");
+  command.flags.add("prompt", "TEXT", reads_text(options->prompt.text), "Text to score").letter = "p";
+  command.flags.add("prompt-file", "FILE", reads_text(options->prompt.file), "Read the text from this file")
+      .letter = "f";
   command.flags.add("prompt-ids", "IDS", reads_ids(options->prompt.ids, options->prompt.has_ids),
-                    "Token ids 1,2,3");
+                    "Token ids to score, such as 1,2,3");
   command.flags.add("messages", "FILE", reads_text(options->prompt.messages),
-                    "A conversation through the template");
+                    "Conversation to score: a JSON list of {role, content}");
   add_model_flags(command.flags, options->model);
   command.check = [options] { return check_prompt_flags(options->prompt); };
   return bind_options(std::move(command), std::move(options), work);

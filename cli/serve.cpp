@@ -1,4 +1,4 @@
-// `foretoken serve`: the model behind HTTP, for OpenAI's and Anthropic's clients.
+// `foretoken serve`: the model over HTTP, for clients of OpenAI and Anthropic.
 #include <chrono>
 #include <fmt/format.h>
 #include <thread>
@@ -37,13 +37,13 @@ Result<std::vector<std::string>> read_keys(const ServeChoice& choice) {
     }
   }
   if (keys.empty()) {
-    return Error{Code::kInvalid,
-                 fmt::format("--api-key-file: {} holds no key; write one a line", choice.api_key_file)};
+    return Error{Code::kInvalid, fmt::format("--api-key-file: {} contains no key; write one key per line",
+                                             choice.api_key_file)};
   }
   return keys;
 }
 
-/// The server's thread: stops it and waits, however work() ends.
+/// The server's thread: stops and joins it, however work() ends.
 class Serving {
  public:
   explicit Serving(server::Server& server) : server_(server), thread_([this] { server_.run(); }) {}
@@ -60,14 +60,14 @@ class Serving {
 };
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  if (!options.output.quiet) set_log_level(LogLevel::kInfo);  // a line a request
+  if (!options.output.quiet) set_log_level(LogLevel::kInfo);  // one line per request
   server::ServerOptions server_options;
   FT_ASSIGN(server_options.api_keys, read_keys(options.serve));
   server_options.host = options.serve.host, server_options.port = options.serve.port;
   server_options.head_ms = options.serve.head_s * 1000, server_options.idle_ms = options.serve.idle_s * 1000;
   server_options.origins = options.serve.origins;
   server_options.log_json = options.serve.log_json, server_options.quiet = options.output.quiet;
-  std::unique_ptr<Loaded> loaded;  // before the server: its last answers read them
+  std::unique_ptr<Loaded> loaded;  // outlives the server, whose last answers read it
   std::unique_ptr<Engine> engine;
   server::App app;
   FT_ASSIGN(const std::unique_ptr<server::Server> server, server::Server::listen(server_options, app));
@@ -79,7 +79,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const std::shared_ptr<const api::Served> served =
       what_is_served(*loaded, *engine, options.serve, options.sampling);
   app.ready(*engine, served);
-  // The first grammar prepares the vocabulary, which takes seconds with a large one: nobody waits for it.
+  // The first grammar prepares the vocabulary, which takes seconds: done here, no request waits for it.
   const std::jthread prepare([served] {
     if (served->grammars != nullptr) (void)served->grammars->json_object();
   });
@@ -91,9 +91,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   terminal.flush();
   interrupt.wait();
-  terminal.note("stopping: the answers that are being decoded may end; Ctrl-C again ends at once");
+  terminal.note("stopping: running answers finish first; press Ctrl-C again to stop at once");
   const bool all_ended = engine->drain(options.serve.grace_s * 1e3);
-  if (!all_ended) terminal.note("some answers took too long and were cut off");
+  if (!all_ended) terminal.note("some answers exceeded the grace period and were cut off");
   constexpr auto kLastBytes = std::chrono::seconds(1);  // from the engine to the sockets
   const auto end = std::chrono::steady_clock::now() + kLastBytes;
   while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
@@ -108,7 +108,7 @@ Command serve_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "serve";
-  command.summary = "Serve the model to OpenAI's and Anthropic's clients";
+  command.summary = "Serve the model over the OpenAI and Anthropic APIs";
   command.examples =
       "  foretoken serve\n"
       "  foretoken serve --model models/Qwen3.5-4B --slots 4 --context 32768 --alias claude-local\n"

@@ -19,7 +19,7 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-/// What the bits of a computation depend on beside the backend: the weights, and this very program.
+/// Identity of the weights and of this program: with the backend they determine every bit of a result.
 Result<std::string> bits_of(const Model& model) {
   FT_ASSIGN(const MappedFile program, MappedFile::open("/proc/self/exe"));
   return fmt::format("{} {:016x}", model.checkpoint->state_fingerprint(), checksum(program.bytes()));
@@ -29,11 +29,11 @@ std::string megabytes(std::int64_t bytes) {
   return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-/// Empty without a folder.
+/// Empty if there is no cache folder.
 std::string folder_line(const Engine& engine) {
   if (engine.cache_directory().empty()) return {};
   const CacheReport cache = engine.cache();
-  return fmt::format("  cache     {} in {} files, at most {}, in {}\n", megabytes(cache.disk_bytes),
+  return fmt::format("  cache     {} in {} files, limit {}, in {}\n", megabytes(cache.disk_bytes),
                      cache.disk_files, megabytes(cache.disk_limit_bytes), engine.cache_directory());
 }
 
@@ -42,40 +42,41 @@ std::string folder_line(const Engine& engine) {
 void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.group("Server");
   flags.add("host", "ADDRESS", reads_text(serve.host),
-            "Address to listen at (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
-  flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free one");
-  flags.add_list("api-key", "KEY", appends_text(serve.api_keys), "Ask clients for this key (repeatable)");
-  flags.add("api-key-file", "FILE", reads_text(serve.api_key_file), "The same from a file, one key a line");
+            "Listen address (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
+  flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free port");
+  flags.add_list("api-key", "KEY", appends_text(serve.api_keys),
+                 "Require this key from clients (repeatable)");
+  flags.add("api-key-file", "FILE", reads_text(serve.api_key_file),
+            "Require the keys in this file, one per line");
   flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
-                 "Web pages of this origin may use the server, as https://chat.example.org; *: all "
-                 "(repeatable; pages of this machine always may)");
+                 "Allow web pages of this origin, such as https://chat.example.org; *: all (repeatable). "
+                 "Pages of this machine are always allowed");
   flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
-  flags.add_switch("any-model", serve.any_model,
-                   "Answer to every model name instead of refusing unknown ones");
-  flags.add_switch("log-json", serve.log_json, "The line a request as JSON");
+  flags.add_switch("any-model", serve.any_model, "Accept every model name (default: refuse unknown names)");
+  flags.add_switch("log-json", serve.log_json, "Log each request as a JSON line");
   flags.add("head-timeout", "SECONDS", reads_int(serve.head_s, 1, 3600),
-            "How long the head of a request may take (default 10)");
+            "Max seconds to receive a request header (default 10)");
   flags.add("idle-timeout", "SECONDS", reads_int(serve.idle_s, 1, 86400),
-            "How long a connection may wait for its next request (default 75)");
+            "Max seconds a connection waits for its next request (default 75)");
   flags.add("grace", "SECONDS", reads_int(serve.grace_s, 0, 3600),
-            "After SIGTERM: how long answers may go on (default 30)");
+            "Max seconds that running answers continue after SIGTERM (default 30)");
   flags.group("Engine");
-  flags.add("slots", "N", reads_int(serve.slots, 1, 64), "Answers decoded at once (default 8)");
+  flags.add("slots", "N", reads_int(serve.slots, 1, 64), "Max requests decoded at once (default 8)");
   flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
-            "Requests that may wait for a slot; one more gets 429 (default 256)");
+            "Max requests that wait for a slot; further ones get 429 (default 256)");
   flags.add("cache-mb", "N", reads_int(serve.cache_mb, 0, 1 << 20),
-            "Memory for prompts that were read before, so that what begins like them starts at once; 0: none "
-            "(default 1024)");
+            "Memory of the prefix cache in MB (default 1024); 0: off");
   flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
-            "Keep such prompts in this folder too, so that a restart begins with them (default: no)");
+            "Also keep the prefix cache in this folder across restarts (default: memory only)");
   flags.add("cache-dir-mb", "N", reads_int(serve.cache_dir_mb, 1, 1 << 24),
-            "Room in that folder; what was used longest ago goes first (default 4096)");
-  flags.add("memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
-            "Memory that weights, slots and cache may take together; 0: what the machine has left (default)");
+            "Size limit of that folder in MB (default 4096); the least recently used files go first");
+  flags.add(
+      "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
+      "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
   flags.add("drafter", "NAME", reads_drafter(serve.drafter),
-            "auto, mtp, lookup or none, where a request does not say");
+            "Default drafter of requests: auto (default), mtp, lookup or none");
   flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
-            "Tokens drafted in a round, where a request does not say: auto or 0 to 8");
+            "Default draft tokens per round: auto (default) or 0 to 8");
 }
 
 Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const ServeChoice& choice) {
@@ -110,7 +111,7 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->chat_template_problem = loaded.chat_template_problem;
   if (loaded.chat_template) served->tool_form = tool_call_form(loaded.chat_template->source());
   served->eos.assign(model.config.eos_ids.begin(), model.config.eos_ids.end());
-  if (!served->eos.empty()) {  // a grammar's end is an end token
+  if (!served->eos.empty()) {  // a grammar ends with an end token
     served->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, served->eos);
   }
   served->vocabulary = model.config.vocab_size;
@@ -155,11 +156,11 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
                            const std::string& url, const server::ServerOptions& options) {
   const Decoder& decoder = engine.decoder();
   std::string drafter =
-      served.drafter + (served.default_depth < 0 ? ", depth chosen as it pays"
-                                                 : fmt::format(", depth {}", served.default_depth));
-  drafter += fmt::format(", costs {}", engine.cost_source());
+      served.drafter +
+      (served.default_depth < 0 ? "; depth: auto" : fmt::format("; depth: {}", served.default_depth));
+  drafter += fmt::format("; calibration: {}", engine.cost_source());
   if (served.drafter.starts_with("mtp")) {
-    drafter += fmt::format(", the head among {}", draft_vocabulary_text(loaded.model));
+    drafter += fmt::format("; draft vocabulary: {}", draft_vocabulary_text(loaded.model));
   }
   if (!served.drafter_problem.empty()) drafter += " (" + served.drafter_problem + ")";
   std::string screen = fmt::format(
@@ -167,7 +168,7 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
       "  model     {}, {}\n"
       "  backend   {}\n"
       "  drafter   {}\n"
-      "  memory    {} of weights, {} for {} slots of {} tokens, {} for the cache of prompts at most\n"
+      "  memory    {} of weights, {} for {} slots of {} tokens, up to {} for the prefix cache\n"
       "{}"
       "  ready     after {:.1f} s\n"
       "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
@@ -179,7 +180,7 @@ std::string serving_screen(const Loaded& loaded, const Engine& engine, const api
       loaded.load_ms / 1e3, url, url);
   if (!is_loopback(options.host) && options.api_keys.empty()) {
     screen +=
-        "  WARNING   everybody who reaches this address can use the model and read its cache; ask for a key "
+        "  WARNING   every client that reaches this address can use the model and read its cache; set a key "
         "with --api-key-file, or listen at 127.0.0.1\n";
   }
   return screen;

@@ -1,6 +1,5 @@
-// What `serve` is made of: its flags, the engine with several slots, the facts that answers name, and the
-// screen that a person sees first. Owner: values. Thread: the main thread. Cost: packing the weights.
-// Errors: those of Engine::start.
+// The parts of `serve`: its flags, an engine with several slots, the model info in answers, and the start
+// screen.
 #pragma once
 
 #include <memory>
@@ -36,13 +35,13 @@ struct ServeChoice {
 
 void add_serve_flags(FlagSet& flags, ServeChoice& serve);
 
-/// load_ms grows by the time that packing takes.
+/// Adds the packing time to load_ms.
 Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const ServeChoice& choice);
 
 std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const Engine& engine,
                                                   const ServeChoice& choice, const SamplingChoice& sampling);
 
-/// "http://127.0.0.1:8080"; an address that means all of the machine's is named as loopback.
+/// "http://127.0.0.1:8080"; a wildcard address becomes loopback.
 std::string serving_url(const std::string& host, int port);
 std::string serving_json(const api::Served& served, const std::string& url);
 std::string serving_screen(const Loaded& loaded, const Engine& engine, const api::Served& served,

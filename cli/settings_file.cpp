@@ -21,7 +21,7 @@ class Reader {
       const std::string name(key.str());
       if (const toml::table* inner = node.as_table(); inner != nullptr) {
         if (!section.empty())
-          return wrong(node, name, "stands too deep; a table names a subcommand, as in [run]");
+          return wrong(node, name, "is nested too deep; a table names a subcommand, as in [run]");
         FT_TRY(this->table(*inner, name));
         continue;
       }
@@ -63,7 +63,7 @@ class Reader {
     } else if (const auto* truth = node.as_boolean(); truth != nullptr) {
       setting.values.emplace_back(truth->get() ? "true" : "false");
     } else {
-      return wrong(node, name, "must be a text, a number, true, false or a list of these");
+      return wrong(node, name, "must be a string, a number, true, false or a list of these");
     }
     return {};
   }

@@ -34,10 +34,10 @@ TEST(SettingsFile, RefusesWhatNoFlagCanHold) {
   const auto date = parse_settings("a = 1\nseed = 2024-01-01\n", "c.toml");
   ASSERT_FALSE(date.ok());
   EXPECT_EQ(date.error().message,
-            "c.toml line 2: seed must be a text, a number, true, false or a list of these");
+            "c.toml line 2: seed must be a string, a number, true, false or a list of these");
   const auto deep = parse_settings("[run.inner]\nseed = 1\n", "c.toml");
   ASSERT_FALSE(deep.ok());
-  EXPECT_NE(deep.error().message.find("inner stands too deep"), std::string::npos) << deep.error().message;
+  EXPECT_NE(deep.error().message.find("inner is nested too deep"), std::string::npos) << deep.error().message;
 }
 
 TEST(SettingsFile, OnlyAFileThatWasNamedMustExist) {

@@ -1,7 +1,6 @@
-// Steps as a backend reported them (program/profile.h), summed up by instruction and number of rows, and the
-// last of them as a trace for chrome://tracing or Perfetto. Owner: who measures. Thread: the engine thread
-// reports, the same thread reads. Cost: a few additions an operation; memory of the trace is bounded
-// (kTraceEvents). No errors.
+// Steps as a backend reports them (program/profile.h), summed by instruction and row count, and the last ones
+// as a trace for chrome://tracing or Perfetto. The engine thread both writes and reads. kTraceEvents bounds
+// the memory of the trace.
 #pragma once
 
 #include <deque>
@@ -17,16 +16,16 @@ namespace ft::cli {
 struct ProfileLine {
   std::string label;
   std::int64_t calls = 0;
-  double ms = 0;          // from begin to the end of the barrier, on average over the workers
-  double barrier_ms = 0;  // of that, spent waiting
-  double bytes = 0;       // of all calls
+  double ms = 0;          // from start to the end of the barrier, mean over the workers
+  double barrier_ms = 0;  // part of it spent waiting
+  double bytes = 0;       // over all calls
 };
 
 struct ProfileTable {
   int executable = 0, rows = 0;
   std::int64_t steps = 0;
-  double step_ms = 0;              // all steps together, the call of run() included
-  std::vector<ProfileLine> lines;  // the longest first
+  double step_ms = 0;              // all steps together, with the call of run()
+  std::vector<ProfileLine> lines;  // longest first
 };
 
 class StepProfile final : public Profiler {
@@ -38,14 +37,14 @@ class StepProfile final : public Profiler {
 
   /// Tables in the order of executables and rows.
   std::vector<ProfileTable> tables() const;
-  /// {"traceEvents": [...]}: one track a worker and executable, waiting as events of its own.
+  /// {"traceEvents": [...]}: one track per worker and executable, with waits as separate events.
   std::string trace_json() const;
 
  private:
   struct Target {
     std::vector<std::string> labels;  // by operation
     std::vector<double> bytes;        // by operation
-    std::vector<bool> of_wanted;      // by operation: idle in a step without wanted rows
+    std::vector<bool> of_wanted;      // by operation: idle in a step without logit rows
     int workers = 1;
   };
   struct Sums {

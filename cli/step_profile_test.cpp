@@ -9,7 +9,7 @@ namespace ft::cli {
 namespace {
 
 Weight matrix(std::int64_t rows, std::int64_t cols) {
-  static const std::byte kNothing{};  // only sizes are read
+  static const std::byte kNothing{};  // only the sizes matter
   Weight weight;
   weight.format = Format::kBf16;
   weight.rows = rows, weight.cols = cols;
@@ -17,7 +17,7 @@ Weight matrix(std::int64_t rows, std::int64_t cols) {
   return weight;
 }
 
-/// Two workers, four operations of 10 ns; the second worker is done 4 ns early and waits.
+/// Two workers run four operations of 10 ns; the second worker ends 4 ns early and waits.
 class StepProfileTest : public ::testing::Test {
  protected:
   StepProfileTest() {

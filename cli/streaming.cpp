@@ -35,7 +35,7 @@ void Streaming::show(const Event& event) {
       enter(Part::kReasoning);
       break;
     case Event::Kind::kToolBegin:
-      part_ = part_ == Part::kTool ? Part::kNone : part_;  // each call begins a line
+      part_ = part_ == Part::kTool ? Part::kNone : part_;  // each call begins on a new line
       enter(Part::kTool);
       write(event.text + " ");
       return;
@@ -61,7 +61,7 @@ std::string answer_note(const GatheredAnswer& answer) {
   const Report& report = answer.report;
   std::string drafting = fmt::format("no drafts: {}", report.reason);
   if (report.engaged) {
-    drafting = fmt::format("{} drafted {}, accepted {}, {:.2f} tokens a round", report.drafter,
+    drafting = fmt::format("{} drafted {}, accepted {}, {:.2f} tokens per round", report.drafter,
                            report.speculation.drafted, report.speculation.accepted,
                            tokens_per_round(report.speculation));
   }

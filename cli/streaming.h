@@ -1,6 +1,5 @@
-// An answer on the terminal while it comes: text as it stands, reasoning dimmed (on stderr when stdout is no
-// terminal, so that a pipe gets the answer alone), tool calls as lines. Owner: one answer. Thread: one. Cost:
-// a write a token.
+// Prints an answer to the terminal as it is generated. Reasoning is dimmed, and goes to stderr if stdout is
+// not a terminal, so that a pipe gets only the answer. Tool calls are lines.
 #pragma once
 
 #include "cli/answering.h"
@@ -14,7 +13,7 @@ class Streaming {
   Streaming(Terminal& terminal, Mode mode) : terminal_(terminal), mode_(mode) {}
 
   void show(const Event& event);
-  /// A newline if the last line has none.
+  /// Ends the last line if needed.
   void end();
 
  private:
@@ -28,7 +27,7 @@ class Streaming {
   bool open_line_ = false;
 };
 
-/// "64 tokens, 210 tokens/s; prompt 20 tokens in 12 ms; mtp drafted 60, accepted 51, 3.2 tokens a round;
+/// "64 tokens, 210 tokens/s; prompt 20 tokens in 12 ms; mtp drafted 60, accepted 51, 3.2 tokens per round;
 /// stop"
 std::string answer_note(const GatheredAnswer& answer);
 

@@ -1,4 +1,4 @@
-// One function a subcommand, each in the file of its name. Owner: cli/cli.cpp. Thread: the main thread.
+// One function per subcommand, each in the file of the same name.
 #pragma once
 
 #include "cli/command.h"

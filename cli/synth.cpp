@@ -1,5 +1,4 @@
-// `foretoken synth`: a checkpoint of random weights in a real shape, to measure what a model of that size
-// would do.
+// `foretoken synth`: writes random weights in the shape of a published model, to measure its speed.
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -28,7 +27,7 @@ struct Options {
   bool no_mtp = false, mtp = false, force = false;
 };
 
-/// The shipped tokenizer and its template: its ids are a part of any of these vocabularies.
+/// Copies the shipped tokenizer and template; its ids exist in each of these vocabularies.
 Status copy_text_files(const std::string& directory) {
   FT_ASSIGN(const std::string shipped, find_model(""));
   for (const char* name : kTextFiles) {
@@ -47,7 +46,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::error_code ignored;
   if (!options.force && fs::exists(fs::path(options.out) / "config.json", ignored)) {
     return Error{Code::kInvalid,
-                 fmt::format("{} holds a model already; choose another --out, or write over it with "
+                 fmt::format("{} already contains a model; choose another --out, or overwrite it with "
                              "--force",
                              options.out)};
   }
@@ -82,25 +81,25 @@ Command synth_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "synth";
-  command.summary = "Write a checkpoint of random weights in the shape of a real model";
+  command.summary = "Write a checkpoint of random weights in the shape of a published model";
   command.examples =
       "  foretoken synth --shape qwen3.5-4b --bits 4 --out /tmp/qwen3.5-4b\n"
       "  foretoken bench --model /tmp/qwen3.5-4b --forced-acceptance 0.9,0.8,0.7 --temperature 0 --pairs 1\n"
       "  foretoken synth --shape tiny --bits 16 --seed 7 --no-mtp --out /tmp/tiny\n";
   command.flags.group("Checkpoint");
   command.flags.add("shape", "NAME", reads_choice(options->shape, shape_names()),
-                    "tiny, qwen3.5-0.8b (default), -2b, -4b, -9b or -27b");
+                    "Model shape: tiny, qwen3.5-0.8b (default), -2b, -4b, -9b or -27b");
   command.flags.add("bits", "N",
                     reads_choice(options->bits, {std::begin(kSynthWidths), std::end(kSynthWidths)}),
-                    "4 (default), 8, 16: bf16, mxfp4, mxfp8 or nvfp4");
+                    "Weight format: 4 (default), 8, 16 (bf16), mxfp4, mxfp8 or nvfp4");
   command.flags.add("group", "N", reads_choice(options->group, {"32", "64", "128"}),
-                    "Of 4 and 8 bits: 32, 64 (default) or 128");
+                    "Group size of 4-bit and 8-bit weights: 32, 64 (default) or 128");
   command.flags.add("seed", "N", reads_seed(options->seed),
-                    "The same seed writes the same bytes (default 0)");
-  command.flags.add("out", "DIR", reads_text(options->out), "Folder to write (needed)").letter = "o";
-  command.flags.add_switch("mtp", options->mtp, "With an MTP head (default)");
-  command.flags.add_switch("no-mtp", options->no_mtp, "Without an MTP head");
-  command.flags.add_switch("force", options->force, "Write over a model that is there");
+                    "Random seed (default 0); the same seed writes the same bytes");
+  command.flags.add("out", "DIR", reads_text(options->out), "Folder to write (required)").letter = "o";
+  command.flags.add_switch("mtp", options->mtp, "Write an MTP head (default)");
+  command.flags.add_switch("no-mtp", options->no_mtp, "Write no MTP head");
+  command.flags.add_switch("force", options->force, "Overwrite an existing model");
   command.check = [options]() -> Status {
     if (options->out.empty()) return Error{Code::kInvalid, "synth needs --out DIR, the folder to write"};
     if (options->mtp && options->no_mtp)

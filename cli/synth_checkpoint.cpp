@@ -13,10 +13,10 @@ namespace {
 using format::DType;
 using format::TensorSpec;
 
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // of one write
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;  // per write
 constexpr std::size_t kPieceElements = std::size_t{1} << 20;
 
-/// What a file stores of these tensors, in order.
+/// The data that a file stores for these tensors, in order.
 std::vector<TensorSpec> all_specs(const std::vector<SynthTensor>& tensors, const SynthOptions& options) {
   std::vector<TensorSpec> specs;
   for (const SynthTensor& tensor : tensors) {
@@ -48,7 +48,7 @@ class CheckpointWriter {
     FT_TRY(writer.write(name, bytes, offset));
     done_ += static_cast<std::int64_t>(bytes.size());
     if (progress_(done_, total_)) return {};
-    return Error{Code::kCancelled, "stopped; what was written so far is removed"};
+    return Error{Code::kCancelled, "stopped; the partial files are removed"};
   }
 
   Status codes(format::SafetensorsWriter& writer, const SynthTensor& tensor) {
@@ -70,7 +70,8 @@ class CheckpointWriter {
     const float levels = static_cast<float>((1 << options_.bits) - 1);
     const float step = code_step(tensor, options_.bits);
     for (const bool is_bias : {false, true}) {
-      Random jitter(options_.seed, tensor.module + ".scales");  // the same for both: bias belongs to scale
+      Random jitter(options_.seed,
+                    tensor.module + ".scales");  // the same for both: a bias belongs to its scale
       const std::string name = tensor.module + (is_bias ? ".biases" : ".scales");
       FT_TRY(halves(writer, name, tensor.rows * tensor.cols / options_.group, [&] {
         const float scale = step * (0.8F + 0.4F * jitter.uniform());
@@ -99,7 +100,7 @@ class CheckpointWriter {
     if (plain_dtype(tensor) == DType::kBF16) {
       return halves(writer, name, count, [&] { return element(tensor, random); });
     }
-    std::vector<float> values(static_cast<std::size_t>(count));  // vectors only
+    std::vector<float> values(static_cast<std::size_t>(count));  // only for vectors
     for (float& value : values) value = element(tensor, random);
     return put(writer, name, std::as_bytes(std::span(values)), 0);
   }
@@ -131,13 +132,13 @@ Result<SynthResult> write_checkpoint(const SynthOptions& options,
   std::error_code failed;
   std::filesystem::create_directories(options.directory, failed);
   if (failed) {
-    return Error{Code::kIo, fmt::format("{} cannot be made: {}; choose another place", options.directory,
+    return Error{Code::kIo, fmt::format("{} cannot be created: {}; choose another folder", options.directory,
                                         failed.message())};
   }
   CheckpointWriter writer(options, progress, result.bytes);
   FT_TRY(writer.file("model.safetensors", trunk, trunk_specs));
   if (options.mtp) FT_TRY(writer.file("mtp.safetensors", head, head_specs));
-  // Last, so that a folder with a config is a whole model.
+  // Written last, so that a folder with a config is a complete model.
   FT_TRY(write_text_file(options.directory + "/config.json", config_json(options)));
   return result;
 }

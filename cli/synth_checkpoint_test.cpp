@@ -20,7 +20,7 @@ class SynthCheckpoint : public ::testing::Test {
   SynthOptions options(const std::string& name, const char* width) const {
     SynthOptions synth;
     synth.shape = *find_shape("tiny");
-    synth.shape.layers = 4;  // one period; the size is not the point
+    synth.shape.layers = 4;  // one period of layer kinds is enough
     EXPECT_TRUE(set_width(width, synth));
     synth.directory = (folder_ / name).string();
     return synth;
@@ -85,7 +85,7 @@ TEST_F(SynthCheckpoint, AGroupThatDoesNotDivideARowIsRefused) {
 
 TEST(SynthShapes, The27BShapeHasAsManyTensorsAsTheOriginal) {
   const Shape shape = find_shape("qwen3.5-27b").value();
-  EXPECT_EQ(trunk_tensors(shape).size(), 851U) << "850 of the trunk and lm_head";
+  EXPECT_EQ(trunk_tensors(shape).size(), 851U) << "850 of the target and lm_head";
   EXPECT_EQ(head_tensors(shape).size(), 15U);
   EXPECT_FALSE(find_shape("qwen3.5-3b").ok());
 }

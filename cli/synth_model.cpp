@@ -17,7 +17,7 @@ using format::TensorSpec;
 using format::TensorView;
 
 constexpr std::string_view kPrefix = "synth:";
-constexpr const char* kExample = "; an example: synth:qwen3.5-4b?bits=4&group=64&seed=1";
+constexpr const char* kExample = "; example: synth:qwen3.5-4b?bits=4&group=64&seed=1";
 
 Error wrong(std::string_view name, const std::string& why) {
   return Error{Code::kInvalid, fmt::format("{}: {}{}", name, why, kExample)};
@@ -30,16 +30,18 @@ Result<std::uint64_t> read_number(std::string_view name, std::string_view key, s
   const bool whole = failed == std::errc() && end == text.data() + text.size();
   const bool listed = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
   if (whole && (allowed.size() > 0 ? listed : value <= most)) return value;
-  return wrong(name, allowed.size() > 0
-                         ? fmt::format("{} is one of {}, not '{}'", key, fmt::join(allowed, ", "), text)
-                         : fmt::format("{} is a number up to {}, not '{}'", key, most, text));
+  return wrong(name,
+               allowed.size() > 0
+                   ? fmt::format("{}: expected one of {}, found '{}'", key, fmt::join(allowed, ", "), text)
+                   : fmt::format("{}: expected a number up to {}, found '{}'", key, most, text));
 }
 
 Status read_option(std::string_view name, std::string_view key, std::string_view text, SynthOptions& out) {
   constexpr std::uint64_t kMost = ~std::uint64_t{0};
   if (key == "bits") {
     if (!set_width(text, out)) {
-      return wrong(name, fmt::format("bits is one of {}, not '{}'", fmt::join(kSynthWidths, ", "), text));
+      return wrong(name,
+                   fmt::format("bits: expected one of {}, found '{}'", fmt::join(kSynthWidths, ", "), text));
     }
   } else if (key == "group") {
     FT_ASSIGN(const std::uint64_t group, read_number(name, key, text, {32, 64, 128}, kMost));
@@ -59,12 +61,14 @@ Status read_option(std::string_view name, std::string_view key, std::string_view
     FT_ASSIGN(const std::uint64_t words, read_number(name, key, text, {}, 1 << 20));
     out.shape.vocabulary = std::max(16, static_cast<int>(words));
   } else {
-    return wrong(name, fmt::format("'{}' is none of bits, group, seed, mtp, tied, layers, vocabulary", key));
+    return wrong(
+        name,
+        fmt::format("unknown key '{}'; the keys are bits, group, seed, mtp, tied, layers, vocabulary", key));
   }
   return {};
 }
 
-/// The bytes of one tensor of the model, as views of what specs_of names.
+/// The bytes of one tensor, as views of the entries of specs_of.
 class TensorMaker {
  public:
   TensorMaker(const SynthOptions& options, std::string file, SynthPool& pool)
@@ -125,7 +129,7 @@ Result<format::Checkpoint> make_checkpoint(const std::string& name, const SynthO
   auto pool = std::make_shared<SynthPool>(options.seed);
   TensorMaker maker(options, name + "/memory", *pool);
   std::vector<TensorView> tensors;
-  // The first one is the largest, which is what the pool likes best.
+  // The first one is the largest, as the pool requires.
   for (const SynthTensor& tensor : trunk_tensors(options.shape)) maker.add(tensor, tensors);
   if (options.mtp) {
     for (const SynthTensor& tensor : head_tensors(options.shape)) maker.add(tensor, tensors);

@@ -1,8 +1,7 @@
-// Models by name instead of by folder: `synth:SHAPE?bits=4&group=64&seed=1` is a model of random weights in
-// the shape of a published one (synth_shapes.h), made in memory. The same name is the same model. Keys: bits
-// (4, 8, 16: bf16, mxfp4, mxfp8, nvfp4), group (of 4 and 8: 32, 64, 128), seed, mtp (0, 1), tied (0, 1),
-// layers, vocabulary. Thread: one. Cost: a second or so (synth_pool.h). Errors: kInvalid for a name that is
-// none, with what is known.
+// Models by name instead of by folder: `synth:SHAPE?bits=4&group=64&seed=1` is a model of random weights in a
+// published shape (synth_shapes.h), made in memory. The same name gives the same model. Keys: bits (4, 8, 16:
+// bf16, mxfp4, mxfp8, nvfp4), group (of 4 and 8: 32, 64, 128), seed, mtp (0, 1), tied (0, 1), layers,
+// vocabulary.
 #pragma once
 
 #include <string>

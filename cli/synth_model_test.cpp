@@ -91,10 +91,10 @@ TEST(SynthModel, WhatIsWrongWithANameIsSaid) {
     const char *name, *words;
   } cases[] = {{"synth:qwen4", "qwen3.5-0.8b"},
                {"synth:", "qwen3.5-0.8b"},
-               {"synth:tiny?bits=5", "bits is one of 4, 8, 16, mxfp4, mxfp8, nvfp4"},
+               {"synth:tiny?bits=5", "bits: expected one of 4, 8, 16, mxfp4, mxfp8, nvfp4"},
                {"synth:tiny?bits", "expected key=value"},
-               {"synth:tiny?seed=x", "seed is a number"},
-               {"synth:tiny?colour=1", "'colour' is none of bits"},
+               {"synth:tiny?seed=x", "seed: expected a number"},
+               {"synth:tiny?colour=1", "unknown key 'colour'; the keys are bits"},
                {"synth:tiny?group=128", "a group of 128 does not divide"}};
   for (const auto& [name, words] : cases) {
     const Result<SynthOptions> options = read_synth_name(name);

@@ -9,7 +9,7 @@ namespace ft::cli {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kPlaces = 1 << 14;  // at which windows on one block begin
+constexpr std::size_t kPlaces = 1 << 14;  // start offsets of windows on a block
 constexpr std::size_t kSlack = kAlignment * kPlaces;
 
 }  // namespace
@@ -36,7 +36,7 @@ const std::byte* SynthPool::codes(std::size_t size, std::string_view name) {
   const auto fill = [this](std::byte* data, std::size_t count) {
     Random random(seed_, "codes");
     for (std::size_t i = 0; i < count; i += sizeof(std::uint64_t)) {
-      const std::uint64_t word = random.next();  // the block ends with a whole word
+      const std::uint64_t word = random.next();  // the block ends with a complete word
       std::memcpy(data + i, &word, sizeof word);
     }
   };
@@ -60,7 +60,8 @@ SynthPool::Halves SynthPool::scales(float step, float levels, std::size_t count)
 const std::byte* SynthPool::values(float deviation, std::size_t count, std::string_view name) {
   const auto fill = [&](std::byte* data, std::size_t size) {
     Random random(seed_, "values");
-    std::array<std::uint16_t, 4096> table;  // drawn from by 12 bits a value: much faster than a value a word
+    std::array<std::uint16_t, 4096>
+        table;  // indexed with 12 bits per value: much faster than a word per value
     for (std::uint16_t& half : table) half = format::float_to_bf16(deviation * random.bell());
     std::uint64_t word = 0;
     int left = 0;

@@ -1,8 +1,7 @@
-// Random weights in memory, fast and small: all weights of a model are windows on a few blocks of random
-// numbers, so a model of any size costs one block as large as its largest matrix. Speed does not depend on
-// what the codes are. What a window holds is a function of (seed, name, size) if the largest is asked for
-// first. Owner: the pool owns the bytes, windows live as long as it does. Thread: one. Cost: about a second
-// for a gigabyte that was not made before. Errors: std::bad_alloc.
+// Random weights in memory, fast and small. All weights of a model are windows on a few blocks of random
+// numbers, so a model costs one block as large as its largest matrix. Speed does not depend on the codes. The
+// content of a window is a function of (seed, name, size) if the largest window is requested first. The pool
+// owns the bytes; windows live as long as it does. A new gigabyte takes about a second.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +22,11 @@ class SynthPool {
   struct Halves {
     const std::byte *scales, *biases;  // bf16, [count]
   };
-  /// Scales of about `step`, and biases so that codes of 0..levels are centred.
+  /// Scales of about `step`, with biases that centre codes of 0..levels.
   Halves scales(float step, float levels, std::size_t count);
-  /// bf16 of mean 0, near normal.
+  /// bf16 values of mean 0, nearly normal.
   const std::byte* values(float deviation, std::size_t count, std::string_view name);
-  /// Memory to write anything into.
+  /// Uninitialised memory.
   std::byte* bytes(std::size_t count);
 
  private:
@@ -35,7 +34,7 @@ class SynthPool {
     std::byte* data = nullptr;
     std::size_t bytes = 0;
   };
-  /// A block of at least `bytes`, made by `fill` if there is none so large.
+  /// A block of at least `bytes`, made by `fill` unless one exists.
   template <class Fill>
   const std::byte* at_least(Block& block, std::size_t bytes, Fill fill);
   std::size_t place(std::string_view name) const;

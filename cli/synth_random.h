@@ -1,5 +1,4 @@
-// Random numbers of synthetic models: a stream is a function of (seed, a name) alone. Thread: one a stream.
-// Cost: about a nanosecond a word.
+// Random numbers of synthetic models: a stream is a function of (seed, name) alone. One stream per thread.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ class Random {
   }
   /// [0, 1), 24 bits.
   float uniform() { return static_cast<float>(next() >> 40) * 0x1p-24F; }
-  /// Mean 0, deviation 1, near normal: the sum of four uniforms.
+  /// Mean 0, deviation 1, nearly normal: the sum of four uniforms.
   float bell() { return (uniform() + uniform() + uniform() + uniform() - 2.0F) * 1.7320508F; }
 
  private:

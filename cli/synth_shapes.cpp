@@ -78,7 +78,7 @@ Result<Shape> find_shape(std::string_view name) {
 std::vector<SynthTensor> trunk_tensors(const Shape& shape) {
   std::vector<SynthTensor> list;
   const std::string model = "language_model.model.";
-  // Logits with a spread of a few units, as a trained head gives.
+  // Spreads logits over a few units, as a trained LM head does.
   list.push_back({model + "embed_tokens", Kind::kMatrix, shape.vocabulary, shape.hidden, 2});
   for (int i = 0; i < shape.layers; ++i) {
     add_layer(list, fmt::format("{}layers.{}.", model, i), shape, shape.full_attention(i));

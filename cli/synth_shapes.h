@@ -1,7 +1,5 @@
-// The sizes of published Qwen3.5 models (their config.json) and the tensors that a checkpoint of such a size
-// has, under the names of MLX conversions. For measuring speed and memory without the weights themselves.
-// Thread: any, values. Cost: none. Errors: kInvalid for an unknown shape or a group that does not divide a
-// row.
+// The sizes of published Qwen3.5 models (from their config.json) and the tensors of such checkpoints, under
+// the names of MLX conversions. They measure speed and memory without the real weights.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +22,7 @@ struct Shape {
   int qkv_rows() const { return (2 * key_heads + value_heads) * kLinearDim; }
 };
 
-/// "qwen3.5-0.8b", "qwen3.5-2b" ... "tiny"; kInvalid with the list.
+/// "qwen3.5-0.8b", "qwen3.5-2b" ... "tiny"; kInvalid lists the names.
 Result<Shape> find_shape(std::string_view name);
 std::vector<std::string> shape_names();
 
@@ -33,7 +31,7 @@ struct SynthTensor {
   std::string module;  // without ".weight"; kDecay and kTimeBias: the whole name
   Kind kind = Kind::kMatrix;
   std::int64_t rows = 0, cols = 0;  // 1 x n for vectors
-  double scale = 1;                 // of the standard deviation 1 / sqrt(cols)
+  double scale = 1;                 // multiplies the standard deviation 1 / sqrt(cols)
 };
 
 std::vector<SynthTensor> trunk_tensors(const Shape& shape);

@@ -13,7 +13,7 @@ using format::TensorSpec;
 using Json = nlohmann::ordered_json;
 using Kind = SynthTensor::Kind;
 
-/// The group that counts: a block format has its own.
+/// The effective group size: a block format has its own.
 int group_of(const SynthOptions& options) {
   return options.mode == format::QuantMode::kAffine ? options.group : usual_quantisation(options.mode).group;
 }
@@ -66,13 +66,13 @@ std::int64_t bytes_of(const TensorSpec& spec) {
 
 float code_step(const SynthTensor& tensor, int bits) {
   const double deviation = tensor.scale / std::sqrt(static_cast<double>(tensor.cols));
-  // Codes are uniform: any code is as good as another for speed, and the variance is the wanted one.
+  // Codes are uniform: speed does not depend on them, and this gives the intended variance.
   return static_cast<float>(2 * std::sqrt(3.0) * deviation) / static_cast<float>((1 << bits) - 1);
 }
 
 std::uint8_t scale_byte(const SynthTensor& tensor, format::QuantMode mode) {
   const double deviation = tensor.scale / std::sqrt(static_cast<double>(tensor.cols));
-  const double of_codes = mode == format::QuantMode::kMxfp8 ? 110 : 2.9;  // that are uniform bits
+  const double of_codes = mode == format::QuantMode::kMxfp8 ? 110 : 2.9;  // deviation of uniform codes
   const double scale = deviation / of_codes;
   if (mode == format::QuantMode::kNvfp4) {  // e4m3 is linear up to 2^-5
     return static_cast<std::uint8_t>(std::clamp(std::round(scale * 512), 1.0, 15.0));
@@ -162,7 +162,7 @@ Status check_groups(const SynthOptions& options) {
   for (const SynthTensor& tensor : tensors) {
     if (!quantised(tensor, options.bits) || tensor.cols % group == 0) continue;
     return Error{Code::kInvalid,
-                 fmt::format("a group of {} does not divide the {} columns of {}; take a smaller one", group,
+                 fmt::format("a group of {} does not divide the {} columns of {}; use a smaller group", group,
                              tensor.cols, tensor.module)};
   }
   return {};

@@ -1,6 +1,5 @@
-// The tensors and the config.json of a synthetic model, the same for a checkpoint on disk
-// (synth_checkpoint.h) and one in memory (synth_model.h): affine codes, block floats or bf16 in the layout of
-// MLX conversions. Thread: any, values. Cost: none. Errors: kInvalid for a group that does not divide a row.
+// The tensors and the config.json of a synthetic model, shared by checkpoints on disk (synth_checkpoint.h)
+// and models in memory (synth_model.h): affine codes, block floats or bf16 in the layout of MLX conversions.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +18,27 @@ struct SynthOptions {
   Shape shape;
   int bits = 4;  // 4 or 8: affine; 16: bf16
   int group = 64;
-  format::QuantMode mode = format::QuantMode::kAffine;  // another one: bits and group are its own
+  format::QuantMode mode = format::QuantMode::kAffine;  // other modes fix bits and group
   std::uint64_t seed = 0;
   bool mtp = true;
   std::string directory;  // on disk only
 };
 
-/// "4", "8", "16" or the name of a block format. False: none of these.
+/// "4", "8", "16" or the name of a block format. False for anything else.
 bool set_width(std::string_view text, SynthOptions& options);
 inline constexpr const char* kSynthWidths[] = {"4", "8", "16", "mxfp4", "mxfp8", "nvfp4"};
 
-/// Stored as codes and scales, affine ones with biases.
+/// True if stored as codes and scales (affine tensors also have biases).
 bool quantised(const SynthTensor& tensor, int bits);
 format::DType plain_dtype(const SynthTensor& tensor);
-/// With ".weight" where it belongs.
+/// The stored name, with ".weight" where needed.
 std::string stored_name(const SynthTensor& tensor);
-/// What is stored, in order: three for an affine tensor, two for one of block floats, else one.
+/// The stored arrays, in order: three for affine, two for block floats, else one.
 std::vector<format::TensorSpec> specs_of(const SynthTensor& tensor, const SynthOptions& options);
 std::int64_t bytes_of(const format::TensorSpec& spec);
-/// The step between two codes that gives a quantised tensor its deviation.
+/// The code step that gives a quantised tensor its deviation.
 float code_step(const SynthTensor& tensor, int bits);
-/// The one scale of a tensor of block floats that gives it its deviation.
+/// The scale that gives a block-float tensor its deviation.
 std::uint8_t scale_byte(const SynthTensor& tensor, format::QuantMode mode);
 /// One element of a plain tensor.
 float element(const SynthTensor& tensor, Random& random);

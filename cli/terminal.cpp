@@ -20,7 +20,7 @@ bool colours_wanted() {
   return (off == nullptr || *off == '\0') && (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
-/// Columns that UTF-8 text takes, if every character takes one.
+/// Width of UTF-8 text in columns, one per character.
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
@@ -86,7 +86,7 @@ void Terminal::err(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(err_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // nobody can be told
+    if (written <= 0) return;  // there is no place left to report it
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }

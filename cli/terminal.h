@@ -1,7 +1,7 @@
-// Where words go: stdout for the answer, stderr for everything about it. Colours and progress only where a
-// terminal reads (NO_COLOR and TERM=dumb are heeded). A reader that goes away is no failure: writing stops
-// and gone() says so. Owner: main. Thread: one at a time; Progress draws from the thread that does the work.
-// Cost: stdout is written when flushed. Errors: status() keeps the first failed write of stdout.
+// Writes to stdout (the answer) and stderr (everything about it). Colours and progress appear only on a
+// terminal; NO_COLOR and TERM=dumb turn them off. If the reader goes away, writing stops and gone() is true.
+// stdout is written when flushed; status() keeps the first failed write. Progress draws from the thread that
+// does the work.
 #pragma once
 
 #include <chrono>
@@ -30,10 +30,10 @@ class Terminal {
   void err(std::string_view text);
   void err(Style style, std::string_view text) { err(styled(style, text, err_colour_)); }
   void quiet(bool on) { quiet_ = on; }
-  /// A line about the work, on stderr; nothing if quiet.
+  /// A line about the work on stderr, unless quiet.
   void note(std::string_view line);
 
-  /// The reader of stdout has gone.
+  /// True if the reader of stdout has closed it.
   bool gone() const { return gone_; }
   const Status& status() const { return status_; }
 
@@ -48,7 +48,7 @@ class Terminal {
   Status status_;
 };
 
-/// A bar on stderr for work over a second; nothing when no terminal reads.
+/// A progress bar on stderr for work longer than a second; silent without a terminal.
 class Progress {
  public:
   Progress(Terminal& terminal, std::string title, std::int64_t total);

@@ -22,7 +22,7 @@ Result<std::string> read_all(int file, const std::string& name, std::size_t limi
     text.append(buffer, static_cast<std::size_t>(got));
     if (text.size() > limit_bytes) {
       return Error{Code::kExhausted,
-                   fmt::format("{} holds more than {} bytes; shorten it", name, limit_bytes)};
+                   fmt::format("{} is larger than {} bytes; shorten it", name, limit_bytes)};
     }
   }
 }
@@ -38,7 +38,7 @@ Result<std::string> read_text_file(const std::string& path, std::size_t limit_by
   struct stat found{};
   if (::fstat(file, &found) == 0 && S_ISDIR(found.st_mode)) {
     ::close(file);
-    return Error{Code::kInvalid, fmt::format("{} is a folder; name a file in it", path)};
+    return Error{Code::kInvalid, fmt::format("{} is a folder; give a file in it", path)};
   }
   Result<std::string> text = read_all(file, path, limit_bytes);
   ::close(file);
@@ -54,7 +54,7 @@ Status write_text_file(const std::string& path, const std::string& text) {
   std::FILE* file = std::fopen(part.c_str(), "wb");
   if (file == nullptr) {
     return Error{Code::kIo,
-                 fmt::format("{} cannot be written: {}; choose another place", part, std::strerror(errno))};
+                 fmt::format("{} cannot be written: {}; choose another folder", part, std::strerror(errno))};
   }
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = std::fclose(file) == 0;

@@ -1,6 +1,4 @@
-// Small files and pipes that hold text for us: prompts, conversations, settings. Thread: any. Cost: one read.
-// Errors: kNotFound, kIo, kInvalid for a directory, kExhausted beyond the limit; each names the file and the
-// next step.
+// Small text files and pipes: prompts, conversations, settings. Every error names the file and the next step.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +14,7 @@ Result<std::string> read_text_file(const std::string& path, std::size_t limit_by
 /// All of standard input.
 Result<std::string> read_standard_input(std::size_t limit_bytes);
 
-/// Writes beside `path` and renames, so that a full disk leaves the old file.
+/// Writes a temporary file and renames it, so that a full disk leaves the old file intact.
 Status write_text_file(const std::string& path, const std::string& text);
 
 }  // namespace ft::cli

@@ -1,4 +1,4 @@
-// `foretoken tokenize`: text to token ids and back.
+// `foretoken tokenize`: encodes text as token ids and decodes ids.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -52,20 +52,20 @@ Command tokenize_command() {
   options->prompt.raw = true;
   Command command;
   command.name = "tokenize";
-  command.summary = "Text to token ids, and back with --ids";
+  command.summary = "Encode text as token ids, or decode ids with --ids";
   command.examples =
       "  foretoken tokenize \"def add(\"\n"
       "  foretoken tokenize --ids 332,807,7\n"
       "  foretoken tokenize -f notes.txt --json\n";
-  command.flags.group("Text (none given: standard input)");
+  command.flags.group("Text (default: standard input)");
   command.flags.positional = "prompt";
-  command.flags.add("prompt", "TEXT", reads_text(options->prompt.text), "The text").letter = "p";
-  command.flags.add("prompt-file", "FILE", reads_text(options->prompt.file), "The text from a file").letter =
-      "f";
+  command.flags.add("prompt", "TEXT", reads_text(options->prompt.text), "Text to encode").letter = "p";
+  command.flags.add("prompt-file", "FILE", reads_text(options->prompt.file), "Read the text from this file")
+      .letter = "f";
   command.flags.add("ids", "IDS", reads_ids(options->prompt.ids, options->prompt.has_ids),
-                    "Token ids 1,2,3 to text");
+                    "Token ids to decode, such as 1,2,3");
   command.flags.add_switch("special", options->special,
-                           "With the begin and end tokens that the tokenizer adds");
+                           "Add the begin and end tokens of the tokenizer (default: off)");
   command.flags.group("Model");
   add_model_folder_flag(command.flags, options->model.directory);
   command.check = [options] { return check_prompt_flags(options->prompt); };

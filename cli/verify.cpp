@@ -1,4 +1,4 @@
-// `foretoken verify`: the losslessness matrix on a model, as a table and an exit status.
+// `foretoken verify`: runs the losslessness matrix on a model and prints a table.
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace ft::cli {
 namespace {
 
 constexpr int kMaxPrompts = 64;
-constexpr int kLongPrompts = 20, kLongTokens = 200;  // at least, of the second part of --full
+constexpr int kLongPrompts = 20, kLongTokens = 200;  // minimums of the second part of --full
 
 struct Options {
   OutputChoice output;
@@ -36,7 +36,7 @@ std::string table(const MatrixReport& report) {
   return table_text(rows);
 }
 
-/// One size of the matrix, with a bar.
+/// Runs one size of the matrix with a progress bar.
 Result<MatrixReport> run_part(const Loaded& loaded, int prompt_count, MatrixOptions matrix,
                               std::atomic<bool>& stopped, Terminal& terminal) {
   FT_ASSIGN(const std::vector<MatrixPrompt> prompts, matrix_prompts(prompt_count, loaded));
@@ -51,7 +51,7 @@ Result<MatrixReport> run_part(const Loaded& loaded, int prompt_count, MatrixOpti
   return report;
 }
 
-/// The asked size; with --full the whole product, then many prompts with long answers.
+/// Runs the requested size; --full runs the whole product, then many prompts with long answers.
 Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Terminal& terminal) {
   MatrixOptions matrix;
   matrix.backend.name = options.model.backend, matrix.backend.isa = options.model.isa;
@@ -61,7 +61,7 @@ Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Ter
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;
   if (options.model.threads > 0) matrix.threads = {options.model.threads};
   std::optional<MatrixConstraints> constraints;
-  if (loaded.tokenizer && !loaded.model.config.eos_ids.empty()) {  // a grammar's end is an end token
+  if (loaded.tokenizer && !loaded.model.config.eos_ids.empty()) {  // a grammar ends with an end token
     constraints.emplace(*loaded.tokenizer, loaded.model.config.eos_ids);
     matrix.constrain = [&](SamplingKind kind) { return constraints->make(kind); };
   }
@@ -80,11 +80,11 @@ Result<MatrixReport> run_parts(const Options& options, const Loaded& loaded, Ter
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<Loaded> loaded, load_with_text_if_any(options.model, &terminal));
   if (!loaded->tokenizer) {
-    terminal.note(
-        fmt::format("{} holds no tokenizer.json; the prompts are random token ids", loaded->model.directory));
+    terminal.note(fmt::format("{} contains no tokenizer.json; the prompts are random token ids",
+                              loaded->model.directory));
   }
   const std::string backend = loaded->backend->describe();
-  loaded->backend.reset();  // its threads would wait beside those of the cells
+  loaded->backend.reset();  // its threads would compete with those of the cells
   const Result<MatrixReport> report = run_parts(options, *loaded, terminal);
   if (!report.ok()) return report.error();
 
@@ -93,7 +93,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   } else {
     terminal.out(table(*report));
     terminal.out(fmt::format(
-        "\n{} on {}\n{} cells, {} tokens compared with plain decoding, {} differing: ", loaded->model.name,
+        "\n{} on {}\n{} cells, {} tokens compared with plain decoding, {} different: ", loaded->model.name,
         backend, report->cells.size(), report->compared, report->differing));
     const bool good = report->identical();
     terminal.out(good ? Style::kGood : Style::kBad, good ? "identical" : "NOT IDENTICAL");
@@ -108,7 +108,7 @@ Command verify_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "verify";
-  command.summary = "Prove on a model that speculation changes no token";
+  command.summary = "Verify on a model that speculation changes no token";
   command.examples =
       "  foretoken verify\n"
       "  foretoken verify --model ~/models/Qwen3.5-4B-4bit --tokens 16\n"
@@ -116,11 +116,11 @@ Command verify_command() {
       "  foretoken verify --model tests/golden/odd   no tokenizer: random ids as prompts\n";
   command.flags.group("Matrix");
   command.flags.add_switch("full", options->full,
-                           "The whole product of all axes, then 20 prompts of 200 tokens");
+                           "Run the whole product of all axes, then 20 prompts of 200 tokens");
   command.flags.add("prompts", "N", reads_int(options->prompts, 1, kMaxPrompts),
-                    "How many prompts (default 2)");
+                    "Number of prompts (default 2)");
   command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),
-                    "Longest answer of a cell (default 24)");
+                    "Max tokens of an answer (default 24)");
   add_model_flags(command.flags, options->model);
   return bind_options(std::move(command), std::move(options), work);
 }

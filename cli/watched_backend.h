@@ -1,7 +1,6 @@
-// A backend as a bench sees it: every step is timed, so that what a round costs outside of the backend is
-// known, and executables report to a profiler if one is given. Owner: it owns the backend that it wraps; the
-// watch and the profiler must outlive it. Thread: the engine thread. Cost: two reads of the clock a step.
-// Errors: those of the backend.
+// A timed backend for benches: it times every step, so that the time outside the backend is known, and can
+// attach a profiler. It owns the wrapped backend; watch and profiler must outlive it. A step reads the clock
+// twice.
 #pragma once
 
 #include <memory>
@@ -10,7 +9,7 @@
 
 namespace ft::cli {
 
-/// Time inside of Executable::run, of all executables together.
+/// Time inside Executable::run, over all executables.
 struct StepWatch {
   std::int64_t run_ns = 0;
   std::int64_t steps = 0;

@@ -1,5 +1,5 @@
-// Memory that ends where C++ cannot hand on an exception: in a destructor, in a thread of ours. The program
-// must say so and exit as it does for any other error.
+// Running out of memory where C++ cannot propagate an exception: in a destructor, in a thread of ours. The
+// program must report it and exit as for any other error.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -10,7 +10,7 @@
 namespace ft::test {
 namespace {
 
-constexpr const char* kSaid = "foretoken: memory ran out";
+constexpr const char* kSaid = "foretoken: out of memory";
 
 TEST(MemoryEnd, InADestructorIsASentenceAndStatusOne) {
   const auto destroy = [] {
