@@ -1,5 +1,5 @@
-// For tests of the dialects' writers: events as the engine posts them, a Served without a model, and the
-// frames of a stream taken apart again. Owner: values. Thread: one. Errors: none; a malformed frame says so.
+// For tests of the API writers: events as the engine posts them, model info without a model, and a parser for
+// the frames of a stream. A malformed frame is reported as such.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ Event reasoning(std::string text);
 Event tool_begin(std::string name);
 Event tool_arguments(std::string text);
 Event tool_end();
-/// With 7 tokens of prompt, 2 of them cached, and 5 of answer.
+/// A report with 7 tokens of prompt, 2 of them cached, and 5 of answer.
 Event end_event(Finish finish);
 
 struct Frame {
-  std::string event;  // empty if it has no name; "malformed" if it is no frame
+  std::string event;  // empty if it has no name; "malformed" if it is not a frame
   std::string text;   // after "data: "
   Json data() const;  // null for [DONE]
 };

@@ -1,4 +1,4 @@
-// Byte streams of base/byte_stream.h over memory. For tests; header-only. Owner: one test.
+// Byte streams of base/byte_stream.h over memory. For tests; header-only.
 #pragma once
 
 #include <algorithm>

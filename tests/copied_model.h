@@ -1,6 +1,5 @@
-// A model folder taken apart: its config and tensors in memory, changed at will, written again as one file.
-// For tests of what is wrong with a model; header-only. Owner: one test. Thread: the test's. Cost: a copy of
-// all tensors.
+// A model folder in memory: its config and tensors can be changed and written again as one file. For tests of
+// broken models; header-only. Copies all tensors.
 #pragma once
 
 #include <fstream>
@@ -40,7 +39,7 @@ class CopiedModel {
     config = text.str();
   }
 
-  /// Replaces the first occurrence in config.json; the test fails if there is none.
+  /// Replaces the first occurrence in config.json; the test fails if it is missing.
   void edit(const std::string& from, const std::string& to) {
     const std::size_t at = config.find(from);
     ASSERT_NE(at, std::string::npos) << from;
@@ -62,7 +61,7 @@ class CopiedModel {
     tensor.data = format::floats(values);
   }
 
-  /// The folder, written; it lives as long as this object.
+  /// The written folder; it exists as long as this object.
   std::string write() {
     std::vector<format::Piece> pieces;
     for (const auto& [name, tensor] : tensors) {

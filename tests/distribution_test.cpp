@@ -1,5 +1,5 @@
 // Sampled answers have the target's own distribution, end to end: the first tokens of thousands of seeds
-// through prompts, drafts and verification, against probabilities that are enumerated from plain logits.
+// through prompts, drafts and verification, against probabilities enumerated from plain logits.
 #include "sampling/distribution.h"
 
 #include <cmath>
@@ -42,8 +42,8 @@ Case case_of(const std::string& name) {
   return result;
 }
 
-/// Probability of every outcome t0 * 49 + t1 * 7 + t2. `forgets`: a wrong rule that does not count what it
-/// emits.
+/// Probability of every outcome t0 * 49 + t1 * 7 + t2. `forgets`: a wrong rule that ignores its own emitted
+/// tokens.
 std::vector<double> exact(ToyDecoder& decoder, const Case& parameters, bool forgets = false) {
   std::vector<double> result(kOutcomes);
   SelectScratch scratch;
@@ -81,7 +81,7 @@ std::vector<double> exact(ToyDecoder& decoder, const Case& parameters, bool forg
   return result;
 }
 
-/// How often each outcome came, with the drafts that were accepted.
+/// Count of each outcome, with the accepted drafts.
 struct Counts {
   std::vector<int> of = std::vector<int>(kOutcomes);
   std::int64_t drafted = 0, accepted = 0;
@@ -98,7 +98,7 @@ Counts sample(ToyDecoder& decoder, const Case& parameters, Acceptance acceptance
     options.bias = parameters.bias;
     options.acceptance = acceptance;
     options.depth = depth;
-    options.max_tokens = depth + 2;  // a budget that lets the first round draft at full depth
+    options.max_tokens = depth + 2;  // enough budget for the first round to draft at full depth
     const auto slot = decoder.open(kPrompt, options, DrafterKind::kMtp);
     Slot* one = slot.get();
     while (slot->output_tokens() < kTokens && slot->finish == Finish::kNone) decoder->round({&one, 1});
@@ -115,7 +115,7 @@ Counts sample(ToyDecoder& decoder, const Case& parameters, Acceptance acceptance
 }
 
 /// Standard deviations by which the chi-square statistic exceeds its mean (Wilson and Hilferty 1931).
-/// Outcomes that are expected less than five times are counted together.
+/// Outcomes expected less than five times are counted together.
 double surprise(const std::vector<int>& counts, const std::vector<double>& expected) {
   double statistic = 0, rest = 0;
   int rest_count = 0, cells = 0;
@@ -125,7 +125,7 @@ double surprise(const std::vector<int>& counts, const std::vector<double>& expec
   };
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const double mean = expected[i] * kSeeds;
-    if (mean < 1e-9 && counts[i] > 0) return 1e9;  // what cannot be came
+    if (mean < 1e-9 && counts[i] > 0) return 1e9;  // an impossible outcome
     if (mean >= 5) {
       add(counts[i], mean);
     } else {

@@ -1,6 +1,6 @@
 // The models against transformers in float32: logits, greedy text and chained drafts of every golden prompt,
-// perplexity and draft agreement of the held-out texts. The figures were made by tools/make_golden.py and say
-// their provenance. FORETOKEN_FULL=1 examines whole texts; FORETOKEN_BF16_MODEL names the folder of the bf16
+// perplexity and draft agreement of the held-out texts. tools/make_golden.py made the figures, which state
+// their provenance. FORETOKEN_FULL=1 checks complete texts; FORETOKEN_BF16_MODEL names the folder of the bf16
 // original.
 #include <algorithm>
 #include <cmath>
@@ -20,8 +20,8 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr double kRefError = 2e-3;    // of a logit, ref against float32 transformers
-constexpr std::size_t kRefRows = 96;  // of a prompt on ref, without FORETOKEN_FULL
+constexpr double kRefError = 2e-3;    // error of a logit, ref against float32 transformers
+constexpr std::size_t kRefRows = 96;  // rows of a prompt on ref without FORETOKEN_FULL
 
 bool full() { return std::getenv("FORETOKEN_FULL") != nullptr; }
 
@@ -34,7 +34,7 @@ Json read_json(const fs::path& path) {
 struct Set {
   std::string name;
   const char* golden;
-  double cpu_margin;  // of the reference's choice over its second, from which cpu must agree
+  double cpu_margin;  // margin of the reference over its second choice from which cpu must agree
 };
 
 struct Case {
@@ -50,7 +50,7 @@ std::string folder_of(const Set& set) {
   return named == nullptr ? "" : named;
 }
 
-/// What a row of logits chooses, and how surely.
+/// The choice of a row of logits, and its margin.
 struct Choice {
   std::int32_t token = 0;
   double logit = 0, logsumexp = 0;
@@ -88,7 +88,7 @@ class Golden : public testing::TestWithParam<Case> {
   }
 
   bool exact() const { return GetParam().backend == "ref"; }
-  /// The reference's margin from which its choice must be ours.
+  /// The margin of the reference from which our choice must be the same.
   double margin() const { return exact() ? 2 * kRefError : GetParam().set.cpu_margin; }
   bool cut(std::size_t tokens) const { return exact() && !full() && tokens > kRefRows; }
 
@@ -108,7 +108,7 @@ class Golden : public testing::TestWithParam<Case> {
     ++compared_;
   }
 
-  /// Drafts of one chain up to the first that the reference itself was unsure of.
+  /// Drafts of one chain up to the first uncertain choice of the reference.
   void expect_chain(const Json& item, std::span<const std::int32_t> drafts) {
     for (std::size_t i = 0; i < drafts.size(); ++i) {
       if (item["margin"][i].get<double>() <= margin()) return;
@@ -200,8 +200,8 @@ std::vector<Case> cases() {
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(cases()),
                          [](const auto& param) { return param.param.set.name + "_" + param.param.backend; });
 
-/// Held-out texts on the shipped model, by the cpu backend with keys and values of 16 and of 8 bits, in
-/// windows that each begin from nothing.
+/// Held-out texts on the shipped model with the cpu backend and a KV cache of 16 and of 8 bits, in windows
+/// that each start empty.
 class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
  protected:
   static constexpr std::size_t kWindow = 512;
@@ -233,7 +233,8 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
   };
   using RowFunction = std::function<void(std::size_t row, std::span<const float> logits)>;
 
-  /// One window through a program: logits of every row, the tap behind `hidden_out` if wanted.
+  /// One window through a program: logits of every row, and captured hidden states in `hidden_out` if
+  /// requested.
   void run(Pass& pass, std::span<const std::int32_t> tokens, std::span<const float> hidden,
            std::vector<float>* hidden_out, const RowFunction& row) {
     constexpr std::size_t kRows = 128;
@@ -257,7 +258,7 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
 
   Model model_;
   std::unique_ptr<Backend> backend_;
-  std::vector<Pass> passes_;  // the trunk, the head
+  std::vector<Pass> passes_;  // the target, the MTP head
 };
 
 TEST_P(HeldOut, PerplexityAndDraftAgreementAreThoseOfTransformers) {

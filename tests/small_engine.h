@@ -1,5 +1,5 @@
-// The shipped model behind an Engine, and the shortest way to an answer. For tests; header-only. Owner: one
-// test. Thread: the test's. Cost: about 0.3 s to start.
+// The shipped model in an Engine, with short calls that generate an answer. For tests; header-only. Starts in
+// about 0.3 s.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The toy model behind a Decoder on the reference backend, and the shortest way to an answer. For tests;
-// header-only. Owner: one test. Thread: the test's. Cost: about 50 us a row.
+// The toy model in a Decoder on the reference backend, with short calls that generate an answer. For tests;
+// header-only. Takes about 50 us per row.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class ToyDecoder {
   Decoder* operator->() { return decoder_.get(); }
   Decoder& operator*() { return *decoder_; }
 
-  /// A slot behind its prompt, fed in chunks of `chunk` rows.
+  /// A slot after its prompt, which is fed in chunks of `chunk` rows.
   std::unique_ptr<Slot> open(const std::vector<std::int32_t>& prompt, const SlotOptions& options,
                              DrafterKind kind, int chunk = 64) {
     Result<std::unique_ptr<Slot>> slot = decoder_->open(prompt, options, kind);

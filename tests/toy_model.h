@@ -1,5 +1,5 @@
-// A small random model in memory, with every instruction that Qwen3.5 uses, for tests that need no files: two
-// gated delta layers around one attention layer, an untied head, odd sizes, and an MTP-like head program.
+// A small random model in memory with every instruction of Qwen3.5, for tests that need no files: two gated
+// delta layers around one attention layer, an untied LM head, odd sizes, and a program like an MTP head.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@ namespace ft::test {
 struct ToyOptions {
   int hidden = 48;
   int vocabulary = 101;
-  int layers = 3;  // the middle one attends
+  int layers = 3;  // the middle one is attention
   unsigned seed = 1;
-  float scale = 0.6F;  // of the weights; larger: more varied text
-  int drafts = 0;      // ids that the head may draft, beside `spare` others; 0: all
+  float scale = 0.6F;  // scale of the weights; a larger one gives more varied text
+  int drafts = 0;      // draft vocabulary, beside `spare` extra ids; 0: all
   int spare = 0;
 };
 
-/// Owns the weights that its programs point into.
+/// Owns the weights of its programs.
 class ToyModel {
  public:
   explicit ToyModel(const ToyOptions& options = {});

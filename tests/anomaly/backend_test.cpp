@@ -1,6 +1,6 @@
-// A backend that gets no memory: every allocation of compile and make_state fails once, at each n, alone and
-// with all after it, on one worker and on several. The answer is an error that speaks of memory, nothing
-// stays behind, and the next attempt computes the same.
+// A backend without memory: every allocation of compile and make_state fails once, at each n, alone and with
+// all later ones, on one worker and on several. The result is an error about memory; nothing leaks, and the
+// next attempt computes the same.
 #include <gtest/gtest.h>
 
 #include "backends/registry.h"
@@ -23,7 +23,7 @@ class BackendAnomaly : public testing::TestWithParam<Named> {
  protected:
   void SetUp() override {
     backend_ = std::move(make_backend(GetParam().options).value());
-    plain_ = logits();  // whatever is made once is made now
+    plain_ = logits();  // one-time initialisation happens here
     ASSERT_FALSE(plain_.empty());
   }
 
@@ -37,7 +37,7 @@ class BackendAnomaly : public testing::TestWithParam<Named> {
     return {result.logits.begin(), result.logits.end()};
   }
 
-  /// Lets each allocation of `make` fail; `least`: how many there are at the least.
+  /// Makes each allocation of `make` fail; `least` is the min number of allocations.
   template <class Make>
   void fail_each(Make make, long least) {
     for (const bool all_after : {false, true}) {
@@ -61,7 +61,7 @@ class BackendAnomaly : public testing::TestWithParam<Named> {
             EXPECT_NE(made.error().message.find("memory"), std::string::npos) << made.error().message;
           }
         }
-        EXPECT_EQ(live_allocations(), before) << "allocation " << n << " leaves memory behind";
+        EXPECT_EQ(live_allocations(), before) << "allocation " << n << " leaks memory";
       }
       EXPECT_GT(n, least);
     }
@@ -94,7 +94,7 @@ TEST_P(BackendAnomaly, EveryAllocationOfABackendMayFail) {
         EXPECT_EQ(made.error().code, Code::kExhausted) << made.error().message;
       }
     }
-    EXPECT_EQ(live_allocations(), before) << "allocation " << n << " leaves memory behind";
+    EXPECT_EQ(live_allocations(), before) << "allocation " << n << " leaks memory";
   }
 }
 

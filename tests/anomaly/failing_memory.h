@@ -1,19 +1,19 @@
-// Memory that ends when a test says so: the operators new and delete of the anomaly tests' program. They
-// count what lives, and fail at one allocation or at all from one on. Owner: the program. Thread: any; a plan
-// holds for all of them. Cost: two atomic additions an allocation.
+// Memory that runs out at a chosen time: the operators new and delete of the anomaly tests. They count live
+// allocations, and fail at one allocation or at all from one on. A plan applies to all threads. An allocation
+// costs two atomic additions.
 #pragma once
 
 namespace ft::test {
 
 struct FailingAllocation {
-  long n = 0;              // from now, the first is 1; 0: none fails
-  bool all_after = false;  // and every later one
+  long n = 0;              // index from now, the first is 1; 0: none fails
+  bool all_after = false;  // also every later one
 };
 
 void plan_failure(FailingAllocation failing);
-/// Ends the plan; whether its allocation was reached.
+/// Ends the plan; returns whether its allocation was reached.
 bool stop_failing();
-/// Allocations that were not yet freed.
+/// Allocations not freed yet.
 long live_allocations();
 
 }  // namespace ft::test

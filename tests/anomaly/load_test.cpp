@@ -1,6 +1,6 @@
-// The way from a folder to a decoder when the world fails: memory at any allocation, the file system at any
-// call, files that end early or lie. Always an error that says what to do, or a decoder that works; never an
-// exception, a crash or a byte that stays behind.
+// From a folder to a decoder under failures: memory fails at any allocation, the file system at any call,
+// files are truncated or corrupt. The result is an error with a next step, or a working decoder; never an
+// exception, a crash or a leaked byte.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -18,8 +18,8 @@
 namespace ft::test {
 namespace {
 
-/// Folder to decoder to the logits of three tokens. The error's sentence, or "ok". Only the loading itself
-/// may run out of memory: a step's failures are the business of spec/failure_test.cpp.
+/// From a folder to a decoder to the logits of three tokens. Returns the error's sentence, or "ok". Only
+/// loading may run out of memory here; spec/failure_test.cpp covers a step.
 std::string load_and_run(const std::string& directory, const FailingAllocation failing = {}) {
   const auto backend = make_ref_backend();
   DecoderOptions options;
@@ -34,8 +34,8 @@ std::string load_and_run(const std::string& directory, const FailingAllocation f
   auto decoder = Decoder::make(*backend, *model, options);
   const bool reached = stop_failing();
   if (!decoder.ok()) return decoder.error().message;
-  // Without memory for the head the model decodes without it, and its report says why.
-  if (reached && model->head.usable()) return "an allocation failed and nobody said so";
+  // Without memory for the MTP head, the model decodes without it and reports why.
+  if (reached && model->head.usable()) return "an allocation failed without an error";
   if (reached && model->head.state != HeadReport::State::kNoMemory) {
     return "an allocation failed and the head is called " + std::string(head_state_name(model->head.state));
   }
@@ -64,14 +64,15 @@ class LoadAnomaly : public testing::Test {
  protected:
   void SetUp() override {
     set_log_level(LogLevel::kOff);
-    ASSERT_EQ(load_and_run(kOddModel), "ok");  // whatever is made once is made now, whichever test runs alone
+    ASSERT_EQ(load_and_run(kOddModel),
+              "ok");  // one-time initialisation happens here, also if one test runs alone
   }
   void TearDown() override {
     set_file_fault_hook_for_tests(nullptr);
     set_log_level(LogLevel::kInfo);
   }
 
-  /// A folder with these files changed: a sentence of one line that names the folder's file, or success.
+  /// A folder with these files changed gives a one-line sentence that names the file, or success.
   void expect_clear(const std::string& directory, const std::string& what) {
     const long before = live_allocations();
     {
@@ -83,7 +84,7 @@ class LoadAnomaly : public testing::Test {
         EXPECT_GT(said.size(), 20U) << what;
       }
     }
-    EXPECT_EQ(live_allocations(), before) << what << " leaves memory behind";
+    EXPECT_EQ(live_allocations(), before) << what << " leaks memory";
   }
 
   int errors_ = 0;
@@ -91,7 +92,7 @@ class LoadAnomaly : public testing::Test {
 
 void fail_every_allocation(bool all_after) {
   const std::string directory = kOddModel;
-  ASSERT_EQ(load_and_run(directory), "ok");  // whatever is made once is made now
+  ASSERT_EQ(load_and_run(directory), "ok");  // one-time initialisation happens here
   const bool every = std::getenv("FORETOKEN_FULL") != nullptr;
   long errors = 0;
   std::string message;
@@ -104,7 +105,7 @@ void fail_every_allocation(bool all_after) {
     if (outcome == Outcome::kOk) break;
     EXPECT_NE(said.find("memory"), std::string::npos) << "allocation " << n << ": " << said;
     std::string().swap(said);
-    EXPECT_EQ(live_allocations(), before) << "allocation " << n << " leaves memory behind";
+    EXPECT_EQ(live_allocations(), before) << "allocation " << n << " leaks memory";
     ++errors;
   }
   EXPECT_GT(errors, 100);
@@ -138,7 +139,7 @@ std::string bytes_of(const std::string& path) {
 const char* const kFiles[] = {"config.json", "model.safetensors.index.json",
                               "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
 
-/// The odd model in a folder of its own, one file replaced.
+/// The odd model in a separate folder, with one file replaced.
 struct Folder {
   format::TemporaryFolder folder;
   Folder() {
@@ -163,7 +164,7 @@ TEST_F(LoadAnomaly, FilesMayEndAnywhere) {
     expect_clear(odd.folder.path(), std::string(name) + " removed");
     odd.folder.write(name, whole);
   }
-  // Without its index the folder is still a whole model; everything else is an error.
+  // Without its index the folder is still a complete model; everything else is an error.
   EXPECT_EQ(errors_, cuts + 3);
 }
 

@@ -1,6 +1,6 @@
-// The row rule and the state rule on whole programs, on every backend that this machine can run: whatever way
-// a text is cut into steps, whatever is drafted and rejected in between, whoever shares the step, the logits
-// have the same bits.
+// The row rule and the state rule on complete programs, on every backend of this machine. The logits have the
+// same bits however a text is cut into steps, whatever is drafted and rejected, and whichever sequences share
+// the step.
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
@@ -48,7 +48,7 @@ class RowRule : public testing::TestWithParam<BackendOptions> {
     return {result.logits.begin(), result.logits.end()};
   }
 
-  /// One row at a time: what every other way must reproduce.
+  /// One row at a time: every other way must give the same bits.
   std::vector<float> plain(Machine& m, std::span<const std::int32_t> tokens) {
     Timeline timeline = std::move(*Timeline::open(*m.pool));
     std::vector<float> all;
@@ -170,7 +170,7 @@ TEST_P(RowRule, AForkGoesOnWithTheSameBits) {
     std::vector<std::int32_t> start(tokens.begin(), tokens.begin() + at);
     start.insert(start.end(), {tokens[static_cast<std::size_t>(at)], 5, 6});
     step(m, txn.segment(), start);
-    txn.commit(at + 1);  // one row of the tape is still to be replayed
+    txn.commit(at + 1);  // one row of the tape remains to be replayed
     Timeline fork = std::move(*original.fork());
     for (Timeline* timeline : {&original, &fork}) {
       for (int p = at + 1; p < kTokens; ++p) {

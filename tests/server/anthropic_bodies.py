@@ -69,7 +69,7 @@ CONVERSATIONS = [
 
 
 def bodies(model, count=120):
-    """So many of all mixtures, the same ones every time."""
+    """`count` bodies out of all mixtures, always the same ones."""
     mixtures = list(itertools.product(SYSTEMS, TOOLS, THINKING, CONVERSATIONS))
     made = []
     for i, (system, tools, thinking, messages) in enumerate(random.Random(5).sample(mixtures, count)):

