@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the server's path costs beside the engine, measured at a running server. Standard library only.
+"""The overhead of the server over the engine, measured at a running server. Standard library only.
 
     server_path.py URL [PART...]    foretoken serve --threads 2 --context 16384, clients on other processors
 
@@ -84,7 +84,7 @@ def times(server, speculation, stream, tokens, requests=60):
         end = time.perf_counter()
         engine = timings_of(answer)
         found.append(((end - start) * 1e3, engine["prompt_ms"], engine["predicted_ms"], (first - start) * 1e3))
-    return found[requests // 2:]  # behind those for which memory is touched for the first time
+    return found[requests // 2:]  # skips the first half, which touches new memory
 
 
 def overhead(server, speculation):

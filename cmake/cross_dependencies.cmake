@@ -1,6 +1,6 @@
 # For another processor: the libraries of the floors without Rust and without a terminal, from headers alone.
-# Debian's cross compilers search the machine's own /usr/include, whose fmt, spdlog and nlohmann_json serve
-# every processor. googletest is built from the sources that libgtest-dev brings.
+# Debian's cross compilers search the machine's own /usr/include, whose fmt, spdlog and nlohmann_json work for
+# every processor. googletest is built from the sources of libgtest-dev.
 foreach(target fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json)
   add_library(${target} INTERFACE IMPORTED)
 endforeach()

@@ -1,4 +1,4 @@
-# Every library that is not ours, with the smallest version that is known to work (Debian 12's).
+# Every external library, with the oldest version known to work (Debian 12's).
 find_package(Threads REQUIRED)
 if(CMAKE_CROSSCOMPILING)
   include(cmake/cross_dependencies.cmake)

@@ -1,18 +1,17 @@
-# ft_floor(NAME DEPS ...): every .cpp of the folder becomes the library ft_NAME, every *_test.cpp the test
-# program NAME_tests, every *_fuzz.cpp a fuzz target of its own. DEPS are exactly the floors of
-# tools/floors.txt plus libraries; TEST_DEPS what only tests need; SOURCES and TEST_SOURCES what
-# *.cpp does not catch.
+# ft_floor(NAME DEPS ...): the .cpp files of the folder become the library ft_NAME, the *_test.cpp files the
+# test program NAME_tests, and each *_fuzz.cpp a fuzz target. DEPS are exactly the floors of tools/floors.txt
+# plus libraries; TEST_DEPS are for tests only; SOURCES and TEST_SOURCES add files that *.cpp does not match.
 include(GoogleTest)
 
 add_library(ft_options INTERFACE)
 target_include_directories(ft_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(ft_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -fno-math-errno
                                             -ffp-contract=off)
-# g++ 12 takes `"text" + std::string` for an overlapping copy (GCC bug 105329, mended in 13).
+# g++ 12 mistakes `"text" + std::string` for an overlapping copy (GCC bug 105329, fixed in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ft_options INTERFACE -Wno-restrict)
 endif()
-# clang judges g++ 12's own <algorithm>, whose stable_sort calls what it has deprecated.
+# clang warns about g++ 12's own <algorithm>, whose stable_sort calls a deprecated function.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(ft_options INTERFACE -Wno-deprecated-declarations)
 endif()
@@ -20,7 +19,7 @@ if(FORETOKEN_ASSERTS)
   target_compile_definitions(ft_options INTERFACE FORETOKEN_ASSERTS)
 endif()
 if(FORETOKEN_SANITIZE)
-  # An undefined operation ends the test; it does not only print a line that nobody reads.
+  # An undefined operation ends the test instead of printing a line.
   target_compile_options(ft_options INTERFACE -fsanitize=${FORETOKEN_SANITIZE} -fno-sanitize-recover=all
                                               -fno-omit-frame-pointer -g1)
   target_link_options(ft_options INTERFACE -fsanitize=${FORETOKEN_SANITIZE})
@@ -30,8 +29,8 @@ if(FORETOKEN_FUZZ)
   add_custom_target(fuzzers COMMENT "Every fuzz target, into fuzz/ of the build folder")
 endif()
 
-# The thread sanitizer's library holds operators new that no program can replace: sources that define their
-# own, to count allocations or to let them fail, stay out of its build. They look for no races.
+# The thread sanitizer's library defines operators new that a program cannot replace. Its build omits sources
+# that define their own to count allocations or to make them fail. They do not test races.
 function(ft_drop_own_new sources)
   if(FORETOKEN_SANITIZE MATCHES "thread")
     foreach(source ${${sources}})
@@ -66,7 +65,7 @@ function(ft_floor name)
     foreach(fuzzer ${fuzzers})
       get_filename_component(target ${fuzzer} NAME_WE)
       add_executable(${target} ${fuzzer})
-      # What stands in for a model in tests asserts with GoogleTest.
+      # The fake model of the tests asserts with GoogleTest.
       target_link_libraries(${target} PRIVATE ft_${name} ${ARG_TEST_DEPS} GTest::gtest -fsanitize=fuzzer)
       set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
       add_dependencies(fuzzers ${target})

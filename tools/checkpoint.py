@@ -17,7 +17,7 @@ import mlx_block_floats
 
 STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2"), "U32": np.dtype("<u4"),
           "U8": np.dtype("u1")}
-# Norms that hold w with 1 + w meant; MLX stores the sum. The gated norm of the linear layers is not among them.
+# Norms that store w for 1 + w; MLX stores the sum. The gated norm of the linear layers is not one of them.
 SHIFTED = re.compile(
     r"(^|\.)(input_layernorm|post_attention_layernorm|q_norm|k_norm|pre_fc_norm_embedding|pre_fc_norm_hidden)\.weight$"
     r"|^(model|mtp)\.norm\.weight$")
@@ -62,7 +62,7 @@ def from_float(array, dtype):
 
 
 def canonical_name(name):
-    """Every prefix in use -> the names of Qwen3_5ForCausalLM, and `mtp.` for the head."""
+    """Every prefix in use -> the names of Qwen3_5ForCausalLM, and `mtp.` for the MTP head."""
     name = re.sub(r"^(model\.language_model\.|language_model\.model\.)", "model.", name)
     return re.sub(r"^language_model\.", "", name)
 
@@ -86,7 +86,7 @@ def read_raw(folder):
 
 
 def dequantise(words, stored, module, rule):
-    """rule: what the config says of the module"""
+    """rule: the entry of the module in the config"""
     scales = stored[module + ".scales"]
     bits, group, mode = rule["bits"], rule["group_size"], rule.get("mode", "affine")
     if words.shape[-1] * 32 // bits != scales[1].shape[-1] * group:

@@ -30,7 +30,7 @@ def tracked_sources():
         text=True,
         check=True,
     )
-    # Tests take half of the time (their framework's headers) and are read by people and sanitizers.
+    # Tests would take half of the time (headers of the framework); people and sanitizers check them.
     return {
         ROOT / name
         for name in listed.stdout.split("\0")

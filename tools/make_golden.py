@@ -117,7 +117,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--prompts", type=pathlib.Path)
     parser.add_argument("--heldout", type=pathlib.Path)
-    parser.add_argument("--weights", default="weights upcast to float32", help="said in `about`")
+    parser.add_argument("--weights", default="weights upcast to float32", help="text for `about`")
     parser.add_argument("--compare", action="store_true")
     args = parser.parse_args()
     reference = reference_model.Reference(args.model)

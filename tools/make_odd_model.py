@@ -2,7 +2,7 @@
 
   python tools/make_odd_model.py OUT_DIR
 
-Hugging Face names, untied head, 5 layers with the types given one by one, 3 query heads on 1 key-value head of 32,
+Hugging Face names, untied LM head, 5 layers with the types given one by one, 3 query heads on 1 key-value head of 32,
 rotary part 0.5, 1 key head of 32 and 3 value heads of 48 in the linear layers, vocabulary 517, an MTP head, tensors in
 bf16, f16 and f32 mixed, two shards with an index, no tokenizer. Weights are scaled so that greedy text varies.
 prompts.json beside it feeds make_golden.py.

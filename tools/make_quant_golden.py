@@ -48,7 +48,7 @@ def add(name, words, scales, mode):
     blocks[f"{name}.values"] = mx.dequantize(words, scales, mode=mode, dtype=mx.float32)
 
 
-# Scale bytes that give finite, normal products; every e4m3 code but the two that are no numbers.
+# Scale bytes that give finite, normal products; every e4m3 code except the two NaN codes.
 SCALES = {"mxfp4": range(1, 252), "mxfp8": range(10, 246, 16), "nvfp4": [*range(0x7F), *range(0x80, 0xFF)]}
 for mode, chosen in SCALES.items():
     add(mode, *mx.quantize(mx.array(rows), mode=mode), mode)

@@ -15,7 +15,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("texts", nargs="+", type=pathlib.Path)
-    parser.add_argument("--tokens", type=int, help="at most so many tokens of each text")
+    parser.add_argument("--tokens", type=int, help="max tokens of each text")
     args = parser.parse_args()
     reference = reference_model.Reference(args.model)
     tokenizer = AutoTokenizer.from_pretrained(args.model)

@@ -4,7 +4,7 @@
 
 Written: model.safetensors (MLX names, norms stored as 1 + w in float32, convolutions [C, K, 1]), mtp.safetensors (the
 head, its own widths, norms likewise, `fc` in bf16), config.json with the quantization map, and the tokenizer files.
-The head is a sidecar because MLX loaders of the trunk stumble over mtp.* names and because it keeps other widths.
+The MTP head is a sidecar because MLX loaders fail on mtp.* names and because it keeps other widths.
 --check quantises every matrix with mlx.core too and demands the same bits.
 """
 
@@ -21,7 +21,7 @@ import mlx_affine
 import mlx_block_floats
 
 # (pattern of the module, bits, group, mode unless affine), the first match counts; bits 16 = as stored. The first
-# matching trunk rule with an empty pattern gives the global width.
+# matching target rule with an empty pattern gives the global width.
 TINY = (r"in_proj_[ab]$", 8, 64)
 HEAD = [(r"^mtp\.fc$", 16, 0), (r"^mtp\.", 8, 64)]
 EMBED8 = (r"embed_tokens$|lm_head$", 8, 64)
@@ -40,7 +40,7 @@ RECIPES = {
     "mxfp4": [*HEAD, TINY, EMBED8, ("", *MXFP4)],
     "mxfp8": [*HEAD, TINY, ("", *MXFP8)],
     "nvfp4": [*HEAD, TINY, EMBED8, ("", *NVFP4)],
-    # Each format somewhere, in the head and the embedding too.
+    # Every format occurs, also in the MTP head and the embedding.
     "blocks": [HEAD[0], (r"^mtp\.", *MXFP8), TINY, (r"embed_tokens$|lm_head$", *NVFP4), (r"mlp\.", *MXFP4),
                ("", *MXFP8)],
     "q4g32-e8-out8": [*HEAD, TINY, EMBED8, (r"(o_proj|out_proj|v_proj)$", 8, 64), ("", 4, 32)],
@@ -130,7 +130,7 @@ def main():
     rules = RECIPES[args.recipe]
     stored, metadata, config = checkpoint.read_raw(args.src)
     if metadata.get("format") == "mlx":
-        raise SystemExit(f"{args.src} is an MLX checkpoint already; give the Hugging Face original")
+        raise SystemExit(f"{args.src} is already an MLX checkpoint; give the Hugging Face original")
     tensors, widths = convert(stored, rules, args.check)
     args.dst.mkdir(parents=True, exist_ok=True)
     head = {n: t for n, t in tensors.items() if n.startswith("mtp.")}

@@ -1,4 +1,4 @@
-"""transformers in float32 as the reference: the trunk, and the MTP head built from its decoder layer."""
+"""transformers in float32 as the reference: the target, and the MTP head built from its decoder layer."""
 
 import copy
 import os
@@ -80,7 +80,7 @@ class Reference:
 
 def measure(reference, ids, window=512, batch=8):
     """Windows of the text, each from an empty state: nll of tokens 1..window-1, and how often the MTP draft at depth 1
-    equals the trunk's own choice."""
+    equals the target's own choice."""
     count = len(ids) // window
     ids = torch.tensor(ids[:count * window]).view(count, window)
     nll, agrees = [], 0

@@ -42,7 +42,7 @@ def base_commit():
     if named:
         commit = git("rev-parse", named + "^{commit}")
         if not commit:
-            sys.exit(f"speed: SPEED_BASE={named} is no commit")
+            sys.exit(f"speed: SPEED_BASE={named} is not a commit")
         return commit
     tag = git("describe", "--tags", "--abbrev=0", "HEAD^")
     forked = git("merge-base", "HEAD", "main")
@@ -75,7 +75,7 @@ def knows_decode(program):
 
 
 def figures(program, model):
-    """Tokens a second of one short run: plain, prompt and drafted; and the processors' share that others took."""
+    """Tokens per second of one short run: plain, prompt and drafted; and the processor share of other programs."""
     command = [program, "bench", "decode", "--json", "--quiet", "--cycles", "2", "--tokens", "16", "--prompt-tokens",
                "256", "--forced-acceptance", "0.9,0.8,0.7"] + (["--model", model] if model else [])
     report = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
@@ -85,7 +85,7 @@ def figures(program, model):
 
 
 def paired_ratios(before, after, model, pairs, chance):
-    """after / before by figure, one a pair; and the median of what others took."""
+    """after / before by figure, one per pair; and the median share of other programs."""
     ratios, others = {}, []
     for _ in range(pairs):
         sides = [("before", before), ("after", after)]
@@ -99,7 +99,7 @@ def paired_ratios(before, after, model, pairs, chance):
 
 
 def guard(before, after, name, model, options, chance):
-    """True if no figure is lost; a try that is good ends it for the figures that were good in it."""
+    """True if every figure passes; a figure is settled by the first try in which it passes."""
     open_figures = None
     for attempt in range(1, options.tries + 1):
         ratios, others = paired_ratios(before, after, model, options.pairs, chance)

@@ -28,7 +28,7 @@ LIBRARIES = [
     ("LLVM libFuzzer and sanitizers", "19.1", "Apache-2.0 WITH LLVM-exception", "checks only"),
 ]
 
-# What of webui/package.json ends up in the page that is embedded; the other packages only build or test it.
+# The packages of webui/package.json that are part of the embedded page; the others only build or test it.
 PAGE_PACKAGES = ["svelte", "markdown-it", "dompurify", "highlight.js", "katex"]
 
 
@@ -94,7 +94,7 @@ def main():
     if sys.argv[1:] == ["--check"]:
         if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
             return 0
-        print("THIRD_PARTY.md is not up to date: run tools/third_party.py")
+        print("THIRD_PARTY.md is out of date; run tools/third_party.py")
         return 1
     PAGE.write_text(text, encoding="utf-8")
     print(f"{PAGE.name}: {text.count(chr(10))} lines")

@@ -6,9 +6,9 @@
     bench/peers/peers.py compare qwen3.5-4b --pairs 3 --json > pairs.json
     bench/peers/peers.py mlx                        the shipped model beside mlx-lm on the processor
 
-Everything that is made stands in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
+All output is in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
 -march=native, GGUF files of random weights (synth_gguf.py). Both sides use as many threads, 4.5 bits a weight in every
-matrix, a prompt of 512 tokens and decoding behind it; the read bandwidth is measured before and after each side.
+matrix, a prompt of 512 tokens and decoding after it; the read bandwidth is measured before and after each side.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def build(_):
     make_environment(PYTHON, "numpy", "gguf", "scikit-build-core")
     folder = sources()
     if '"qwen35"' not in (folder / "src" / "llama-arch.cpp").read_text(encoding="utf-8"):
-        sys.exit(f"peers: {folder} does not know the architecture qwen35; take a newer {PACKAGE}")
+        sys.exit(f"peers: {folder} does not support the architecture qwen35; use a newer {PACKAGE}")
     run("cmake", "-S", folder, "-B", OUT / "build", *CMAKE)
     run("nice", "-n", "10", "cmake", "--build", OUT / "build", "--target", "llama-bench", "-j", os.cpu_count())
 
