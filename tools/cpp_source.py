@@ -3,21 +3,32 @@
 import re
 
 
+LITERAL = re.compile(
+    r'R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"'  # raw string
+    r"|//[^\n]*|/\*.*?\*/"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9a-fA-F'])'(?:\\.|[^'\\\n])+'",
+    re.DOTALL,
+)
+
+
+def comments_and_strings(text):
+    """The text with everything but comments and literals blanked; every newline stays, so line numbers hold."""
+    pieces, end = [], 0
+    for match in LITERAL.finditer(text):
+        pieces += [re.sub(r"[^\n]", " ", text[end : match.start()]), match.group(0)]
+        end = match.end()
+    return "".join(pieces) + re.sub(r"[^\n]", " ", text[end:])
+
+
 def blank_literals(text):
     """The text with comments, strings and characters blanked; every newline stays, so line numbers hold."""
-    pattern = re.compile(
-        r'R"(?P<tag>[^()\\\s]{0,16})\(.*?\)(?P=tag)"'  # raw string
-        r"|//[^\n]*|/\*.*?\*/"
-        r'|"(?:\\.|[^"\\\n])*"'
-        r"|(?<![0-9a-fA-F'])'(?:\\.|[^'\\\n])+'",
-        re.DOTALL,
-    )
 
     def blank(match):
         inner = re.sub(r"[^\n]", " ", match.group(0))
         return '""' + inner[2:] if match.group(0)[0] in '"R' else inner
 
-    return pattern.sub(blank, text)
+    return LITERAL.sub(blank, text)
 
 
 def line_of(text, offset):

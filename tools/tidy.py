@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The tree's own rules, read from the text alone: floors, lengths, names, dead files, twins.
+"""The tree's own rules, checked on the text alone: floors, lengths, names, words, dead files, twins.
 
     tools/tidy.py [--root DIR]    prints `file:line: [rule] sentence` for each breach; exit code 1 if any
 
-Only tracked files are read (all files where there is no git). Every exception is named here, with its reason.
-tools/tidy_test.py plants each breach and sees it caught.
+Only tracked files are read (all files if git is missing). Every exception is listed here with its reason.
+tools/tidy_test.py plants each breach and checks that it is caught.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cpp_source import blank_literals, functions, line_of
+from cpp_source import blank_literals, comments_and_strings, functions, line_of
 
 MAX_COLUMNS = 110
 MAX_PYTHON_COLUMNS = 120
@@ -37,7 +37,7 @@ ISA_SUFFIX = re.compile(
     r"_(portable|sse4|avx2|avxvnni|avx512|avx512bf16|avx512vnni|bf16|vnni|amx|neon|neondot|neoni8mm|sve|i8mm)$"
 )
 
-# Headers that only some places may include: regular expression, place (a test of the path), sentence.
+# Headers with restricted includes: regular expression, place (a test of the path), sentence.
 RESTRICTED_INCLUDES = [
     (
         re.compile(r"^(CLI/|spdlog/|toml\+\+/|toml\.hpp|nlohmann/(json|ordered_map)\.hpp)"),
@@ -47,10 +47,10 @@ RESTRICTED_INCLUDES = [
     (
         re.compile(r"^(sys/socket\.h|sys/un\.h|netinet/|arpa/inet\.h|netdb\.h|boost/asio|boost/beast)"),
         lambda path: path.parts[0] in ("server", "hub") or is_test(path),
-        "opens sockets, which is for server/ alone",
+        "opens sockets, which only server/ may do",
     ),
 ]
-# Calls that only sched/ and above may make, and the files below it that may.
+# Calls allowed only in sched/ and above, and the lower files that may make them.
 CLOCK_OR_ENVIRONMENT = re.compile(
     r"\b(?:(?:steady|system|high_resolution)_clock::now|(?:secure_)?getenv)\s*\("
 )
@@ -58,9 +58,23 @@ MAY_READ_CLOCK = {"base/clock.h", "base/clock.cpp", "base/log.cpp", "base/thread
 SCHED_LEVEL = 6
 
 BANNED_FILE_WORDS = {"util", "utils", "common", "helper", "helpers", "manager", "managers"}
-# `common_prefix` says something; a thing called `common` does not
+# `common_prefix` says something; `common` alone does not
 BANNED_NAME_WORDS = BANNED_FILE_WORDS - {"common"}
 UNFINISHED = re.compile(r"\b(" + "|".join(("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK")) + r")\b")
+
+# Words of comments, strings and documentation: regular expression, the replacement.
+WORDS = [
+    (re.compile(r"\bstands?\b(?!-in)", re.IGNORECASE), "use is, is in or are"),
+    (re.compile(r"(?<!there )\bis no\b(?! longer)", re.IGNORECASE), "use is not a"),
+    (re.compile(r"(?<!there )\bare no\b(?! longer)", re.IGNORECASE), "use are not"),
+    (re.compile(r"\bbehind\b", re.IGNORECASE), "use after"),
+    (re.compile(r"\bgoes on\b", re.IGNORECASE), "use continues"),
+    (re.compile(r"\bso many\b", re.IGNORECASE), "name the number"),
+]
+# Folders whose comments and strings are not converted to these words yet. Remove a folder once it is clean.
+UNCONVERTED = set(
+    "api backends base drafters format metrics models program sampling sched server spec text text_ffi timeline".split()
+)
 
 CPP = {".cpp", ".h"}
 TEXT = CPP | set(".c .hpp .cu .cuh .metal .rs .py .sh .cmake .toml .js .ts .svelte .css .html".split())
@@ -78,8 +92,11 @@ class Tree:
         self.breaches = []
         self.notes = []
         self.text = {}
+        self.documents = {}
         for path in self.list_files():
             name = path.as_posix()
+            if path.suffix == ".md":
+                self.documents[name] = (root / path).read_text(encoding="utf-8", errors="replace")
             first = (root / path).read_bytes()[:2] if path.suffix == "" else b""
             if path.suffix in TEXT or path.name == "CMakeLists.txt" or first == b"#!":
                 self.text[name] = (root / path).read_text(encoding="utf-8", errors="replace")
@@ -137,7 +154,7 @@ def read_floors(tree):
                 )
             elif floors[other][0] > level or folder in floors[other][1]:
                 tree.breach(
-                    "tools/floors.txt", 1, "floors", f"{folder} (F{level}) and {other} stand upside down"
+                    "tools/floors.txt", 1, "floors", f"{folder} (F{level}) and {other} are upside down"
                 )
     return floors
 
@@ -186,7 +203,7 @@ def check_includes(tree, floors):
 
 
 def check_backend_walls(tree, name, number, path, target):
-    """Twin backends do not lean on each other; only what stands in backends/ itself is shared."""
+    """Twin backends do not include each other; only files directly in backends/ are shared."""
     if is_test(path) or path.parts[0] != "backends" or target.parts[0] != "backends":
         return
     if len(target.parts) > 2 and len(path.parts) > 2 and target.parts[1] != path.parts[1]:
@@ -206,7 +223,7 @@ def check_clocks(tree, floors):
                 name,
                 line_of(blanked, match.start()),
                 "clock",
-                f"{match.group(0)}): below sched/ only base/clock reads clocks, nobody the environment",
+                f"{match.group(0)}): below sched/ only base/clock reads clocks, and no file reads the environment",
             )
 
 
@@ -279,6 +296,27 @@ def check_names(tree):
                 tree.breach(name, number, "banned-name", f"{identifier}: name what it holds or does")
 
 
+def blank_code(text):
+    """Markdown without its code fences and code spans; every newline stays, so line numbers hold."""
+    return re.sub(
+        r"^```.*?^```|`[^`\n]*`",
+        lambda match: re.sub(r"[^\n]", " ", match.group(0)),
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
+
+
+def check_words(tree):
+    texts = {name: blank_code(text) for name, text in tree.documents.items()}
+    for name, text in tree.sources().items():
+        if Path(name).parts[0] not in UNCONVERTED:
+            texts[name] = comments_and_strings(text)
+    for name, text in texts.items():
+        for word, instead in WORDS:
+            for match in word.finditer(text):
+                tree.breach(name, line_of(text, match.start()), "words", f"'{match.group(0)}': {instead}")
+
+
 def check_headers(tree):
     included = set()
     for text in tree.sources().values():
@@ -291,14 +329,14 @@ def check_headers(tree):
         opening = [line for line in text.split("\n") if line.strip() and line.strip() != "#pragma once"][:1]
         if not opening or not opening[0].startswith(("//", "/*")):
             tree.breach(
-                name, 1, "header", "does not open with a comment: what it is, who owns it, thread, cost"
+                name, 1, "header", "does not open with a comment that says what it is"
             )
         if name not in included and name not in UNINCLUDED_HEADERS:
             tree.breach(name, 1, "dead-file", "no source includes this header")
 
 
 def check_built(tree):
-    """Every .cpp stands in a folder with a CMakeLists.txt, or one above it names the file or its folder."""
+    """Every .cpp is in a folder with a CMakeLists.txt, or a folder above names the file or its folder."""
     for name in tree.sources():
         path = Path(name)
         if path.suffix != ".cpp" or (path.parent / "CMakeLists.txt").as_posix() in tree.text:
@@ -340,6 +378,7 @@ def examine(root):
     check_lines(tree)
     check_functions(tree)
     check_names(tree)
+    check_words(tree)
     check_headers(tree)
     check_built(tree)
     check_twins(tree)

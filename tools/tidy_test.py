@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants one breach of each rule in a small tree and sees tools/tidy.py name it, with its file and line."""
+"""Plants one breach of each rule in a small tree and checks that tools/tidy.py names it, with file and line."""
 
 import contextlib
 import io
@@ -31,6 +31,7 @@ def body(lines):
     return "".join(f"  value += {i};\n" for i in range(lines))
 
 
+@mock.patch.object(tidy, "UNCONVERTED", set())
 class Tidy(unittest.TestCase):
     def tidy(self, extra):
         """Reads CLEAN with `extra` on top; returns its breaches as lines, and the notes."""
@@ -95,7 +96,7 @@ class Tidy(unittest.TestCase):
             "floors",
         )
 
-    def test_a_table_that_stands_upside_down(self):
+    def test_a_table_that_is_upside_down(self):
         self.assert_caught(
             {
                 "tools/floors.txt": "F0 base text\nF1 text\nF2 backends base\n",
@@ -189,6 +190,28 @@ class Tidy(unittest.TestCase):
         for name in ("StringUtils", "make_helper", "CacheManager", "common"):
             self.assert_caught(self.source(f"int {name};\n"), "base/counter.cpp:2", "banned-name")
         self.assert_clean(self.source("int common_prefix;\n"))
+
+    def test_words_of_comments_strings_and_documents(self):
+        for words in ("It stands here", "This is no answer", "There are no drafts, these are no drafts"):
+            self.assert_caught(self.source(f"// {words}.\n"), "base/counter.cpp:2", "words")
+        for words in ("the row behind it", "the list goes on", "given so many tokens"):
+            self.assert_caught(self.source(f'const char* text = "{words}";\n'), "base/counter.cpp:2", "words")
+            self.assert_caught({"docs/a.md": f"# Title\n\n{words}\n"}, "docs/a.md:3", "words")
+        self.assert_clean(self.source("int behind = 0;  // a stand-in; there is no other, this is no longer one\n"))
+        self.assert_clean({"docs/a.md": "`behind`\n\n```\nbehind\n```\n"})
+
+    def test_words_of_a_folder_that_is_not_converted_yet(self):
+        with mock.patch.object(tidy, "UNCONVERTED", {"base"}):
+            self.assert_clean(self.source("// behind\n"))
+            self.assert_caught({"README.md": "behind\n"}, "README.md:1", "words")
+
+    def test_the_message_names_the_replacement(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "tools").mkdir()
+            (Path(folder) / "tools/floors.txt").write_text("F0 base\n", encoding="utf-8")
+            (Path(folder) / "README.md").write_text("It goes on.\n", encoding="utf-8")
+            breaches = tidy.examine(Path(folder)).breaches
+        self.assertEqual(breaches, [("README.md", 1, "words", "'goes on': use continues")])
 
     def test_headers_open_with_pragma_once_and_a_comment(self):
         self.assert_caught(
