@@ -213,8 +213,7 @@ Command bench_command() {
       "  foretoken bench --quick\n"
       "  foretoken bench --pairs 5 --json > bench.json\n"
       "  foretoken bench -p \"Explain recursion\" --temperature 0 --drafter mtp --depth 3\n"
-      "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   what a stated acceptance would "
-      "bring\n";
+      "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   speed at a given acceptance\n";
   command.flags.group("Bench");
   command.flags.add_switch("quick", options->quick,
                            "Run two short prompts in a few seconds and print their answers");
