@@ -1,4 +1,4 @@
-// How a checkpoint stores its norms, decided from evidence: the part of WeightIndex that reads values.
+// Decides from evidence how a checkpoint stores its norms: the part of WeightIndex that reads values.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -19,7 +19,7 @@ struct Witness {
   std::string saw;
 };
 
-// Raw norms cluster around 0, final ones around 1.
+// Raw norms cluster around 0, final norms around 1.
 constexpr double kBetweenRawAndShifted = 0.5;
 
 Witness judge_conv(const Checkpoint& checkpoint) {
@@ -130,7 +130,8 @@ Result<bool> WeightIndex::judge_mtp_norms() {
   }
   const std::optional<double> mean = mean_of_input_norms("mtp.layers.", std::max(1, config_.mtp.layers));
   if (!mean) return shifted;
-  // One direction only: a raw head may have norms of any mean, a final one hardly has them around zero.
+  // The check works in one direction: raw norms may have any mean, but final norms hardly have a mean near
+  // zero.
   if (!shifted || std::fabs(*mean) >= kBetweenRawAndShifted) return shifted;
   warn(checkpoint_.directory() + ": MTP head: " + source +
        ", which means final norms, but the mean of its input norm is " + std::to_string(*mean) +
