@@ -4,11 +4,11 @@
 //   key      seed low, seed high
 //   counter  token / 4, position low, position high, 2 * stream + part
 //   word     token % 4
-// Part 0 gives the upper 32 bits of four neighbouring tokens, part 1 the next 20: a uniform number has 52
+// Part 0 gives the upper 32 bits of four neighbouring tokens, part 1 the next 20. A uniform number has 52
 // bits and lies strictly between 0 and 1, at the middle of its cell. Its first part alone bounds it from
-// above, which lets a pass over a whole vocabulary skip almost every logarithm. Cost: 20 multiplications a
-// block. Thread: pure. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; known
-// answers are those of Random123.
+// above, so a pass over a whole vocabulary skips almost every logarithm. Cost: 20 multiplications per block.
+// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; the known answers are those of
+// Random123.
 #pragma once
 
 #include <array>
@@ -33,10 +33,10 @@ inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
   return counter;
 }
 
-/// The greatest value that gumbel() can take: the last cell below 1 is at 1 - 2^-53, and -log(2^-53) < 36.74.
+/// The maximum of gumbel(): the last cell below 1 is at 1 - 2^-53, and -log(2^-53) < 36.74.
 inline constexpr double kGumbelMost = 36.75;
 
-/// The noise of one row: everything but the token.
+/// The noise of one row, for any token.
 struct Noise {
   std::uint64_t seed = 0;
   std::int64_t position = 0;
