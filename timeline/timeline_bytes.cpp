@@ -1,4 +1,4 @@
-// A timeline as bytes: length, replay, tape, then its blocks in order and its slot as the State gives them.
+// A timeline as bytes: length, replay, tape, then its blocks in order and its slot as the State writes them.
 #include <algorithm>
 
 #include "timeline/timeline.h"
