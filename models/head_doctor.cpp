@@ -34,7 +34,7 @@ bool all_zero(const std::byte* data, std::size_t size) {
   return data == nullptr || std::all_of(data, data + size, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Zero as numbers: no codes and no biases that differ from 0, or no values that do.
+/// True if all values are zero: no code and no bias differs from 0, or no plain value does.
 bool zeroed(const Weight& weight) {
   if (!weight.quantised()) {
     return all_zero(weight.data,

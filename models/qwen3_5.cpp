@@ -58,7 +58,7 @@ struct MlpWeights {
   Weight gate, up, down;
 };
 
-/// One function per part of the specification: reads the weights, appends the instructions.
+/// One function per part of the specification: it reads the weights and appends the instructions.
 class Builder {
  public:
   Builder(Program& program, const ModelConfig& config, WeightSource& source)
@@ -150,7 +150,7 @@ void build_trunk(Program& p, const ModelConfig& config, WeightSource& source, co
   p.select();
 }
 
-/// What the head may draft.
+/// The draft vocabulary of the MTP head.
 struct DraftIds {
   std::vector<std::int32_t> ids;  // empty: all
   Spare spare;
@@ -187,7 +187,7 @@ void each_matrix(const Program& program, const Visit& visit) {
   }
 }
 
-/// In how many bits the head's matrices are read at most, by default: about as the trunk's are.
+/// Default of the maximum weight bits of the MTP head: about those of the target.
 int bits_like(const Program& trunk) {
   double bits = 0, elements = 0;
   each_matrix(trunk, [&](const Weight& weight) {
@@ -198,8 +198,8 @@ int bits_like(const Program& trunk) {
   return bits < kFew * elements ? 4 : 8;
 }
 
-/// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after
-/// next.
+/// The MTP head: pairs (next token, hidden state of the token before it) to the hidden state that predicts
+/// the token after next.
 void build_head(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
                 const Weight& head, DraftIds drafts) {
   Builder build(p, config, source);
