@@ -21,7 +21,7 @@
 namespace ft {
 namespace {
 
-/// Of the text's form and of what is measured: raised when either changes.
+/// Version of the text's form and of what is measured; must be raised when either changes.
 constexpr std::string_view kFirstLine = "foretoken costs 1\n";
 
 std::int64_t seconds_now() {
@@ -29,7 +29,7 @@ std::int64_t seconds_now() {
       .count();
 }
 
-/// Takes `before` and a number with the character behind it off the text.
+/// Removes `before`, a number and the character after it from the front of the text.
 template <class Number>
 bool take(std::string_view& text, std::string_view before, Number& number, char behind) {
   if (!text.starts_with(before)) return false;
@@ -46,7 +46,7 @@ Status failed(const std::string& path, const char* deed) {
   return Error{Code::kIo, fmt::format("{}: cannot {}: {}", path, deed, std::strerror(errno))};
 }
 
-/// In one step. Not brought to the disk: the checksum knows a file that a crash has torn.
+/// Replaces the file in one step, without a sync: the checksum detects a file that a crash has torn.
 Status replace(const std::string& path, const std::string& text) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
@@ -95,7 +95,7 @@ Result<CostFigures> read_costs(std::string_view text, const std::string& key, st
     good = good && take(text, rows == 1 ? "rows " : "", figures.verify_ms[rows], last ? '\n' : ' ');
   }
   good = good && take(text, "draft ", figures.draft_ms, '\n');
-  // Numbers and checksum at once: every byte is as this program writes it.
+  // This checks numbers and checksum at once: every byte is as this program writes it.
   if (!good || cost_text(figures, found_key, written_s) != whole) return damaged("it is damaged");
   if (!figures.plausible()) return damaged("its numbers cannot be costs");
   if (found_key != key) return Error{Code::kNotFound, "it is of another model, backend or program"};
@@ -127,7 +127,7 @@ bool CostFile::recall(CostModel& costs) const {
 }
 
 void CostFile::learn(Decoder& decoder) {
-  constexpr int kSweepsToKeep = 2;  // one may have met a busy moment
+  constexpr int kSweepsToKeep = 2;  // one sweep may have met a busy moment
   const bool keeps = !options_.path.empty();
   kept_ = keeps && recall(decoder.costs());
   const bool measured = !kept_ && calibrate(decoder, keeps ? kSweepsToKeep : 1);

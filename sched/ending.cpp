@@ -1,4 +1,4 @@
-// What the scheduler tells a request's reader and the counters: scored tokens of the prompt, tokens and
+// What the scheduler delivers to a request's reader and the counters: scored tokens of the prompt, tokens and
 // pieces of the answer, its end.
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace ft {
 namespace {
 
-/// Why nothing was drafted, for the report: never silent.
+/// Why nothing was drafted, for the report, which always gives a reason.
 std::string idle_reason(const Decoder& decoder, const RequestFields& fields, const Slot& slot) {
   if (fields.drafter == DrafterKind::kNone) return "the drafter is none";
   if (fields.slot.depth == 0) return "the depth is 0";
@@ -53,7 +53,7 @@ bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> 
   return job.by_stop_string;
 }
 
-/// Events for the prompt's tokens: the first at once, the others as their logits come.
+/// Posts events for the prompt's tokens: the first at once, the others when their logits come.
 void Scheduler::score(Job& job) {
   const auto post = [&job](std::size_t at, std::optional<Logprobs> found) {
     Event event;
@@ -84,7 +84,7 @@ void Scheduler::end_unstarted(Job& job, Finish finish, std::string error) {
   end(job, finish, std::move(error));
 }
 
-/// The one place where ends are made: of a request that had a slot, was refused one or never got so far.
+/// The only place that ends requests, whether they had a slot, were refused one or never came to one.
 void Scheduler::end(Job& job, Finish finish, std::string error) {
   Event event;
   event.kind = Event::Kind::kEnd;
