@@ -101,7 +101,7 @@ Status read_rope(KeyReader& text, ModelConfig& config) {
   if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
     keys.fail("partial_rotary_factor",
               "a factor that makes an even number of the " + std::to_string(config.head_dim) +
-                  " dimensions of a head",
+                  " dimensions of an attention head",
               keys.find("partial_rotary_factor"));
   }
   const std::string type = keys.text("rope_type", keys.text("type", "default"));

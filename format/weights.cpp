@@ -188,7 +188,7 @@ void WeightIndex::compare_with_config(const TensorView& codes, const Quantisatio
   if (claim.quantised && claim.q == found) return;
   warn(codes.file + ": tensor " + in_quotes(codes.name) + ": " + config_.path + " says " +
        (claim.quantised ? quantisation_text(claim.q) : "not quantised") + ", its shapes say " +
-       quantisation_text(found) + "; the shapes are believed");
+       quantisation_text(found) + "; using the shapes");
 }
 
 Result<bool> WeightIndex::head_is_tied() const {

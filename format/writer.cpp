@@ -76,7 +76,7 @@ Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
     if (!utf8_valid(tensor->name) || tensor->name == "__metadata__" ||
         !writer.places_.emplace(tensor->name, Place{reached, bytes, 0}).second) {
       return invalid(path, "the tensor name " + in_quotes(tensor->name) +
-                               " is reserved, not UTF-8 or there twice; give every tensor a name of its own");
+                               " is reserved, not UTF-8 or a duplicate; give every tensor its own name");
     }
     std::uint64_t end = 0;
     if (__builtin_add_overflow(reached, bytes, &end) || end > INT64_MAX / 2) {

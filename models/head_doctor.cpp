@@ -94,11 +94,11 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
     return report;
   };
   if (config.mtp.layers == 0)
-    return found(HeadState::kNone, "the config names none; drafts come from text lookup only");
+    return found(HeadState::kNone, "config.json names none; drafts come from n-gram lookup only");
   if (present.empty()) {
     return found(HeadState::kMissing,
                  fmt::format("missing: config.json names {} layer(s), no file of {} holds mtp.* tensors "
-                             "(conversions often drop them); add the head as mtp.safetensors",
+                             "(conversions often drop them); add the MTP head as mtp.safetensors",
                              config.mtp.layers, model.directory));
   }
   if (!absent.empty()) {
@@ -114,7 +114,7 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
     }
     if (zeroed(weight)) {
       return found(HeadState::kZeroed,
-                   fmt::format("zeroed: {} in {} holds nothing but zeros; get the head again from the "
+                   fmt::format("zeroed: all values of {} in {} are zero; get the MTP head again from the "
                                "original model",
                                shape.name, where(model)));
     }

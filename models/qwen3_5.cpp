@@ -221,14 +221,15 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
 Status build_qwen3_5(Model& model, const LoadOptions& options) {
   const ModelConfig& config = model.config;
   if (config.moe.experts > 0) {
-    return Error{Code::kUnsupported,
-                 fmt::format("{}: a mixture of {} experts; this version runs dense models only", config.path,
-                             config.moe.experts)};
+    return Error{
+        Code::kUnsupported,
+        fmt::format("{}: a mixture of {} experts; this version runs dense models only; use a dense model",
+                    config.path, config.moe.experts)};
   }
   if (config.attention_bias) {
     return Error{Code::kUnsupported, config.path +
-                                         ": attention_bias is true; no published model of the family has "
-                                         "it and this version does not run it"};
+                                         ": attention_bias is true, which this version does not run; "
+                                         "use a published model of the family"};
   }
   FT_ASSIGN(WeightSource source, WeightSource::open(*model.checkpoint, config));
   const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);

@@ -61,10 +61,10 @@ Status check_memory(const MemoryReport& needed, const DecoderOptions& options) {
   const std::string advice =
       fits >= kBlockRows
           ? fmt::format(
-                "{} slots could have {} tokens each; ask for a smaller --context, fewer --slots or "
+                "{} slots would fit with {} tokens each; use a smaller --context, fewer --slots or "
                 "a smaller --cache-mb",
                 options.slots, fits)
-          : std::string("ask for fewer --slots, a smaller --cache-mb or a smaller model");
+          : std::string("use fewer --slots, a smaller --cache-mb or a smaller model");
   return Error{
       Code::kExhausted,
       fmt::format("{} slots of {} tokens need {:.2f} GB of memory and {:.2f} GB may be used: weights "

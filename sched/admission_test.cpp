@@ -56,9 +56,9 @@ TEST_F(Admission, TheContextThatTheRefusalNamesFits) {
   const Status refused = check_memory(report, asked);
   ASSERT_FALSE(refused.ok());
   const std::string& words = refused.error().message;
-  const std::size_t at = words.find("could have ");
+  const std::size_t at = words.find("would fit with ");
   ASSERT_NE(at, std::string::npos) << words;
-  const std::int64_t named = std::stoll(words.substr(at + 11));
+  const std::int64_t named = std::stoll(words.substr(at + 15));
   EXPECT_GT(named, 1500);
   MemoryReport smaller = needed(options(4, named));
   smaller.limit = report.limit;

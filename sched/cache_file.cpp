@@ -167,7 +167,7 @@ Result<std::int64_t> CacheFileWriter::finish(const CachePlace& place, const std:
   const bool written =
       write(std::as_bytes(std::span(sums_)), kHeadBytes + body_bytes_) && write(bytes_of(head), 0);
   if (written && ::fsync(fd_) != 0) failure_ = errno;
-  if (failure_ == ECANCELED) return Error{Code::kCancelled, "nobody wants it any more"};
+  if (failure_ == ECANCELED) return Error{Code::kCancelled, "it is no longer needed"};
   if (failure_ != 0) return system_error("write", failure_);
   finished_ = true;
   return kHeadBytes + body_bytes_ + static_cast<std::int64_t>(sums_.size()) * kSumBytes;
@@ -210,18 +210,18 @@ Result<CacheFileReader> CacheFileReader::open(int fd, const std::string& identit
 Status CacheFileReader::read_head(const std::string& identity) {
   struct stat info{};
   if (::fstat(fd_, &info) != 0) return system_error("look at", errno);
-  if (!S_ISREG(info.st_mode)) return corrupt("it is no regular file");
+  if (!S_ISREG(info.st_mode)) return corrupt("it is not a regular file");
   // This data decides answers, so only this user and root may have written it.
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return corrupt("it belongs to another user");
   Head head{};
   FT_TRY(read_at(fd_, std::as_writable_bytes(std::span(&head, 1)), 0));
-  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return corrupt("it is no file of a prefix cache");
+  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return corrupt("it is not a prefix cache file");
   if (head.version != kCacheFileVersion) {
-    return Error{Code::kUnsupported, fmt::format("it is of version {}", head.version)};
+    return Error{Code::kUnsupported, fmt::format("it has version {}", head.version)};
   }
-  if (sum_of(head) != head.checksum) return corrupt("its head is damaged");
+  if (sum_of(head) != head.checksum) return corrupt("its header is damaged");
   if (std::string_view(head.identity, sizeof head.identity) != identity) {
-    return Error{Code::kUnsupported, "it is of another model, backend or program"};
+    return Error{Code::kUnsupported, "it is from another model, backend or program"};
   }
   bytes_ = info.st_size;
   body_bytes_ = head.body_bytes;
@@ -234,7 +234,7 @@ Status CacheFileReader::read_head(const std::string& identity) {
       head.depth >= 0 && head.low >= std::max<std::int64_t>(1, head.depth) && head.high >= head.low;
   if (!ordered || head.depth % kBlockRows != 0 || head.high - head.depth > CachePlace::kTailTokens ||
       head.drafts > 1) {
-    return corrupt("its head contradicts itself");
+    return corrupt("its header contradicts itself");
   }
   const std::int64_t tail = head.high - head.depth;
   place_ = {head.low, head.high, head.depth, head.before, {head.tail, head.tail + tail}, head.drafts == 1};
@@ -272,13 +272,13 @@ bool CacheFileReader::get(std::span<std::byte> out) {
 bool CacheFileReader::next_piece() {
   const std::int64_t number = given_ / kPieceBytes;
   if (steady_ns() > deadline_ns_) return fail(Code::kBusy, "reading it takes too long");
-  if (number >= static_cast<std::int64_t>(sums_.size())) return fail(Code::kCorrupt, "it was not begun");
+  if (number >= static_cast<std::int64_t>(sums_.size())) return fail(Code::kCorrupt, "reading has not begun");
   piece_.resize(static_cast<std::size_t>(std::min(kPieceBytes, body_bytes_ - number * kPieceBytes)));
   at_ = 0;
   const Status read = read_at(fd_, piece_, kHeadBytes + number * kPieceBytes);
   if (!read.ok()) return fail(read.error().code, read.error().message);
   if (checksum(piece_) != sums_[static_cast<std::size_t>(number)]) {
-    return fail(Code::kCorrupt, "a checksum does not fit");
+    return fail(Code::kCorrupt, "a checksum does not match");
   }
   return true;
 }

@@ -61,7 +61,7 @@ Status CacheFolder::take_lock() {
   if (failed) return unusable(directory, failed.message());
   // It holds what users asked, so only this user may read it.
   if (made) fs::permissions(directory, fs::perms::owner_all, failed);
-  if (!fs::is_directory(directory, failed)) return unusable(directory, "it is no folder");
+  if (!fs::is_directory(directory, failed)) return unusable(directory, "it is not a folder");
   lock_ = ::open(path(kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ < 0 || ::access(directory.c_str(), W_OK | X_OK) != 0) {
     return unusable(directory, std::strerror(errno));
@@ -96,8 +96,8 @@ Status CacheFolder::start(Decoder& decoder) {
   decoder_ = &decoder;
   if (decoder.room().snapshots == 0) {
     return Error{Code::kInvalid,
-                 fmt::format("the cache folder {} needs a cache in memory that holds a snapshot "
-                             "at least; raise --cache-mb, or leave --cache-dir out",
+                 fmt::format("the cache folder {} needs a memory cache for at least one snapshot; "
+                             "raise --cache-mb or omit --cache-dir",
                              options_.directory)};
   }
   identity_ = fingerprint(options_.source + "\n" + decoder.state_identity());
@@ -131,7 +131,7 @@ Status CacheFolder::read_heads() {
   }
   if (dropped.foreign > 0) {
     log_warn(fmt::format(
-        "the cache folder {}: {} of another model, backend or program removed", options_.directory,
+        "the cache folder {}: {} from another model, backend or program removed", options_.directory,
         dropped.foreign == 1 ? "1 file was" : fmt::format("{} files were", dropped.foreign)));
   }
   return {};
@@ -293,15 +293,14 @@ Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
   FT_TRY(file.begin(steady_ns() + static_cast<std::int64_t>(kMostLoadMs * 1e6)));
   std::vector<std::int32_t> tokens;
   const bool read = get_list(file, tokens);
-  if (read && tokens != match.tokens)
-    return Error{Code::kCorrupt, "it holds other tokens than its head says"};
+  if (read && tokens != match.tokens) return Error{Code::kCorrupt, "its tokens differ from its header"};
   Result<Snapshot> snapshot = decoder_->read_snapshot(file);
   bytes = file.bytes() - file.left();
   if (!file.error().message.empty()) return file.error();
   if (!snapshot.ok()) return snapshot;
   if (snapshot->high() != file.place().high || snapshot->low() > file.place().low ||
       (snapshot->draft != nullptr) != file.place().drafts) {
-    return Error{Code::kCorrupt, "it holds another snapshot than its head says"};
+    return Error{Code::kCorrupt, "its snapshot differs from its header"};
   }
   return snapshot;
 }

@@ -83,7 +83,7 @@ void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::i
   }
   if (!wanted) std::filesystem::remove(path(offered.name), gone);
   if (std::exchange(failing_, false)) {
-    log_info(fmt::format("the cache folder {} takes files again", options_.directory));
+    log_info(fmt::format("the cache folder {} can be written again", options_.directory));
   }
 }
 
@@ -91,8 +91,8 @@ void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::i
 void CacheFolder::note_failure(const std::string& why) {
   if (!std::exchange(failing_, true)) {
     log_warn(
-        fmt::format("the cache folder {}: a prompt could not be kept ({}); answers go on, and it is tried "
-                    "again now and then",
+        fmt::format("the cache folder {}: cannot store a prompt ({}); serving continues and tries "
+                    "again from time to time",
                     options_.directory, why));
   }
   const std::lock_guard lock(mutex_);

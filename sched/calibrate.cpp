@@ -87,7 +87,7 @@ bool calibrate(Decoder& decoder, int long_sweeps) {
       if (shape.passes > 0 && shape.rows == 4) keep_best(with_head, ms);
     });
   } catch (const std::exception& failure) {
-    log_warn(std::string("measuring the cost of rounds failed: ") + failure.what());
+    log_warn(std::string("calibration failed, draft depths use estimates: ") + failure.what());
   }
   const bool drafted = with_head > 0 && by_rows[4] > 0;
   const double least = 0.01 * by_rows[1];

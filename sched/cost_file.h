@@ -49,7 +49,7 @@ class CostFile {
 
 /// A file's text. `now_s`: seconds since 1970.
 std::string cost_text(const CostFigures& figures, const std::string& key, std::int64_t now_s);
-/// kCorrupt if it is not a whole text of cost_text(), kNotFound if it has another key or is too old.
+/// kCorrupt if it is not a complete text of cost_text(), kNotFound if it has another key or is too old.
 Result<CostFigures> read_costs(std::string_view text, const std::string& key, std::int64_t now_s);
 
 }  // namespace ft

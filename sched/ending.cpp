@@ -14,9 +14,9 @@ std::string idle_reason(const Decoder& decoder, const RequestFields& fields, con
   std::string problem = decoder.drafter_problem(fields.drafter);
   if (!problem.empty()) return problem;
   if (slot.report.rounds == 0) return "no round was run";
-  if (slot.drafter == nullptr) return "the drafter failed; the answer went on without it";
+  if (slot.drafter == nullptr) return "the drafter failed; the answer continued without it";
   if (slot.options.depth > 0 || fields.drafter == DrafterKind::kLookup) return "no draft was found";
-  return "drafting would not have paid at the measured costs";
+  return "drafting was estimated to be slower than plain decoding";
 }
 
 Event::Kind event_kind(AnswerEvent::Kind kind) {
@@ -94,7 +94,7 @@ void Scheduler::end(Job& job, Finish finish, std::string error) {
     post_pieces(job, job.answer->finish());
     if (job.unread)
       event.error =
-          "the reader left events unread for too long; read an answer while it is decoded, or ask for "
+          "the reader left events unread for too long; read an answer while it is decoded, or request "
           "a shorter one";
     event.by_stop_string = job.by_stop_string;
     if (job.by_stop_string) event.stop_string = job.request.fields().stops[*job.answer->matched_stop()];

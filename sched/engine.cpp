@@ -64,7 +64,8 @@ Result<Ticket> Engine::submit(Request request) {
     const int free_slots = std::max(0, decoder_->options().slots - status_.running);
     if (draining_ || waiting_.size() >= options_.queue + static_cast<std::size_t>(free_slots)) {
       ++refused_;
-      if (draining_) return Error{Code::kCancelled, "the engine is stopping; ask another one, or later"};
+      if (draining_)
+        return Error{Code::kCancelled, "the engine is stopping; send the request to another one, or later"};
       return Error{Code::kBusy, "too many requests are waiting; try again when some have ended"};
     }
     ++requests_;

@@ -71,7 +71,7 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
     return wrong("max_tokens", "at least 1", fields.slot.max_tokens);
   }
   if (fields.score_prompt && fields.slot.logprobs < 0) {
-    return wrong("logprobs", "0 or more where the prompt is scored", fields.slot.logprobs);
+    return wrong("logprobs", "0 or more if the prompt is scored", fields.slot.logprobs);
   }
   if (fields.thinking_budget < -1) {
     return wrong("thinking_budget", "0 or more, or -1 for no limit", fields.thinking_budget);

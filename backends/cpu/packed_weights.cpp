@@ -12,7 +12,7 @@ namespace ft::cpu {
 namespace {
 
 constexpr const char* kPacking = "packing weights";
-constexpr const char* kWriting = "writing the prepared file";
+constexpr const char* kWriting = "writing the packed-weight cache";
 
 /// Progress is only for display, so its failure must not end the work, least of all between workers.
 void tell(const PackProgress& progress, const char* deed, std::int64_t done, std::int64_t total) {

@@ -148,14 +148,14 @@ Result<PreparedFile> PreparedFile::open(const PreparedKey& key) {
   FT_ASSIGN(prepared.file_, MappedFile::open(key.path));
   const std::span<const std::byte> bytes = prepared.file_.bytes();
   Header header{};
-  if (bytes.size() < sizeof header) return damaged(key.path, "it is too short for a prepared file");
+  if (bytes.size() < sizeof header) return damaged(key.path, "it is too short for a packed-weight cache");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
-    return damaged(key.path, "it is no prepared file");
+    return damaged(key.path, "it is not a packed-weight cache");
   }
   if (header.version != kPreparedVersion) {
-    return damaged(key.path, fmt::format("it is of version {}, this program writes {}", header.version,
-                                         kPreparedVersion));
+    return damaged(
+        key.path, fmt::format("it has version {}, this program writes {}", header.version, kPreparedVersion));
   }
   const int pieces = piece_count(key.bytes);
   const auto offset = static_cast<std::size_t>(data_offset(pieces));

@@ -164,10 +164,10 @@ TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
   wanted_ = wanted();
   logits(options());
   const std::string good = content(file());
-  expect_mended(std::string(5000, 'x'), good, "it is no prepared file");
+  expect_mended(std::string(5000, 'x'), good, "it is not a packed-weight cache");
   std::string old = good;
   ++old[16];
-  expect_mended(old, good, "it is of version 3, this program writes 2");
+  expect_mended(old, good, "it has version 3, this program writes 2");
   std::string other = good;
   other[70] ^= 1;
   expect_mended(other, good, "it holds other weights");
@@ -278,7 +278,7 @@ TEST_F(Prepared, PackingAndWritingAreToldToTheEnd) {
     last = done, all = total;
   };
   logits(told);
-  EXPECT_EQ(deeds, (std::vector<std::string>{"packing weights", "writing the prepared file"}));
+  EXPECT_EQ(deeds, (std::vector<std::string>{"packing weights", "writing the packed-weight cache"}));
   EXPECT_EQ(last, all);
   EXPECT_GT(all, 0);
   deeds.clear(), last = -1;
