@@ -2,7 +2,7 @@
 // through it. Owner: the object; spans from bytes() die with it, and a move keeps them. Cost: open, fstat,
 // mmap; pages are read on first touch. Errors: kNotFound, kIo, kInvalid (not a regular file). Hazard: sizes
 // are checked at open. A file that is truncated while it is mapped raises SIGBUS on the next touch of a lost
-// page, and nothing here can turn it into an Error. Replace model files by rename, never in place.
+// page. Nothing here can turn it into an Error. Replace model files by rename, never in place.
 #pragma once
 
 #include <cstddef>

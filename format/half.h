@@ -1,7 +1,7 @@
 // bfloat16 and IEEE half to and from float. Widening is exact for every bit pattern (NaN payloads included).
 // Narrowing rounds to nearest, ties to even, overflows to infinity and keeps NaN a NaN. Loads take any
-// address, because MLX files do not align their data. Source: IEEE 754-2019 binary16; bfloat16 is the upper
-// half of binary32.
+// address, because MLX files do not align their data.
+// Source: IEEE 754-2019 binary16; bfloat16 is the upper half of binary32.
 #pragma once
 
 #include <bit>

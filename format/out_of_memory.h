@@ -1,7 +1,6 @@
-// Turns std::bad_alloc into an Error. The public functions of format/ that read files run inside this guard,
-// so a header that asks for more memory than there is becomes kExhausted instead of an exception across a
-// floor. Cost: nothing until it happens. The short message needs no allocation if even the sentence cannot be
-// made.
+// Turns std::bad_alloc into an Error. The public functions of format/ that read files run inside this guard.
+// A file header that asks for too much memory then gives kExhausted instead of an exception across a floor.
+// Cost: nothing until it happens. The short message needs no allocation if even the sentence cannot be made.
 #pragma once
 
 #include <new>

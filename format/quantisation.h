@@ -48,18 +48,15 @@ class QuantisationMap {
  public:
   /// Reads `quantization`, otherwise `quantization_config`, of `config` or of its `text_config`. An absent
   /// key gives an empty map. `origin` begins every message. A quant_method that is not MLX's own is
-  /// kUnsupported. 53-56 Takes any spelling of the path.
-  ///   object      its own values; absent ones are mode affine and that mode's usual width and group,
-  ///               never the global values
-  ///   false       not quantised
-  ///   true        the global values
-  ///   not listed  no claim: the module is quantised, with the global values, iff it has scales
+  /// kUnsupported.
   static Result<QuantisationMap> read(const nlohmann::json& config, const std::string& origin);
 
-  /// Any spelling of the path. A listed module: its own values, absent ones being mode affine and that mode's
-  /// usual width and group (never the global values); false means not quantised; true means the global
-  /// values. A module that is not listed has no claim of its own: it is quantised iff it has scales, with the
-  /// global values.
+  /// Takes any spelling of the path. The result depends on what the config lists for it:
+  ///   an object   its own values; absent ones are mode affine and that mode's usual width and group, never
+  ///               the global values
+  ///   false       not quantised
+  ///   true        the global values
+  ///   nothing     no claim: the module is quantised, with the global values, iff it has scales
   std::optional<QuantClaim> lookup(std::string_view module) const;
 
   const std::optional<Quantisation>& global() const { return global_; }

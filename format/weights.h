@@ -32,8 +32,8 @@ class WeightIndex {
   const TensorView* find(std::string_view name) const;
 
   /// A matrix of this shape: plain (F32, F16, BF16), affine or block floats. Sides of 1 in the stored shape
-  /// do not count, so a convolution [C,1,4] (Hugging Face) and [C,4,1] (MLX), which are the same bytes, are
-  /// both matrix C x 4.
+  /// do not count. So the convolutions [C,1,4] (Hugging Face) and [C,4,1] (MLX) are both matrix C x 4; their
+  /// bytes are the same.
   Result<StoredMatrix> matrix(std::string_view name, std::int64_t rows, std::int64_t cols);
   /// A plain vector of n elements, as a matrix 1 x n.
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);

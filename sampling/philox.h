@@ -1,5 +1,5 @@
 // The noise of sampling: Philox 4x32-10, a counter-based generator. A number is a pure function of its key
-// and counter, so the noise of (seed, position, token, stream) is the same in any order, batch, thread or
+// and counter. So the noise of (seed, position, token, stream) is the same in any order, batch, thread or
 // backend.
 //   key      seed low, seed high
 //   counter  token / 4, position low, position high, 2 * stream + part

@@ -2,12 +2,12 @@
 // begins warm. The cache offers what it stores. One thread writes it as NAME.part straight from the snapshot,
 // syncs and renames, so a killed program leaves only whole files. The engine never waits for the disk when it
 // stores; a snapshot that the backlog has no room for is not written. If the folder has a longer prefix of a
-// prompt than memory, the engine thread reads it, provided that this takes less time than computing it and
-// less than kMostLoadMs. A file that is damaged, or of another model, backend or program, is removed, counted
-// and logged. The least recently used files are removed when the budget is used up. One process at a time has
-// a folder (a lock). Other files in it are left alone. Owner: sched/engine.h, or a test; it must end before
-// the decoder. Thread: the engine thread; report() and flush() any; one of its own writes. Errors: of open()
-// and start(); later ones are lines in the log, and serving continues without the folder.
+// prompt than memory, the engine thread may read it. Reading must take less time than computing it and less
+// than kMostLoadMs. A file that is damaged, or of another model, backend or program, is removed, counted and
+// logged. The least recently used files are removed when the budget is used up. One process at a time has a
+// folder (a lock). Other files in it are left alone. Owner: sched/engine.h, or a test; it must end before the
+// decoder. Thread: the engine thread; report() and flush() any; one of its own writes. Errors: of open() and
+// start(); later ones are lines in the log, and serving continues without the folder.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Calibration: measures once what rows and drafts cost on this machine, for the choice of depth
-// (spec/depth.h). It runs a few rounds at several depths on a throw-away sequence, in sweeps, so that a
-// moment when the machine was busy does not affect one depth alone. Thread: the engine thread, while no slot
+// (spec/depth.h). It runs a few rounds at several depths on a throw-away sequence. It does so in sweeps, so
+// that a busy moment of the machine does not affect one depth alone. Thread: the engine thread, while no slot
 // is open. Cost: a quarter of a second; for long rounds, three rounds and two short prompts, or twice the
 // rounds if they are to be cached (sched/cost_file.h). Later rounds correct the result. Errors: logged; the
 // cost model then stays a guess.

@@ -3,8 +3,8 @@
 // run correct it as usual. It can change how many tokens are drafted, never an answer. A file is used if it
 // is whole (checksum, plausible numbers), has the same key and is younger than kMostAge. Otherwise costs are
 // measured and the file is replaced in one step (rename), so readers see a whole file or none. If costs at
-// the end of a run differ from the file by a factor of kFar (the first measurement was disturbed, or the
-// machine has changed), the run removes the file and the next start measures. Thread: the engine's. Cost: one
+// the end of a run differ from the file by a factor of kFar, the run removes the file and the next start
+// measures: the first measurement was disturbed, or the machine has changed. Thread: the engine's. Cost: one
 // small file, or a calibration. Errors: a bad or unwritable file is a line in the log.
 #pragma once
 

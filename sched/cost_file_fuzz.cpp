@@ -1,5 +1,5 @@
 // Any bytes as a calibration file, and as one with a right checksum, give an Error with a sentence or
-// plausible costs, which a cost model accepts unchanged.
+// plausible costs. A cost model accepts such costs unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -2,10 +2,10 @@
 // round for all ready requests, keeps snapshots of what was computed, and ends finished requests. It never
 // waits, and its clock is given to it, so a test can drive it step by step. The shortest prompt goes first,
 // but one that was passed over kPatience times goes next. While others decode, a chunk takes about as long as
-// a round or kGapMs, and rounds get kRoundsPerPrompt of its time before the next chunk, so running answers
-// keep half their speed. Without them a chunk takes at most kChunkMs, so that a cancel is seen soon. This is
-// the only place that catches what a backend throws. Owner: sched/engine.h, or a simulation. Thread: the
-// engine thread. Errors: end the request that has them.
+// a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
+// keep half their speed. If no other request decodes, a chunk takes at most kChunkMs, so that a cancel is
+// seen soon. This is the only place that catches what a backend throws. Owner: sched/engine.h, or a
+// simulation. Thread: the engine thread. Errors: end the request that has them.
 #pragma once
 
 #include <functional>

@@ -168,8 +168,8 @@ class AttendOp final : public Operation {
     for (int d = 0; d < op_.head_dim; ++d) value_halves[d] = saturated_f16(value[d]);
   }
 
-  /// Writes the row of a position as codes, dim d at place * row_stride + d * dim_stride of the block, and
-  /// its scale after all codes of the block.
+  /// Writes the row of a position as codes; dim d is at place * row_stride + d * dim_stride of the block. The
+  /// scale follows all codes of the block.
   void store_codes(const Step& step, const float* row, float* scratch, std::byte* block,
                    std::int64_t dim_stride, std::int64_t row_stride, std::int64_t place) const {
     const auto padded = static_cast<int>(round_up(op_.head_dim, kLanes));

@@ -1,5 +1,5 @@
-// Attention alone: its definition in doubles, over keys and values that float16 or 8-bit codes represent
-// exactly, at every place in a block, for every number of queries, on every instruction set.
+// Attention alone, compared with its definition in doubles. float16 or 8-bit codes represent the keys and
+// values exactly. Covers every place in a block, every number of queries and every instruction set.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>

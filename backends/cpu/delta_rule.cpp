@@ -30,7 +30,7 @@ struct Prepared {
 };
 
 /// Items are (segment, value head, tile of columns). The columns of a state are independent, so a tile stays
-/// in the first cache for all tokens of the step, and memory is read and written once.
+/// in the first cache for all tokens of the step. Memory is read and written once.
 class DeltaRuleOp final : public Operation {
  public:
   DeltaRuleOp(const DeltaRule& op, const Parts& parts)

@@ -1,8 +1,8 @@
 // The barrier plan: where the workers of a small batch must wait for each other. A barrier costs a few
-// microseconds and most instructions need none. A worker that adds, gates or convolves the columns that it
-// computed itself does not wait, and a norm of a few rows is faster if every worker computes it for itself.
-// Steps of more than kFewRows rows split everything and have a barrier after every operation. Neither changes
-// an element's arithmetic. Owner: the executable. Cost: O(instructions).
+// microseconds and most instructions need none. A worker that adds, gates or convolves its own columns does
+// not wait. A norm of a few rows is faster if every worker computes it for itself. Steps of more than
+// kFewRows rows split everything and have a barrier after every operation. Neither changes an element's
+// arithmetic. Owner: the executable. Cost: O(instructions).
 #pragma once
 
 #include <vector>

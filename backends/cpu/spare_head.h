@@ -1,4 +1,4 @@
-// The rows of an LM head that belong to the extra ids of a dynamic draft vocabulary (backends/spare_ids.h),
+// The rows of an LM head for the extra ids of a dynamic draft vocabulary (backends/spare_ids.h). They are
 // packed again when they change, a block of 16 rows at a time. Owner: the executable; the weight's mapping
 // must outlive it. Thread: add() on the engine thread between steps, arrange() on any worker. Cost:
 // microseconds for a changed block; arrange() copies the extra columns of a row once. No allocation after
