@@ -183,7 +183,7 @@ std::int64_t CacheFolder::size_of(const Snapshot& snapshot, std::size_t tokens) 
 }
 
 /// True if the writer can take one more; the mutex must be held. A snapshot that waits cannot leave memory,
-/// so at most half of the snapshots may wait.
+/// so those that wait may take half of the cache.
 bool CacheFolder::takes(const std::string& name, std::int64_t bytes) {
   if (stopping_ || bytes > options_.limit_bytes || steady_ns() < rest_until_ns_) return false;
   if (writing_ == name) return false;

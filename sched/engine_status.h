@@ -49,7 +49,7 @@ struct EngineStatus {
   std::int64_t refused = 0;                           // by a full queue, or while draining
   std::map<std::string, std::int64_t> finished;       // by reason: stop length cancelled error
   std::int64_t prompt_tokens = 0, cached_tokens = 0;  // cached_tokens: those not computed again
-  std::int64_t emitted = 0;                           // of the engine; one round may serve several
+  std::int64_t emitted = 0;                           // output tokens
   std::int64_t rounds = 0;                            // of the engine; a round may serve several requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
   std::array<std::int64_t, kMaxDepth> drafted_at{}, accepted_at{};
