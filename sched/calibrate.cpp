@@ -27,8 +27,8 @@ struct Plan {
 };
 
 /// Runs rounds at the usual depths on a throw-away sequence, one after the other, and repeats them until they
-/// have taken `enough_ms`. If the prompt alone takes longer than kLongMs, it runs only the few depths,
-/// `long_sweeps` times: a round of a large model is long enough to be measured once, and its start should not
+/// have taken `enough_ms`. If the prompt alone takes longer than kLongMs, it runs only the depths in `few`,
+/// `long_sweeps` times. A round of a large model is long enough to be measured once, and its start should not
 /// wait for more. The rounds show whether the prompt was slow only because it was the first step or the
 /// machine was busy.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,

@@ -60,7 +60,7 @@ class ConvOp final : public Operation {
   }
 
   Matrix in_, out_;
-  std::vector<float> kernel_;  // [taps, width]
+  std::vector<float> kernel_;  // [kernel width, channels]
   int taps_, state_;
 };
 
