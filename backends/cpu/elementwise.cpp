@@ -32,7 +32,7 @@ class InputOp final : public Operation {
   Matrix out_;
 };
 
-/// Element by element over two matrices of one width; a worker has the columns that it has of a linear.
+/// Element by element over two matrices of one width. A worker has the same columns as in a linear.
 class BinaryOp final : public Operation {
  public:
   BinaryOp(Row a, Row b, Row out, void (*Kernels::*kernel)(const float*, const float*, std::int64_t, float*),

@@ -30,7 +30,7 @@ class SelectOp final : public Operation {
   }
 
   void run(const Step& step, int worker, int workers) override {
-    const FlushDenormals exact(false);  // a token is chosen by the same arithmetic on every backend
+    const FlushDenormals exact(false);  // every backend samples a token with the same arithmetic
     const auto& selects = step.args->selects;
     const auto own = static_cast<std::size_t>(worker);
     for (std::size_t w = own; w < step.args->wanted.size(); w += static_cast<std::size_t>(workers)) {
@@ -50,7 +50,7 @@ class SelectOp final : public Operation {
   const std::vector<std::int32_t>& ids_;
   const SpareHead& spare_;
   std::vector<SelectScratch> scratch_;
-  std::vector<float> spare_logits_;  // [workers, spare columns]
+  std::vector<float> spare_logits_;  // [workers, extra columns]
 };
 
 class CpuExecutable final : public Executable {
@@ -64,7 +64,7 @@ class CpuExecutable final : public Executable {
     parts_.pair_bytes = parts_.halves ? kExactPairBytes : kernels_.pair_bytes;
   }
 
-  /// The rest of construction, which may fail.
+  /// The part of construction that may fail.
   Status build(const Machinery& machinery) {
     const auto& instructions = parts_.program->instructions();
     schedule_ = std::make_unique<Schedule>(*parts_.program, parts_.workers);
@@ -137,7 +137,7 @@ class CpuExecutable final : public Executable {
   std::int64_t packed_bytes() const override { return packed_.bytes() + spare_.bytes(); }
 
  private:
-  // ---- first pass: what must be packed, how much memory the workers need ----
+  // ---- first pass: what must be packed, and the memory that the workers need ----
 
   Status collect(const Instruction& instruction) {
     const int most_bits = parts_.program->most_bits();
@@ -171,7 +171,7 @@ class CpuExecutable final : public Executable {
     return nullptr;
   }
 
-  // ---- second pass: where the activations stand ----
+  // ---- second pass: places of the activations ----
 
   std::int64_t scratch_bytes(const Instruction& instruction, std::size_t& job) const {
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
@@ -224,7 +224,7 @@ class CpuExecutable final : public Executable {
     return {};
   }
 
-  /// The pool itself waits for all workers behind the last operation.
+  /// The pool itself waits for all workers after the last operation.
   void find_meetings() {
     const std::size_t rotaries = operations_.size() - made_for_.size();
     meets_.assign(operations_.size(), false);
@@ -236,7 +236,7 @@ class CpuExecutable final : public Executable {
     return operation + 1 < operations_.size() && (!few || meets_[operation]);
   }
 
-  // ---- for whoever measures: the clock is read only if the caller gave a profiler ----
+  // ---- profiling: the clock is read only if the caller gave a profiler ----
 
   void profile() {
     if (options_.profiler == nullptr) return;
@@ -265,7 +265,7 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  // ---- third pass: one operation an instruction ----
+  // ---- third pass: one operation per instruction ----
 
   void add(std::unique_ptr<Operation> operation) {
     operations_.push_back(std::move(operation));
@@ -316,15 +316,15 @@ class CpuExecutable final : public Executable {
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
-  std::vector<bool> meets_;  // by operation: the workers meet behind it in a short step
+  std::vector<bool> meets_;  // by operation: in a small batch a barrier follows it
   Matrix logits_, tap_;
   bool selects_ = false;
   std::vector<std::int32_t> ids_, tokens_, selected_;
   std::vector<std::int64_t> positions_;
-  int number_ = 0;                       // of the instruction that an operation is made for
-  std::vector<int> made_for_;            // by operation, behind the rotaries
-  int profiled_as_ = 0;                  // what the profiler calls this executable
-  std::vector<OperationTime> times_;     // [workers, operations]; empty: nobody measures
+  int number_ = 0;                       // of the instruction whose operation is being made
+  std::vector<int> made_for_;            // by operation, after the rotaries
+  int profiled_as_ = 0;                  // the profiler's name for this executable
+  std::vector<OperationTime> times_;     // [workers, operations]; empty without a profiler
   std::vector<std::int64_t> waited_ns_;  // [workers, Step::kWaitStride]
 };
 

@@ -1,9 +1,8 @@
-// The cpu executable: a list of operations that all workers walk together and meet where
-// schedule.h asks for it, no allocation and no lock in a step. Each operation splits its work by rows, heads,
-// channels or outputs; none of the splits changes an element's arithmetic, so results depend neither on the
-// number of workers nor on what else is in the step. Owner: the caller of compile; it shares the backend's
-// pool, so one executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers
-// join it.
+// The cpu executable: a list of operations that all workers run together, with barriers where schedule.h asks
+// for them; a step takes no lock and allocates nothing. Each operation splits its work by rows, heads,
+// channels or outputs. No split changes an element's arithmetic, so results depend neither on the number of
+// workers nor on the rest of the step. Owner: the caller of compile. It shares the backend's pool, so one
+// executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers join it.
 #pragma once
 
 #include <memory>
@@ -26,7 +25,7 @@ namespace ft::cpu {
 struct Matrix {
   float* data = nullptr;  // [rows, width]
   std::int64_t width = 0;
-  std::int64_t copy = 0;  // floats from worker to worker, where a short step has one copy each; else 0
+  std::int64_t copy = 0;  // floats between per-worker copies in a small batch; 0: one copy
 
   float* row(std::int64_t index) const { return data + index * width; }
 };
@@ -40,8 +39,8 @@ struct Step {
   const std::int32_t* tokens = nullptr;     // [rows], resolved
   const std::int64_t* positions = nullptr;  // [rows]
   int rows = 0;
-  bool few = false;                   // a short step: workers copy work instead of waiting (schedule.h)
-  std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null: nobody measures
+  bool few = false;                   // a small batch: workers copy work instead of waiting (schedule.h)
+  std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null without a profiler
 
   /// The matrix as `worker` sees it.
   Matrix of(Matrix matrix, int worker) const {
@@ -50,7 +49,7 @@ struct Step {
   }
 
   static constexpr int kWaitStride = 8;  // a cache line for each worker
-  /// Where an operation's workers meet inside of it. `worker` is the caller.
+  /// A barrier inside an operation. `worker` is the caller.
   void barrier(int worker) const {
     if (waited_ns == nullptr) return pool->barrier();
     const std::int64_t arrived = steady_ns();
@@ -62,19 +61,19 @@ struct Step {
 class Operation {
  public:
   virtual ~Operation() = default;
-  /// Called by every worker. The executable puts a barrier after it in a long step, and in a short one where
-  /// the schedule asks for it.
+  /// Every worker calls it. In a large batch the executable puts a barrier after it, in a small batch only
+  /// where the schedule asks for one.
   virtual void run(const Step& step, int worker, int workers) = 0;
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
-/// What the makers of operations are given.
+/// What the makers of operations receive.
 struct Parts {
   const Program* program = nullptr;
   const Schedule* schedule = nullptr;
   CompileOptions options;
   int workers = 1;
-  bool halves = false;  // activations of 16 bits as two 8-bit halves
+  bool halves = false;  // 16-bit activations as two int8 values
   int pair_bytes = 0;   // of two columns of a row for bf16 weights
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;     // of this instruction, in the arena
@@ -88,7 +87,7 @@ struct Parts {
   }
 };
 
-/// cos and sin of one set of frequencies at the step's positions, shared by the layers that rotate alike.
+/// cos and sin of one set of frequencies at the step's positions, shared by the layers with equal rotation.
 struct Rotary {
   std::vector<float> frequencies;  // [half]
   float scale = 1;
@@ -108,18 +107,18 @@ std::unique_ptr<Operation> make_rotary(Rotary& rotary);
 std::unique_ptr<Operation> make_attend(const Attend& op, const Rotary* rotary, const Parts& parts);
 std::unique_ptr<Operation> make_delta_rule(const DeltaRule& op, const Parts& parts);
 
-/// A linear of one or more packed weights; rows: null for all rows of the step, else the step's wanted rows,
-/// and `outs` are then indexed by wanted row.
+/// A linear of one or more packed weights. rows: null for all rows of the step, otherwise the logit rows;
+/// `outs` are then indexed by logit row.
 std::unique_ptr<Operation> make_linear(const std::vector<const Packed*>& weights, Matrix in,
                                        std::vector<Matrix> outs, bool wanted_only, const Parts& parts);
 std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows,
                                   const Parts& parts);
 std::int64_t attend_scratch_bytes(const Attend& op, int max_rows);
-/// Floats that one worker needs for `op` beside the arena.
+/// Floats that one worker needs for `op` in addition to the arena.
 std::int64_t attend_worker_floats(const Attend& op);
 std::int64_t delta_worker_floats(const DeltaRule& op);
 
-/// What the executables of one backend share; `pool` and `kernels` must outlive them.
+/// What the executables of one backend share. `pool` and `kernels` must outlive them.
 struct Machinery {
   ThreadPool& pool;
   const Kernels& kernels;

@@ -10,7 +10,7 @@ constexpr Split kColumns{Split::Kind::kColumns, 0};
 constexpr Split kOwn{Split::Kind::kOwn, 0};
 constexpr Split heads_of(int heads) { return {Split::Kind::kHeads, heads}; }
 
-/// Whether a worker that reads so must wait for those who wrote so.
+/// True if a worker that reads with this split must wait for those that wrote with the other.
 constexpr bool waits(Split write, Split read) {
   if (write.kind == Split::Kind::kOwn || read.kind == Split::Kind::kOwn) return false;
   return write.kind == Split::Kind::kWhole || write != read;
@@ -49,7 +49,7 @@ struct Visitor {
   void operator()(const Geglu& i) { by_columns(i, i.gate, i.up); }
   void operator()(const Add& i) { by_columns(i, i.a, i.b); }
   void operator()(const Concat& i) { read(i.a), read(i.b), write(i.out, kOwn); }
-  void operator()(const Tap& i) { read(i.in, kOwn); }  // by the caller, when the step is over
+  void operator()(const Tap& i) { read(i.in, kOwn); }  // the caller reads it after the step
   void operator()(const Logits& i) { read(i.in), write({logits, 0}, kColumns); }
   void operator()(const Select&) { read({logits, 0}); }
 };
@@ -64,7 +64,7 @@ Operands operands(const Program& program, const Instruction& instruction, int wo
 
 Schedule::Schedule(const Program& program, int workers)
     : splits_(static_cast<std::size_t>(program.row_count()) + 1) {
-  std::vector<int> written(splits_.size(), -1);  // in which group
+  std::vector<int> written(splits_.size(), -1);  // the phase that wrote each row
   int group = 0;
   for (const Instruction& instruction : program.instructions()) {
     const Operands touched = operands(program, instruction, workers);

@@ -6,7 +6,7 @@
 namespace ft::ref {
 namespace {
 
-/// Norm (if there is one) and rotation of one head, in place.
+/// Norm (if there is one) and rotation of one attention head, in place.
 void prepare_head(const Attend& op, const Decoded& norm, std::int64_t position, float* head) {
   if (!norm.values.empty()) {
     float sum = 0;

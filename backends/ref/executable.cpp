@@ -58,7 +58,7 @@ class RefExecutable final : public Executable {
   }
 
  private:
-  // Compile: a decoded copy of each weight, in the order in which `execute` takes them back.
+  // Compile: a decoded copy of each weight, in the order in which `execute` uses them.
   void keep(const Weight& weight) { weights_.push_back(decode(weight)); }
   void keep(Row row) {
     values_[static_cast<std::size_t>(row.id)].resize(static_cast<std::size_t>(row.width) *

@@ -1,6 +1,6 @@
-// The reference executable: float32 loops in reading order, one function an instruction. It is the oracle for
-// the other backends and is never optimised. All weights are decoded to float32 when it is compiled. Thread:
-// the engine thread. Cost: O(weights) a row; memory 4 bytes a weight.
+// The reference executable: float32 loops in reading order, one function per instruction. It is the oracle
+// for the other backends and is never optimised. All weights are decoded to float32 at compile time. Cost:
+// O(weights) per row; memory 4 bytes per weight.
 #pragma once
 
 #include <unordered_map>
