@@ -1,6 +1,5 @@
-// Which folder holds the model: --model, else the shipped one, looked for beside the program, where it is
-// installed and in the source tree that it was built from. Thread: any. Errors: kNotFound that lists where it
-// looked.
+// Which folder holds the model: --model, else the shipped one. It is looked for where packages install it,
+// beside the program, and in the source tree around the build folder.
 #pragma once
 
 #include <string>
