@@ -20,26 +20,7 @@ namespace {
 
 constexpr int kGood = 0, kFailed = 1, kUsage = 2;
 
-std::vector<Command> all_commands() {
-  std::vector<Command> commands;
-  commands.push_back(run_command());
-  commands.push_back(chat_command());
-  commands.push_back(serve_command());
-  commands.push_back(connect_command());
-  commands.push_back(bench_command());
-  commands.push_back(bench_decode_command());
-  commands.push_back(bench_kernels_command());
-  commands.push_back(bench_serve_command());
-  commands.push_back(verify_command());
-  commands.push_back(score_command());
-  commands.push_back(tokenize_command());
-  commands.push_back(inspect_command());
-  commands.push_back(doctor_command());
-  commands.push_back(synth_command());
-  return commands;
-}
-
-/// $XDG_CONFIG_HOME/foretoken/config.toml, else ~/.config/...; empty if HOME is not set.
+/// $XDG_CONFIG_HOME/foretoken/config.toml, else ~/.config/...; empty without a home.
 std::string default_settings_path() {
   const char* config = std::getenv("XDG_CONFIG_HOME");
   if (config != nullptr && *config == '/') return std::string(config) + "/foretoken/config.toml";

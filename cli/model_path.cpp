@@ -3,6 +3,9 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
 
 namespace ft::cli {
 
@@ -12,11 +15,11 @@ std::vector<std::string> shipped_model_places(const std::string& program) {
   std::vector<std::string> places;
   if (!program.empty()) {
     const fs::path folder = fs::path(program).parent_path();
-    for (const char* way : {"../../assets", "../share/foretoken/assets", "../assets", "assets"}) {
-      places.push_back((folder / way / kShippedModel).lexically_normal().string());
+    // Installed, beside the program, and in the source tree around a build folder.
+    for (const char* way : {"../share/foretoken", ".", "..", "../..", "../../.."}) {
+      places.push_back((folder / way / "assets" / kShippedModel).lexically_normal().string());
     }
   }
-  places.push_back((fs::path(FORETOKEN_SOURCE_DIR) / "assets" / kShippedModel).string());
   return places;
 }
 
@@ -45,9 +48,19 @@ Result<std::string> find_model(const std::string& named) {
 }
 
 std::string program_path() {
+#ifdef __APPLE__
+  std::uint32_t size = 0;
+  _NSGetExecutablePath(nullptr, &size);
+  std::string path(size, '\0');
+  if (_NSGetExecutablePath(path.data(), &size) != 0) return {};
+  std::error_code ignored;
+  const fs::path resolved = fs::canonical(path.c_str(), ignored);
+  return ignored ? std::string(path.c_str()) : resolved.string();
+#else
   std::error_code failed;
   const fs::path path = fs::read_symlink("/proc/self/exe", failed);
   return failed ? std::string() : path.string();
+#endif
 }
 
 }  // namespace ft::cli

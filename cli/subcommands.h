@@ -19,5 +19,10 @@ Command tokenize_command();
 Command inspect_command();
 Command doctor_command();
 Command synth_command();
+Command completions_command();
+Command manual_command();
+
+/// All of them, in the order of --help; those of two words after the first word alone.
+std::vector<Command> all_commands();
 
 }  // namespace ft::cli

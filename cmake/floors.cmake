@@ -5,9 +5,15 @@ include(GoogleTest)
 
 add_library(ft_options INTERFACE)
 target_include_directories(ft_options INTERFACE ${CMAKE_SOURCE_DIR})
-target_compile_options(ft_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror -fno-math-errno
+target_compile_options(ft_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -fno-math-errno
                                             -ffp-contract=off)
-# g++ 12 mistakes `"text" + std::string` for an overlapping copy (GCC bug 105329, fixed in 13).
+if(FORETOKEN_WERROR)
+  target_compile_options(ft_options INTERFACE -Werror)
+endif()
+# The binary holds no path of the machine that built it; a debugger started at the tree's root finds sources.
+target_compile_options(ft_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=
+                                            -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
+# g++ 12 takes `"text" + std::string` for an overlapping copy (GCC bug 105329, mended in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ft_options INTERFACE -Wno-restrict)
 endif()
@@ -55,7 +61,7 @@ function(ft_floor name)
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cpp$")
   add_library(ft_${name} STATIC ${sources} ${ARG_SOURCES})
   target_link_libraries(ft_${name} PUBLIC ft_options ${ARG_DEPS})
-  if(tests)
+  if(tests AND BUILD_TESTING)
     add_executable(${name}_tests ${tests})
     target_link_libraries(${name}_tests PRIVATE ft_${name} ${ARG_TEST_DEPS} GTest::gtest GTest::gtest_main)
     gtest_discover_tests(${name}_tests DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}

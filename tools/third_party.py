@@ -23,6 +23,7 @@ LIBRARIES = [
     ("toml++", "3.3", "MIT", "program: settings file"),
     ("libedit", "3.1", "BSD-3-Clause", "program: line editing"),
     ("xxHash", "0.8", "BSD-2-Clause", "program: hashes of prefixes and files"),
+    ("Boost (Beast, Asio and what they include)", "1.81", "BSL-1.0", "program: the server"),
     ("GoogleTest", "1.12", "BSD-3-Clause", "tests only"),
     ("RapidCheck", "0~1033", "BSD-2-Clause", "tests only"),
     ("LLVM libFuzzer and sanitizers", "19.1", "Apache-2.0 WITH LLVM-exception", "checks only"),

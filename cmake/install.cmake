@@ -1,0 +1,51 @@
+# cmake --install: the program, its model, its licence, man page, shell completions, systemd user unit; and
+# the Debian package of the same (cpack -G DEB).
+include(GNUInstallDirs)
+
+# Debug information in a file of its own: the program is a sixth of the size, and a debugger finds both.
+find_program(FORETOKEN_OBJCOPY NAMES ${CMAKE_OBJCOPY} objcopy)
+if(FORETOKEN_OBJCOPY AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT APPLE)
+  add_custom_command(
+    TARGET foretoken POST_BUILD
+    COMMAND ${FORETOKEN_OBJCOPY} --only-keep-debug $<TARGET_FILE:foretoken> $<TARGET_FILE:foretoken>.debug
+    COMMAND ${FORETOKEN_OBJCOPY} --strip-all --add-gnu-debuglink=$<TARGET_FILE:foretoken>.debug
+            $<TARGET_FILE:foretoken>
+    COMMENT "Debug information into foretoken.debug"
+    VERBATIM)
+endif()
+
+set(words ${CMAKE_BINARY_DIR}/words)
+file(MAKE_DIRECTORY ${words})
+set(completions)
+foreach(shell bash zsh fish)
+  add_custom_command(OUTPUT ${words}/${shell} DEPENDS foretoken
+                     COMMAND foretoken completions ${shell} > ${words}/${shell} VERBATIM)
+  list(APPEND completions ${words}/${shell})
+endforeach()
+add_custom_command(OUTPUT ${words}/foretoken.1 DEPENDS foretoken
+                   COMMAND foretoken manual > ${words}/foretoken.1 VERBATIM)
+add_custom_target(shell_words ALL DEPENDS ${completions} ${words}/foretoken.1)
+
+install(TARGETS foretoken RUNTIME)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/assets/ DESTINATION ${CMAKE_INSTALL_DATADIR}/foretoken/assets)
+install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/THIRD_PARTY.md ${CMAKE_SOURCE_DIR}/README.md
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${words}/foretoken.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${words}/bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME foretoken)
+install(FILES ${words}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _foretoken)
+install(FILES ${words}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+        RENAME foretoken.fish)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/foretoken.service DESTINATION lib/systemd/user)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME foretoken)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_CONTACT "The foretoken authors <foretoken@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Runs local language models with exact speculative decoding")
+set(CPACK_PACKAGE_FILE_NAME foretoken_${PROJECT_VERSION}_${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES OFF)  # it is stripped already
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+include(CPack)
