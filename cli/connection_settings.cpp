@@ -50,7 +50,8 @@ std::string openwebui(const ConnectionFacts& facts) {
       "  export OPENAI_API_BASE_URL={shell_url} OPENAI_API_KEY={shell_key} ENABLE_OLLAMA_API=false\n"
       "\n"
       "In a container the server is another machine. Let it listen to more than this one\n"
-      "(foretoken serve --host 0.0.0.0 --api-key KEY) and give the container\n"
+      "(foretoken serve --host 0.0.0.0 --api-key KEY --allow-host host.docker.internal) and\n"
+      "give the container\n"
       "  --add-host=host.docker.internal:host-gateway\n"
       "  -e OPENAI_API_BASE_URL={container}/v1 -e OPENAI_API_KEY={shell_key} -e ENABLE_OLLAMA_API=false\n",
       fmt::arg("url", facts.url), fmt::arg("key", key_of(facts)), fmt::arg("model", facts.model),

@@ -49,6 +49,9 @@ void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
                  "Web pages of this origin may use the server, as https://chat.example.org; *: all "
                  "(repeatable; pages of this machine always may)");
+  flags.add_list("allow-host", "HOST", appends_text(serve.hosts),
+                 "Name in a request's Host that is this server's, as example.org of a proxy in front "
+                 "(repeatable; localhost and this machine's addresses always are)");
   flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
   flags.add_switch("any-model", serve.any_model,
                    "Answer to every model name instead of refusing unknown ones");
