@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -147,11 +147,9 @@ Answer Connection::route(const Incoming& incoming) const {
 /// GET at once; POST on the text pool, because rendering and encoding take their time.
 awaitable<Answer> Connection::answer(const Incoming& incoming) {
   if (incoming.method != "POST") co_return route(incoming);
-  const auto io = co_await net::this_coro::executor;
-  co_await net::post(hub_.text, net::use_awaitable);
-  Answer given = route(incoming);
-  co_await net::post(io, net::use_awaitable);
-  co_return given;
+  // Not post(): a coroutine comes back from it on its own executor, which is the I/O thread's.
+  co_return co_await net::co_spawn(
+      hub_.text, [&]() -> awaitable<Answer> { co_return route(incoming); }, net::use_awaitable);
 }
 
 /// What an answer throws ends that answer; the watch beside it would wait for its client.

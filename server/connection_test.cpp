@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <string>
+#include <thread>
 
 #include "tests/connection_rig.h"
 
@@ -55,6 +56,19 @@ TEST(Connection, AnswersARequestHoweverItIsCut) {
   }
   rig.finish();
   EXPECT_EQ(rig.hub.connections, 0);
+}
+
+TEST(Connection, TextIsReadOnTheTextPoolsThread) {
+  ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, served());
+  const std::thread::id io = std::this_thread::get_id();
+  std::thread::id text = io;
+  const App::Enlisted enlisted(rig.app, "mine", [&] { text = std::this_thread::get_id(); });
+  const std::size_t client = rig.open();
+  rig.send(client, post("/v1/chat/completions/mine/cancel", "{}"));
+  rig.settle();
+  EXPECT_EQ(status_of(rig.received(client)), 200);
+  EXPECT_NE(text, io) << "a long text would hold up every other connection";
+  rig.finish();
 }
 
 TEST(Connection, WhatItsEngineThrowsEndsItAlone) {

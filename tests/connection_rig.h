@@ -7,6 +7,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -83,9 +84,7 @@ class ConnectionRig {
   bool settle() {
     bool moved = false;
     for (bool more = true; more; moved = moved || more) {
-      std::promise<void> idle;  // of the text pool, whose one thread works in order
-      boost::asio::post(hub.text, [&] { idle.set_value(); });
-      idle.get_future().wait();
+      wait_for_text_pool();
       more = io_.poll() > 0;
       for (Client& client : clients_) more = receive(client) || more;
     }
@@ -116,6 +115,15 @@ class ConnectionRig {
     int socket;
     std::string received;
   };
+  /// Its one thread works in order, but what it works at may post a further step: a coroutine has three.
+  void wait_for_text_pool() {
+    constexpr int kSteps = 4;
+    for (int i = 0; i < kSteps; ++i) {
+      std::promise<void> reached;
+      boost::asio::post(hub.text, [&] { reached.set_value(); });
+      reached.get_future().wait();
+    }
+  }
   static bool receive(Client& client) {
     char bytes[4096];
     bool any = false;
