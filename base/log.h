@@ -4,6 +4,7 @@
 // logs what it also returns as an Error.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace ft {
@@ -18,5 +19,17 @@ void log_debug(std::string_view line);
 void log_info(std::string_view line);
 void log_warn(std::string_view line);
 void log_error(std::string_view line);
+/// The line alone, without time or level, at every level.
+void log_plain(std::string_view line);
+
+/// Lines that may wait for the writer; one more drops the oldest.
+inline constexpr std::size_t kWaitingLogLines = 4096;
+
+/// From now on a thread of its own writes the lines, to `fd`: whoever logs never waits for stderr's reader.
+/// How many lines were dropped is said once it reads again. For a server, before its threads log.
+void log_in_background(int fd = 2);
+
+/// Waits until every line logged so far is written. False if nobody read them for so long.
+bool flush_log(int patience_ms);
 
 }  // namespace ft

@@ -1,7 +1,10 @@
 #include "base/log.h"
 
 #include <gtest/gtest.h>
+#include <sstream>
 #include <string>
+#include <thread>
+#include <unistd.h>
 
 namespace ft {
 namespace {
@@ -36,6 +39,37 @@ TEST_F(Log, RemembersEveryLevel) {
     set_log_level(level);
     EXPECT_EQ(log_level(), level);
   }
+}
+
+/// The last of this file's tests: what it does to the log stays.
+TEST_F(Log, AnEndThatNobodyReadsKeepsNobodyWaitingAndDropsAreCounted) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  log_in_background(ends[1]);
+  constexpr int kLines = 3 * static_cast<int>(kWaitingLogLines);
+  const std::string filler(100, 'x');
+  for (int i = 0; i < kLines; ++i) log_plain(filler);  // a full pipe would hold a writer for ever
+  EXPECT_FALSE(flush_log(1)) << "nobody reads";
+  std::string written;
+  std::thread reader([&] {
+    char bytes[4096];
+    for (ssize_t got = 0; (got = ::read(ends[0], bytes, sizeof bytes)) > 0;) written.append(bytes, got);
+  });
+  EXPECT_TRUE(flush_log(600'000));
+  log_in_background(2);  // nothing is logged to the pipe from here on
+  ::close(ends[1]);
+  reader.join();
+  ::close(ends[0]);
+  int lines = 0, dropped = 0;
+  std::istringstream text(written);
+  for (std::string line; std::getline(text, line);) {
+    if (line == filler) ++lines;
+    if (line.find("were dropped") != std::string::npos) dropped += std::stoi(line);
+  }
+  EXPECT_GE(lines, static_cast<int>(kWaitingLogLines) - 8);
+  EXPECT_GT(dropped, 0);
+  EXPECT_GE(lines + dropped, kLines);
+  EXPECT_LE(lines + dropped, kLines + 2) << "a flush may be dropped too";
 }
 
 }  // namespace

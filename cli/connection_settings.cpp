@@ -50,7 +50,8 @@ std::string openwebui(const ConnectionFacts& facts) {
       "  export OPENAI_API_BASE_URL={shell_url} OPENAI_API_KEY={shell_key} ENABLE_OLLAMA_API=false\n"
       "\n"
       "From a container, this server is on another machine. Make it listen to the network\n"
-      "(foretoken serve --host 0.0.0.0 --api-key KEY) and start the container with\n"
+      "(foretoken serve --host 0.0.0.0 --api-key KEY --allow-host host.docker.internal) and\n"
+      "start the container with\n"
       "  --add-host=host.docker.internal:host-gateway\n"
       "  -e OPENAI_API_BASE_URL={container}/v1 -e OPENAI_API_KEY={shell_key} -e ENABLE_OLLAMA_API=false\n",
       fmt::arg("url", facts.url), fmt::arg("key", key_of(facts)), fmt::arg("model", facts.model),

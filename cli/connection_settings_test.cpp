@@ -38,6 +38,8 @@ TEST(ConnectionSettings, CodexsAreTomlThatSpeaksResponses) {
 }
 
 TEST(ConnectionSettings, AContainerIsSentToItsHost) {
+  EXPECT_NE(connection_settings("openwebui", kFacts).find("--allow-host host.docker.internal"),
+            std::string::npos);
   EXPECT_NE(connection_settings("openwebui", kFacts).find("http://host.docker.internal:8080/v1"),
             std::string::npos);
 }

@@ -11,6 +11,7 @@
 #include "cli/serving.h"
 #include "cli/subcommands.h"
 #include "cli/text_file.h"
+#include "server/host.h"
 #include "server/server.h"
 
 namespace ft::cli {
@@ -43,6 +44,16 @@ Result<std::vector<std::string>> read_keys(const ServeChoice& choice) {
   return keys;
 }
 
+Result<std::vector<std::string>> read_hosts(const ServeChoice& choice) {
+  for (const std::string& host : choice.hosts) {
+    if (server::may_be_allowed(host)) continue;
+    return Error{Code::kInvalid, fmt::format("--allow-host: \"{}\" is not a host; write a name or an address "
+                                             "without scheme and port, such as example.org",
+                                             host)};
+  }
+  return choice.hosts;
+}
+
 /// The server's thread: stops and joins it, however work() ends.
 class Serving {
  public:
@@ -61,11 +72,13 @@ class Serving {
 
 Result<int> work(const Options& options, Terminal& terminal) {
   if (!options.output.quiet) set_log_level(LogLevel::kInfo);  // one line per request
+  log_in_background();
   server::ServerOptions server_options;
   FT_ASSIGN(server_options.api_keys, read_keys(options.serve));
   server_options.host = options.serve.host, server_options.port = options.serve.port;
   server_options.head_ms = options.serve.head_s * 1000, server_options.idle_ms = options.serve.idle_s * 1000;
   server_options.origins = options.serve.origins;
+  FT_ASSIGN(server_options.hosts, read_hosts(options.serve));
   server_options.log_json = options.serve.log_json, server_options.quiet = options.output.quiet;
   std::unique_ptr<Loaded> loaded;  // outlives the server, whose last answers read it
   std::unique_ptr<Engine> engine;
@@ -91,14 +104,19 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   terminal.flush();
   interrupt.wait();
-  terminal.note("stopping: running answers finish first; press Ctrl-C again to stop at once");
+  const auto note = [&](std::string_view line) {  // not the terminal's: stderr may have no reader any more
+    if (!options.output.quiet) log_plain(line);
+  };
+  note("stopping: running answers finish first; press Ctrl-C again to stop at once");
   const bool all_ended = engine->drain(options.serve.grace_s * 1e3);
-  if (!all_ended) terminal.note("some answers exceeded the grace period and were cut off");
+  if (!all_ended) note("some answers exceeded the grace period and were cut off");
   constexpr auto kLastBytes = std::chrono::seconds(1);  // from the engine to the sockets
   const auto end = std::chrono::steady_clock::now() + kLastBytes;
   while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
+  constexpr int kLastLinesMs = 500;
+  (void)flush_log(kLastLinesMs);
   return 0;
 }
 

@@ -51,6 +51,9 @@ void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
                  "Allow web pages of this origin, such as https://chat.example.org; *: all (repeatable). "
                  "Pages of this machine are always allowed");
+  flags.add_list("allow-host", "HOST", appends_text(serve.hosts),
+                 "Accept this name in a request's Host header, such as the name that a proxy passes on "
+                 "(repeatable). localhost and addresses of this machine are always accepted");
   flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
   flags.add_switch("any-model", serve.any_model, "Accept every model name (default: refuse unknown names)");
   flags.add_switch("log-json", serve.log_json, "Log each request as a JSON line");

@@ -26,7 +26,7 @@ struct ServeChoice {
   int cache_dir_mb = 4096;
   int memory_mb = 0;  // 0: what the machine has left
   int head_s = 10, idle_s = 75;
-  std::vector<std::string> api_keys, origins, aliases;
+  std::vector<std::string> api_keys, origins, hosts, aliases;
   std::string api_key_file;
   bool any_model = false, log_json = false;
   DrafterKind drafter = DrafterKind::kAuto;

@@ -1,6 +1,5 @@
 #include "server/access_log.h"
 
-#include <cstdio>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -9,22 +8,69 @@
 #include "text/json_text.h"
 
 namespace ft::server {
+namespace {
+
+constexpr std::size_t kMaxFieldBytes = 1024;  // of a path of up to kMaxHeadBytes
+
+/// The code point that begins `text`, which is UTF-8, and its bytes.
+std::pair<char32_t, std::size_t> first_of(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::size_t size = byte(0) < 0x80 ? 1 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
+  char32_t point = size == 1 ? byte(0) : byte(0) & (0xFFU >> (size + 1));
+  for (std::size_t i = 1; i < size; ++i) point = point << 6U | (byte(i) & 0x3FU);
+  return {point, size};
+}
+
+/// What a terminal or a reader of lines may act on: C0 and C1 controls, line and paragraph separators, and
+/// the marks that change a line's direction.
+bool is_control(char32_t point) {
+  return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x200E && point <= 0x200F) ||
+         (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
+}
+
+/// `text` is UTF-8.
+std::string escaped(std::string_view text, bool backslash) {
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto [point, size] = first_of(rest);
+    if (is_control(point)) {
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(point));
+    } else {
+      if (point == '\\' && backslash) out += '\\';
+      out += rest.substr(0, size);
+    }
+    rest.remove_prefix(size);
+  }
+  return out;
+}
+
+std::string cut(std::string_view text) {
+  const std::string valid = utf8_replace_invalid(text.substr(0, kMaxFieldBytes));
+  return text.size() > kMaxFieldBytes ? valid + "..." : valid;
+}
+
+}  // namespace
+
+std::string access_text(const Incoming& incoming, const AccessLine& line, bool json) {
+  if (!json) {
+    const auto field = [](std::string_view text) { return escaped(cut(text), true); };
+    return fmt::format("{} {} {} {:.0f} ms{}{}", field(incoming.method), field(incoming.path), line.status,
+                       line.ms, line.note.empty() ? "" : ", ", field(line.note));
+  }
+  // JSON's own escapes, and for the other controls the form that JSON has too.
+  const auto quoted = [](std::string_view text) { return escaped(json_quoted(cut(text)), false); };
+  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
+  return fmt::format(
+      "{{\"time\":\"{:%FT%TZ}\",\"id\":{},\"method\":{},\"path\":{},\"status\":{},\"ms\":{:.1f},\"note\":{}}"
+      "}",
+      now, quoted(incoming.id), quoted(incoming.method), quoted(incoming.path), line.status, line.ms,
+      quoted(line.note));
+}
 
 void AccessLog::write(const Incoming& incoming, const AccessLine& line) const {
   if (quiet_) return;
-  const std::string path = utf8_replace_invalid(incoming.path);
-  if (!json_) {
-    log_info(fmt::format("{} {} {} {:.0f} ms{}{}", incoming.method, path, line.status, line.ms,
-                         line.note.empty() ? "" : ", ", line.note));
-    return;
-  }
-  const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
-  const std::string text = fmt::format(
-      "{{\"time\":\"{:%FT%TZ}\",\"id\":{},\"method\":{},\"path\":{},\"status\":{},\"ms\":{:.1f},\"note\":{}}}"
-      "\n",
-      now, json_quoted(utf8_replace_invalid(incoming.id)), json_quoted(incoming.method), json_quoted(path),
-      line.status, line.ms, json_quoted(line.note));
-  (void)std::fwrite(text.data(), 1, text.size(), stderr);
+  if (json_) return log_plain(access_text(incoming, line, true));
+  log_info(access_text(incoming, line, false));
 }
 
 }  // namespace ft::server

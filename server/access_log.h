@@ -1,6 +1,6 @@
-// One line a request on stderr, for people or (--log-json) as JSON: when, what, how it ended, how long it
-// took, how many tokens; never what was said. Owner: the server. Thread: the I/O thread. Cost: a write.
-// Errors: none; a line that cannot be written is dropped.
+// One line a request, for people or (--log-json) as JSON: when, what, how it ended, how long it took, how
+// many tokens; never what was said. Fields that clients choose are cut at 1 kB and their controls escaped.
+// Lines go to the log's queue (base/log.h).
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,9 @@ struct AccessLine {
   double ms = 0;
   std::string note;  // "client left", "12 tokens"
 };
+
+/// The line without its end: printable UTF-8.
+std::string access_text(const Incoming& incoming, const AccessLine& line, bool json);
 
 class AccessLog {
  public:

@@ -9,12 +9,23 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "api/served.h"
 #include "sched/engine.h"
 #include "server/metrics_text.h"
 
 namespace ft::server {
+
+/// What the server asks of an engine; a test's may be another. Threads: any.
+class EngineClient {
+ public:
+  virtual ~EngineClient() = default;
+  virtual Result<Ticket> submit(Request request) = 0;
+  virtual EngineStatus status() const = 0;
+  virtual CacheReport cache() const = 0;
+  virtual void clear_cache() = 0;
+};
 
 class App {
  public:
@@ -24,8 +35,9 @@ class App {
 
   /// Both must outlive the server's last answer.
   void ready(Engine& engine, std::shared_ptr<const api::Served> served);
+  void ready(std::unique_ptr<EngineClient> engine, std::shared_ptr<const api::Served> served);
   /// Null while loading.
-  Engine* engine() const;
+  EngineClient* engine() const;
   std::shared_ptr<const api::Served> served() const;
 
   /// From now on nothing new is taken on.
@@ -34,15 +46,30 @@ class App {
 
   HttpCounters& http() { return http_; }
 
-  void enlist(const std::string& id, std::function<void()> cancel);
-  void strike(const std::string& id);
+  /// An answer that is being decoded; struck from the list at the end of this value.
+  class Enlisted {
+   public:
+    Enlisted(App& app, std::string id, std::function<void()> cancel) : app_(app), id_(std::move(id)) {
+      app_.enlist(id_, std::move(cancel));
+    }
+    ~Enlisted() { app_.strike(id_); }
+    Enlisted(const Enlisted&) = delete;
+    Enlisted& operator=(const Enlisted&) = delete;
+
+   private:
+    App& app_;
+    const std::string id_;
+  };
   /// False if nothing of this id is being decoded.
   bool cancel(const std::string& id);
   std::size_t decoding() const;
 
  private:
+  void enlist(const std::string& id, std::function<void()> cancel);
+  void strike(const std::string& id);
+
   mutable std::mutex mutex_;
-  Engine* engine_ = nullptr;
+  std::unique_ptr<EngineClient> engine_;
   std::shared_ptr<const api::Served> served_;
   std::map<std::string, std::function<void()>, std::less<>> decoding_;
   HttpCounters http_;

@@ -1,10 +1,9 @@
 #include "server/connection.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -16,9 +15,11 @@
 
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "base/log.h"
 #include "server/bell.h"
 #include "server/hub.h"
 #include "server/reader.h"
+#include "server/routes.h"
 
 namespace ft::server {
 namespace {
@@ -40,7 +41,15 @@ constexpr milliseconds kGather{50};  // where only the end matters, the mailbox 
 
 class Connection {
  public:
-  Connection(net::ip::tcp::socket socket, Hub& hub) : hub_(hub), stream_(std::move(socket)) {}
+  Connection(net::ip::tcp::socket socket, Hub& hub) : hub_(hub), stream_(std::move(socket)) {
+    hub_.app.http().connections(++hub_.connections);
+    beast::error_code error;
+    const auto here = beast::get_lowest_layer(stream_).socket().local_endpoint(error);
+    if (!error) here_ = here.address().to_string();
+  }
+  ~Connection() { hub_.app.http().connections(--hub_.connections); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
   awaitable<void> run();
 
@@ -52,11 +61,15 @@ class Connection {
     api::Exchange exchange;
     std::string id;
     int tokens = 0;
-    bool cancelled = false;
+    bool failed = false;
     bool all_ended() const { return std::find(ended.begin(), ended.end(), false) == ended.end(); }
   };
 
+  awaitable<Received> next();
+  awaitable<bool> serve(Received& received, AccessLine& line);
   awaitable<Answer> answer(const Incoming& incoming);
+  Answer route(const Incoming& incoming) const;
+  awaitable<bool> contained(Running& running, awaitable<bool> work);
   awaitable<bool> send(const Received& received, api::Reply reply, AccessLine& line);
   awaitable<bool> decode(const Received& received, api::Exchange exchange, AccessLine& line);
   std::optional<api::Reply> submit(const Received& received, Running& running);
@@ -70,42 +83,87 @@ class Connection {
 
   Hub& hub_;
   beast::tcp_stream stream_;
-  beast::flat_buffer buffer_{kMaxHeadBytes + api::kMaxBodyBytes};
+  beast::flat_buffer buffer_{kMaxHeadBytes};
+  std::string here_;  // this machine's address of the connection
 };
 
 awaitable<void> Connection::run() {
   bool keep_alive = true;
   while (keep_alive && !hub_.stopping) {
-    const Received received = co_await read_request(stream_, buffer_, hub_.options);
+    Received received = co_await next();
     if (received.kind == Received::Kind::kGone) break;
     const Clock::time_point start = Clock::now();
     AccessLine line;
-    if (received.kind == Received::Kind::kRefused) {
-      keep_alive = co_await send(received, received.refusal, line);
-    } else {
-      Answer given = co_await answer(received.incoming);
-      if (auto* reply = std::get_if<api::Reply>(&given)) {
-        keep_alive = co_await send(received, std::move(*reply), line);
-      } else {
-        keep_alive = co_await decode(received, std::get<api::Exchange>(std::move(given)), line);
-      }
-    }
+    keep_alive = co_await serve(received, line);
     line.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     hub_.log.write(received.incoming, line);
-    hub_.app.http().answered(Router::route_name(received.incoming), line.status);
+    hub_.app.http().answered(route_of(received.incoming.path), line.status);
   }
   co_await close();
 }
 
+/// A request whose head is refused is answered without its body, and the connection ends if it has one: so is
+/// one whose method needs none.
+awaitable<Received> Connection::next() {
+  RequestReader reader(stream_, buffer_, hub_.options, hub_.bodies);
+  Received received = co_await reader.head();
+  received.incoming.here = here_;
+  if (received.kind != Received::Kind::kRequest) co_return received;
+  if (std::optional<api::Reply> refusal = hub_.router.judge(received.incoming)) {
+    received.kind = Received::Kind::kRefused;
+    received.refusal = std::move(*refusal);
+    received.keep_alive = received.keep_alive && !received.has_body;
+  } else if (received.incoming.method == "POST") {
+    co_await reader.body(received);
+  } else if (received.has_body) {
+    received.keep_alive = false;
+  }
+  co_return received;
+}
+
+awaitable<bool> Connection::serve(Received& received, AccessLine& line) {
+  if (received.kind == Received::Kind::kRefused) {
+    co_return co_await send(received, std::move(received.refusal), line);
+  }
+  Answer given = co_await answer(received.incoming);
+  received.incoming.body = std::string();  // and its share of what all bodies may take
+  received.share = BodyBudget::Share();
+  if (auto* reply = std::get_if<api::Reply>(&given)) {
+    co_return co_await send(received, std::move(*reply), line);
+  }
+  co_return co_await decode(received, std::get<api::Exchange>(std::move(given)), line);
+}
+
+Answer Connection::route(const Incoming& incoming) const {
+  try {
+    return hub_.router.route(incoming);
+  } catch (const std::exception& what) {
+    log_error(fmt::format("a request failed: {}", what.what()));
+    return api::error_reply(incoming.dialect(), {Code::kIo, "the server failed at this request"},
+                            incoming.id);
+  }
+}
+
 /// GET at once; POST on the text pool, because rendering and encoding take their time.
 awaitable<Answer> Connection::answer(const Incoming& incoming) {
-  if (std::optional<api::Reply> refusal = hub_.router.refuse(incoming)) co_return std::move(*refusal);
-  if (incoming.method != "POST") co_return hub_.router.route(incoming);
-  const auto io = co_await net::this_coro::executor;
-  co_await net::post(hub_.text, net::use_awaitable);
-  Answer given = hub_.router.route(incoming);
-  co_await net::post(io, net::use_awaitable);
-  co_return given;
+  if (incoming.method != "POST") co_return route(incoming);
+  // Not post(): a coroutine comes back from it on its own executor, which is the I/O thread's.
+  co_return co_await net::co_spawn(
+      hub_.text, [&]() -> awaitable<Answer> { co_return route(incoming); }, net::use_awaitable);
+}
+
+/// What an answer throws ends that answer; the watch beside it would wait for its client.
+awaitable<bool> Connection::contained(Running& running, awaitable<bool> work) {
+  try {
+    co_return co_await std::move(work);
+  } catch (const boost::system::system_error& error) {
+    if (error.code() == net::error::operation_aborted) co_return false;  // the client left
+    log_error(fmt::format("an answer failed: {}", error.what()));
+  } catch (const std::exception& what) {
+    log_error(fmt::format("an answer failed: {}", what.what()));
+  }
+  running.failed = true;
+  co_return false;
 }
 
 awaitable<bool> Connection::send(const Received& received, api::Reply reply, AccessLine& line) {
@@ -136,7 +194,7 @@ awaitable<bool> Connection::send(const Received& received, api::Reply reply, Acc
 
 /// Hands the requests to the engine; a reply if it does not take them.
 std::optional<api::Reply> Connection::submit(const Received& received, Running& running) {
-  Engine* engine = hub_.app.engine();
+  EngineClient* engine = hub_.app.engine();
   for (Request& request : running.exchange.requests) {
     Result<Ticket> ticket = engine->submit(std::move(request));
     if (!ticket.ok()) {
@@ -160,15 +218,20 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
   }
   const bool streams = running.exchange.stream;
   running.id = running.exchange.writer->id();
-  hub_.app.enlist(running.id, [&running, bell = running.bell] {
+  line.status = 200;
+  std::optional<App::Enlisted> enlisted;
+  enlisted.emplace(hub_.app, running.id, [&running, bell = running.bell] {
     for (Ticket& ticket : running.tickets) ticket.cancel();
     bell->ring(true);
   });
-  line.status = 200;
   // The first to end ends the other: the answer, or the client's presence.
-  const auto first =
-      streams ? co_await (stream(received, running) || watch()) : co_await (gather(running) || watch());
-  hub_.app.strike(running.id);
+  const auto first = streams ? co_await (contained(running, stream(received, running)) || watch())
+                             : co_await (contained(running, gather(running)) || watch());
+  enlisted.reset();
+  if (running.failed) {
+    line.status = 500, line.note = "failed";
+    co_return false;
+  }
   const bool left = first.index() == 1 || !std::get<0>(first);
   line.note = fmt::format("{} tokens{}", running.tokens, left ? ", client left" : "");
   if (left) {
@@ -280,17 +343,19 @@ awaitable<bool> Connection::stream(const Received& received, Running& running) {
   co_return !error;
 }
 
-/// Lets the client read what was said before the connection goes: a reset would throw it away.
+/// Lets the client read what was said before the connection goes: a reset, which unread bytes cause, would
+/// throw it away.
 awaitable<void> Connection::close() {
-  constexpr int kMaxReads = 64;
+  constexpr milliseconds kPatience{2000};
   beast::error_code ignored;
   net::ip::tcp::socket& socket = beast::get_lowest_layer(stream_).socket();
   (void)socket.shutdown(net::ip::tcp::socket::shutdown_send, ignored);
-  stream_.expires_after(milliseconds(1000));
-  std::array<char, 4096> bytes;
-  for (int i = 0; i < kMaxReads; ++i) {
-    const auto [error, got] = co_await stream_.async_read_some(net::buffer(bytes), kAwait);
+  buffer_.clear();
+  stream_.expires_after(kPatience);
+  for (std::size_t read = 0; read < api::kMaxBodyBytes;) {
+    const auto [error, got] = co_await stream_.async_read_some(buffer_.prepare(kMaxHeadBytes), kAwait);
     if (error || got == 0) break;
+    read += got;
   }
   (void)socket.close(ignored);
 }
@@ -301,10 +366,12 @@ awaitable<void> serve_connection(net::ip::tcp::socket socket, Hub& hub) {
   beast::error_code ignored;
   (void)socket.set_option(net::ip::tcp::no_delay(true), ignored);
   (void)socket.set_option(net::socket_base::send_buffer_size(kSendBytes), ignored);
-  Connection connection(std::move(socket), hub);
-  hub.app.http().connections(++hub.connections);
-  co_await connection.run();
-  hub.app.http().connections(--hub.connections);
+  try {
+    Connection connection(std::move(socket), hub);
+    co_await connection.run();
+  } catch (const std::exception& what) {
+    log_error(fmt::format("a connection failed: {}", what.what()));
+  }
 }
 
 }  // namespace ft::server

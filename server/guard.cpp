@@ -1,7 +1,5 @@
 #include "server/guard.h"
 
-#include <algorithm>
-
 namespace ft::server {
 
 bool same_secret(std::string_view left, std::string_view right) {
@@ -23,31 +21,6 @@ bool key_fits(const Incoming& incoming, const std::vector<std::string>& keys) {
   bool fits = false;
   for (const std::string& key : keys) fits |= same_secret(given, key);
   return fits;
-}
-
-bool is_loopback_origin(std::string_view origin) {
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!origin.starts_with(scheme)) continue;
-    const std::string_view rest = origin.substr(scheme.size());
-    for (const std::string_view host : {"localhost", "127.0.0.1", "[::1]"}) {
-      if (rest == host) return true;
-      if (rest.starts_with(host) && rest[host.size()] == ':') return true;
-    }
-  }
-  return false;
-}
-
-bool is_own_page(std::string_view origin, std::string_view host) {
-  constexpr std::string_view kScheme = "http://";
-  if (host.empty() || !origin.starts_with(kScheme) || origin.substr(kScheme.size()) != host) return false;
-  if (host.front() == '[') return true;  // no name begins so
-  return host.find_first_not_of("0123456789.:") == std::string_view::npos;
-}
-
-bool origin_fits(std::string_view origin, const std::vector<std::string>& allowed) {
-  if (is_loopback_origin(origin)) return true;
-  return std::any_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& entry) { return entry == "*" || entry == origin; });
 }
 
 }  // namespace ft::server

@@ -5,18 +5,24 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "server/access_log.h"
+#include "server/body_budget.h"
 #include "server/router.h"
 
 namespace ft::server {
 
 struct Hub {
   Hub(const ServerOptions& server_options, App& server_app)
-      : options(server_options), app(server_app), router(options, app), log(options) {}
+      : options(server_options),
+        app(server_app),
+        router(options, app),
+        log(options),
+        bodies(options.bodies_bytes) {}
 
   const ServerOptions options;
   App& app;
   const Router router;
   AccessLog log;
+  BodyBudget bodies;
   boost::asio::thread_pool text{1};  // renders and encodes prompts
   int connections = 0;
   bool stopping = false;

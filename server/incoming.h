@@ -14,7 +14,8 @@ namespace ft::server {
 struct Incoming {
   std::string method, path, query, body;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string id;  // the client's x-request-id, or ours
+  std::string id;    // the client's x-request-id, or ours
+  std::string here;  // the address at which the client reached this machine
 
   /// The first field of this name, whatever its case; empty if there is none.
   std::string_view header(std::string_view name) const;

@@ -95,9 +95,9 @@ void cached(Exposition& text, const CacheReport& cache) {
 
 }  // namespace
 
-void HttpCounters::answered(const std::string& route, int status) {
+void HttpCounters::answered(const Route& route, int status) {
   const std::lock_guard lock(mutex_);
-  ++answered_[{route, status}];
+  ++answered_[{route.pattern, status}];
 }
 
 std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http) {
@@ -109,7 +109,7 @@ std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, c
   text.counter("foretoken_http_answers_total", "Answers by route and status; 499: the client left.");
   const std::lock_guard lock(http.mutex_);
   for (const auto& [key, seen] : http.answered_) {
-    text.sample(number(seen), {{"route", key.first}, {"status", std::to_string(key.second)}});
+    text.sample(number(seen), {{"route", std::string(key.first)}, {"status", std::to_string(key.second)}});
   }
   return text.text();
 }

@@ -7,22 +7,24 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "sched/engine_status.h"
+#include "server/routes.h"
 
 namespace ft::server {
 
-/// What the server itself counts. Threads: any; one lock a call.
+/// What the server itself counts, by route: a closed set. Threads: any; one lock a call.
 class HttpCounters {
  public:
-  void answered(const std::string& route, int status);
+  void answered(const Route& route, int status);
   void connections(int open) { open_ = open; }
 
  private:
   friend std::string metrics_text(const EngineStatus&, const CacheReport&, const HttpCounters&);
   mutable std::mutex mutex_;
-  std::map<std::pair<std::string, int>, std::int64_t> answered_;
+  std::map<std::pair<std::string_view, int>, std::int64_t> answered_;
   std::atomic<int> open_{0};
 };
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-#include "server/guard.h"
-
 namespace ft::server {
 namespace {
 
@@ -54,25 +52,6 @@ TEST(Page, ABuildWithoutItSaysHowToBuildIt) {
   EXPECT_EQ(reply.status, 200);
   EXPECT_NE(reply.body.find("-DFORETOKEN_UI=ON"), std::string::npos);
   EXPECT_NE(reply.body.find("tools/setup"), std::string::npos);
-}
-
-TEST(OwnPage, OfAnAddressMayAskTheServerItCameFrom) {
-  EXPECT_TRUE(is_own_page("http://192.168.1.5:8080", "192.168.1.5:8080"));
-  EXPECT_TRUE(is_own_page("http://10.0.0.1", "10.0.0.1"));
-  EXPECT_TRUE(is_own_page("http://[fd00::1]:8080", "[fd00::1]:8080"));
-}
-
-TEST(OwnPage, OfANameMayBeAnyonesWhoPointsItHere) {
-  EXPECT_FALSE(is_own_page("http://evil.example:8080", "evil.example:8080"));
-  EXPECT_FALSE(is_own_page("http://10.0.0.1.evil.example", "10.0.0.1.evil.example"));
-}
-
-TEST(OwnPage, OfAnotherAddressOrSchemeIsForeign) {
-  EXPECT_FALSE(is_own_page("http://192.168.1.5:8080", "192.168.1.5:9090"));
-  EXPECT_FALSE(is_own_page("http://192.168.1.6", "192.168.1.5"));
-  EXPECT_FALSE(is_own_page("null", "192.168.1.5"));
-  EXPECT_FALSE(is_own_page("file://192.168.1.5", "192.168.1.5"));
-  EXPECT_FALSE(is_own_page("http://", ""));
 }
 
 }  // namespace

@@ -1,16 +1,17 @@
 #include "server/reader.h"
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
+#include <memory>
 
 #include "api/choice.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
-#include "base/utf8.h"
+#include "server/framing.h"
 
 namespace ft::server {
 namespace {
@@ -18,22 +19,45 @@ namespace {
 namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
+using std::chrono::milliseconds;
 
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kMaxIdBytes = 128;
+constexpr std::size_t kReadBytes = 4096;  // of an idle connection's buffer
+const beast::error_code kNoRoom = make_error_code(boost::system::errc::no_buffer_space);
 
 using Parser = http::request_parser<http::string_body>;
 
-/// What `operation` gives, or a timeout after `patience`; the connection lives on and can be answered.
-net::awaitable<beast::error_code> within(
-    std::chrono::milliseconds patience, net::any_io_executor executor,
-    net::awaitable<std::tuple<beast::error_code, std::size_t>> operation) {
-  using namespace net::experimental::awaitable_operators;
-  net::steady_timer timer(executor);
-  timer.expires_after(patience);
-  const auto first = co_await (std::move(operation) || timer.async_wait(kAwait));
-  co_return first.index() == 0 ? std::get<0>(std::get<0>(first)) : beast::error_code(beast::error::timeout);
-}
+/// Ends the stream's reading after `patience`; unlike the stream's own timeout it leaves the socket open, so
+/// that the client can be told.
+class Deadline {
+ public:
+  Deadline(beast::tcp_stream& stream, milliseconds patience)
+      : state_(std::make_shared<State>(stream, patience)) {
+    state_->timer.async_wait([state = state_](const beast::error_code& error) {
+      if (error || state->over) return;
+      state->passed = true;
+      state->stream.cancel();
+    });
+  }
+  ~Deadline() {
+    state_->over = true;
+    state_->timer.cancel();
+  }
+  Deadline(const Deadline&) = delete;
+  Deadline& operator=(const Deadline&) = delete;
+  bool passed() const { return state_->passed; }
+
+ private:
+  struct State {
+    State(beast::tcp_stream& read, milliseconds patience)
+        : stream(read), timer(read.get_executor(), patience) {}
+    beast::tcp_stream& stream;
+    net::steady_timer timer;
+    bool passed = false, over = false;
+  };
+  std::shared_ptr<State> state_;  // the timer's handler may run after the deadline's end
+};
 
 /// What may go back into a header field.
 std::string safe_id(std::string_view id) {
@@ -42,8 +66,9 @@ std::string safe_id(std::string_view id) {
   return good ? std::string(id) : api::random_id("req_");
 }
 
-void take_head(const Parser& parser, Incoming& incoming) {
+void take_head(const Parser& parser, Received& received) {
   const auto& head = parser.get();
+  Incoming& incoming = received.incoming;
   incoming.method = std::string(head.method_string());
   const std::string_view target(head.target().data(), head.target().size());
   const std::size_t query = target.find('?');
@@ -53,86 +78,142 @@ void take_head(const Parser& parser, Incoming& incoming) {
     incoming.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   }
   incoming.id = safe_id(incoming.header("x-request-id"));
+  received.version = head.version();
+  received.has_body = !parser.is_done();
 }
 
-Received refused(Received received, const Error& error, int status) {
+/// The connection ends after the reply: what follows on it cannot be told apart.
+void refuse(Received& received, const Error& error, int status) {
   received.kind = Received::Kind::kRefused;
   received.keep_alive = false;
   if (received.incoming.id.empty()) received.incoming.id = api::random_id("req_");
   received.refusal = api::error_reply(received.incoming.dialect(), error, received.incoming.id, status);
-  return received;
+  if (status == 503) received.refusal.headers.emplace_back("Retry-After", "1");
 }
 
-Received refused_for(Received received, const beast::error_code& error, bool in_head) {
-  if (error == http::error::end_of_stream || error == net::error::operation_aborted) return received;
+void refuse_for(Received& received, const beast::error_code& error, bool in_head) {
+  received.kind = Received::Kind::kGone;
+  const char* part = in_head ? "head" : "body";
+  if (error == http::error::end_of_stream) return;
   if (error == beast::error::timeout) {
-    return refused(std::move(received),
-                   {Code::kInvalid, in_head ? "the head of the request took too long"
-                                            : "the body of the request took too long"},
-                   408);
+    return refuse(received, {Code::kInvalid, fmt::format("the {} of the request took too long", part)}, 408);
   }
-  if (error == http::error::header_limit) {
-    return refused(std::move(received),
-                   {Code::kInvalid, fmt::format("the head is larger than {} bytes", kMaxHeadBytes)}, 431);
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
+    const char* what = in_head ? "the head is" : "a chunk's extension or the trailers are";
+    return refuse(received, {Code::kInvalid, fmt::format("{} larger than {} bytes", what, kMaxHeadBytes)},
+                  431);
   }
   if (error == http::error::body_limit) {
-    return refused(std::move(received),
-                   {Code::kInvalid, fmt::format("the body is larger than {} bytes", api::kMaxBodyBytes)},
-                   413);
+    const std::string words = fmt::format("the body is larger than {} bytes", api::kMaxBodyBytes);
+    return refuse(received, {Code::kInvalid, words}, 413);
+  }
+  if (error == kNoRoom) {
+    return refuse(received, {Code::kCancelled, "too many large bodies are being received; try again"}, 503);
   }
   if (error.category() == http::make_error_code(http::error::bad_method).category()) {
-    return refused(std::move(received), {Code::kInvalid, "this is no HTTP request: " + error.message()}, 400);
-  }
-  return received;  // the connection broke
+    refuse(received, {Code::kInvalid, "this is not an HTTP request: " + error.message()}, 400);
+  }  // else the connection broke
 }
 
 }  // namespace
 
-net::awaitable<Received> read_request(beast::tcp_stream& stream, beast::flat_buffer& buffer,
-                                      const ServerOptions& options) {
-  using std::chrono::milliseconds;
+RequestReader::RequestReader(beast::tcp_stream& stream, beast::flat_buffer& buffer,
+                             const ServerOptions& options, BodyBudget& bodies)
+    : stream_(stream), buffer_(buffer), options_(options), bodies_(bodies) {
+  parser_.header_limit(static_cast<std::uint32_t>(kMaxHeadBytes));
+  parser_.body_limit(api::kMaxBodyBytes);
+}
+
+/// False if none came in time.
+net::awaitable<bool> RequestReader::first_byte() {
+  if (buffer_.size() > 0) co_return true;
+  if (buffer_.capacity() > kReadBytes) buffer_.shrink_to_fit();
+  stream_.expires_after(milliseconds(options_.idle_ms));
+  const auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(kReadBytes), kAwait);
+  if (!error) buffer_.commit(bytes);
+  co_return !error;
+}
+
+/// What the buffer holds goes to the parser. need_more: of a piece that must be read as a whole.
+beast::error_code RequestReader::feed(BodyBudget::Share* share) {
+  beast::error_code error;
+  buffer_.consume(parser_.put(buffer_.data(), error));
+  if (error && error != http::error::need_more) return error;
+  if (share != nullptr && !share->grow_to(parser_.get().body().size())) return kNoRoom;
+  return {};
+}
+
+/// Reads until the head or the whole request is there. Not the library's own reading: what is thrown in there
+/// ends the I/O thread, what is thrown here ends the connection.
+net::awaitable<beast::error_code> RequestReader::advance(bool whole, milliseconds patience,
+                                                         BodyBudget::Share* share) {
+  const Deadline deadline(stream_, patience);
+  stream_.expires_never();
+  parser_.eager(whole);
+  for (;;) {
+    if (buffer_.size() > 0) {
+      if (const beast::error_code error = feed(share)) co_return error;
+    }
+    if (whole ? parser_.is_done() : parser_.is_header_done()) co_return beast::error_code();
+    const std::size_t room = buffer_.max_size() - buffer_.size();
+    if (room == 0) co_return http::error::buffer_overflow;
+    const std::size_t wanted = whole ? kMaxHeadBytes : kReadBytes;
+    const auto [error, bytes] =
+        co_await stream_.async_read_some(buffer_.prepare(std::min(room, wanted)), kAwait);
+    if (deadline.passed()) co_return beast::error::timeout;
+    if (error == net::error::eof) {
+      co_return parser_.got_some() ? http::error::partial_message : http::error::end_of_stream;
+    }
+    if (error) co_return error;
+    buffer_.commit(bytes);
+  }
+}
+
+net::awaitable<Received> RequestReader::head() {
   Received received;
-  if (buffer.size() == 0) {  // idle until the first byte
-    stream.expires_after(milliseconds(options.idle_ms));
-    const auto [error, bytes] = co_await stream.async_read_some(buffer.prepare(4096), kAwait);
-    if (error) co_return received;
-    buffer.commit(bytes);
-  }
-  Parser parser;
-  parser.header_limit(static_cast<std::uint32_t>(kMaxHeadBytes));
-  parser.body_limit(api::kMaxBodyBytes);
-  stream.expires_never();
-  const beast::error_code head_error =
-      co_await within(milliseconds(options.head_ms), stream.get_executor(),
-                      http::async_read_header(stream, buffer, parser, kAwait));
+  if (!co_await first_byte()) co_return received;
+  const beast::error_code error = co_await advance(false, milliseconds(options_.head_ms), nullptr);
   // A body that is announced to be too long is refused with the head known, in its client's dialect.
-  if (parser.is_header_done() || head_error == http::error::body_limit) {
-    take_head(parser, received.incoming);
-  }
-  if (head_error) co_return refused_for(std::move(received), head_error, true);
-  received.version = parser.get().version();
-  if (same_name(received.incoming.header("expect"), "100-continue")) {
-    const http::response<http::empty_body> go_on(http::status::continue_, 11);
-    stream.expires_after(milliseconds(options.write_ms));
-    const auto [error, bytes] = co_await http::async_write(stream, go_on, kAwait);
-    (void)bytes;
-    if (error) co_return received;
-    stream.expires_never();
-  }
-  const beast::error_code body_error = co_await within(milliseconds(options.body_ms), stream.get_executor(),
-                                                       http::async_read(stream, buffer, parser, kAwait));
-  if (body_error) co_return refused_for(std::move(received), body_error, false);
-  received.keep_alive = parser.get().keep_alive();
-  received.incoming.body = std::move(parser.get().body());
-  if (!utf8_valid(received.incoming.body)) {
-    const bool keep = received.keep_alive;
-    received = refused(std::move(received),
-                       {Code::kInvalid, "the body is not UTF-8; encode it before sending"}, 400);
-    received.keep_alive = keep;
+  if (parser_.is_header_done() || error == http::error::body_limit) take_head(parser_, received);
+  if (error) {
+    refuse_for(received, error, true);
     co_return received;
   }
+  if (const std::optional<FramingFault> fault = framing_fault(received.incoming, received.version)) {
+    refuse(received, {Code::kInvalid, fault->sentence}, fault->status);
+    co_return received;
+  }
+  received.keep_alive = parser_.get().keep_alive();
   received.kind = Received::Kind::kRequest;
   co_return received;
+}
+
+/// Tells a client that waits for it that its body may come; false if it has gone.
+net::awaitable<bool> RequestReader::go_on() {
+  const http::response<http::empty_body> response(http::status::continue_, 11);
+  stream_.expires_after(milliseconds(options_.write_ms));
+  const auto [error, bytes] = co_await http::async_write(stream_, response, kAwait);
+  (void)bytes;
+  co_return !error;
+}
+
+net::awaitable<void> RequestReader::body(Received& received) {
+  if (parser_.is_done()) co_return;
+  if (parser_.content_length().value_or(0) > bodies_.left()) {
+    refuse_for(received, kNoRoom, false);
+    co_return;
+  }
+  if (same_name(received.incoming.header("expect"), "100-continue") && !co_await go_on()) {
+    received.kind = Received::Kind::kGone;
+    co_return;
+  }
+  received.share = BodyBudget::Share(bodies_);
+  const beast::error_code error = co_await advance(true, milliseconds(options_.body_ms), &received.share);
+  if (error) {
+    refuse_for(received, error, false);
+  } else {
+    received.incoming.body = std::move(parser_.get().body());
+  }
 }
 
 }  // namespace ft::server

@@ -14,6 +14,7 @@
 #include "api/fields.h"
 #include "server/reader.h"
 #include "server/router.h"
+#include "server/routes.h"
 
 namespace {
 
@@ -44,13 +45,13 @@ void check(const Received& received) {
   const ft::server::Incoming& incoming = received.incoming;
   demand(!incoming.id.empty() && fits_a_head(incoming.id));
   for (const auto& [name, value] : router.standing_headers(incoming)) demand(fits_a_head(value));
-  demand(!ft::server::Router::route_name(incoming).empty());
+  demand(!ft::server::route_of(incoming.path).pattern.empty());
   if (received.kind == Received::Kind::kRefused) {
-    demand(received.refusal.status >= 400 && received.refusal.status < 500);
+    demand(received.refusal.status >= 400 && received.refusal.status < 504);
     return check_reply(received.refusal);
   }
   demand(incoming.body.size() <= ft::api::kMaxBodyBytes);
-  if (const auto refusal = router.refuse(incoming)) check_reply(*refusal);
+  if (const auto refusal = router.judge(incoming)) check_reply(*refusal);
   const ft::server::Answer answer = router.route(incoming);
   demand(std::holds_alternative<ft::api::Reply>(answer));
   check_reply(std::get<ft::api::Reply>(answer));
@@ -58,9 +59,12 @@ void check(const Received& received) {
 
 net::awaitable<void> read_all(boost::beast::tcp_stream& stream, bool& done) {
   const ft::server::ServerOptions options;
-  boost::beast::flat_buffer buffer(ft::server::kMaxHeadBytes + ft::api::kMaxBodyBytes);
+  ft::server::BodyBudget bodies(ft::server::kMaxBodiesBytes);
+  boost::beast::flat_buffer buffer(ft::server::kMaxHeadBytes);
   for (int i = 0; i < kMaxRequests; ++i) {
-    const Received received = co_await ft::server::read_request(stream, buffer, options);
+    ft::server::RequestReader reader(stream, buffer, options, bodies);
+    Received received = co_await reader.head();
+    if (received.kind == Received::Kind::kRequest) co_await reader.body(received);
     if (received.kind == Received::Kind::kGone) break;
     check(received);
     if (!received.keep_alive) break;

@@ -12,9 +12,11 @@
 #include "api/listing.h"
 #include "api/messages.h"
 #include "api/responses.h"
+#include "base/utf8.h"
 #include "server/guard.h"
 #include "server/metrics_text.h"
 #include "server/page.h"
+#include "server/routes.h"
 
 namespace ft::server {
 namespace {
@@ -56,42 +58,26 @@ constexpr std::array<ReplyingRoute, 4> kReplying{{
     {"/v1/messages/count_tokens", api::count_tokens_reply},
 }};
 
-constexpr std::array<std::string_view, 6> kGets{"/",      "/health",    "/metrics",
-                                                "/props", "/v1/models", "/v1/cache"};
-constexpr std::string_view kModel = "/v1/models/";
-constexpr std::string_view kKept = "/v1/responses/";
-constexpr std::string_view kCompletions = "/v1/chat/completions/", kCancel = "/cancel";
-
-/// The id between /v1/chat/completions/ and /cancel; empty if it is no such path.
-std::string_view cancelled_id(std::string_view path) {
-  if (!path.starts_with(kCompletions) || !path.ends_with(kCancel)) return {};
-  path.remove_prefix(kCompletions.size());
-  return path.size() > kCancel.size() ? path.substr(0, path.size() - kCancel.size()) : std::string_view();
-}
-
-/// Methods that a path answers, for Allow; empty: there is no such path.
-std::vector<std::string_view> methods_of(std::string_view path) {
-  for (const DecodingRoute& route : kDecoding) {
-    if (path == route.path) return {"POST"};
-  }
-  for (const ReplyingRoute& route : kReplying) {
-    if (path == route.path) return {"POST"};
-  }
-  if (!cancelled_id(path).empty()) return {"POST"};
-  if (path == "/v1/cache" || path.starts_with(kKept)) return {"GET", "HEAD", "DELETE"};
-  const bool gets = path.starts_with(kModel) || std::find(kGets.begin(), kGets.end(), path) != kGets.end();
-  return gets ? std::vector<std::string_view>{"GET", "HEAD"} : std::vector<std::string_view>();
-}
-
 /// A model, or an answer of /v1/responses that is kept, by the id at the path's end.
 Result<Reply> one_of_many(const Incoming& incoming, const api::Served& served) {
-  if (incoming.path.starts_with(kModel)) {
-    return api::model_reply(served, incoming.path.substr(kModel.size()), incoming.dialect());
-  }
-  const std::string id = incoming.path.substr(kKept.size());
+  const std::string id(route_of(incoming.path).id_in(incoming.path));
+  if (incoming.path.starts_with("/v1/models/")) return api::model_reply(served, id, incoming.dialect());
   if (incoming.method == "DELETE") return api::delete_response_reply(served, id);
   return api::stored_response_reply(served, id);
 }
+
+Reply preflight_reply(const Incoming& incoming) {
+  Reply reply;
+  reply.status = 204, reply.type.clear();
+  reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+  const std::string_view asked = incoming.header("access-control-request-headers");
+  reply.headers.emplace_back("Access-Control-Allow-Headers",
+                             asked.empty() ? "authorization, content-type" : std::string(asked));
+  reply.headers.emplace_back("Access-Control-Max-Age", "600");
+  return reply;
+}
+
+bool is_cancel(const Incoming& incoming) { return incoming.path.ends_with("/cancel"); }
 
 bool needs_no_key(const Incoming& incoming) { return incoming.path == "/health" || incoming.path == "/"; }
 
@@ -110,9 +96,60 @@ std::vector<std::pair<std::string, std::string>> Router::standing_headers(const 
   return headers;
 }
 
-std::optional<Reply> Router::refuse(const Incoming& incoming) const {
+/// HTTP/1.0 may come without a Host; no browser does.
+std::optional<Reply> Router::judge_host(const Incoming& incoming) const {
+  const std::string_view given = incoming.header("host");
+  const bool has_host = std::any_of(incoming.headers.begin(), incoming.headers.end(),
+                                    [](const auto& field) { return same_name(field.first, "host"); });
+  if (!has_host) return std::nullopt;
+  const std::optional<Authority> host = parse_authority(given);
+  if (!host) return refusal(incoming, {Code::kInvalid, "Host is not a host with or without a port"}, 400);
+  if (is_allowed(*host, incoming.here)) return std::nullopt;
+  return refusal(
+      incoming,
+      {Code::kInvalid, fmt::format("\"{}\" is not an address of this machine; start the server with "
+                                   "--allow-host {} if this name is its own",
+                                   host->host, host->host)},
+      403);
+}
+
+bool Router::is_allowed(const Authority& host, std::string_view here) const {
+  const std::optional<Authority> own = parse_authority(options_.host);
+  return (own && own->host == host.host) || options_.host == host.host ||
+         host_fits(host, here, options_.hosts);
+}
+
+std::optional<Reply> Router::judge_route(const Incoming& incoming) const {
+  const Route& route = route_of(incoming.path);
+  if (route.methods.empty()) {
+    return refusal(incoming, {Code::kNotFound, fmt::format("there is no {}; GET /v1/models lists what is "
+                                                           "served, the README what can be asked",
+                                                           incoming.path)});
+  }
+  if (!route.answers(incoming.method)) {
+    const std::string_view first = route.methods.substr(0, route.methods.find(','));
+    Reply reply = refusal(
+        incoming,
+        {Code::kInvalid, fmt::format("{} answers {}, not {}", incoming.path, first, incoming.method)}, 405);
+    reply.headers.emplace_back("Allow", fmt::format("{}, OPTIONS", route.methods));
+    return reply;
+  }
+  if (incoming.method != "POST") return std::nullopt;
+  if (app_.served() == nullptr) {
+    return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
+  }
+  if (app_.draining() && !is_cancel(incoming)) {
+    return refusal(incoming, {Code::kCancelled, "the server is stopping"});
+  }
+  return std::nullopt;
+}
+
+std::optional<Reply> Router::judge(const Incoming& incoming) const {
+  if (std::optional<Reply> reply = judge_host(incoming)) return reply;
   const std::string_view origin = incoming.header("origin");
-  const bool web = origin.starts_with("http://") || origin.starts_with("https://") || origin == "null";
+  const std::optional<Origin> page = parse_origin(origin);
+  // An editor's extension is not a web page; what cannot be read as an origin counts as one.
+  const bool web = !origin.empty() && (!page || page->scheme == "http" || page->scheme == "https");
   if (web && !origin_fits(origin, options_.origins) && !is_own_page(origin, incoming.header("host"))) {
     return refusal(
         incoming,
@@ -120,16 +157,7 @@ std::optional<Reply> Router::refuse(const Incoming& incoming) const {
          fmt::format("pages of {} may not use this server; start it with --cors {}", origin, origin)},
         403);
   }
-  if (incoming.method == "OPTIONS") {
-    Reply reply;
-    reply.status = 204, reply.type.clear();
-    reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-    const std::string_view asked = incoming.header("access-control-request-headers");
-    reply.headers.emplace_back("Access-Control-Allow-Headers",
-                               asked.empty() ? "authorization, content-type" : std::string(asked));
-    reply.headers.emplace_back("Access-Control-Max-Age", "600");
-    return reply;
-  }
+  if (incoming.method == "OPTIONS") return preflight_reply(incoming);
   if (!needs_no_key(incoming) && !key_fits(incoming, options_.api_keys)) {
     return refusal(incoming,
                    {Code::kInvalid,
@@ -137,7 +165,7 @@ std::optional<Reply> Router::refuse(const Incoming& incoming) const {
                     "as x-api-key"},
                    401);
   }
-  return std::nullopt;
+  return judge_route(incoming);
 }
 
 Reply Router::health() const {
@@ -159,7 +187,7 @@ Answer Router::get(const Incoming& incoming) const {
   if (incoming.path == "/health") return health();
   const std::shared_ptr<const api::Served> served = app_.served();
   if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
-  Engine& engine = *app_.engine();
+  EngineClient& engine = *app_.engine();
   if (incoming.path == "/v1/models") {
     const api::Page page{incoming.query_value("limit"), incoming.query_value("after_id"),
                          incoming.query_value("before_id")};
@@ -196,7 +224,7 @@ Answer Router::post(const Incoming& incoming, const api::Served& served) const {
     if (!exchange.ok()) return refusal(incoming, exchange.error());
     return std::move(*exchange);
   }
-  const std::string id(cancelled_id(incoming.path));
+  const std::string id(route_of(incoming.path).id_in(incoming.path));
   if (!app_.cancel(id)) {
     return refusal(incoming,
                    {Code::kNotFound, fmt::format("no answer with the id \"{}\" is being decoded", id)});
@@ -205,33 +233,12 @@ Answer Router::post(const Incoming& incoming, const api::Served& served) const {
 }
 
 Answer Router::route(const Incoming& incoming) const {
-  const std::vector<std::string_view> methods = methods_of(incoming.path);
-  if (methods.empty()) {
-    return refusal(incoming, {Code::kNotFound, fmt::format("there is no {}; GET /v1/models lists what is "
-                                                           "served, the README what can be asked",
-                                                           incoming.path)});
-  }
-  if (std::find(methods.begin(), methods.end(), incoming.method) == methods.end()) {
-    Reply reply = refusal(incoming,
-                          {Code::kInvalid, fmt::format("{} answers {}, not {}", incoming.path,
-                                                       methods.front(), incoming.method)},
-                          405);
-    reply.headers.emplace_back("Allow", fmt::format("{}, OPTIONS", fmt::join(methods, ", ")));
-    return reply;
-  }
+  if (std::optional<Reply> reply = judge_route(incoming)) return std::move(*reply);
   if (incoming.method != "POST") return get(incoming);
-  const std::shared_ptr<const api::Served> served = app_.served();
-  if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
-  if (app_.draining() && cancelled_id(incoming.path).empty()) {
-    return refusal(incoming, {Code::kCancelled, "the server is stopping"});
+  if (!utf8_valid(incoming.body)) {
+    return refusal(incoming, {Code::kInvalid, "the body is not UTF-8; encode it before sending"});
   }
-  return post(incoming, *served);
-}
-
-std::string Router::route_name(const Incoming& incoming) {
-  if (incoming.path.starts_with(kModel)) return std::string(kModel) + "{id}";
-  if (!cancelled_id(incoming.path).empty()) return "/v1/chat/completions/{id}/cancel";
-  return methods_of(incoming.path).empty() ? "other" : incoming.path;
+  return post(incoming, *app_.served());
 }
 
 }  // namespace ft::server

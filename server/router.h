@@ -8,6 +8,7 @@
 
 #include "api/writer.h"
 #include "server/app.h"
+#include "server/host.h"
 #include "server/incoming.h"
 #include "server/options.h"
 
@@ -20,15 +21,18 @@ class Router {
   /// Both must outlive the router.
   Router(const ServerOptions& options, App& app) : options_(options), app_(app) {}
 
+  /// By the head alone, before any body is read: host, origin, preflight, key, route, method, and whether
+  /// there is a model yet. A reply that ends the matter, or none.
+  std::optional<api::Reply> judge(const Incoming& incoming) const;
+  /// Of what judge() let pass.
   Answer route(const Incoming& incoming) const;
-  /// The path as a counter's label: a known one, or "other".
-  static std::string route_name(const Incoming& incoming);
-  /// Keys, origins, preflights: a reply that ends the matter, or none.
-  std::optional<api::Reply> refuse(const Incoming& incoming) const;
   /// Header fields that every answer to this request carries: CORS, x-request-id.
   std::vector<std::pair<std::string, std::string>> standing_headers(const Incoming& incoming) const;
 
  private:
+  std::optional<api::Reply> judge_host(const Incoming& incoming) const;
+  std::optional<api::Reply> judge_route(const Incoming& incoming) const;
+  bool is_allowed(const Authority& host, std::string_view here) const;
   Answer get(const Incoming& incoming) const;
   Answer post(const Incoming& incoming, const api::Served& served) const;
   api::Reply health() const;

@@ -10,14 +10,15 @@ using Json = nlohmann::ordered_json;
 
 class RouterTest : public testing::Test {
  protected:
+  using Fields = std::vector<std::pair<std::string, std::string>>;
   api::Reply ask(const std::string& method, const std::string& path, const std::string& body = "",
-                 std::vector<std::pair<std::string, std::string>> headers = {}) {
+                 Fields headers = {}) {
     Incoming incoming;
     incoming.method = method, incoming.path = path, incoming.body = body,
     incoming.headers = std::move(headers);
     incoming.id = "req_1";
     const Router router(options_, app_);
-    if (std::optional<api::Reply> refusal = router.refuse(incoming)) return *refusal;
+    if (std::optional<api::Reply> refusal = router.judge(incoming)) return *refusal;
     Answer answer = router.route(incoming);
     return std::get<api::Reply>(std::move(answer));
   }
@@ -78,12 +79,49 @@ TEST_F(RouterTest, AForeignPageIsRefusedAndALocalOneIsNot) {
       << "an editor's extension is no web page; this is loading";
 }
 
+TEST_F(RouterTest, AHostThatIsNotThisMachinesIsRefusedUntilItIsAllowed) {
+  EXPECT_EQ(ask("GET", "/health", "", {{"Host", "evil.example:8080"}}).status, 403);
+  EXPECT_EQ(ask("GET", "/", "", {{"Host", "evil.example"}}).status, 403) << "the page too";
+  EXPECT_EQ(ask("GET", "/health", "", {{"Host", ""}}).status, 400);
+  EXPECT_EQ(ask("GET", "/health", "", {{"Host", "a b"}}).status, 400);
+  EXPECT_EQ(ask("GET", "/health", "", {{"Host", "localhost:8080"}}).status, 503) << "loading";
+  EXPECT_EQ(ask("GET", "/health").status, 503) << "HTTP/1.0 needs none";
+  options_.hosts = {"example.org"};
+  EXPECT_EQ(ask("GET", "/health", "", {{"Host", "example.org"}}).status, 503);
+  const Fields page{{"Host", "example.org"}, {"Origin", "https://example.org"}};
+  EXPECT_EQ(ask("GET", "/health", "", page).status, 503) << "its own page, behind a proxy";
+  options_.host = "box.lan";
+  EXPECT_EQ(ask("GET", "/health", "", {{"Host", "box.lan:8080"}}).status, 503) << "what --host names";
+}
+
+TEST_F(RouterTest, AnOriginIsReadWhole) {
+  EXPECT_EQ(ask("GET", "/health", "", {{"Origin", "http://localhost:80@evil.example"}}).status, 403);
+  EXPECT_EQ(ask("GET", "/health", "", {{"Origin", "HTTPS://evil.example"}}).status, 403);
+  EXPECT_EQ(ask("GET", "/health", "", {{"Origin", "nonsense"}}).status, 403);
+}
+
+TEST_F(RouterTest, TheHeadIsJudgedWithoutABody) {
+  options_.api_keys = {"secret"};
+  Incoming incoming;
+  incoming.method = "POST", incoming.path = "/v1/chat/completions", incoming.id = "req_1";
+  const Router router(options_, app_);
+  EXPECT_EQ(router.judge(incoming)->status, 401);
+  incoming.headers = {{"x-api-key", "secret"}};
+  EXPECT_EQ(router.judge(incoming)->status, 503) << "loading";
+  incoming.path = "/nothing";
+  EXPECT_EQ(router.judge(incoming)->status, 404);
+  incoming.path = "/health";
+  EXPECT_EQ(router.judge(incoming)->status, 405);
+}
+
 TEST_F(RouterTest, CancellingWhatIsNotDecodedIsNotFound) {
   bool cancelled = false;
-  app_.enlist("chatcmpl-1", [&] { cancelled = true; });
-  EXPECT_TRUE(app_.cancel("chatcmpl-1"));
-  EXPECT_TRUE(cancelled);
-  app_.strike("chatcmpl-1");
+  {
+    const App::Enlisted enlisted(app_, "chatcmpl-1", [&] { cancelled = true; });
+    EXPECT_TRUE(app_.cancel("chatcmpl-1"));
+    EXPECT_TRUE(cancelled);
+    EXPECT_EQ(app_.decoding(), 1U);
+  }
   EXPECT_FALSE(app_.cancel("chatcmpl-1"));
   EXPECT_EQ(app_.decoding(), 0U);
 }

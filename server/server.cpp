@@ -30,6 +30,8 @@ struct Server::Impl {
 
   Status open();
   net::awaitable<void> accept();
+  bool spawn(tcp::socket socket);
+  void run();
   net::awaitable<void> wait_for_the_last(int grace_ms);
 
   Hub hub;
@@ -83,20 +85,33 @@ net::awaitable<void> Server::Impl::accept() {
     }
     auto [error, socket] = co_await acceptor.async_accept(kAwait);
     if (hub.stopping) break;
-    if (error) {  // out of file descriptors, most likely: the next may work
+    if (error || !spawn(std::move(socket))) {  // out of file descriptors or memory: the next may work
       pause.expires_after(kLookAgain);
       (void)co_await pause.async_wait(kAwait);
-      continue;
     }
-    net::co_spawn(io, serve_connection(std::move(socket), hub), [this](const std::exception_ptr& failure) {
-      if (!failure) return;
-      try {
-        std::rethrow_exception(failure);
-      } catch (const std::exception& what) {
-        --hub.connections;
-        log_error(std::string("a connection failed: ") + what.what());
-      }
-    });
+  }
+}
+
+/// What a connection throws, it reports itself.
+bool Server::Impl::spawn(tcp::socket socket) {
+  try {
+    net::co_spawn(io, serve_connection(std::move(socket), hub), net::detached);
+    return true;
+  } catch (const std::exception& what) {
+    log_error(fmt::format("a connection could not be taken: {}", what.what()));
+    return false;
+  }
+}
+
+/// Until it is stopped. What a handler throws costs the connection whose handler it is, not the others.
+void Server::Impl::run() {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& what) {
+      log_error(fmt::format("a handler of the server failed: {}", what.what()));
+    }
   }
 }
 
@@ -126,7 +141,7 @@ int Server::port() const { return impl_->port; }
 
 void Server::run() {
   net::co_spawn(impl_->io, impl_->accept(), net::detached);
-  impl_->io.run();
+  impl_->run();
   impl_->hub.text.join();
 }
 

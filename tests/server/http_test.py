@@ -87,7 +87,7 @@ class Http(WithServer):
 
     def test_a_head_comes_in_pieces(self):
         with self.connect() as client:
-            for byte in b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n":
+            for byte in b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n":
                 client.send(bytes([byte]))
             self.assertEqual(client.answer()[0], 200)
 
@@ -128,10 +128,11 @@ class Http(WithServer):
 
     def test_nonsense_is_answered_and_closed(self):
         for data in (b"\x00\x01\x02\r\n\r\n", b"HELLO\r\n\r\n", b"GET /health HTTP/9.9\r\n\r\n",
-                     b"GET /health HTTP/1.1\r\nno colon\r\n\r\n",
-                     b"POST /v1/tokenize HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
-                     b"POST /v1/tokenize HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-                     b"POST /v1/tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"):
+                     b"GET /health HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n",
+                     b"POST /v1/tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+                     b"POST /v1/tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+                     b"POST /v1/tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                     b"zz\r\n"):
             with self.connect() as client:
                 client.send(data)
                 status, _, body = client.answer()
@@ -145,7 +146,8 @@ class Http(WithServer):
             self.assertEqual(client.answer()[0], 431)
         limit = 32 << 20
         with self.connect() as client:
-            client.send(f"POST /v1/tokenize HTTP/1.1\r\nHost: x\r\nContent-Length: {limit + 1}\r\n\r\n".encode())
+            client.send(f"POST /v1/tokenize HTTP/1.1\r\nHost: localhost\r\n"
+                        f"Content-Length: {limit + 1}\r\n\r\n".encode())
             status, _, body = client.answer()
             self.assertEqual(status, 413)
             self.assertIn(str(limit), json.loads(body)["error"]["message"])
@@ -156,14 +158,14 @@ class Http(WithServer):
     def test_a_chunked_body_is_read(self):
         body = json.dumps(chat(max_tokens=2)).encode()
         with self.connect() as client:
-            client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+            client.send(b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             client.send(f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n")
             self.assertEqual(client.answer()[0], 200)
 
     def test_a_client_may_wait_for_100_continue(self):
         body = json.dumps(chat(max_tokens=2)).encode()
         with self.connect() as client:
-            client.send(f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+            client.send(f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
                         f"Content-Length: {len(body)}\r\n\r\n".encode())
             self.assertEqual(client.head()[0], 100)
             client.send(body)

@@ -27,11 +27,11 @@ class Client:
 
     def post(self, path, body, headers=(), version="1.1"):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        lines = [f"POST {path} HTTP/{version}", "Host: x", f"Content-Length: {len(data)}", *headers]
+        lines = [f"POST {path} HTTP/{version}", "Host: localhost", f"Content-Length: {len(data)}", *headers]
         self.send("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
 
     def get(self, path, headers=(), method="GET"):
-        self.send("\r\n".join([f"{method} {path} HTTP/1.1", "Host: x", *headers]).encode() + b"\r\n\r\n")
+        self.send("\r\n".join([f"{method} {path} HTTP/1.1", "Host: localhost", *headers]).encode() + b"\r\n\r\n")
 
     def until(self, mark):
         while mark not in self.received:
@@ -72,6 +72,12 @@ class Client:
         elif has_body and "content-length" in fields:
             body = self.exactly(int(fields["content-length"]))
         return status, fields, body
+
+    def rest(self):
+        """What still comes before the server closes the connection."""
+        while piece := self.socket.recv(65536):
+            self.received += piece
+        return self.received
 
     def closed(self):
         """True once the server has closed the connection."""
