@@ -1,6 +1,5 @@
 // Random weights in every stored format, from a seed: for tests and benchmarks of backends, which need shapes
-// and not meaning. Owner: the store owns the bytes; weights point into it. Thread: one at a time. Cost:
-// O(elements).
+// and not meaning. Owner: the store owns the bytes; weights point into it.
 #pragma once
 
 #include <bit>
@@ -20,7 +19,7 @@ class RandomWeights {
  public:
   explicit RandomWeights(std::uint64_t seed) : state_(seed * 2 + 1) {}
 
-  /// Values of about 1 / sqrt(cols), so that rows of unit size stay so.
+  /// Values of about 1 / sqrt(cols), so rows of unit size keep their size.
   Weight affine(std::int64_t rows, std::int64_t cols, int bits, int group, Format scales = Format::kBf16) {
     Weight weight = shaped(Format::kAffine, rows, cols);
     weight.bits = bits;
@@ -42,7 +41,7 @@ class RandomWeights {
     return weight;
   }
 
-  /// mxfp4, mxfp8 or nvfp4: every code, and scales of a few sizes, subnormal ones among nvfp4's.
+  /// mxfp4, mxfp8 or nvfp4: every code, and scales of a few sizes, including subnormal ones for nvfp4.
   Weight block_float(Format format, std::int64_t rows, std::int64_t cols) {
     Weight weight = shaped(format, rows, cols);
     weight.bits = format == Format::kMxfp8 ? 8 : 4;
@@ -56,7 +55,7 @@ class RandomWeights {
         byte ^= std::byte{1};  // NaN
     }
     weight.data = codes.data();
-    // Codes reach 6 or 448; the wanted size is a power of two below that.
+    // Codes reach 6 or 448; the scale is a power of two below the wanted size.
     const int wanted = -std::ilogb(std::sqrt(static_cast<float>(cols))) - (format == Format::kMxfp8 ? 8 : 2);
     std::vector<std::byte>& scales =
         bytes_.emplace_back(static_cast<std::size_t>(rows * cols / weight.group));

@@ -1,4 +1,4 @@
-// Which backends this build has and this machine can run. The names are those of `--backend`.
+// The backends that this build has and this machine can run. The names are those of `--backend`.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace ft {
 
-/// Where packed weights are kept from one start to the next (cpu). A file counts for one `place` and
-/// `source`.
+/// Packed-weight cache (cpu): where packed weights are kept between starts. A file is valid for one `place`
+/// and one `source`.
 struct PreparedOptions {
-  std::string folder;  // made when needed; empty: nothing is kept
-  std::string name;    // what file names begin with
-  std::string place;   // of the model: two models of one name do not share files
-  std::string source;  // fingerprint of the state that the model is in
+  std::string folder;  // made when needed; empty: no cache
+  std::string name;    // the start of file names
+  std::string place;   // of the model, so that two models of one name do not share files
+  std::string source;  // fingerprint of the model's state
 };
 inline constexpr const char* kPreparedEnding = ".packed";
 
-/// What takes long, and how many bytes of it are done; the last call says all of them. From the engine
+/// Reports a long task and its progress in bytes; the last call reports all of them. Runs on the engine
 /// thread.
 using PackProgress = std::function<void(const char* deed, std::int64_t done, std::int64_t total)>;
 
@@ -36,8 +36,7 @@ struct BackendOptions {
   PackProgress progress = {};  // of packing (cpu); may be empty
 };
 
-/// Error kUnsupported if the machine cannot run it, kInvalid with the list of names if there is no such
-/// backend.
+/// kUnsupported if the machine cannot run it, kInvalid with the list of names if there is no such backend.
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
 std::vector<std::string> backend_names();
 

@@ -42,7 +42,7 @@ void SpareIds::replace(int place, std::int32_t token) {
   std::int32_t& old = tokens_[static_cast<std::size_t>(place)];
   const auto from = std::lower_bound(spare, ids_.end(), old) - spare;
   const auto to = std::lower_bound(spare, ids_.end(), token) - spare;
-  // Those between the two columns move by one.
+  // The columns between the two move by one.
   const auto move = [from, to](auto columns) {
     if (from < to) {
       std::rotate(columns + from, columns + from + 1, columns + to);

@@ -37,7 +37,7 @@ TEST(SpareIds, TheOneThatWasNamedLongestAgoGivesWay) {
   spare.add(Ids{10});
   spare.add(Ids{30});
   EXPECT_EQ(spare.ids(), (Ids{0, 10, 30, 99}));
-  spare.add(Ids{40, 50, 60});  // more than there is room for: the last ones stay
+  spare.add(Ids{40, 50, 60});  // more than there is room for: the last ones remain
   EXPECT_EQ(spare.ids(), (Ids{0, 50, 60, 99}));
 }
 
@@ -50,7 +50,7 @@ TEST(SpareIds, ThoseThatAlwaysHaveAColumnMayHaveThemAll) {
 TEST(SpareIds, AreWhatWasNamedLastWhateverCame) {
   std::mt19937 random(1);
   SpareIds spare(logits_of({0, 1, 2, 3}, {7, {}}));
-  Ids named = {10, 9, 8, 7, 6, 5, 4};  // by when, newest last
+  Ids named = {10, 9, 8, 7, 6, 5, 4};  // by time, the newest last
   for (int call = 0; call < 300; ++call) {
     Ids tokens(random() % 5);
     for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(random() % 24);
@@ -115,7 +115,7 @@ Ran run(Executable& executable, Backend& backend, const Program& program, int wa
           {executable.ids().begin(), executable.ids().end()}};
 }
 
-/// Each column of a reduced head has the bits of the whole head's, and a select chooses among them.
+/// Each column of a reduced LM head has the bits of the full one, and a select chooses among them.
 void expect_columns_of_the_whole_head(const char* name, TestShape shape, int threads) {
   shape.vocabulary = 400;
   BackendOptions options;

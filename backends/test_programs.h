@@ -1,5 +1,5 @@
-// Small programs with every instruction, for tests of backends: one with the shapes of a real model made
-// small, one with sizes that are no multiple of anything. Owner: a test. Thread: one.
+// Small programs with every instruction, for tests of backends: one with the shapes of a small real model,
+// one with sizes that are not a multiple of anything.
 #pragma once
 
 #include <cmath>
@@ -164,7 +164,7 @@ class TestProgram {
     return project(geglu ? program.geglu(rows[0], rows[1]) : program.swiglu(rows[0], rows[1]));
   }
 
-  /// Back to the hidden width; plain where the groups do not divide.
+  /// Back to the hidden width; plain if the groups do not divide it.
   Row project(Row x) {
     const bool divides = x.width % shape_.group == 0;
     return program.linear(x, {divides ? matrix(shape_.hidden, x.width)

@@ -1,5 +1,5 @@
-// One sequence driven through an executable by hand: what timeline/ and spec/ do, in the fewest lines, for
-// tests. Owner: a test. Thread: one. Errors: fails the test by throwing.
+// One sequence driven through an executable by hand, for tests: what timeline/ and spec/ do, in the fewest
+// lines. Errors: fails the test by throwing.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ft {
 
-/// Tokens in, logits of every row out. Rows beyond `settled` may be dropped again with keep().
+/// Tokens in, logits of every row out. keep() may drop rows after the confirmed ones (`settled`).
 class TestTimeline {
  public:
   TestTimeline(Executable& executable, State& state, std::vector<std::int32_t> blocks, std::int32_t slot)
@@ -33,15 +33,15 @@ class TestTimeline {
     return {result.logits.begin(), result.logits.end()};
   }
 
-  /// Ends a step: its settled rows and `kept` of the others stay.
+  /// Ends a step: its confirmed rows and `kept` of the others stay.
   void keep(int settled, int kept) {
     position_ += settled + kept;
-    // Without unsettled rows nothing was written to the other tape, and nothing is left to replay.
+    // Without unconfirmed rows nothing was written to the other tape, so nothing is left to replay.
     replay_ = kept;
     tape_ = 1 - tape_;
   }
 
-  /// Goes on where `other` stands, with memory of its own.
+  /// Continues from the state of `other`, with memory of its own.
   void adopt(const TestTimeline& other) {
     position_ = other.position_;
     replay_ = other.replay_;

@@ -31,7 +31,7 @@ void read_plain(Format format, const std::byte* from, std::int64_t count, float*
   }
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint16_t bits = 0;
-    std::memcpy(&bits, from + 2 * i, sizeof bits);  // mapped tensors may stand at odd addresses
+    std::memcpy(&bits, from + 2 * i, sizeof bits);  // mapped tensors may be at odd addresses
     out[i] = format == Format::kBf16 ? bf16_to_float(bits) : f16_to_float(bits);
   }
 }

@@ -1,6 +1,5 @@
-// Reads rows of a stored weight as float32, whatever its format: the readable definition of what a weight
-// means. Used by ref for everything and by the other backends when they pack. Cost: O(rows * cols), no
-// allocation.
+// Reads rows of a stored weight as float32, whatever its format: the readable definition of a weight's
+// values. ref uses it for everything, the other backends for packing. Cost: O(rows * cols), no allocation.
 #pragma once
 
 #include <cstddef>

@@ -65,7 +65,7 @@ TEST(WeightRows, ReadsEveryWidthAsMlxPacksIt) {
 }
 
 TEST(WeightRows, ReadsHalfAndBfloatExactlyAndAddsTheOffset) {
-  // 1.5, -2, smallest subnormal, -0.25 | 1.5, -2, 2^-24's neighbours do not exist in bf16.
+  // 1.5, -2, smallest subnormal, -0.25 | 1.5, -2; bf16 has no neighbours of 2^-24.
   const std::array<std::uint16_t, 4> half = {0x3E00, 0xC000, 0x0001, 0xB400};
   Weight weight{.name = "w",
                 .format = Format::kF16,
@@ -111,7 +111,7 @@ TEST(WeightRows, TakesScalesOfTheRightRowAndGroup) {
   EXPECT_EQ(out[127], 44);
 }
 
-// Made by tools/make_quant_golden.py with MLX: what it quantised itself, and every code beside scales of all
+// Made by tools/make_quant_golden.py with MLX: what MLX quantised itself, and every code with scales of all
 // sizes.
 TEST(WeightRows, ReadsBlockFloatsToTheValuesThatMlxGives) {
   const Result<MappedFile> file = MappedFile::open("tests/golden/quant/blocks.safetensors");

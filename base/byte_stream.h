@@ -1,7 +1,6 @@
-// Bytes into something and out of it again, in the machine's own order: for files that the same program reads
-// back. A sink that takes no more and a source that has no more stay so: who writes or reads many things in a
-// row may ask once, at the end. Owner: whoever made them. Thread: one at a time. Cost: a virtual call a
-// value. Errors: false, or kCorrupt and the like from who knows more.
+// Byte sinks and sources in the machine's own byte order, for files that the same program reads back. A sink
+// or source that has failed once fails for good, so a caller may check once after many calls. Cost: a virtual
+// call per value.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +14,16 @@ namespace ft {
 class ByteSink {
  public:
   virtual ~ByteSink() = default;
-  /// False, also for all that follows, if it could not take all of them.
+  /// False, and false for all later calls, if the sink could not take all bytes.
   virtual bool put(std::span<const std::byte> bytes) = 0;
 };
 
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Fills `out`; false, also for all that follows, if it could not.
+  /// Fills `out`; false, and false for all later calls, if the source ran out.
   virtual bool get(std::span<std::byte> out) = 0;
-  /// Bytes that may follow, at most.
+  /// Upper bound on the bytes that may follow.
   virtual std::int64_t left() const = 0;
 };
 

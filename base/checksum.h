@@ -1,5 +1,5 @@
-// XXH3 of bytes: whether a file is as it was written, and whether two descriptions are the same. It guards
-// against accidents, not against forgery. Thread: pure functions. Cost: the speed of reading. Errors: none.
+// XXH3 of bytes: tells whether a file is unchanged and whether two descriptions are equal. It detects
+// accidents, not forgery. Cost: about that of reading the bytes.
 #pragma once
 
 #include <cstddef>

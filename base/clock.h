@@ -1,5 +1,5 @@
-// The one clock of measurements: monotonic nanoseconds. Below sched/ only those read it who were asked to
-// measure.
+// The one clock of measurements: monotonic nanoseconds. Below sched/ only code that was asked to measure
+// reads it.
 #pragma once
 
 #include <chrono>

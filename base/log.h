@@ -1,8 +1,7 @@
-// The log: one line per event on stderr, for people who run the program. spdlog stands behind it, in log.cpp
-// only. Owner: the process. Threads: any. Cost: a level check when the level is off; formatting and a write
-// when on. Errors: none; a log that cannot be written is dropped. A library floor logs only what the caller
-// cannot see in a Result (a warning about a file that was still readable); it never logs what it also returns
-// as an Error.
+// The log: one line per event on stderr, for people who run the program. Only log.cpp uses spdlog. Thread:
+// any. Cost: a level check when the level is off. A line that cannot be written is dropped. A library floor
+// logs only what the caller cannot see in a Result (a warning about a file that was still readable); it never
+// logs what it also returns as an Error.
 #pragma once
 
 #include <string_view>

@@ -101,7 +101,7 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-// Advice only: a kernel that refuses it changes nothing about the bytes, so its answer is ignored.
+// This is advice only: a kernel that refuses it changes no bytes, so its answer is ignored.
 void MappedFile::advise_sequential() const {
   if (data_ != nullptr) ::madvise(const_cast<std::byte*>(data_), size_, MADV_SEQUENTIAL);
 }

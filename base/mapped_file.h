@@ -1,9 +1,8 @@
-// MappedFile: a whole regular file, mapped read-only; the way every weight and every config enters the
-// process. Owner: whoever holds it; spans taken from bytes() die with it (a move keeps them). Threads: const
-// use from any. Cost: open, fstat, mmap; pages are read on first touch. Errors: kNotFound, kIo, kInvalid (not
-// a regular file). Hazard: sizes are checked at open. A file that is truncated while it is mapped raises
-// SIGBUS on the next touch of a lost page; nothing here can turn that into an Error. Replace model files by
-// rename, never in place.
+// MappedFile: a whole regular file, mapped read-only. Every weight and every config enters the process
+// through it. Owner: the object; spans from bytes() die with it, and a move keeps them. Cost: open, fstat,
+// mmap; pages are read on first touch. Errors: kNotFound, kIo, kInvalid (not a regular file). Hazard: sizes
+// are checked at open. A file that is truncated while it is mapped raises SIGBUS on the next touch of a lost
+// page. Nothing here can turn it into an Error. Replace model files by rename, never in place.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +16,8 @@ namespace ft {
 
 class MappedFile {
  public:
-  /// Symbolic links are followed (download caches are made of them); directories, pipes and devices are
-  /// refused.
+  /// Follows symbolic links, because download caches are made of them. Refuses directories, pipes and
+  /// devices.
   static Result<MappedFile> open(const std::string& path);
 
   MappedFile() = default;
@@ -30,13 +29,13 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
-  /// When it was written last, as the file system said at open: nanoseconds since 1970.
+  /// Time of the last write, as the file system reported it at open: nanoseconds since 1970.
   std::int64_t modified_ns() const { return modified_ns_; }
 
   /// Tells the kernel that the file will be read once from front to back.
   void advise_sequential() const;
-  /// Gives back the whole pages inside [offset, offset + length): they stay readable and are read again if
-  /// touched.
+  /// Releases the whole pages inside [offset, offset + length). They stay readable; the next touch reads them
+  /// again.
   void drop_pages(std::size_t offset, std::size_t length) const;
 
  private:
@@ -46,11 +45,11 @@ class MappedFile {
   std::string path_;
 };
 
-/// The system calls of open(), in order, as a test may make them fail.
+/// The system calls of open(), in order, for tests that make one of them fail.
 enum class FileStep { kOpen, kStat, kMap };
 
-/// For tests: before each step the hook is asked; a non-zero answer is the errno that the step then fails
-/// with. nullptr removes it. Process-wide.
+/// For tests: the hook runs before each step, and the step fails with the errno that it returns, if not 0.
+/// nullptr removes the hook. Process-wide.
 using FileFaultHook = int (*)(FileStep step, const char* path);
 void set_file_fault_hook_for_tests(FileFaultHook hook);
 

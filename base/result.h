@@ -1,7 +1,6 @@
-// Result<T>: a value or an Error. For everything that the caller or the world can get wrong: files, flags,
+// Result<T>: a value or an Error, for everything that the caller or the world can get wrong: files, flags,
 // JSON, limits. An Error's sentence says what is wrong, where, and what to do next. Programming mistakes are
-// FT_ASSERT (base/assert.h), never an Error; input never aborts.
-// Cost: one variant; no allocation on success beyond T's own. Thread: a value type, no shared state.
+// FT_ASSERT (base/assert.h), never an Error; input never aborts. Success allocates nothing beyond T's own.
 #pragma once
 
 #include <string>
@@ -17,7 +16,7 @@ enum class Code {
   kNotFound,     // a file, tensor or name is absent
   kCorrupt,      // a file is truncated, lies about itself or cannot be parsed
   kUnsupported,  // understood, but not something this build runs
-  kExhausted,    // memory, disk, context or another limit ran out
+  kExhausted,    // memory, disk, context or another limit is used up
   kTooLong,      // a prompt beyond the context
   kBusy,         // full for now; the same will work later
   kIo,           // the operating system refused
@@ -27,7 +26,7 @@ enum class Code {
 struct Error {
   Code code = Code::kInvalid;
   std::string message;
-  std::string field{};  // of a request that is wrong: "messages[0].role"; empty: none
+  std::string field{};  // of the wrong request field: "messages[0].role"; empty: none
 };
 
 template <class T>

@@ -91,7 +91,7 @@ ThreadPool::ThreadPool(int workers, int spin_us) : spins_(spin_us * spins_per_mi
       const int core = pinned ? cores[static_cast<std::size_t>(worker)] : -1;
       threads_.emplace_back([this, worker, core] { serve(worker, core); });
     }
-  } catch (...) {  // a thread that cannot be started: let go those that were
+  } catch (...) {  // a thread cannot be started: release the ones that run
     stop_ = true;
     epoch_.fetch_add(1);
     epoch_.notify_all();
@@ -117,7 +117,7 @@ void ThreadPool::wait(const std::atomic<int>& word, int old) const {
 
 void ThreadPool::barrier() {
   if (workers_ == 1) return;
-  // Read before arriving: the last to arrive may raise it at once.
+  // This must be read before arriving, because the last worker to arrive may raise it at once.
   const int generation = generation_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) == workers_ - 1) {
     arrived_.store(0, std::memory_order_relaxed);

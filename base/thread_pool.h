@@ -1,9 +1,9 @@
-// A fixed set of workers that walk one piece of work together. The thread that calls run() is worker 0, the
-// others are started once, each pinned to a core of its own where there are enough. Between pieces and at
-// barriers a worker spins for some tens of microseconds and then sleeps in the kernel, so an oversubscribed
-// machine makes progress. Owner: a backend. Thread: one thread at a time may call run(); barrier() only from
-// inside the work. Cost: starting threads once; run() and barrier() allocate nothing and take no lock.
-// Errors: the constructor throws std::system_error if the machine refuses a thread; the work must not throw.
+// ThreadPool: a fixed set of workers that share one task at a time. The thread that calls run() is worker 0;
+// the others start once, each pinned to its own core where there are enough. Between tasks and at barriers a
+// worker spins for some tens of microseconds and then sleeps in the kernel, so an oversubscribed machine
+// makes progress. Owner: a backend. Thread: one thread at a time may call run(); barrier() only from inside
+// the task. Cost: run() and barrier() allocate nothing and take no lock. Errors: the constructor throws
+// std::system_error if the machine refuses a thread; the task must not throw.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ std::vector<int> usable_cores();
 
 class ThreadPool {
  public:
-  /// `workers` counts the caller; 0 means one per usable core. spin_us: 0 sleeps at once.
+  /// `workers` includes the caller; 0 means one per usable core. spin_us: 0 sleeps at once.
   explicit ThreadPool(int workers = 0, int spin_us = 40);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -32,7 +32,7 @@ class ThreadPool {
           &work);
   }
 
-  /// Returns when every worker has called it as often. Writes before it are seen by all after it.
+  /// Returns when every worker has called it equally often. Writes before it are visible to all after it.
   void barrier();
 
  private:
@@ -48,10 +48,10 @@ class ThreadPool {
   Call call_ = nullptr;
   void* context_ = nullptr;
   bool stop_ = false;
-  // Each on a cache line of its own: they are written by different workers.
+  // Each has a cache line of its own, because different workers write them.
   alignas(64) std::atomic<int> epoch_{0};       // raised by start()
-  alignas(64) std::atomic<int> arrived_{0};     // workers at the barrier
-  alignas(64) std::atomic<int> generation_{0};  // raised by the last to arrive
+  alignas(64) std::atomic<int> arrived_{0};     // workers waiting at the barrier
+  alignas(64) std::atomic<int> generation_{0};  // raised by the last worker to arrive
   std::vector<std::thread> threads_;
 };
 

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 struct Step {
-  std::size_t length;  // bytes looked at: the whole character, or the maximal ill-formed part (>= 1)
+  std::size_t length;  // bytes examined: the whole character, or the maximal ill-formed part (>= 1)
   enum class Kind { kCharacter, kInvalid, kUnfinished } kind;
 };
 
@@ -58,8 +58,8 @@ bool utf8_valid(std::string_view text) {
 }
 
 std::size_t utf8_complete_prefix(std::string_view text) {
-  // An unfinished character starts at most 3 bytes before the end, and its lead byte is the last
-  // non-continuation.
+  // An unfinished character starts at most 3 bytes before the end; its lead byte is the last byte that is not
+  // a continuation byte.
   for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const std::size_t at = text.size() - back;
     if ((static_cast<std::uint8_t>(text[at]) & 0xC0) == 0x80) continue;

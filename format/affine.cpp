@@ -28,7 +28,7 @@ struct GroupScale {
   float bias;
 };
 
-/// The edge of larger magnitude is represented exactly, and so is zero.
+/// The edge of larger magnitude and zero are represented exactly.
 GroupScale choose_scale(const float* group, int count, int highest_code) {
   float low = std::numeric_limits<float>::infinity();
   float high = -std::numeric_limits<float>::infinity();
@@ -50,7 +50,7 @@ GroupScale choose_scale(const float* group, int count, int highest_code) {
 void unpack_codes(const std::byte* row, int bits, std::int64_t cols, std::uint8_t* out) {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(row);
   const std::uint32_t mask = (1U << bits) - 1U;
-  std::uint32_t pending = 0;  // bits not yet given out, the oldest lowest; never more than 7 + 8
+  std::uint32_t pending = 0;  // bits not yet written, the oldest lowest; at most 7 + 8
   int held = 0;
   for (std::int64_t i = 0; i < cols; ++i) {
     if (held < bits) {
@@ -92,7 +92,7 @@ void quantise_groups(const float* values, std::int64_t groups, int bits, int gro
                      std::uint32_t* words, std::byte* scales, std::byte* biases) {
   const std::size_t scale_bytes = dtype_bytes(scale_dtype);
   const int highest_code = (1 << bits) - 1;
-  // A group is a whole number of words, so the stream can run across groups and rows alike.
+  // A group is a whole number of words, so the stream may cross groups and rows.
   std::uint64_t pending = 0;
   int held = 0;
   for (std::int64_t g = 0; g < groups; ++g, values += group, scales += scale_bytes, biases += scale_bytes) {

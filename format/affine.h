@@ -1,8 +1,8 @@
-// MLX affine matrices: codes to float32 and back. Element i of a row stands in bits [i * bits, (i + 1) *
-// bits) of the row's little-endian bit stream; value = code * scale + bias, in float32, two roundings (no
-// fused multiply-add). Owner: none, reads the caller's bytes at any address. Threads: any. Cost: one pass.
-// Errors: none; shapes are the caller's (checked where a StoredMatrix is made). Source: mlx `affine_quantize`
-// and its CPU kernel (quantize in backend/cpu/quantized.cpp), bit for bit.
+// MLX affine matrices: codes to float32 and back. Element i of a row is in bits [i * bits, (i + 1) * bits) of
+// the row's little-endian bit stream. value = code * scale + bias in float32, with two roundings (no fused
+// multiply-add). Input bytes may have any address. Shapes are not checked here but where a StoredMatrix is
+// made. Source: mlx `affine_quantize` and its CPU kernel (quantize in backend/cpu/quantized.cpp), bit for
+// bit.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,9 @@
 
 namespace ft::format {
 
-/// A stored matrix: quantised (data, scales, biases) or plain (data). Not an owner.
+/// A stored matrix: quantised (data, scales, biases) or plain (data). It does not own its bytes.
 struct StoredMatrix {
-  std::string name;            // as stored
+  std::string name;            // the stored name
   DType dtype = DType::kBF16;  // of data: F32, F16, BF16, or U32 when quantised
   bool quantised = false;
   int bits = 0;   // quantised only
@@ -48,16 +48,16 @@ struct AffineMatrix {
   std::vector<std::byte> biases;     // (rows, cols / group) of scale_dtype
 };
 
-/// values (groups, group): their codes and, one a group, scales and biases of scale_dtype. Allocates nothing.
+/// values (groups, group) to codes and, one per group, scales and biases of scale_dtype. Allocates nothing.
 void quantise_groups(const float* values, std::int64_t groups, int bits, int group, DType scale_dtype,
                      std::uint32_t* words, std::byte* scales, std::byte* biases);
 
-/// values (rows, cols), cols a multiple of group. Codes are chosen with the float32 scale and bias; those are
-/// then rounded to scale_dtype, as MLX does for weights of that type.
+/// values (rows, cols), where cols is a multiple of group. Codes are chosen with the float32 scale and bias,
+/// which are then rounded to scale_dtype, as MLX does for weights of that type.
 AffineMatrix quantise_affine(std::span<const float> values, std::int64_t rows, std::int64_t cols, int bits,
                              int group, DType scale_dtype);
 
-/// A view of `matrix`, valid as long as it is.
+/// A view of `matrix`, valid as long as `matrix` is.
 StoredMatrix stored(const AffineMatrix& matrix, std::string name);
 
 }  // namespace ft::format

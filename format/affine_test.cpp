@@ -32,7 +32,7 @@ std::vector<int> arithmetic(int bits) {
   return q;
 }
 
-// Made with MLX on the CPU: one group of 32, float32.
+// MLX made these on the CPU: one group of 32, float32.
 std::vector<Vector> vectors() {
   return {
       {2, repeated({3, 0, 1, 0}, {3, 2, 1, 0}, 7), {0xe4e4e4ec, 0xe4e4e4e4}},

@@ -1,5 +1,5 @@
 // What happens when the system refuses: every file operation and every allocation of the load path fails
-// once, at each n, and for ever from n on; the answer is always an Error and the next attempt succeeds.
+// once, at each n, and then for ever from n on. The answer is always an Error and the next attempt succeeds.
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -33,8 +33,8 @@ bool allocation_fails() {
 
 }  // namespace
 
-// The test program's own operator new: malloc, except when a test has planned a failure. Never inlined: the
-// compiler would take malloc and delete, seen together, for a mistake.
+// The test program's own operator new: malloc, except when a test has planned a failure. It is never inlined,
+// because the compiler would take malloc and delete, seen together, for a mistake.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   void* memory = allocation_fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
   if (memory == nullptr) throw std::bad_alloc();
@@ -141,7 +141,7 @@ TEST_F(Anomaly, EveryFailingAllocationIsAnErrorAndNothingIsLeftBroken) {
       allocations_left = n;
       const Status status = load();
       allocations_left = -1;
-      done = !has_failed;  // there are no more than n allocations
+      done = !has_failed;  // there are at most n allocations
       if (done) {
         EXPECT_TRUE(status.ok());
         break;

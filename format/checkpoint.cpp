@@ -17,20 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kListedNames = 5;  // in a message about many tensors
+constexpr std::size_t kListedNames = 5;  // in a message about several tensors
 constexpr std::size_t kFileSamples = 32;
 constexpr std::size_t kSampleBytes = 64;
 
 bool by_name(const TensorView& a, const TensorView& b) { return a.name < b.name; }
 
-/// Every tensor that the index promises must be in the shard that it names.
+/// Every tensor that the index lists must be in the shard that the index names for it.
 Status check_index(const ShardList& list, const Checkpoint& checkpoint) {
   std::string listed;
   std::size_t wrong = 0;
   for (const auto& [name, file] : list.weight_map) {
     const TensorView* tensor = checkpoint.find(name);
     if (tensor != nullptr && tensor->file.ends_with(file)) continue;
-    // A sidecar replaces the head of the main shards, and may be named in the index itself.
+    // A sidecar replaces the MTP head of the main shards, and the index itself may name it.
     if (is_mtp_name(name) && !list.sidecar.empty()) continue;
     if (wrong++ < kListedNames) listed += (listed.empty() ? "" : ", ") + in_quotes(name) + " in " + file;
   }
@@ -92,7 +92,7 @@ Status Checkpoint::load_file(const std::string& relative, bool sidecar) {
   FT_ASSIGN(MappedFile file, MappedFile::open(path));
   FT_ASSIGN(Safetensors contents, parse_safetensors(file.bytes(), path));
   for (TensorView& tensor : contents.tensors) {
-    // A head published on its own may leave out the prefix.
+    // An MTP head that was published alone may leave out the prefix.
     if (sidecar && !is_mtp_name(tensor.name)) tensor.name.insert(0, "mtp.");
     tensors_.push_back(std::move(tensor));
   }
@@ -144,7 +144,7 @@ std::string Checkpoint::state_fingerprint() const {
   for (const MappedFile& file : files_) {
     const std::span<const std::byte> bytes = file.bytes();
     std::uint64_t header = 0;
-    std::memcpy(&header, bytes.data(), sizeof header);  // it was read before
+    std::memcpy(&header, bytes.data(), sizeof header);  // the header was read and checked before
     text += fs::path(file.path()).filename().string() + ' ' + std::to_string(bytes.size()) + ' ' +
             std::to_string(file.modified_ns()) + ' ';
     add(bytes.first(std::min<std::size_t>(bytes.size(), sizeof header + header)));

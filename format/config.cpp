@@ -20,7 +20,8 @@ namespace {
 
 using nlohmann::json;
 
-// Limits: several times the largest published model, small enough that products of three stay below 2^63.
+// Limits: several times those of the largest published model, and small enough that products of three stay
+// below 2^63.
 constexpr int kMaxVocab = 4'000'000;
 constexpr int kMaxWidth = 1 << 20;
 constexpr int kMaxLayers = 1024;
@@ -127,8 +128,8 @@ void read_layer_types(KeyReader& text, ModelConfig& c) {
     return;
   }
   for (const json& type : *types) {
-    // Not `type == "..."`: the library's comparison makes a copy, and being noexcept ends the process without
-    // memory.
+    // A comparison `type == "..."` makes a copy in this library and, being noexcept, ends the process when
+    // memory runs out.
     const auto* word = type.get_ptr<const std::string*>();
     const bool full = word != nullptr && *word == "full_attention";
     if (!full && (word == nullptr || *word != "linear_attention")) {
@@ -161,7 +162,7 @@ void read_generation(KeyReader& generation, ModelConfig& c) {
   s.do_sample = generation.optional_flag("do_sample");
   s.temperature = generation.optional_real("temperature", 0.0, 100.0);
   s.top_k = generation.optional_whole("top_k", -1, kMaxVocab);
-  if (s.top_k && *s.top_k < 0) s.top_k = 0;  // both mean: no limit
+  if (s.top_k && *s.top_k < 0) s.top_k = 0;  // both mean no limit
   s.top_p = generation.optional_real("top_p", 0.0, 1.0);
   s.min_p = generation.optional_real("min_p", 0.0, 1.0);
   s.repetition_penalty = generation.optional_real("repetition_penalty", 1e-3, 100.0);
@@ -195,7 +196,7 @@ Result<ModelConfig> parse_texts(const std::string& config_text, const std::strin
   FT_TRY(top.status());
 
   read_sizes(text, c);
-  FT_TRY(text.status());  // what follows multiplies these
+  FT_TRY(text.status());  // the code below multiplies these
   read_moe(text, c);
   read_layer_types(text, c);
   FT_TRY(text.status());
@@ -219,7 +220,7 @@ Result<ModelConfig> parse_texts(const std::string& config_text, const std::strin
 }
 
 Result<std::string> read_text(const std::string& path, bool required) {
-  std::error_code ignored;  // what cannot be examined is reported by open
+  std::error_code ignored;  // open() reports what cannot be examined
   if (!required && !std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
     return std::string();
   FT_ASSIGN(const MappedFile file, MappedFile::open(path));

@@ -1,9 +1,9 @@
-// ModelConfig: config.json and generation_config.json of the Qwen3.5 family as plain typed values, every one
-// of them checked; what the models floor builds programs from. Nobody else reads these two files. Owner: a
-// value. Threads: any. Cost: two small JSON files. Errors name the file, the key, what was expected and
-// found: kInvalid for a bad value, kUnsupported for a model_type, rope type or quantiser that is not run
-// here, kNotFound without config.json. Absent or null keys take the defaults of Hugging Face's
-// Qwen3_5TextConfig and Qwen3_5MoeTextConfig (transformers 5), which are written at the fields.
+// ModelConfig: config.json and generation_config.json of the Qwen3.5 family as plain typed values, all
+// checked. The models floor builds programs from it; no other code reads these two files. Errors name the
+// file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for a
+// model_type, rope type or quantiser that this version does not run, kNotFound without config.json. Absent or
+// null keys take the defaults of Hugging Face's Qwen3_5TextConfig and Qwen3_5MoeTextConfig (transformers 5),
+// which are given at the fields.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class LayerType { kLinearAttention, kFullAttention };
 struct RopeConfig {
   bool yarn = false;  // rope_type "yarn"; otherwise "default"
   double theta = 1e7;
-  double partial_factor = 0.25;                   // share of head_dim that is rotated
+  double partial_factor = 0.25;                   // fraction of head_dim that is rotated
   int rotary_dim = 64;                            // even; head_dim * partial_factor, rounded down
   std::vector<int> mrope_section = {11, 11, 10};  // (3), sums to rotary_dim / 2
   bool mrope_interleaved = true;
@@ -30,8 +30,8 @@ struct RopeConfig {
   std::int64_t original_positions = 0;  // original_max_position_embeddings
   double beta_fast = 32.0;
   double beta_slow = 1.0;
-  double attention_factor = 1.0;  // on cos and sin; 0.1 * ln(factor) + 1 unless given
-  bool truncate = true;           // of the correction range, to whole dimensions
+  double attention_factor = 1.0;  // factor on cos and sin; 0.1 * ln(factor) + 1 unless given
+  bool truncate = true;           // the correction range is cut to whole dimensions
 };
 
 /// What generation_config.json suggests; a request may override each.
@@ -44,17 +44,17 @@ struct SamplingDefaults {
   std::optional<double> repetition_penalty;
 };
 
-/// How the MTP head was stored and is to be fed (mtplx_* keys of config.json and mtplx_runtime.json).
+/// How the MTP head was stored and what it takes (mtplx_* keys of config.json and mtplx_runtime.json).
 struct MtpContract {
-  int layers = 1;  // mtp_num_hidden_layers: what the source had; the tensors may have been dropped
+  int layers = 1;  // mtp_num_hidden_layers of the source model; a conversion may have dropped the tensors
   bool dedicated_embeddings = false;
-  std::string norm_encoding;                      // "" when nothing says; "delta", "final", ...
+  std::string norm_encoding;                      // "" if nothing says; "delta", "final", ...
   bool base_hidden_pre_norm = false;              // base_hidden_variant: "pre_norm" instead of "post_norm"
   bool hidden_pre_norm = false;                   // hidden_variant or mtp_hidden_variant, likewise
   std::string concat_order = "embedding_hidden";  // or "hidden_embedding"
   std::optional<int> depth_max;                   // mtplx_runtime.json
   std::optional<int> depth_default;
-  /// The stored norms lack the 1 that must be added: "delta", "delta_plus_one", "mlx_delta", "raw_hf_delta".
+  /// True if 1 must be added to the stored norms: "delta", "delta_plus_one", "mlx_delta", "raw_hf_delta".
   bool norms_are_delta() const;
 };
 
@@ -96,15 +96,14 @@ struct ModelConfig {
   SamplingDefaults sampling;
   QuantisationMap quantisation;
 
-  std::vector<int> eos_ids;  // generation_config's first, then config's; no duplicates
+  std::vector<int> eos_ids;  // generation_config's first, then config's; without duplicates
   std::optional<int> bos_id;
-  /// tie_word_embeddings of either level; WeightIndex decides by the tensors and uses this only to explain.
+  /// tie_word_embeddings of either level. WeightIndex decides by the tensors and uses this only to explain.
   std::optional<bool> tied;
 
-  /// config.json, generation_config.json and mtplx_runtime.json (the last two if present) of a model
-  /// directory.
+  /// Reads config.json and, if present, generation_config.json and mtplx_runtime.json of a model directory.
   static Result<ModelConfig> read(const std::string& directory);
-  /// The same from texts; an empty text means that the file is absent. For tests and fuzzing.
+  /// The same from texts, for tests and fuzzing. An empty text means that the file is absent.
   static Result<ModelConfig> parse(const std::string& config, const std::string& generation_config,
                                    const std::string& runtime, const std::string& path);
 

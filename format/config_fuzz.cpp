@@ -1,4 +1,4 @@
-// Any three texts as config.json, generation_config.json and mtplx_runtime.json (split at zero bytes): an
+// Any three texts as config.json, generation_config.json and mtplx_runtime.json (split at zero bytes) give an
 // Error or a config whose numbers can be multiplied.
 #include <algorithm>
 #include <cstddef>

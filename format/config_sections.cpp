@@ -29,7 +29,7 @@ void read_yarn(KeyReader& keys, RopeConfig& rope, std::int64_t max_positions) {
   rope.beta_fast = keys.real("beta_fast", 32.0, 1e-6, 1e6);
   rope.beta_slow = keys.real("beta_slow", 1.0, 1e-6, 1e6);
   rope.truncate = keys.flag("truncate", true);
-  // mscale pairs come from DeepSeek's configs; transformers' yarn reads them in this way.
+  // mscale pairs come from DeepSeek's configs; transformers' yarn reads them this way.
   const double mscale = keys.real("mscale", 0.0, 0.0, 100.0);
   const double mscale_all = keys.real("mscale_all_dim", 0.0, 0.0, 100.0);
   const double derived = mscale > 0 && mscale_all > 0
@@ -43,7 +43,7 @@ void read_mrope(KeyReader& keys, RopeConfig& rope) {
   const json* section = keys.find("mrope_section");
   const int half = rope.rotary_dim / 2;
   if (section == nullptr) {
-    // The default describes 64 rotated dimensions; with any other number there is no known section.
+    // The default is for 64 rotated dimensions; no section is known for another number.
     if (half != 32) rope.mrope_section.clear();
     return;
   }
@@ -61,7 +61,7 @@ void read_mrope(KeyReader& keys, RopeConfig& rope) {
   rope.mrope_section = std::move(sizes);
 }
 
-/// "post_norm" or "pre_norm" at any of the keys; true is pre_norm.
+/// "post_norm" or "pre_norm" at any of the keys; the result is true for pre_norm.
 bool is_pre_norm(KeyReader& keys, const char* key, bool otherwise) {
   const std::string variant = keys.text(key, "");
   if (variant.empty()) return otherwise;
@@ -101,7 +101,7 @@ Status read_rope(KeyReader& text, ModelConfig& config) {
   if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
     keys.fail("partial_rotary_factor",
               "a factor that makes an even number of the " + std::to_string(config.head_dim) +
-                  " dimensions of a head",
+                  " dimensions of an attention head",
               keys.find("partial_rotary_factor"));
   }
   const std::string type = keys.text("rope_type", keys.text("type", "default"));
@@ -121,7 +121,7 @@ Status read_mtp_contract(KeyReader& top, KeyReader& text, KeyReader& runtime, Mt
   mtp.dedicated_embeddings = text.flag("mtp_use_dedicated_embeddings", false);
   FT_TRY(text.status());
 
-  // The most particular place first: what is set is not overwritten by the encoding of a later one.
+  // The most specific place is first: the encoding of a later place does not overwrite one that is set.
   mtp.norm_encoding = top.text("mtplx_mtp_norm_encoding", "");
   KeyReader quantised(top.object("mtplx_mtp_quantization"), top.where() + ": mtplx_mtp_quantization");
   if (mtp.norm_encoding.empty()) mtp.norm_encoding = quantised.text("norm_encoding", "");

@@ -13,7 +13,7 @@ Result<ModelConfig> parse(const std::string& config, const std::string& generati
   return ModelConfig::parse(config, generation, runtime, "dir/config.json");
 }
 
-/// A config whose text_config holds `keys` besides nothing.
+/// A config whose text_config holds only `keys`.
 Result<ModelConfig> with_text(const std::string& keys) {
   return parse(R"({"model_type":"qwen3_5","text_config":{)" + keys + "}}");
 }

@@ -1,6 +1,6 @@
-// bfloat16 and IEEE half to and from float. Widening is exact for every bit pattern (NaN payloads included);
-// narrowing rounds to nearest, ties to even, overflows to infinity, keeps NaN a NaN.
-// Pure, constexpr, any thread. Loads take any address: MLX files do not align their data.
+// bfloat16 and IEEE half to and from float. Widening is exact for every bit pattern (NaN payloads included).
+// Narrowing rounds to nearest, ties to even, overflows to infinity and keeps NaN a NaN. Loads take any
+// address, because MLX files do not align their data.
 // Source: IEEE 754-2019 binary16; bfloat16 is the upper half of binary32.
 #pragma once
 
@@ -43,7 +43,7 @@ constexpr std::uint16_t float_to_f16(float value) {
   if (magnitude >= 0x477FF000U)
     return static_cast<std::uint16_t>(sign | 0x7C00U);  // >= 65520 rounds to infinity
   if (magnitude < 0x38800000U) {                        // below 2^-14: subnormal
-    // Adding 0.5 puts the wanted bits at the bottom of the fraction, rounded to even by the float addition.
+    // Adding 0.5 moves the kept bits to the bottom of the fraction; the float addition rounds them to even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000U));
   }

@@ -14,7 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// Builds the DOM itself so that depth and duplicates are judged while reading, before anything is stored.
+// Builds the DOM itself, so that depth and duplicate keys are checked during reading, before anything is
+// stored.
 class DomBuilder : public nlohmann::json_sax<json> {
  public:
   explicit DomBuilder(DuplicateKeys duplicates) : duplicates_(duplicates), root_(new json()) {}

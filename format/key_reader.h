@@ -1,6 +1,6 @@
-// KeyReader: typed, bounded access to the keys of one JSON object. The first wrong key is remembered and the
-// default returned, so that a long list of reads stays a list; status() at the end tells.
-// Only for the .cpp files of format/ (it includes the JSON library). Threads: one.
+// KeyReader: typed, bounded access to the keys of one JSON object. It remembers the first wrong key and
+// returns the default, so a caller reads many keys in a row and checks status() once at the end. Only for the
+// .cpp files of format/, because it includes the JSON library.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class KeyReader {
 
   /// The value, or nullptr if the key is absent or null.
   const nlohmann::json* find(const char* key) const;
-  /// The nested object, or an empty one; any other kind of value is an error.
+  /// The nested object, or an empty one; a value of another kind is an error.
   const nlohmann::json& object(const char* key);
 
   void fail(const char* key, const std::string& expected, const nlohmann::json* found);

@@ -1,5 +1,5 @@
-// For tests: model directories made on the spot, whole or broken in one chosen way. Header-only; included by
-// *_test.cpp files alone. Owner: a TemporaryFolder removes what it made.
+// For tests: model directories made on the spot, whole or broken in one chosen way. Only *_test.cpp files
+// include it. A TemporaryFolder removes what it made.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// A safetensors file of this header text and data.
+/// A safetensors file with this header text and data.
 inline std::string with_header(const std::string& header, const std::string& data) {
   std::string file(8, '\0');
   const std::uint64_t length = header.size();

@@ -1,4 +1,4 @@
-// How a checkpoint stores its norms, decided from evidence: the part of WeightIndex that reads values.
+// Decides from evidence how a checkpoint stores its norms: the part of WeightIndex that reads values.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -19,7 +19,7 @@ struct Witness {
   std::string saw;
 };
 
-// Raw norms cluster around 0, final ones around 1.
+// Raw norms cluster around 0, final norms around 1.
 constexpr double kBetweenRawAndShifted = 0.5;
 
 Witness judge_conv(const Checkpoint& checkpoint) {
@@ -82,11 +82,11 @@ std::optional<double> WeightIndex::mean_of_input_norms(std::string_view prefix, 
 }
 
 Result<bool> WeightIndex::norms_are_shifted() {
-  return with_memory_guard("judge the norms", checkpoint_.directory(), [&] { return count_votes(); });
+  return with_memory_guard("check the norms", checkpoint_.directory(), [&] { return count_votes(); });
 }
 
 Result<bool> WeightIndex::mtp_norms_are_shifted() {
-  return with_memory_guard("judge the norms of the MTP head", checkpoint_.directory(),
+  return with_memory_guard("check the norms of the MTP head", checkpoint_.directory(),
                            [&] { return judge_mtp_norms(); });
 }
 
@@ -107,14 +107,14 @@ Result<bool> WeightIndex::count_votes() {
         (evidence.empty() ? "" : "; ") + std::string(witness.name) + " " + says + " (" + witness.saw + ")";
   }
   if (shifted > 0 && raw > 0 && std::abs(shifted - raw) >= 2) {
-    warn(checkpoint_.directory() + ": the signs of how norms are stored differ: " + evidence +
-         "; the majority is believed");
+    warn(checkpoint_.directory() + ": the evidence for how norms are stored differs: " + evidence +
+         "; using the majority");
   }
   if (shifted >= raw + 2) return true;
   if (raw >= shifted + 2) return false;
   return Error{Code::kCorrupt,
                checkpoint_.directory() +
-                   ": expected two agreeing signs of whether 1 must be added to the norms, found: " +
+                   ": expected a lead of two signs on whether 1 must be added to the norms, found: " +
                    evidence + "; convert the model again from its source"};
 }
 
@@ -126,11 +126,12 @@ Result<bool> WeightIndex::judge_mtp_norms() {
     source = "the norm encoding is " + in_quotes(config_.mtp.norm_encoding);
   } else if (!checkpoint_.mtp_is_sidecar()) {
     FT_ASSIGN(shifted, count_votes());
-    source = "the trunk's norms are stored so";
+    source = "the target's norms are stored this way";
   }
   const std::optional<double> mean = mean_of_input_norms("mtp.layers.", std::max(1, config_.mtp.layers));
   if (!mean) return shifted;
-  // One direction only: a raw head may have norms of any mean, a final one hardly has them around zero.
+  // The check works in one direction: raw norms may have any mean, but final norms hardly have a mean near
+  // zero.
   if (!shifted || std::fabs(*mean) >= kBetweenRawAndShifted) return shifted;
   warn(checkpoint_.directory() + ": MTP head: " + source +
        ", which means final norms, but the mean of its input norm is " + std::to_string(*mean) +

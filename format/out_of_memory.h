@@ -1,7 +1,6 @@
-// Where memory ends, an Error begins: the public functions of format/ that read files run inside this guard,
-// so that a header which asks for more than there is becomes kExhausted instead of an exception across a
-// floor. Cost: nothing until it happens. The short message needs no allocation if even the sentence cannot be
-// made.
+// Turns std::bad_alloc into an Error. The public functions of format/ that read files run inside this guard.
+// A file header that asks for too much memory then gives kExhausted instead of an exception across a floor.
+// Cost: nothing until it happens. The short message needs no allocation if even the sentence cannot be made.
 #pragma once
 
 #include <new>
@@ -23,7 +22,7 @@ inline Error out_of_memory(std::string_view deed, std::string_view object) {
   }
 }
 
-/// Runs `work`, which returns a Result or Status. On failure: "OBJECT: not enough memory to DEED; ...".
+/// Runs `work`, which returns a Result or Status. On failure: "OBJECT: not enough memory to TASK; ...".
 template <class Work>
 auto with_memory_guard(std::string_view deed, std::string_view object, Work&& work) -> decltype(work()) {
   try {

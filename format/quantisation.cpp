@@ -76,7 +76,7 @@ Result<Quantisation> read_quantisation(const json& object, const std::string& wh
   return q;
 }
 
-/// Width and group, whether they are anybody's or not; {0, 0} where they are no whole numbers.
+/// Width and group from the shapes, whether or not a format has them; {0, 0} if they are not whole numbers.
 Quantisation read_shapes(std::int64_t cols, std::int64_t weight_cols, std::int64_t scale_cols) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // keeps the product below 2^63
   Quantisation q{QuantMode::kAffine, 0, 0};

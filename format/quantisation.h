@@ -1,8 +1,8 @@
-// What config.json says about quantisation, and what the shapes of a module's tensors say: two witnesses, of
-// which the shapes are believed. Formats: MLX affine, mxfp4, mxfp8, nvfp4 (the last without a global scale,
-// for which MLX's files have no place). Pure values; any thread. Errors: kInvalid for malformed keys,
-// kUnsupported for foreign quantisers. Source: mlx-lm's `quantization` key (utils.py, quantize_config); the
-// rules are listed at lookup() and resolve().
+// What config.json says about quantisation, and what the shapes of a module's tensors say. If the two differ,
+// the shapes win. Formats: MLX affine, mxfp4, mxfp8, nvfp4 (the last without a global scale, because MLX's
+// files have no place for one). Errors: kInvalid for malformed keys, kUnsupported for foreign quantisers.
+// Source: mlx-lm's `quantization` key (utils.py, quantize_config); the rules are listed at lookup() and
+// resolve_affine().
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ struct Quantisation {
 
 std::string_view quant_mode_name(QuantMode mode);
 std::optional<QuantMode> find_quant_mode(std::string_view name);
-/// A mode with its usual width and group; a block format has no others.
+/// A mode with its usual width and group; a block format has only these.
 Quantisation usual_quantisation(QuantMode mode);
 /// "affine 4 bits, groups of 64"
 std::string quantisation_text(const Quantisation& q);
 bool is_affine_width(int bits);   // 2 3 4 5 6 8
 bool is_affine_group(int group);  // 32 64 128
 
-/// Strips `.weight`, then any leading `model.` and `language_model.`: the spellings of one module become one.
+/// Strips `.weight`, then any leading `model.` and `language_model.`, so all spellings of a module are equal.
 std::string normalised_module(std::string_view path);
 
 /// What the config says about one module.
@@ -46,14 +46,17 @@ struct QuantClaim {
 
 class QuantisationMap {
  public:
-  /// `quantization`, else `quantization_config`, of `config` or of its `text_config`. An absent key gives an
-  /// empty map. `origin` begins every message. A quant_method that is not MLX's own is kUnsupported.
+  /// Reads `quantization`, otherwise `quantization_config`, of `config` or of its `text_config`. An absent
+  /// key gives an empty map. `origin` begins every message. A quant_method that is not MLX's own is
+  /// kUnsupported.
   static Result<QuantisationMap> read(const nlohmann::json& config, const std::string& origin);
 
-  /// Any spelling of the path. A listed module: its own values, absent ones being mode affine and that mode's
-  /// usual width and group (never the global values); false means not quantised; true means the global
-  /// values. A module that is not listed has no claim of its own: it is quantised iff it has scales, with the
-  /// global values.
+  /// Takes any spelling of the path. The result depends on what the config lists for it:
+  ///   an object   its own values; absent ones are mode affine and that mode's usual width and group, never
+  ///               the global values
+  ///   false       not quantised
+  ///   true        the global values
+  ///   nothing     no claim: the module is quantised, with the global values, iff it has scales
   std::optional<QuantClaim> lookup(std::string_view module) const;
 
   const std::optional<Quantisation>& global() const { return global_; }
@@ -64,11 +67,11 @@ class QuantisationMap {
   std::map<std::string, QuantClaim> modules_;  // by normalised path
 };
 
-/// Width and group of an affine matrix from its shapes alone: in = cols, bits = weight_cols * 32 / in,
-/// group = in / scale_cols. Nothing when they give no width and group that exist.
+/// Width and group of an affine matrix from its shapes alone: in = cols, bits = weight_cols * 32 / in, group
+/// = in / scale_cols. Empty if they give no width and group that exist.
 std::optional<Quantisation> resolve_affine(std::int64_t cols, std::int64_t weight_cols,
                                            std::int64_t scale_cols);
-/// The same of a matrix whose scales are bytes: the one block format of that width and group.
+/// The same for a matrix whose scales are bytes: the one block format with that width and group.
 std::optional<Quantisation> resolve_block_float(std::int64_t cols, std::int64_t weight_cols,
                                                 std::int64_t scale_cols);
 

@@ -28,7 +28,7 @@ Error file_error(const std::string& path, const std::string& expected, const std
                path + ": expected " + expected + ", found " + found + "; " + std::string(kAgain)};
 }
 
-/// Where one tensor's data lies, relative to the data block.
+/// Position of one tensor's data, relative to the data block.
 struct Extent {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -122,7 +122,7 @@ Result<Extent> HeaderReader::read_extent(const std::string& name, const json& en
   return extent;
 }
 
-/// Bytes of a tensor, or nothing when the product does not fit 64 bits.
+/// Bytes of a tensor; empty if the product does not fit 64 bits.
 std::optional<std::uint64_t> byte_count(std::span<const std::int64_t> shape, DType dtype) {
   std::uint64_t bytes = dtype_bytes(dtype);
   for (const std::int64_t side : shape) {
@@ -166,7 +166,7 @@ void HeaderReader::sort_by_place() {
   });
 }
 
-/// Sorted by place, tensors must follow one another without overlap or hole and end where the file ends.
+/// In order of position, tensors must follow one another without overlap or hole and end where the file ends.
 Status HeaderReader::check_cover() const {
   std::uint64_t reached = 0;
   const std::string* before = nullptr;

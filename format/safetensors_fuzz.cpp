@@ -1,4 +1,4 @@
-// Any bytes as a safetensors file: an Error or views inside the bytes, never anything else.
+// Any bytes as a safetensors file give an Error or views inside the bytes, never anything else.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -25,11 +25,11 @@ constexpr std::array<const char*, 3> kUsualSidecars = {"mtp.safetensors", "mtp/w
                                                        "model-mtp.safetensors"};
 
 bool exists(const std::string& directory, const std::string& relative) {
-  std::error_code ignored;  // a path that cannot be examined is reported by the open that follows
+  std::error_code ignored;  // the open that follows reports a path that cannot be examined
   return fs::exists(fs::symlink_status(fs::path(directory) / relative, ignored));
 }
 
-/// `relative` came from a file of the model; it must not lead out of the directory.
+/// `relative` comes from a file of the model, so it must not lead out of the directory.
 Status check_confined(const std::string& relative, const std::string& origin, const std::string& key) {
   const fs::path path(relative);
   bool confined = !relative.empty() && !path.is_absolute() && relative.find('\0') == std::string::npos;
@@ -50,7 +50,7 @@ Result<std::string> confined_string(const json& value, const std::string& origin
   return fs::path(relative).lexically_normal().generic_string();
 }
 
-/// A sidecar named by `key` of `object`: it must exist, because somebody said that it does.
+/// A sidecar that `key` of `object` names. It must exist, because the model says that it does.
 Result<std::string> named_sidecar(const json& object, const char* key, const std::string& origin,
                                   const std::string& directory) {
   const auto at = object.find(key);
@@ -138,7 +138,7 @@ std::optional<NumberedName> numbered(const std::string& file) {
   return NumberedName{file.substr(0, dash), std::stoul(number), std::stoul(total)};
 }
 
-/// Without an index the names themselves say how many shards there are.
+/// Without an index the file names give the number of shards.
 Status check_none_missing(const std::string& directory, const std::vector<std::string>& shards) {
   std::map<std::pair<std::string, std::size_t>, std::set<std::size_t>> series;
   for (const std::string& shard : shards) {

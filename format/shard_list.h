@@ -1,7 +1,6 @@
-// Which files of a model directory make up its checkpoint: the reading of indexes, globs and sidecar keys,
-// apart from the reading of tensors. Checkpoint::open is the only caller. Threads: any. Cost: a directory
-// listing and up to three small JSON files. Errors: as in checkpoint.h, where the order of the rules is
-// written down.
+// Finds the files that make up the checkpoint of a model directory: reads indexes, globs and sidecar keys,
+// not tensors. Checkpoint::open is the only caller. Cost: a directory listing and up to three small JSON
+// files. Errors and the order of the rules: see checkpoint.h.
 #pragma once
 
 #include <map>
@@ -14,7 +13,7 @@ namespace ft::format {
 
 struct ShardList {
   std::vector<std::string> shards;  // relative paths, sorted, without the sidecar
-  std::string sidecar;              // relative path, "" when there is none
+  std::string sidecar;              // relative path, "" if there is none
   std::map<std::string, std::string>
       weight_map;          // tensor -> shard, as the index says; empty without an index
   std::string index_path;  // for messages; "" without an index

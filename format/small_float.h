@@ -1,7 +1,7 @@
-// The floats of 4 and 8 bits that block formats are made of, widened exactly: e2m1 (OCP MX FP4), e4m3 (OCP
-// FP8 E4M3FN) and the scale e8m0. What the formats call NaN (e4m3 0x7F and 0xFF, e8m0 0xFF) and no encoder
-// writes is what MLX's kernels for GPUs make of it: +-480 and infinity. Pure, constexpr, any thread. Source:
-// OCP Microscaling Formats 1.0; mlx `fp_quantize`.
+// The floats of 4 and 8 bits in block formats, widened exactly: e2m1 (OCP MX FP4), e4m3 (OCP FP8 E4M3FN) and
+// the scale e8m0. The codes that the formats call NaN (e4m3 0x7F and 0xFF, e8m0 0xFF), which no encoder
+// writes, become what MLX's GPU kernels make of them: +-480 and infinity. Source: OCP Microscaling Formats
+// 1.0; mlx `fp_quantize`.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ constexpr float e2m1_to_float(std::uint8_t code) {
   return (code & 8U) != 0 ? -magnitude : magnitude;
 }
 
-/// 1-4-3, bias 7, subnormal numbers in steps of 2^-9, largest 448.
+/// 1-4-3, bias 7, subnormal numbers in steps of 2^-9; the maximum is 448.
 constexpr float e4m3_to_float(std::uint8_t code) {
   const unsigned exponent = (code >> 3) & 15U;
   const unsigned mantissa = code & 7U;

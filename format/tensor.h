@@ -1,8 +1,7 @@
-// TensorView: a named, typed, shaped window on bytes of a mapped file. The vocabulary of everything in
-// format/. Owner: the bytes belong to the Checkpoint (or mapping) that made the view and die with it.
-// Threads: const from any. Alignment: bytes may start at ANY address (MLX files do not pad their headers);
-// read elements with load_float or memcpy, never through a typed pointer. Byte order: little endian, as
-// stored and as every supported machine has it.
+// TensorView: a named, typed, shaped view of bytes in a mapped file. Owner: the Checkpoint (or mapping) that
+// made the view owns the bytes. Alignment: bytes may start at ANY address, because MLX files do not pad their
+// headers; read elements with load_float or memcpy, never through a typed pointer. Byte order: little endian,
+// in the file and on every supported machine.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +36,7 @@ enum class DType {
 };
 
 std::size_t dtype_bytes(DType dtype);
-/// The name in a safetensors header: "BF16".
+/// The name used in a safetensors header: "BF16".
 std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
 /// F32, F16 or BF16: what load_float reads and what scales may be.
@@ -53,15 +52,14 @@ struct TensorView {
 
 /// Element `index` of F32, F16 or BF16 data at any address, widened exactly.
 float load_float(const std::byte* data, DType dtype, std::size_t index);
-/// `count` elements from `first`, widened into out. Same rules.
+/// `count` elements from `first`, widened into `out`, under the same rules.
 void load_floats(const std::byte* data, DType dtype, std::size_t first, std::size_t count, float* out);
 
 /// "[8192,320]"
 std::string shape_text(std::span<const std::int64_t> shape);
-/// `name` in quotes, cut to a length that a message can carry, invalid UTF-8 replaced.
+/// `name` in quotes, cut to a length that fits a message, with invalid UTF-8 replaced.
 std::string in_quotes(std::string_view name);
-/// "FILE: tensor 'NAME': expected EXPECTED, found FOUND; NEXT": the one shape of every complaint about a
-/// tensor.
+/// "FILE: tensor 'NAME': expected EXPECTED, found FOUND; NEXT": the one form of every error about a tensor.
 Error tensor_error(Code code, std::string_view file, std::string_view name, std::string_view expected,
                    std::string_view found, std::string_view next);
 

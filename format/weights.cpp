@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kAgain = "the checkpoint does not fit its config.json: download both again";
 
-/// The stored names that a canonical name may have, most usual first.
+/// The stored names that a canonical name may have, the most common first.
 std::vector<std::string> candidates(std::string_view name) {
   std::vector<std::string> result;
   const auto add = [&](std::string_view prefix) { result.push_back(std::string(prefix).append(name)); };
@@ -29,7 +29,7 @@ std::vector<std::string> candidates(std::string_view name) {
   return result;
 }
 
-/// "X.weight" -> "X.scales"; a name without .weight has no companions.
+/// "X.weight" -> "X.scales"; a name without .weight has no companion tensors.
 std::string companion(std::string_view stored, std::string_view leaf) {
   constexpr std::string_view kWeight = ".weight";
   if (!stored.ends_with(kWeight)) return {};
@@ -54,7 +54,7 @@ Error shape_error(const TensorView& tensor, const std::string& expected) {
                       std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.shape), kAgain);
 }
 
-/// Scales of one byte, whatever the exporter called their type.
+/// True for scales of one byte, whatever type name the exporter gave them.
 bool holds_scale_bytes(const TensorView& scales) {
   return scales.dtype == DType::kU8 || scales.dtype == DType::kF8E8M0 || scales.dtype == DType::kF8E4M3;
 }
@@ -179,16 +179,16 @@ Result<StoredMatrix> WeightIndex::block_float(const TensorView& codes, const Ten
                       codes.bytes.data(), scales.bytes.data(), nullptr, scale_dtype, found->mode};
 }
 
-/// The config is the second witness: where it differs the shapes are believed and the reader is told.
+/// Compares the config with the shapes: if they differ, the shapes win and a warning is recorded.
 void WeightIndex::compare_with_config(const TensorView& codes, const Quantisation& found) {
   const std::optional<QuantClaim> own = config_.quantisation.lookup(codes.name);
-  // The head keeps its own widths: the trunk's global values say nothing about a sidecar.
+  // The MTP head has widths of its own: the target's global values say nothing about a sidecar.
   if (!own && (is_mtp_name(codes.name) || !config_.quantisation.global())) return;
   const QuantClaim claim = own ? *own : QuantClaim{true, *config_.quantisation.global()};
   if (claim.quantised && claim.q == found) return;
   warn(codes.file + ": tensor " + in_quotes(codes.name) + ": " + config_.path + " says " +
        (claim.quantised ? quantisation_text(claim.q) : "not quantised") + ", its shapes say " +
-       quantisation_text(found) + "; the shapes are believed");
+       quantisation_text(found) + "; using the shapes");
 }
 
 Result<bool> WeightIndex::head_is_tied() const {

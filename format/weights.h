@@ -1,11 +1,11 @@
 // WeightIndex: the tensors of a checkpoint by canonical name, whatever the exporter called them, with shapes
-// checked and quantisation resolved. The models floor asks for weights here and nowhere else. Canonical names
-// have no family prefix: "embed_tokens.weight", "layers.3.self_attn.q_proj.weight",
-// "layers.0.linear_attn.A_log", "norm.weight", "lm_head.weight", "mtp.fc.weight",
-// "mtp.layers.0.mlp.up_proj.weight". Owner: points into the Checkpoint and the ModelConfig, which must
-// outlive it and every StoredMatrix. Threads: one while loading (warnings are collected). Cost: a few string
-// look-ups a tensor; norm questions read one tensor. Errors: kNotFound (with the names that were tried),
-// kCorrupt (shape), kUnsupported (element type or mode).
+// checked and quantisation resolved. The models floor gets all weights here. Canonical names have no family
+// prefix: "embed_tokens.weight", "layers.3.self_attn.q_proj.weight", "layers.0.linear_attn.A_log",
+// "norm.weight", "lm_head.weight", "mtp.fc.weight", "mtp.layers.0.mlp.up_proj.weight". Owner: it points into
+// the Checkpoint and the ModelConfig, which must outlive it and every StoredMatrix. Thread: one during
+// loading, because warnings are collected. Cost: a few string look-ups per tensor; norm questions read one
+// tensor. Errors: kNotFound (with the names that were tried), kCorrupt (shape), kUnsupported (element type or
+// mode).
 #pragma once
 
 #include <cstdint>
@@ -28,30 +28,30 @@ class WeightIndex {
       : checkpoint_(checkpoint), config_(config) {}
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// The stored tensor, or nullptr.
+  /// The stored tensor, or nullptr if there is none.
   const TensorView* find(std::string_view name) const;
 
-  /// A matrix of that shape, plain (F32, F16, BF16), affine or of block floats. Sides of 1 in the stored
-  /// shape do not count, so a convolution [C,1,4] (Hugging Face) and [C,4,1] (MLX), which are the same bytes,
-  /// are both matrix C x 4.
+  /// A matrix of this shape: plain (F32, F16, BF16), affine or block floats. Sides of 1 in the stored shape
+  /// do not count. So the convolutions [C,1,4] (Hugging Face) and [C,4,1] (MLX) are both matrix C x 4; their
+  /// bytes are the same.
   Result<StoredMatrix> matrix(std::string_view name, std::int64_t rows, std::int64_t cols);
-  /// A plain vector of n elements, as 1 x n.
+  /// A plain vector of n elements, as a matrix 1 x n.
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);
 
   /// True: the stored norms are final. False: raw Hugging Face norms, to which 1 must be added (never to
-  /// linear_attn.norm). Four witnesses vote: the last side of conv1d, metadata format, name prefix, mean of
-  /// the input norms; one side must have two votes more than the other, otherwise an error lists them.
+  /// linear_attn.norm). The evidence is the last side of conv1d, the metadata format, the name prefix and the
+  /// mean of the input norms. One side must lead by two signs; otherwise an error lists them.
   Result<bool> norms_are_shifted();
-  /// The same for the MTP head: what the contract says; else its place (a raw trunk's own shard: raw; a
-  /// sidecar: final). Norms said to be final whose input norm has a mean near 0 are taken as raw, with a
-  /// warning.
+  /// The same for the MTP head: what the contract says; otherwise its place (in a shard of a raw target: raw;
+  /// in a sidecar: final). Norms that are declared final are taken as raw, with a warning, if the mean of the
+  /// input norm is near 0.
   Result<bool> mtp_norms_are_shifted();
 
-  /// True when the head of the trunk is the embedding: there is no lm_head. Decided by the tensors; a config
+  /// True if the LM head of the target is the embedding, so there is no lm_head. The tensors decide; a config
   /// that says untied while lm_head is absent is an error.
   Result<bool> head_is_tied() const;
 
-  /// Sentences about what was odd but not wrong, in the order found.
+  /// Sentences about what was odd but not wrong, in the order of discovery.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

@@ -16,7 +16,7 @@ struct Loaded {
 
 class Weights : public ::testing::Test {
  protected:
-  /// Opens a model of these tensors. The config has 2 layers.
+  /// Opens a model with these tensors. The config has 2 layers.
   WeightIndex& open(const std::vector<Piece>& pieces, const std::string& metadata = "",
                     const std::string& keys = "") {
     folder_.write("model.safetensors", safetensors_file(pieces, metadata));

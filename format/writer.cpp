@@ -76,7 +76,7 @@ Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
     if (!utf8_valid(tensor->name) || tensor->name == "__metadata__" ||
         !writer.places_.emplace(tensor->name, Place{reached, bytes, 0}).second) {
       return invalid(path, "the tensor name " + in_quotes(tensor->name) +
-                               " is reserved, not UTF-8 or there twice; give every tensor a name of its own");
+                               " is reserved, not UTF-8 or a duplicate; give every tensor its own name");
     }
     std::uint64_t end = 0;
     if (__builtin_add_overflow(reached, bytes, &end) || end > INT64_MAX / 2) {
@@ -97,7 +97,7 @@ Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
   writer.path_ = path;
   writer.fd_ = ::open(writer.part().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (writer.fd_ < 0) return writer.system_error("create", errno);
-  // A file system that cannot reserve space says so (EOPNOTSUPP, EINVAL); then a full disk is found while
+  // A file system that cannot reserve space says so (EOPNOTSUPP, EINVAL); a full disk is then found during
   // writing.
   const int reserved = ::posix_fallocate(writer.fd_, 0, static_cast<off_t>(writer.size_));
   if (reserved == ENOSPC || reserved == EFBIG) return writer.system_error("reserve space for", reserved);

@@ -1,9 +1,8 @@
-// SafetensorsWriter: makes a safetensors file that is either whole or absent: header, then tensors in any
-// order, into FILE.part, which becomes FILE by rename in finish(). Used to convert and to synthesise
-// checkpoints. Owner: one writer a file; dropping it unfinished removes FILE.part. Threads: one. Cost: one
-// pwrite a call; disk space is reserved at the start, so that a full disk is found then. Errors: kInvalid
-// (tensor list, unknown name, bytes beyond the end, tensors not written), kExhausted (disk full, file size
-// limit), kIo.
+// SafetensorsWriter: makes a safetensors file that is either whole or absent. It writes the header, then
+// tensors in any order, into FILE.part; finish() renames FILE.part to FILE. It serves conversion and
+// synthetic checkpoints. Owner: dropping an unfinished writer removes FILE.part. Cost: one pwrite per call;
+// disk space is reserved at the start, so a full disk is found then. Errors: kInvalid (tensor list, unknown
+// name, bytes beyond the end, tensors not written), kExhausted (disk full, file size limit), kIo.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +26,7 @@ struct TensorSpec {
 
 class SafetensorsWriter {
  public:
-  /// Tensors are laid out largest element first, so that each begins at a multiple of its element's size.
+  /// Tensors are laid out by element size, largest first, so each begins at a multiple of its element's size.
   static Result<SafetensorsWriter> create(const std::string& path, const std::vector<TensorSpec>& tensors,
                                           const std::map<std::string, std::string>& metadata);
 
@@ -37,9 +36,9 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
   ~SafetensorsWriter();
 
-  /// Some or all bytes of a tensor, from byte `offset` of it. Each byte is to be written once.
+  /// Some or all bytes of a tensor, from its byte `offset` on. Each byte must be written exactly once.
   Status write(std::string_view name, std::span<const std::byte> bytes, std::uint64_t offset = 0);
-  /// Everything was written: flush, close, rename.
+  /// Call it after all writes: flushes, closes and renames the file.
   Status finish();
 
  private:

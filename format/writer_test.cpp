@@ -99,7 +99,7 @@ TEST(Writer, AnAbsentDirectoryIsAnErrorThatNamesTheFile) {
   EXPECT_NE(writer.error().message.find("/nonexistent/m.part"), std::string::npos);
 }
 
-// A limit on the file's size stands for a full disk: the same call fails, with EFBIG instead of ENOSPC.
+// A file size limit replaces a full disk: the same call fails, with EFBIG instead of ENOSPC.
 TEST(Writer, WithoutRoomForTheFileItSaysHowMuchIsNeededAndLeavesNothing) {
   const TemporaryFolder folder;
   rlimit before{};

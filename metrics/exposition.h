@@ -1,7 +1,6 @@
-// Exposition: figures as the text that Prometheus reads. Families in the order in which they are begun, each
-// with its help and type once. Owner: a value, made for one answer. Thread: one. Cost: linear in the samples.
-// Errors: none; names and labels are the caller's constants, label values are escaped here.
-// Source: Prometheus' exposition formats, text-based format 0.0.4.
+// Exposition: figures as the text that Prometheus reads. Families come in the order in which they are begun,
+// each with its help and type once. Names and labels are the caller's constants; label values are escaped
+// here. Source: Prometheus' exposition formats, text-based format 0.0.4.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +16,13 @@ class Exposition {
  public:
   using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-  /// What the samples after it belong to. A counter's name ends in _total.
+  /// Begins the family of the samples that follow. A counter's name ends in _total.
   void counter(std::string_view name, std::string_view help) { begin(name, help, "counter"); }
   void gauge(std::string_view name, std::string_view help) { begin(name, help, "gauge"); }
   void sample(double value, const Labels& labels = {}) { line("", value, labels); }
 
-  /// A whole histogram: counts[i] are the observations above bounds[i - 1] and at most bounds[i]; one more
-  /// count than bounds.
+  /// A whole histogram: counts[i] are the observations above bounds[i - 1] and at most bounds[i]. There is
+  /// one more count than bounds.
   void histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                  std::span<const std::int64_t> counts, double sum);
 

@@ -34,7 +34,7 @@ bool all_zero(const std::byte* data, std::size_t size) {
   return data == nullptr || std::all_of(data, data + size, [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Zero as numbers: no codes and no biases that differ from 0, or no values that do.
+/// True if all values are zero: no code and no bias differs from 0, or no plain value does.
 bool zeroed(const Weight& weight) {
   if (!weight.quantised()) {
     return all_zero(weight.data,
@@ -94,11 +94,11 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
     return report;
   };
   if (config.mtp.layers == 0)
-    return found(HeadState::kNone, "the config names none; drafts come from text lookup only");
+    return found(HeadState::kNone, "config.json names none; drafts come from n-gram lookup only");
   if (present.empty()) {
     return found(HeadState::kMissing,
                  fmt::format("missing: config.json names {} layer(s), no file of {} holds mtp.* tensors "
-                             "(conversions often drop them); add the head as mtp.safetensors",
+                             "(conversions often drop them); add the MTP head as mtp.safetensors",
                              config.mtp.layers, model.directory));
   }
   if (!absent.empty()) {
@@ -114,7 +114,7 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
     }
     if (zeroed(weight)) {
       return found(HeadState::kZeroed,
-                   fmt::format("zeroed: {} in {} holds nothing but zeros; get the head again from the "
+                   fmt::format("zeroed: all values of {} in {} are zero; get the MTP head again from the "
                                "original model",
                                shape.name, where(model)));
     }

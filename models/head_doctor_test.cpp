@@ -1,5 +1,5 @@
-// The head doctor on copies of the odd model that are wrong in one way each. A head that cannot be used
-// changes the speed of an answer, so the trunk must load and compute the same bits whatever is found.
+// The head doctor on copies of the odd model, each wrong in one way. An unusable MTP head changes the speed
+// of an answer, so the target must load and compute the same bits whatever is found.
 #include "models/head_doctor.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using HeadState = HeadReport::State;
 
 constexpr int kWidth = 96;
 
-/// Logits of a short text, with rows of the head beside them if there is one.
+/// Logits of a short text, and rows of the MTP head if there is one.
 struct Outputs {
   std::vector<float> trunk, head;
 };
@@ -59,7 +59,7 @@ class HeadDoctorTest : public testing::Test {
     return std::move(*model);
   }
 
-  /// The head is found to be `state`, one line says so and names what to look at; the answers stay.
+  /// The MTP head is reported as `state`, one line says so and names what to check, and the answers stay.
   void expect_unusable(CopiedModel& copy, HeadState state, const std::vector<std::string>& said) {
     const Model model = load(copy.write());
     EXPECT_EQ(model.head.state, state) << head_state_name(model.head.state) << ": " << model.head.sentence;
@@ -116,7 +116,7 @@ TEST_F(HeadDoctorTest, AMatrixOfZerosIsFound) {
     std::string& data = copy.tensors.at(std::string(name) + ".weight").data;
     data.assign(data.size(), '\0');
     expect_unusable(copy, HeadState::kZeroed, {"zeroed", name, "model.safetensors"});
-    data.back() = 1;  // one value that is not zero: small, but there
+    data.back() = 1;  // one value that is small but not zero
     EXPECT_EQ(load(copy.write()).head.state, HeadState::kReady);
   }
 }

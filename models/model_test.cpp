@@ -90,7 +90,7 @@ const Tap* tap_of(const Program& program) {
   return found;
 }
 
-/// The row that the logits read, which is the one after the last norm.
+/// The row that the logits read: the one after the last norm.
 int normed_row(const Program& program) {
   for (const Instruction& instruction : program.instructions()) {
     if (const auto* logits = std::get_if<Logits>(&instruction)) return logits->in.id;
@@ -169,7 +169,7 @@ TEST_F(ModelTest, AReducedHeadDraftsFrequentIdsEndTokensAndWordsOfTheText) {
   EXPECT_TRUE(logits_of(model->trunk).ids.empty()) << "the answer's head is whole";
 }
 
-TEST_F(ModelTest, TheWholeOfASmallVocabularyIsDrafted) {  // by default: its head costs little
+TEST_F(ModelTest, TheWholeOfASmallVocabularyIsDrafted) {  // the default, because a small LM head costs little
   for (const int asked : {-1, 0, 1 << 24}) {
     LoadOptions options;
     options.frequent_drafts = asked;
@@ -247,7 +247,8 @@ TEST_F(ModelTest, YarnWithItsOwnCorrectionRangeIsThatOfTransformers) {
 TEST_F(ModelTest, StateGrowsByBlocksAndCountsEveryLayer) {
   const Result<Model> model = load_model(test::kOddModel);
   ASSERT_TRUE(model.ok());
-  // Two attention layers of one head of 32, keys and values in float16 or as codes with a float beside them.
+  // Two attention layers with one head of 32 each; keys and values in float16, or as codes with a float
+  // scale.
   const auto bytes = [&](int context, int bits) { return state_bytes(model->trunk, context, bits); };
   EXPECT_EQ(bytes(33, 16) - bytes(32, 16), 2 * 2 * kBlockRows * 32 * 2);
   EXPECT_EQ(bytes(33, 8) - bytes(32, 8), 2 * 2 * kBlockRows * (32 + 4));

@@ -58,7 +58,7 @@ struct MlpWeights {
   Weight gate, up, down;
 };
 
-/// One function per part of the specification: reads the weights, appends the instructions.
+/// One function per part of the specification: it reads the weights and appends the instructions.
 class Builder {
  public:
   Builder(Program& program, const ModelConfig& config, WeightSource& source)
@@ -150,7 +150,7 @@ void build_trunk(Program& p, const ModelConfig& config, WeightSource& source, co
   p.select();
 }
 
-/// What the head may draft.
+/// The draft vocabulary of the MTP head.
 struct DraftIds {
   std::vector<std::int32_t> ids;  // empty: all
   Spare spare;
@@ -186,8 +186,8 @@ int bits_like(const Program& trunk) {
   return bits < kFew * elements ? 4 : 8;
 }
 
-/// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after
-/// next.
+/// The MTP head: pairs (next token, hidden state of the token before it) to the hidden state that predicts
+/// the token after next.
 void build_head(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
                 const Weight& head, DraftIds drafts) {
   Builder build(p, config, source);
@@ -209,14 +209,15 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
 Status build_qwen3_5(Model& model, const LoadOptions& options) {
   const ModelConfig& config = model.config;
   if (config.moe.experts > 0) {
-    return Error{Code::kUnsupported,
-                 fmt::format("{}: a mixture of {} experts; this version runs dense models only", config.path,
-                             config.moe.experts)};
+    return Error{
+        Code::kUnsupported,
+        fmt::format("{}: a mixture of {} experts; this version runs dense models only; use a dense model",
+                    config.path, config.moe.experts)};
   }
   if (config.attention_bias) {
     return Error{Code::kUnsupported, config.path +
-                                         ": attention_bias is true; no published model of the family has "
-                                         "it and this version does not run it"};
+                                         ": attention_bias is true, which this version does not run; "
+                                         "use a published model of the family"};
   }
   FT_ASSIGN(WeightSource source, WeightSource::open(*model.checkpoint, config));
   const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);

@@ -54,8 +54,7 @@ Weight to_weight(const format::StoredMatrix& stored) {
   return weight;
 }
 
-/// Canonical names of the index end in ".weight", but for the two parameters that are not weights of a
-/// module.
+/// Canonical names of the index end in ".weight", except the two parameters that are not weights of a module.
 std::string stored_name(const std::string& name) {
   const bool bare = name.ends_with("A_log") || name.ends_with("dt_bias");
   return bare ? name : name + ".weight";

@@ -1,9 +1,9 @@
-// The distribution that `select` draws from: the same penalties, bias, mask, temperature and filters, up to
-// probabilities. The ratio test needs it of the target and of the drafter; tests need it to judge draws.
-// Probabilities are exp(tempered logit) over their sum, in double, rounded to float once; what rounds to 0 is
-// left out. Temperature 0, and a row without any finite logit, give the selected token alone with
-// probability 1. Cost: one exponential a token that the filters left, and a sort of them if there is a
-// filter. No allocation once `out` has seen the size. Thread: pure but for the scratch and `out`.
+// The distribution that `select` samples from: the same penalties, bias, mask, temperature and filters, up to
+// probabilities. Rejection sampling needs it of the target and of the drafter; tests check draws with it.
+// Probabilities are exp(tempered logit) over their sum, in double, rounded to float once; those that round to
+// 0 are left out. Temperature 0, and a row without a finite logit, give the selected token alone with
+// probability 1. Cost: one exponential per token that the filters left, and a sort of those tokens if there
+// is a filter. No allocation once `out` has reached its size.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Does speculation leave the distribution alone? A toy target over five tokens, p(. | last two tokens), a
-// different toy drafter, penalties and masks; four tokens are generated many times and counted against the
+// Does speculation leave the distribution unchanged? A toy target over five tokens, p(. | last two tokens), a
+// different toy drafter, penalties and masks: four tokens are generated many times and compared with the
 // exact joint distribution by chi-square. Seeds are fixed. Rules that are wrong on purpose must fail the same
-// measure.
+// test.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -86,8 +86,8 @@ class Toy {
     }
   }
 
-  /// What each rule does with a row; `seen` is prompt and output, `drafts` what this step drafted before the
-  /// row.
+  /// What each rule does with a row. `seen` is prompt and output; `drafts` is what this step drafted before
+  /// the row.
   struct Row {
     std::array<float, kVocabulary> logits;
     std::array<std::uint32_t, 1> mask;
@@ -193,7 +193,7 @@ Tokens coupled(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wron
 RatioOutcome wrong_ratio(const Distribution& p, const Distribution& q, std::int32_t draft, std::uint64_t seed,
                          std::int64_t position, Wrong wrong) {
   if (wrong == Wrong::kSharedNoise) {
-    const double u = uniform(seed, position, 0, Stream::kDraft);  // the draft was drawn with this very number
+    const double u = uniform(seed, position, 0, Stream::kDraft);  // this same number drew the draft
     if (u * static_cast<double>(q.probability(draft)) < static_cast<double>(p.probability(draft))) {
       return {true, draft};
     }
@@ -304,7 +304,7 @@ TEST(Ratio, DisjointDistributionsReplaceByTheTarget) {
 }
 
 TEST(Ratio, WithoutAResidualDrawsFromTheTarget) {
-  // Rounding can leave p nowhere above q; the draft 9 has no probability under p, so it is refused.
+  // Rounding can leave p never above q. The draft 9 has no probability under p, so it is refused.
   const Distribution p{{{1, 0.5F}, {2, 0.5F}}};
   const Distribution q{{{1, 0.5F}, {2, 0.5F}, {9, 1e-8F}}};
   int ones = 0;

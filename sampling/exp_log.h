@@ -1,7 +1,7 @@
-// Natural exponential and logarithm whose bits are the same on every machine: only IEEE double additions,
+// Natural exponential and logarithm with the same bits on every machine: only IEEE double additions,
 // multiplications and divisions in a fixed order, no fused operations (the build forbids contraction) and no
-// libm. A device that evaluates the same expressions without contraction gets the same bits.
-// Error: within 2 units in the last place. Cost: about 15 multiplications each, no table, no branch in exp's
+// libm. A device that evaluates the same expressions without contraction gets the same bits. The error is
+// within 2 units in the last place. Cost: about 15 multiplications each, no table, and no branch in exp's
 // path. Source: the reductions and the logarithm's coefficients are those of fdlibm (Sun Microsystems,
 // e_exp.c, e_log.c); the exponential is its Taylor series to degree 13.
 #pragma once
@@ -15,8 +15,8 @@ namespace ft {
 inline constexpr double kLn2High = 6.93147180369123816490e-01;  // the upper 33 bits of ln 2
 inline constexpr double kLn2Low = 1.90821492927058770002e-10;
 
-/// exp(x) for x <= 0; exp(-700), about 1e-304, below -700 and for NaN: no probability that matters is so
-/// small.
+/// exp(x) for x <= 0. Below -700 and for NaN it is exp(-700), about 1e-304: smaller than any probability that
+/// matters.
 inline double exp_of_negative(double x) {
   constexpr double kInverseLn2 = 1.44269504088896338700e+00;
   constexpr double kRound =

@@ -10,7 +10,7 @@
 namespace ft {
 namespace {
 
-/// Where the logit of a token is, for tokens asked in ascending order; -1: it has none.
+/// Where the logit of a token is; -1 if it has none. Tokens must be asked in ascending order.
 class Places {
  public:
   Places(std::size_t count, std::span<const std::int32_t> ids) : count_(count), rest_(ids), ids_(ids) {}
@@ -37,7 +37,8 @@ float penalise(float value, const Sampler& sampler, std::int32_t output) {
   return value;
 }
 
-/// Merges the history with the drafts of this step, both ascending: each token once, with its output count.
+/// Merges the history with the drafts of this step, both ascending. Each token comes once, with its output
+/// count.
 void penalise_seen(const SelectRow& row, std::span<const std::int32_t> drafts, Places places,
                    std::span<float> values) {
   std::span<const TokenCount> history = row.history;
@@ -80,8 +81,8 @@ bool ahead(const Candidate& a, const Candidate& b) {
   return a.value > b.value || (a.value == b.value && a.token < b.token);
 }
 
-/// Keeps the k best. A buffer of 2k is cut back to k whenever it is full; what cannot beat the k-th is passed
-/// over, and an equal value that comes later has a higher id, so it cannot.
+/// Keeps the k best. A buffer of 2k is cut back to k whenever it is full. A value that cannot beat the k-th
+/// is skipped; an equal value that comes later has a higher id, so it cannot.
 void take_top_k(std::span<const float> values, std::span<const std::int32_t> ids, std::size_t k,
                 std::vector<Candidate>& kept) {
   const std::size_t room = std::max<std::size_t>(2 * k, 256);
@@ -99,7 +100,7 @@ void take_top_k(std::span<const float> values, std::span<const std::int32_t> ids
   if (kept.size() > k) cut();
 }
 
-/// Takes the values that are at least `least`; passes over -infinity and NaN.
+/// Takes the values >= `least`; skips -infinity and NaN.
 void take_from(std::span<const float> values, std::span<const std::int32_t> ids, float least,
                std::vector<Candidate>& kept) {
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -109,25 +110,25 @@ void take_from(std::span<const float> values, std::span<const std::int32_t> ids,
   }
 }
 
-/// A weight in multiples of 2^-44, to the nearest: adding 2^52 leaves them in the low bits of the double.
+/// A weight in multiples of 2^-44, rounded to nearest: adding 2^52 leaves them in the low bits of the double.
 std::uint64_t mass_of(double weight) {
   return std::bit_cast<std::uint64_t>(weight * 0x1p44 + 0x1p52) - std::bit_cast<std::uint64_t>(0x1p52);
 }
 
 std::uint64_t mass_of(std::span<const Candidate> candidates) {
-  std::uint64_t sum = 0;  // at most 2^44 * 2^20 tokens: no overflow
+  std::uint64_t sum = 0;  // at most 2^44 * 2^20: no overflow
   for (const Candidate& candidate : candidates) sum += mass_of(candidate.weight);
   return sum;
 }
 
-/// The mass of a whole row; the compiler makes it a vector loop, which integers allow in any order.
+/// The mass of a whole row. The compiler may vectorise this loop, because integer sums allow any order.
 std::uint64_t mass_of(std::span<const float> values, float highest, float temperature) {
   std::uint64_t sum = 0;
   for (const float value : values) sum += mass_of(exp_of_negative(tempered(value, highest, temperature)));
   return sum;
 }
 
-/// The mass at which top-p stops: its share of the whole, at least one multiple.
+/// The mass at which top-p stops: its fraction of the whole, at least one multiple.
 std::uint64_t share_of(float top_p, std::uint64_t whole) {
   const double share = static_cast<double>(top_p) * static_cast<double>(whole);
   return share > 1 ? static_cast<std::uint64_t>(share) : 1;
@@ -139,7 +140,7 @@ void weigh(float highest, float temperature, std::vector<Candidate>& kept) {
   }
 }
 
-/// Weighted selection: halves the range that holds the crossing until it is short, then walks it in order.
+/// Weighted selection: halves the range that holds the crossing until it is short, then scans it in order.
 void take_top_p(std::uint64_t need, std::vector<Candidate>& kept) {
   auto low = kept.begin();
   auto high = kept.end();
@@ -166,7 +167,7 @@ void take_top_p(std::uint64_t need, std::vector<Candidate>& kept) {
   kept.erase(high, kept.end());
 }
 
-/// highest - depth * temperature, rounded down: nothing that lies within the depth is below it.
+/// highest - depth * temperature, rounded down, so no value within the depth is below it.
 float value_at(double depth, float highest, float temperature) {
   const double drop = depth * static_cast<double>(temperature);
   const double margin = 1e-6 * (static_cast<double>(highest < 0 ? -highest : highest) + drop);
@@ -174,8 +175,8 @@ float value_at(double depth, float highest, float temperature) {
   return least > -FLT_MAX ? static_cast<float>(least) : kNever;
 }
 
-/// top-p over a whole row: only the upper end of it is collected, deeper as long as the share is not reached.
-/// What is 32 below the highest has no mass.
+/// top-p over a whole row. Only its upper end is collected, deeper until the fraction is reached. A value 32
+/// below the highest has no mass.
 void take_top_p_of(std::span<const float> values, std::span<const std::int32_t> ids, const Sampler& sampler,
                    float highest, std::vector<Candidate>& kept) {
   const std::uint64_t need = share_of(sampler.top_p, mass_of(values, highest, sampler.temperature));

@@ -1,7 +1,7 @@
-// The steps of a selection that `select` and `distribution` share: penalties, bias and mask to values, values
-// to candidates. The rules are stated in sampling/select.h. Each step reads its inputs in ascending order of
-// token, except that candidates come in no particular order; nothing depends on their order but ties, which
-// go by id. Cost: see sampling/select.h. Thread: pure but for the scratch.
+// The steps that `select` and `distribution` share: penalties, bias and mask to values, values to candidates.
+// sampling/select.h states the rules and the cost. Each step reads its inputs in ascending order of token,
+// but candidates come in no particular order. Nothing depends on their order except ties, which go to the
+// lower id.
 #pragma once
 
 #include <cfloat>
@@ -19,14 +19,14 @@ inline std::int32_t token_at(std::span<const std::int32_t> ids, std::size_t plac
   return ids.empty() ? static_cast<std::int32_t>(place) : ids[place];
 }
 
-/// Is the token's bit set? An empty mask allows everything.
+/// True if the token's bit is set. An empty mask allows everything.
 bool allowed(std::span<const std::uint32_t> mask, std::int32_t token);
 
-/// The first allowed token; the first of all if the mask allows none. For rows without any finite logit.
+/// The first allowed token, or the first of all if the mask allows none. For rows without a finite logit.
 std::int32_t lowest_allowed(std::size_t count, std::span<const std::int32_t> ids,
                             std::span<const std::uint32_t> mask);
 
-/// The logits after penalties, bias and mask: `logits` itself where nothing applies, else scratch.values.
+/// The logits after penalties, bias and mask: `logits` itself if nothing applies, otherwise scratch.values.
 std::span<const float> adjust(std::span<const float> logits, std::span<const std::int32_t> ids,
                               const SelectRow& row, SelectScratch& scratch);
 
@@ -48,8 +48,8 @@ inline double tempered(float value, float highest, float temperature) {
   return (static_cast<double>(finite) - static_cast<double>(highest)) / static_cast<double>(temperature);
 }
 
-/// Fills scratch.candidates with what top-k, top-p and min-p leave of `values`, in no particular order. Needs
-/// temperature > 0 and a finite highest value. Weights are set if top-p or min-p is on.
+/// Fills scratch.candidates with what top-k, top-p and min-p leave of `values`, in no particular order.
+/// Requires temperature > 0 and a finite highest value. Weights are set if top-p or min-p is on.
 void filter(std::span<const float> values, std::span<const std::int32_t> ids, const Sampler& sampler,
             float highest, SelectScratch& scratch);
 

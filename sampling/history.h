@@ -1,8 +1,8 @@
-// What a request has seen, for penalties: each token of its prompt and output once, ascending, with the
-// number of times that it was emitted. Owned by the request's slot; `counts` goes into SelectRow::history and
-// is valid until the next change. Drafts are never entered: a row names those before it in SelectRow::drafts.
-// Cost: add_prompt sorts the prompt; add_output is a binary search and, for a token not seen before, a move
-// of those above it (8 bytes each), without allocation while `reserve` holds. Thread: one at a time.
+// What penalties need of a request: each token of its prompt and output once, ascending, with the number of
+// times it was emitted. Owner: the request's slot; `counts` goes into SelectRow::history and is valid until
+// the next change. Drafts are never entered: a row lists the drafts before it in SelectRow::drafts. Cost:
+// add_prompt sorts the prompt. add_output is a binary search and, for a new token, a move of the tokens above
+// it (8 bytes each), without allocation within `reserve`.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace ft {
 
 class History {
  public:
-  /// Room for this many different tokens.
+  /// Reserves room for this many different tokens.
   void reserve(std::size_t tokens) { counts_.reserve(tokens); }
   void clear() { counts_.clear(); }
 

@@ -10,7 +10,7 @@
 namespace ft {
 namespace {
 
-/// log(sum exp(x - highest)), by eight partial sums of fixed places, combined in order.
+/// log(sum exp(x - highest)), by eight partial sums at fixed positions, combined in order.
 double log_sum(std::span<const float> logits, float highest) {
   std::array<double, 8> lanes{};
   std::size_t i = 0;

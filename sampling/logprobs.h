@@ -1,9 +1,9 @@
-// Log-probabilities as they are reported: the log-softmax, in double, of the target's logits as the model
-// gave them, before penalties, bias, mask, temperature and filters. So they say what the model thought, and
-// do not depend on how the token was drawn or whether it was drafted. NaN counts as -infinity. A row without
-// any finite logit, and a token without a logit, give -infinity, which JSON cannot hold: the caller writes
-// what its format wants. Cost: one exponential a token and one pass that keeps the best few. No allocation
-// once `out` has seen the size. Thread: pure but for `out`.
+// Log-probabilities as reported: the log-softmax, in double, of the target's raw logits, before penalties,
+// bias, mask, temperature and filters. They say what the model computed and do not depend on how the token
+// was drawn or whether it was drafted. NaN counts as -infinity. A row without a finite logit, and a token
+// without a logit, give -infinity. JSON cannot hold it, so the caller writes what its format requires. Cost:
+// one exponential per token and one pass that keeps the best few. No allocation once `out` has reached its
+// size.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace ft {
 
-inline constexpr std::size_t kMaxTopLogprobs = 20;  // as in the OpenAI interface
+inline constexpr std::size_t kMaxTopLogprobs = 20;  // the limit of the OpenAI interface
 
 struct TokenLogprob {
   std::int32_t token = 0;
@@ -22,11 +22,11 @@ struct TokenLogprob {
 
 struct Logprobs {
   double selected = 0;            // of the token that was emitted
-  std::vector<TokenLogprob> top;  // likeliest first, ties to the lowest id; whether or not they were allowed
+  std::vector<TokenLogprob> top;  // likeliest first, ties to the lowest id; allowed or not
 };
 
-/// logits: [vocabulary], not empty. top: at most kMaxTopLogprobs, checked where requests are; more is cut to
-/// it.
+/// logits: [vocabulary], not empty. top: at most kMaxTopLogprobs; more is cut, because requests are checked
+/// elsewhere.
 void logprobs(std::span<const float> logits, std::int32_t token, std::size_t top, Logprobs& out);
 
 }  // namespace ft

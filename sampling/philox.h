@@ -1,14 +1,14 @@
 // The noise of sampling: Philox 4x32-10, a counter-based generator. A number is a pure function of its key
-// and counter, so the noise of (seed, position, token, stream) is the same in any order, batch, thread or
+// and counter. So the noise of (seed, position, token, stream) is the same in any order, batch, thread or
 // backend.
 //   key      seed low, seed high
 //   counter  token / 4, position low, position high, 2 * stream + part
 //   word     token % 4
-// Part 0 gives the upper 32 bits of four neighbouring tokens, part 1 the next 20: a uniform number has 52
+// Part 0 gives the upper 32 bits of four neighbouring tokens, part 1 the next 20. A uniform number has 52
 // bits and lies strictly between 0 and 1, at the middle of its cell. Its first part alone bounds it from
-// above, which lets a pass over a whole vocabulary skip almost every logarithm. Cost: 20 multiplications a
-// block. Thread: pure. Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; known
-// answers are those of Random123.
+// above, so a pass over a whole vocabulary skips almost every logarithm. Cost: 20 multiplications per block.
+// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; the known answers are those of
+// Random123.
 #pragma once
 
 #include <array>
@@ -33,10 +33,10 @@ inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
   return counter;
 }
 
-/// The greatest value that gumbel() can take: the last cell below 1 is at 1 - 2^-53, and -log(2^-53) < 36.74.
+/// The maximum of gumbel(): the last cell below 1 is at 1 - 2^-53, and -log(2^-53) < 36.74.
 inline constexpr double kGumbelMost = 36.75;
 
-/// The noise of one row: everything but the token.
+/// The noise of one row, for any token.
 struct Noise {
   std::uint64_t seed = 0;
   std::int64_t position = 0;

@@ -69,8 +69,8 @@ TEST(ExpLog, AgreeWithTheLibraryToTwoUnits) {
   EXPECT_EQ(log_of_positive(1), 0.0);
 }
 
-// Worked out apart from this code, from the layout that philox.h states. A change of the generator, of its
-// layout or of the logarithm changes every seeded answer.
+// These were computed apart from this code, from the layout in philox.h. A change of the generator, its
+// layout or the logarithm changes every seeded answer.
 TEST(Philox, NoiseKeepsItsBits) {
   EXPECT_EQ(uniform(1, 2, 3, Stream::kTarget), 0x1.67304154846eap-2);
   EXPECT_EQ(gumbel(1, 2, 3, Stream::kTarget), -0x1.7d22725122bb7p-5);

@@ -1,5 +1,5 @@
-// Against transformers' logits processors: tests/golden/sampling/processors.json, whose maker
-// (tools/make_sampling_golden.py) states where the conventions differ.
+// Compares with transformers' logits processors: tests/golden/sampling/processors.json, whose maker
+// (tools/make_sampling_golden.py) says where the conventions differ.
 #include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

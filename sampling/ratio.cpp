@@ -52,7 +52,7 @@ RatioOutcome accept_ratio(const Distribution& p, const Distribution& q, std::int
   std::int32_t chosen = 0;
   walk_residual(p, q, [&](std::int32_t token, double rest) {
     reached += rest;
-    chosen = token;  // the last one stands if rounding leaves the point beyond the end
+    chosen = token;  // the last token remains if rounding puts the point beyond the end
     return reached > point;
   });
   return {false, chosen};

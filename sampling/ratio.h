@@ -1,14 +1,14 @@
-// The ratio rule of speculative sampling. A draft drawn from q is accepted with probability min(1, p / q),
-// else replaced by a draw from the residual max(0, p - q): what comes out is distributed as p.
+// Rejection sampling. A draft drawn from q is accepted with probability min(1, p / q); otherwise a draw from
+// the residual max(0, p - q) replaces it. The result is distributed as p.
 //   draft      draw(q, seed, position, Stream::kDraft)
 //   test       u(Stream::kAccept) * q(draft) < p(draft)
 //   residual   an inverse-transform draw with u(Stream::kResidual)
-//   bonus      draw(p, seed, position, Stream::kTarget), as is every token that nobody drafted
-// The streams are independent of each other: with the draft's own noise in the test the outcome would not be
-// p. If p and q agree so well that nothing is left of the residual, the draw is from p. Cost: linear in the
-// listed tokens, no allocation. Thread: pure. Source: Leviathan et al. 2023, "Fast inference from
-// transformers via speculative decoding"; Chen et al. 2023, "Accelerating large language model decoding with
-// speculative sampling".
+//   bonus      draw(p, seed, position, Stream::kTarget), like every token that was not drafted
+// The streams are independent of each other: with the draft's own noise in the test, the result would not be
+// distributed as p. If p and q agree so well that the residual is empty, the draw is from p. Cost: linear in
+// the listed tokens, no allocation. Source: Leviathan et al. 2023, "Fast inference from transformers via
+// speculative decoding"; Chen et al. 2023, "Accelerating large language model decoding with speculative
+// sampling".
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace ft {
 
 struct RatioOutcome {
   bool accepted = false;
-  std::int32_t token = 0;  // the draft if accepted, else the token that replaces it
+  std::int32_t token = 0;  // the draft if accepted, otherwise the token that replaces it
 };
 
-/// `p` is the target's distribution of this row, `q` the one that `draft` was drawn from; neither is empty.
+/// `p` is the target's distribution of this row; `draft` was drawn from `q`. Neither is empty.
 RatioOutcome accept_ratio(const Distribution& p, const Distribution& q, std::int32_t draft,
                           std::uint64_t seed, std::int64_t position);
 

@@ -22,8 +22,8 @@ struct Best {
 
 /// Can a token whose uniform number begins with `upper` still reach the best score, `gap` above its own
 /// logit? With r = 1 - (upper + 1) / 2^32 <= 1 - u <= -log(u), its noise is at most -log(r), and exp(-gap) <=
-/// 1 / (1 + gap + gap^2 / 2 + gap^3 / 6). The factor leaves room for rounding: only what surely loses is
-/// passed over.
+/// 1 / (1 + gap + gap^2 / 2 + gap^3 / 6). The factor leaves room for rounding, so only sure losers are
+/// skipped.
 bool may_win(std::uint32_t upper, double gap) {
   if (gap <= 0) return true;
   const double r = static_cast<double>(0xFFFFFFFFu - upper) * 0x1p-32;
@@ -43,7 +43,7 @@ std::int32_t draw_candidate(std::span<const Candidate> candidates, const Noise& 
   return best.token;
 }
 
-/// Every token is in the draw. Begins with the likeliest one, so that most others are out before they need
+/// Samples among all tokens. It begins with the likeliest one, so most others drop out before they need
 /// noise.
 std::int32_t draw_unfiltered(std::span<const float> values, std::span<const std::int32_t> ids,
                              const Noise& noise, const Highest& highest, float temperature) {

@@ -50,8 +50,8 @@ struct Entry {
   float value;
 };
 
-/// The stated rules, one obvious step after another; everything is sorted and nothing is shared with the
-/// product but the noise. Returns the candidates in order of value; empty if no logit is finite.
+/// The stated rules, one obvious step after another: everything is sorted and only the noise is shared with
+/// the product. Returns the candidates in order of value; empty if no logit is finite.
 std::vector<Entry> slow_candidates(const Case& c) {
   std::map<std::int32_t, float> values;
   for (std::size_t i = 0; i < c.logits.size(); ++i) {
@@ -124,8 +124,8 @@ std::int32_t slow_select(const Case& c) {
   return best.token;
 }
 
-/// Every option on or off at random; logits from a coarse grid, so that ties are common, with the odd values
-/// mixed in.
+/// Every option is on or off at random. Logits come from a coarse grid, so ties are common, mixed with odd
+/// values.
 Case random_case(std::mt19937& random) {
   const auto one_in = [&](unsigned n) { return random() % n == 0; };
   const auto pick = [&](auto... values) {
@@ -223,7 +223,7 @@ TEST(Select, PassingOverNoiseNeverChangesTheTokenOfALargeVocabulary) {
     c.sampler.top_p = 0.95F;
     EXPECT_EQ(select(c.logits, {}, c.row(), scratch), slow_select(c)) << temperature;
   }
-  EXPECT_LE(scratch.candidates.capacity(), c.logits.size());  // what was reserved was enough
+  EXPECT_LE(scratch.candidates.capacity(), c.logits.size());  // the reserved size was enough
 }
 
 TEST(Select, TakesItsStepsInTheStatedOrder) {

@@ -10,8 +10,8 @@ std::int64_t positions_of(std::int64_t context) {
   return Decoder::blocks_of(context) * std::int64_t{kBlockRows};
 }
 
-/// Rows of activations at most: every row of the list at its full width, which a backend's plan lays over
-/// each other by about half.
+/// Upper bound of the activation rows: every row of the list at its full width. A backend's plan overlays
+/// them and needs about half.
 std::int64_t scratch_of(const Program& program, std::int64_t rows, std::int64_t logit_rows) {
   struct Widths final : Describer {
     void writes(Row, int width, Grain) override { written += width; }
@@ -61,10 +61,10 @@ Status check_memory(const MemoryReport& needed, const DecoderOptions& options) {
   const std::string advice =
       fits >= kBlockRows
           ? fmt::format(
-                "{} slots could have {} tokens each; ask for a smaller --context, fewer --slots or "
+                "{} slots would fit with {} tokens each; use a smaller --context, fewer --slots or "
                 "a smaller --cache-mb",
                 options.slots, fits)
-          : std::string("ask for fewer --slots, a smaller --cache-mb or a smaller model");
+          : std::string("use fewer --slots, a smaller --cache-mb or a smaller model");
   return Error{
       Code::kExhausted,
       fmt::format("{} slots of {} tokens need {:.2f} GB of memory and {:.2f} GB may be used: weights "

@@ -1,7 +1,7 @@
-// Whether a model, its slots and its cache fit into memory, before anything is allocated: weights, keys and
-// values of slots x context, recurrent states, scratch and the prefix cache's budget against one limit. A
-// hard model: every slot may reach its context, the cache may be full. Because all of it is set aside, a
-// request that fits its slot's context fits, whatever the others do. Thread: the starting one. Cost: two
+// Does a model with its slots and cache fit into memory? Weights, keys and values of slots x context,
+// recurrent states, scratch and the prefix cache's budget are compared with one limit before anything is
+// allocated. The estimate is for the worst case: every slot may reach its context and the cache may be full.
+// All of it is reserved, so a request that fits its slot's context fits, whatever the others do. Cost: two
 // states of one block. Errors: kExhausted with the numbers and what would fit.
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace ft {
 
-/// Memory that `options` asks of the machine. Weights are those of the files until a decoder has packed them.
+/// Memory that `options` needs. Weights count as in the files until a decoder has packed them.
 Result<MemoryReport> memory_needed(Backend& backend, const Model& model, const DecoderOptions& options);
 
 /// kExhausted if `needed` is more than its limit (0: no limit).
 Status check_memory(const MemoryReport& needed, const DecoderOptions& options);
 
-/// Whether a prompt leaves room for an answer in a slot.
+/// kExhausted if the prompt leaves no room for an answer in a slot.
 Status check_prompt(std::int64_t prompt_tokens, std::int64_t context);
 
 }  // namespace ft

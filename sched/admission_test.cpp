@@ -27,7 +27,7 @@ TEST_F(Admission, KeysAndStatesAreThoseThatADecoderAllocates) {
   const MemoryReport report = needed(options(2, 256));
   const std::int64_t cache_blocks = decoder_->room().blocks, snapshots = decoder_->room().snapshots;
   ASSERT_GT(cache_blocks, 0);
-  // The target's state, with what snapshots have there; ref counts no tapes in bytes().
+  // The target's state, with the share of the snapshots; ref does not count tapes in bytes().
   EXPECT_EQ(report.key_values, 2 * Decoder::blocks_of(256) *
                                    (decoder_->room().block_bytes + decoder_->room().draft_block_bytes));
   EXPECT_GT(report.key_values + report.states + cache_blocks * decoder_->room().block_bytes +
@@ -56,9 +56,9 @@ TEST_F(Admission, TheContextThatTheRefusalNamesFits) {
   const Status refused = check_memory(report, asked);
   ASSERT_FALSE(refused.ok());
   const std::string& words = refused.error().message;
-  const std::size_t at = words.find("could have ");
+  const std::size_t at = words.find("would fit with ");
   ASSERT_NE(at, std::string::npos) << words;
-  const std::int64_t named = std::stoll(words.substr(at + 11));
+  const std::int64_t named = std::stoll(words.substr(at + 15));
   EXPECT_GT(named, 1500);
   MemoryReport smaller = needed(options(4, named));
   smaller.limit = report.limit;

@@ -40,7 +40,7 @@ bool AnswerConstraint::over_budget(const State& state) const {
          state.written < marks_.close().size();
 }
 
-/// The token that must follow for another reason than the grammar; -1: none.
+/// The only token allowed next for a reason other than the grammar; -1: none.
 std::int32_t AnswerConstraint::only_token(const State& state) const {
   if (over_budget(state)) return marks_.close()[state.written];
   return state.phase == Phase::kGap ? marks_.gap()[state.written] : -1;
@@ -118,7 +118,7 @@ std::optional<std::span<const std::uint32_t>> AnswerConstraint::mask(std::span<c
   return rows_[drafts.size()].mask;
 }
 
-/// The mask of a row whose drafts are known.
+/// Computes the mask of a row whose drafts are known.
 bool AnswerConstraint::compute(std::size_t index) {
   Row& row = rows_[index];
   if (row.masked) return true;
@@ -136,7 +136,7 @@ bool AnswerConstraint::compute(std::size_t index) {
     if (!go_to(state.consumed)) return false;
     if (const Status status = matcher_->mask(row.words); !status.ok()) {
       const std::string why = status.error().message;
-      // A draft's row failed: the emitted tokens' own state is rebuilt, and stays without a fault.
+      // A draft's row failed. The state after the emitted tokens is rebuilt and has no error.
       if (index == 0 || !restart()) problem_ = why;
       return false;
     }
@@ -150,7 +150,7 @@ bool AnswerConstraint::compute(std::size_t index) {
   return true;
 }
 
-/// The matcher behind the first `consumed` tokens of content_.
+/// Moves the matcher to the state after the first `consumed` tokens of content_.
 bool AnswerConstraint::go_to(std::size_t consumed) {
   Status status;
   if (matcher_at_ > consumed) {
@@ -165,7 +165,7 @@ bool AnswerConstraint::go_to(std::size_t consumed) {
   return false;
 }
 
-/// A new matcher behind the emitted tokens; false, and a problem, if that cannot be.
+/// Makes a new matcher in the state after the emitted tokens; false, with problem_ set, if this fails.
 bool AnswerConstraint::restart() {
   if (!grammar_) return true;
   Result<GrammarMatcher> fresh = grammar_->start();

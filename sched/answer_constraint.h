@@ -1,14 +1,14 @@
 // The constraint of one answer (sampling/constraint.h): free reasoning up to its budget, then content by a
-// grammar. What it rests on:
-//   budget   after that many tokens of reasoning </think> is the only token allowed, then the answer goes on.
-//            What counts as reasoning is what ThinkingSplitter shows as such.
-//   grammar  begins behind </think> and an empty line if the answer begins with reasoning, or opens it with
-//            <think> as its first token where the prompt has neither opened nor closed it; with the first
-//            token otherwise. Reasoning before a grammar cannot end the answer. At the grammar's end only end
-//            tokens are allowed; an answer that max_tokens cuts stays cut.
-// Owner: the slot. Thread: the engine thread. Cost: a grammar's mask once per row, in buffers made with the
-// constraint; a row of reasoning costs a few bytes' comparison. Errors: make: a grammar that cannot start;
-// later: a step beyond llguidance's limits, which ends the request unless it was met in a draft's row.
+// grammar.
+//   budget   After this many tokens of reasoning, </think> is the only token allowed; then the answer
+//            continues. Reasoning is what ThinkingSplitter reports as such.
+//   grammar  It begins after </think> and an empty line if the answer begins with reasoning, or if the answer
+//            opens reasoning with <think> as its first token and the prompt has neither opened nor closed it;
+//            otherwise with the first token. Reasoning before a grammar cannot end the answer. At the end of
+//            the grammar only end tokens are allowed; an answer that max_tokens cuts stays cut.
+// Owner: the slot. Cost: a grammar's mask once per row, in buffers made with the constraint; a row of
+// reasoning compares a few bytes. Errors: make() fails for a grammar that cannot start. A later step beyond
+// llguidance's limits ends the request, unless it was in a draft's row.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace ft {
 
 class AnswerConstraint final : public Constraint {
  public:
-  /// Null if the request allows everything. The tokenizer and the marks outlive the constraint.
+  /// Null if the request allows everything. The tokenizer and the marks must outlive the constraint.
   static Result<std::unique_ptr<Constraint>> make(const RequestFields& fields, const Tokenizer& tokenizer,
                                                   const ThinkingMarks& marks);
 
@@ -38,21 +38,21 @@ class AnswerConstraint final : public Constraint {
  private:
   enum class Phase : std::uint8_t { kOpening, kReasoning, kGap, kContent, kFree, kEnded };
 
-  /// Where the answer is behind a number of tokens.
+  /// State of the answer after a number of tokens.
   struct State {
     Phase phase = Phase::kFree;
-    ThinkingSplitter splitter{ThinkingOptions{}};  // without a grammar: what is reasoning
-    std::size_t matched = 0;                       // with one: bytes of </think>
+    ThinkingSplitter splitter{ThinkingOptions{}};  // without a grammar: finds the reasoning
+    std::size_t matched = 0;                       // with a grammar: matched bytes of </think>
     int reasoned = 0;                              // tokens of reasoning
-    std::size_t written = 0;   // tokens of </think> beyond the budget, or of the empty line
-    std::size_t consumed = 0;  // by the grammar
+    std::size_t written = 0;                       // forced tokens of </think>, or of the empty line
+    std::size_t consumed = 0;                      // tokens, by the grammar
   };
   struct Row {
     State state;
-    std::int32_t draft = -1;  // the token behind it
+    std::int32_t draft = -1;  // the token after this row
     bool masked = false;
     std::span<const std::uint32_t> mask;
-    std::vector<std::uint32_t> words;  // [vocabulary / 32] of a mask that is made for this row
+    std::vector<std::uint32_t> words;  // [vocabulary / 32], if the mask is made for this row
   };
 
   AnswerConstraint(const RequestFields& fields, const Tokenizer& tokenizer, const ThinkingMarks& marks);
@@ -68,10 +68,10 @@ class AnswerConstraint final : public Constraint {
   std::shared_ptr<const Grammar> grammar_;
   const int budget_;
   std::optional<GrammarMatcher> matcher_;
-  std::size_t matcher_at_ = 0;           // tokens that it has consumed
+  std::size_t matcher_at_ = 0;           // tokens it has consumed
   std::vector<std::int32_t> content_;    // tokens for the grammar: emitted ones, then drafts
-  std::array<Row, kMaxDepth + 2> rows_;  // [0] behind the emitted tokens, [i] behind i drafts
-  std::size_t known_ = 0;                // drafts that rows_ hold
+  std::array<Row, kMaxDepth + 2> rows_;  // [0] after the emitted tokens, [i] after i drafts
+  std::size_t known_ = 0;                // number of drafts that rows_ cover
   std::string problem_;
 };
 

@@ -1,5 +1,5 @@
 // Grammars and thinking budgets through the engine, on the shipped model: the same tokens with and without
-// drafts, every answer what it must be, and budgets exact to the token.
+// drafts, every answer valid, and budgets exact to the token.
 #include "sched/answer_constraint.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ constexpr std::string_view kSchema = R"({"type": "object", "properties": {
     "tags": {"type": "array", "items": {"enum": ["small", "loud"]}, "maxItems": 2}},
     "required": ["name", "age", "kind", "good", "tags"], "additionalProperties": false})";
 
-/// Whether `text` is what kSchema allows.
+/// True if kSchema allows `text`.
 bool valid(const std::string& text) {
   const auto value = nlohmann::json::parse(text, nullptr, false);
   if (!value.is_object() || value.size() != 5) return false;
@@ -118,7 +118,7 @@ TEST_F(ConstrainedEngine, ReasoningBeforeAGrammarCannotEndTheAnswer) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     RequestFields request = asked(seed, DrafterKind::kAuto, true);
     request.grammar = grammar_, request.thinking_budget = 30;
-    request.slot.bias = {{8180, 8.0F}};  // the model would rather be done at once
+    request.slot.bias = {{8180, 8.0F}};  // the model would rather end at once
     const Collected found = answer(request);
     EXPECT_TRUE(valid(found.text)) << found.text << " after " << found.reasoning;
   }

@@ -1,6 +1,6 @@
-// Many mixed requests at once with the shipped model: whatever slots, neighbours, drafters and snapshots an
-// answer meets, it is the one that its request gets alone, undrafted, from an empty engine.
-// FORETOKEN_FULL=1: all 64 requests instead of a few.
+// Many mixed requests at once with the shipped model. With any slots, neighbours, drafters and snapshots, an
+// answer equals that of its request alone, undrafted, from an empty engine. FORETOKEN_FULL=1 runs all 64
+// requests instead of a few.
 #include <cstdlib>
 
 #include "tests/small_engine.h"
@@ -15,7 +15,7 @@ class BatchExactness : public EngineTest {
  protected:
   void SetUp() override { load(); }
 
-  /// Request number i: prompts in families that share beginnings, every kind of sampling, depth and end.
+  /// Request number i: prompts in families with shared prefixes, and every kind of sampling, depth and end.
   RequestFields mixed(int i) {
     constexpr const char* kTasks[] = {"Write a Python function that adds two numbers.",
                                       "What is the capital of France?", "Count to five in JSON.",
@@ -79,7 +79,7 @@ TEST_F(BatchExactness, EveryRequestGetsTheAnswerOfItsLoneRun) {
   }
   std::int64_t accepted = 0;
   for (const int slots : {1, 3, 8}) {
-    // Room for all, then for so few snapshots that they are evicted all the time.
+    // First room for all snapshots, then for so few that they are evicted constantly.
     for (const std::int64_t cache_bytes : {std::int64_t{256} << 20, kTight}) {
       if (cache_bytes == kTight && slots != 3) continue;
       start(sized(slots, cache_bytes));

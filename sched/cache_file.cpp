@@ -30,7 +30,7 @@ struct Head {
   std::int64_t low, high, depth;
   std::uint64_t before;
   std::int32_t tail[CachePlace::kTailTokens];
-  std::uint64_t checksum;  // of all of it, this field being 0
+  std::uint64_t checksum;  // of the whole file header, with this field 0
 };
 constexpr std::int64_t kHeadBytes = sizeof(Head);
 static_assert(kHeadBytes == 360 && std::is_trivially_copyable_v<Head>);
@@ -42,7 +42,7 @@ std::uint64_t sum_of(Head head) {
   return checksum(bytes_of(head));
 }
 
-/// Of the head's and the pieces' checksums: a piece in another place is noticed too.
+/// Over the checksums of the file header and of the pieces, so a piece in another place is detected too.
 std::uint64_t sum_of_sums(std::uint64_t head, std::span<const std::uint64_t> pieces) {
   std::vector<std::uint64_t> all{head};
   all.insert(all.end(), pieces.begin(), pieces.end());
@@ -59,7 +59,7 @@ Error system_error(const char* deed, int number) {
 
 Error corrupt(std::string why) { return Error{Code::kCorrupt, std::move(why)}; }
 
-/// All of `out` from there; kCorrupt if the file ends before.
+/// Reads `out` from `offset` on; kCorrupt if the file ends before.
 Status read_at(int fd, std::span<std::byte> out, std::int64_t offset) {
   while (!out.empty()) {
     const ssize_t got = ::pread(fd, out.data(), out.size(), offset);
@@ -75,7 +75,6 @@ Status read_at(int fd, std::span<std::byte> out, std::int64_t offset) {
 }  // namespace
 
 // ---- places
-// ------------------------------------------------------------------------------------------------
 
 std::uint64_t CachePlace::next(std::uint64_t before, std::span<const std::int32_t> block) {
   std::array<std::byte, sizeof before + kBlockRows * sizeof(std::int32_t)> bytes{};
@@ -101,7 +100,6 @@ CachePlace CachePlace::of(std::span<const std::int32_t> tokens, std::int64_t low
 }
 
 // ---- writing
-// -----------------------------------------------------------------------------------------------
 
 CacheFileWriter::CacheFileWriter(std::string path, std::int64_t most_bytes, const std::atomic<bool>& stop)
     : path_(std::move(path)), most_bytes_(most_bytes), stop_(stop), body_bytes_(0) {
@@ -119,7 +117,7 @@ CacheFileWriter::~CacheFileWriter() {
 bool CacheFileWriter::write(std::span<const std::byte> bytes, std::int64_t offset) {
   rlimit limit{};
   const auto end = static_cast<std::uint64_t>(offset) + bytes.size();
-  // Growing beyond that limit would end the process (SIGXFSZ).
+  // Growing beyond this limit would end the process (SIGXFSZ).
   const bool too_far = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && end > limit.rlim_cur;
   if (failure_ == 0 && stop_) failure_ = ECANCELED;
   if (failure_ == 0 && (too_far || end > static_cast<std::uint64_t>(most_bytes_))) failure_ = EFBIG;
@@ -169,14 +167,13 @@ Result<std::int64_t> CacheFileWriter::finish(const CachePlace& place, const std:
   const bool written =
       write(std::as_bytes(std::span(sums_)), kHeadBytes + body_bytes_) && write(bytes_of(head), 0);
   if (written && ::fsync(fd_) != 0) failure_ = errno;
-  if (failure_ == ECANCELED) return Error{Code::kCancelled, "nobody wants it any more"};
+  if (failure_ == ECANCELED) return Error{Code::kCancelled, "it is no longer needed"};
   if (failure_ != 0) return system_error("write", failure_);
   finished_ = true;
   return kHeadBytes + body_bytes_ + static_cast<std::int64_t>(sums_.size()) * kSumBytes;
 }
 
 // ---- reading
-// -----------------------------------------------------------------------------------------------
 
 CacheFileReader::CacheFileReader(CacheFileReader&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
@@ -197,7 +194,7 @@ CacheFileReader::~CacheFileReader() {
 }
 
 Result<CacheFileReader> CacheFileReader::open(const std::string& path, const std::string& identity) {
-  // Neither what a link leads to nor a pipe that waits for a writer.
+  // Do not follow links, and do not wait for a pipe's writer.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return Error{Code::kNotFound, "it is gone"};
   if (fd < 0) return system_error("open", errno);
@@ -213,18 +210,18 @@ Result<CacheFileReader> CacheFileReader::open(int fd, const std::string& identit
 Status CacheFileReader::read_head(const std::string& identity) {
   struct stat info{};
   if (::fstat(fd_, &info) != 0) return system_error("look at", errno);
-  if (!S_ISREG(info.st_mode)) return corrupt("it is no regular file");
-  // What is read here decides answers: only this user and root may have written it.
+  if (!S_ISREG(info.st_mode)) return corrupt("it is not a regular file");
+  // This data decides answers, so only this user and root may have written it.
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return corrupt("it belongs to another user");
   Head head{};
   FT_TRY(read_at(fd_, std::as_writable_bytes(std::span(&head, 1)), 0));
-  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return corrupt("it is no file of a prefix cache");
+  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return corrupt("it is not a prefix cache file");
   if (head.version != kCacheFileVersion) {
-    return Error{Code::kUnsupported, fmt::format("it is of version {}", head.version)};
+    return Error{Code::kUnsupported, fmt::format("it has version {}", head.version)};
   }
-  if (sum_of(head) != head.checksum) return corrupt("its head is damaged");
+  if (sum_of(head) != head.checksum) return corrupt("its header is damaged");
   if (std::string_view(head.identity, sizeof head.identity) != identity) {
-    return Error{Code::kUnsupported, "it is of another model, backend or program"};
+    return Error{Code::kUnsupported, "it is from another model, backend or program"};
   }
   bytes_ = info.st_size;
   body_bytes_ = head.body_bytes;
@@ -237,7 +234,7 @@ Status CacheFileReader::read_head(const std::string& identity) {
       head.depth >= 0 && head.low >= std::max<std::int64_t>(1, head.depth) && head.high >= head.low;
   if (!ordered || head.depth % kBlockRows != 0 || head.high - head.depth > CachePlace::kTailTokens ||
       head.drafts > 1) {
-    return corrupt("its head contradicts itself");
+    return corrupt("its header contradicts itself");
   }
   const std::int64_t tail = head.high - head.depth;
   place_ = {head.low, head.high, head.depth, head.before, {head.tail, head.tail + tail}, head.drafts == 1};
@@ -275,13 +272,13 @@ bool CacheFileReader::get(std::span<std::byte> out) {
 bool CacheFileReader::next_piece() {
   const std::int64_t number = given_ / kPieceBytes;
   if (steady_ns() > deadline_ns_) return fail(Code::kBusy, "reading it takes too long");
-  if (number >= static_cast<std::int64_t>(sums_.size())) return fail(Code::kCorrupt, "it was not begun");
+  if (number >= static_cast<std::int64_t>(sums_.size())) return fail(Code::kCorrupt, "reading has not begun");
   piece_.resize(static_cast<std::size_t>(std::min(kPieceBytes, body_bytes_ - number * kPieceBytes)));
   at_ = 0;
   const Status read = read_at(fd_, piece_, kHeadBytes + number * kPieceBytes);
   if (!read.ok()) return fail(read.error().code, read.error().message);
   if (checksum(piece_) != sums_[static_cast<std::size_t>(number)]) {
-    return fail(Code::kCorrupt, "a checksum does not fit");
+    return fail(Code::kCorrupt, "a checksum does not match");
   }
   return true;
 }

@@ -1,13 +1,14 @@
-// One snapshot as a file of the prefix cache's folder (sched/cache_folder.h): a head that can be judged
-// without the rest, a body in pieces, a checksum for each. Every byte is under a checksum (XXH3): a file that
-// is torn, cut, of another program or altered is told by reading it. Layout, in the machine's own order:
-//   head    kHeadBytes: magic, version, identity, size of the body, the pasts that the snapshot stands for,
-//           a hash of the tokens in the whole blocks before them, the tokens behind; a checksum of all that
+// One snapshot as a file of the prefix cache's folder (sched/cache_folder.h): a header that can be checked
+// alone, a body in pieces, and a checksum for each (XXH3). Checksums cover every byte, so reading detects a
+// file that is torn, cut, altered or of another program. Layout, in the machine's own byte order:
+//   header  kHeadBytes: magic, version, identity, size of the body, the lengths that the snapshot can
+//           continue from, a hash of the tokens in the whole blocks before them, the tokens after; a checksum
+//           of all this
 //   body    the tokens (a list), then the snapshot (spec/snapshot.h), cut into pieces of kPieceBytes
-//   sums    a checksum a piece, then one of the head's and of these
-// Owner: values on a stack. Thread: any, one at a time. Cost: a piece of memory; writing waits for the disk
-// (fsync). Errors: kNotFound, kIo, kExhausted (full disk), kUnsupported (another identity or version),
-// kCorrupt, kBusy (a deadline); sentences without the file's name, which the caller knows.
+//   sums    one checksum per piece, then one over the header's and these
+// Cost: one piece of memory; writing waits for the disk (fsync). Errors: kNotFound, kIo, kExhausted (full
+// disk), kUnsupported (another identity or version), kCorrupt, kBusy (a deadline). Their sentences leave out
+// the file's name, because the caller knows it.
 #pragma once
 
 #include <array>
@@ -23,11 +24,11 @@
 
 namespace ft {
 
-/// Raised whenever the file changes.
+/// Must be raised when the file's layout changes.
 inline constexpr std::uint32_t kCacheFileVersion = 1;
 
-/// Which prompts a snapshot serves, without all of its tokens: those that begin with the whole blocks that
-/// `before` is the hash of, and then with the tail's first tokens, `low` tokens or more altogether.
+/// Which prompts a snapshot serves, without all of its tokens: those that begin with the whole blocks hashed
+/// in `before`, then with the tail's first tokens, and share `low` tokens or more altogether.
 struct CachePlace {
   static constexpr std::int64_t kTailTokens = 2 * kBlockRows;
 
@@ -35,26 +36,26 @@ struct CachePlace {
   std::int64_t depth = 0;          // tokens before the tail, in whole blocks; depth <= low
   std::uint64_t before = 0;
   std::vector<std::int32_t> tail;  // tokens [depth, high), at most kTailTokens
-  bool drafts = false;             // it knows what a drafter needs
+  bool drafts = false;             // it holds what a drafter needs
 
-  /// Of a snapshot of these tokens that stands for pasts from `low` on; fewer of them if the tail is too
-  /// short for all.
+  /// The place of a snapshot of these tokens that can continue from `low` on; `low` is raised if the tail is
+  /// too short for all.
   static CachePlace of(std::span<const std::int32_t> tokens, std::int64_t low, bool drafts);
-  /// The hash of one block more.
+  /// The hash after one more block.
   static std::uint64_t next(std::uint64_t before, std::span<const std::int32_t> block);
 };
 
-/// Writes a file under a name that nobody reads; who calls renames it.
+/// Writes a file under a temporary name, which the caller renames.
 class CacheFileWriter final : public ByteSink {
  public:
-  /// Takes `most_bytes` at most. Stops when `stop` turns true.
+  /// Writes at most `most_bytes`. Stops when `stop` becomes true.
   CacheFileWriter(std::string path, std::int64_t most_bytes, const std::atomic<bool>& stop);
-  ~CacheFileWriter() override;  // removes what was not finished
+  ~CacheFileWriter() override;  // removes an unfinished file
   CacheFileWriter(const CacheFileWriter&) = delete;
   CacheFileWriter& operator=(const CacheFileWriter&) = delete;
 
   bool put(std::span<const std::byte> bytes) override;
-  /// The file's size once it is on the disk.
+  /// Returns the file's size once it is on the disk.
   Result<std::int64_t> finish(const CachePlace& place, const std::string& identity);
 
  private:
@@ -74,7 +75,8 @@ class CacheFileWriter final : public ByteSink {
 
 class CacheFileReader final : public ByteSource {
  public:
-  /// Reads and judges the head; takes over `fd`. kUnsupported if the file is whole but of another identity.
+  /// Reads and checks the header; takes ownership of `fd`. kUnsupported if the file is whole but has another
+  /// identity.
   static Result<CacheFileReader> open(int fd, const std::string& identity);
   static Result<CacheFileReader> open(const std::string& path, const std::string& identity);
   CacheFileReader(CacheFileReader&& other) noexcept;
@@ -86,11 +88,11 @@ class CacheFileReader final : public ByteSource {
   const CachePlace& place() const { return place_; }
   std::int64_t bytes() const { return bytes_; }
 
-  /// Reads the checksums; then get() gives the body. Pieces behind the deadline (steady_ns()) are not read.
+  /// Reads the checksums; then get() returns the body. No piece is read after the deadline (steady_ns()).
   Status begin(std::int64_t deadline_ns);
   bool get(std::span<std::byte> out) override;
   std::int64_t left() const override { return body_bytes_ - given_; }
-  /// Why get() gave false.
+  /// Why get() returned false.
   const Error& error() const { return error_; }
 
  private:
@@ -105,7 +107,7 @@ class CacheFileReader final : public ByteSource {
   std::int64_t bytes_ = 0, body_bytes_ = 0, given_ = 0, deadline_ns_ = 0;
   std::vector<std::uint64_t> sums_;
   std::vector<std::byte> piece_;
-  std::size_t at_ = 0;  // of piece_
+  std::size_t at_ = 0;  // offset in piece_
   Error error_{Code::kCorrupt, ""};
   bool failed_ = false;
 };

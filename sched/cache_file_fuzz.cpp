@@ -1,6 +1,6 @@
-// Any bytes as a file of the prefix cache; as edits of a good file's head, whose checksum is mended, so that
-// what stands behind it is judged too; and as edits of a good snapshot's bytes. An Error, or a snapshot that
-// can be begun from; never anything else.
+// Any bytes as a file of the prefix cache; edits of a good file's header with a repaired checksum, so that
+// what follows the header is checked too; and edits of a good snapshot's bytes. Each gives an Error or a
+// snapshot that can be continued, never anything else.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,8 @@ using View = std::span<const std::byte>;
 
 constexpr std::size_t kHeadBytes = 360;
 
-/// Two bytes: where to cut; then three an edit: where, from the end if the top bit is set, and the new byte.
+/// Two bytes say where to cut. Then three per edit: where (from the end if the top bit is set) and the new
+/// byte.
 Bytes edited(const Bytes& good, View edits) {
   Bytes bytes = good;
   const auto number = [&edits](std::size_t at) {
@@ -59,7 +60,7 @@ void read_head(Bytes file) {
   read_file(file);
 }
 
-/// A slot with a prompt of five tokens behind it, as bytes.
+/// A slot after a prompt of five tokens, as bytes.
 Bytes good_snapshot(ft::test::ToyDecoder& decoder) {
   const auto slot = decoder.open({1, 2, 3, 4, 5, 6}, {}, ft::DrafterKind::kMtp);
   ft::test::Written sink;

@@ -50,7 +50,7 @@ class CacheFile : public testing::Test {
     return bytes;
   }
 
-  /// The whole file, if it is good: why it is not, otherwise.
+  /// Reads the whole file; the error says why it is not good.
   Error read(const Tokens& tokens, std::size_t more, std::int64_t deadline_ns = kNoHurry) const {
     Result<CacheFileReader> file = CacheFileReader::open(path_, kIdentity);
     if (!file.ok()) return file.error();
@@ -132,7 +132,7 @@ TEST_F(CacheFile, IsRefusedWhicheverBitIsFlipped) {
     spoilt[at] = static_cast<char>(spoilt[at] ^ (1 << (at % 8)));
     put_content(spoilt);
     const Error error = read(counted(70), 900);
-    // A version is another version: nothing else of such a file is believed.
+    // Another version: nothing else in such a file is trusted.
     EXPECT_TRUE(error.code == Code::kCorrupt || (error.code == Code::kUnsupported && at >= 16 && at < 20))
         << at;
     EXPECT_NE(error.message, "good");
@@ -190,7 +190,7 @@ TEST_F(CacheFile, WhatDoesNotFitOrIsNotWantedLeavesNothing) {
   EXPECT_FALSE(fs::exists(path_));
 }
 
-// A limit on the file's size stands for a full disk: the same call fails, with EFBIG instead of ENOSPC.
+// A file size limit replaces a full disk: the same call fails, with EFBIG instead of ENOSPC.
 TEST_F(CacheFile, AFullDiskIsAnErrorAndLeavesNothing) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -30,7 +30,7 @@ std::string name_of(std::span<const std::int32_t> tokens, bool drafts) {
   return fingerprint(bytes) + (drafts ? "d" : "") + std::string(kEnding);
 }
 
-/// A name that this folder gives; other files are somebody else's.
+/// True if this folder gives such names; other files belong to others.
 bool is_ours(std::string_view name) {
   if (!name.ends_with(kEnding)) return false;
   name.remove_suffix(kEnding.size());
@@ -59,9 +59,9 @@ Status CacheFolder::take_lock() {
   std::error_code failed;
   const bool made = fs::create_directories(directory, failed);
   if (failed) return unusable(directory, failed.message());
-  // It holds what people asked: for this user alone.
+  // It holds what users asked, so only this user may read it.
   if (made) fs::permissions(directory, fs::perms::owner_all, failed);
-  if (!fs::is_directory(directory, failed)) return unusable(directory, "it is no folder");
+  if (!fs::is_directory(directory, failed)) return unusable(directory, "it is not a folder");
   lock_ = ::open(path(kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ < 0 || ::access(directory.c_str(), W_OK | X_OK) != 0) {
     return unusable(directory, std::strerror(errno));
@@ -96,8 +96,8 @@ Status CacheFolder::start(Decoder& decoder) {
   decoder_ = &decoder;
   if (decoder.room().snapshots == 0) {
     return Error{Code::kInvalid,
-                 fmt::format("the cache folder {} needs a cache in memory that holds a snapshot "
-                             "at least; raise --cache-mb, or leave --cache-dir out",
+                 fmt::format("the cache folder {} needs a memory cache for at least one snapshot; "
+                             "raise --cache-mb or omit --cache-dir",
                              options_.directory)};
   }
   identity_ = fingerprint(options_.source + "\n" + decoder.state_identity());
@@ -108,7 +108,7 @@ Status CacheFolder::start(Decoder& decoder) {
   return {};
 }
 
-/// The least recently used first, so that they are the first to go again.
+/// Reads the file headers, the least recently used first, so that these are evicted first again.
 Status CacheFolder::read_heads() {
   std::vector<std::pair<fs::file_time_type, std::string>> found;
   std::error_code failed;
@@ -117,7 +117,7 @@ Status CacheFolder::read_heads() {
     std::string name = entry->path().filename().string();
     std::error_code gone;
     if (is_ours(name)) found.emplace_back(entry->last_write_time(gone), name);
-    // Of a process that was killed: this one has the lock.
+    // It is from a process that was killed, because this process has the lock.
     if (name.ends_with(kPart) && is_ours(name.substr(0, name.size() - kPart.size())))
       fs::remove(entry->path(), gone);
   }
@@ -131,7 +131,7 @@ Status CacheFolder::read_heads() {
   }
   if (dropped.foreign > 0) {
     log_warn(fmt::format(
-        "the cache folder {}: {} of another model, backend or program removed", options_.directory,
+        "the cache folder {}: {} from another model, backend or program removed", options_.directory,
         dropped.foreign == 1 ? "1 file was" : fmt::format("{} files were", dropped.foreign)));
   }
   return {};
@@ -148,7 +148,6 @@ void CacheFolder::judge(const std::string& name, Dropped& dropped) {
 }
 
 // ---- what is stored
-// ----------------------------------------------------------------------------------------
 
 std::string CacheFolder::offer(std::span<const std::int32_t> tokens,
                                const std::shared_ptr<const Snapshot>& snapshot) {
@@ -158,7 +157,8 @@ std::string CacheFolder::offer(std::span<const std::int32_t> tokens,
   const std::int64_t bytes = size_of(*snapshot, tokens.size());
   {
     const std::lock_guard lock(mutex_);
-    if (!drafts && !files_.contains(name)) name = name_of(tokens, false);  // one that drafts serves as well
+    // A file with a drafter's data serves as well.
+    if (!drafts && !files_.contains(name)) name = name_of(tokens, false);
     if (!files_.contains(name)) {
       if (!takes(name, bytes)) return name;
       waiting_.push_back({name, {tokens.begin(), tokens.end()}, snapshot, bytes});
@@ -182,8 +182,8 @@ std::int64_t CacheFolder::size_of(const Snapshot& snapshot, std::size_t tokens) 
          (snapshot.draft ? blocks(snapshot.draft->blocks()) * room.draft_block_bytes : 0);
 }
 
-/// Whether the writer has room for one more; under the mutex. A snapshot that waits cannot leave memory, so
-/// half of that is the most.
+/// True if the writer can take one more; the mutex must be held. A snapshot that waits cannot leave memory,
+/// so those that wait may take half of the cache.
 bool CacheFolder::takes(const std::string& name, std::int64_t bytes) {
   if (stopping_ || bytes > options_.limit_bytes || steady_ns() < rest_until_ns_) return false;
   if (writing_ == name) return false;
@@ -210,7 +210,7 @@ void CacheFolder::used(const std::string& name) {
     if (at->second.touched_ns != 0 && now - at->second.touched_ns < kTouchNs) return;
     at->second.touched_ns = now;
   }
-  ::utimensat(AT_FDCWD, path(name).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // for the order after a restart
+  ::utimensat(AT_FDCWD, path(name).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // keeps the order after a restart
 }
 
 void CacheFolder::clear() {
@@ -233,7 +233,6 @@ void CacheFolder::clear() {
 }
 
 // ---- what is found
-// -----------------------------------------------------------------------------------------
 
 std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t> prompt, bool drafts,
                                                     std::int64_t known, double row_ms) {
@@ -263,11 +262,11 @@ std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t
   return match;
 }
 
-/// Whether reading takes less time than computing, and not too long.
+/// True if reading takes less time than computing, and not too long.
 bool CacheFolder::worth(const File& file, std::int64_t tokens, double row_ms) {
   const double ms = static_cast<double>(file.bytes) * byte_ms_;
   if (ms <= kMostLoadMs && (row_ms <= 0 || ms <= static_cast<double>(tokens) * row_ms)) return true;
-  byte_ms_ *= 0.95;  // one slow moment of the disk is not for ever
+  byte_ms_ *= 0.95;  // one slow moment of the disk must not count for ever
   return false;
 }
 
@@ -288,21 +287,20 @@ Result<Snapshot> CacheFolder::load(const Match& match) {
   return snapshot;
 }
 
-/// `bytes`: how many of the file were read.
+/// `bytes`: number of bytes read from the file.
 Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
   FT_ASSIGN(CacheFileReader file, CacheFileReader::open(path(match.name), identity_));
   FT_TRY(file.begin(steady_ns() + static_cast<std::int64_t>(kMostLoadMs * 1e6)));
   std::vector<std::int32_t> tokens;
   const bool read = get_list(file, tokens);
-  if (read && tokens != match.tokens)
-    return Error{Code::kCorrupt, "it holds other tokens than its head says"};
+  if (read && tokens != match.tokens) return Error{Code::kCorrupt, "its tokens differ from its header"};
   Result<Snapshot> snapshot = decoder_->read_snapshot(file);
   bytes = file.bytes() - file.left();
   if (!file.error().message.empty()) return file.error();
   if (!snapshot.ok()) return snapshot;
   if (snapshot->high() != file.place().high || snapshot->low() > file.place().low ||
       (snapshot->draft != nullptr) != file.place().drafts) {
-    return Error{Code::kCorrupt, "it holds another snapshot than its head says"};
+    return Error{Code::kCorrupt, "its snapshot differs from its header"};
   }
   return snapshot;
 }
@@ -310,7 +308,7 @@ Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
 Error CacheFolder::drop(const std::string& name, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (!files_.contains(name)) return Error{Code::kCorrupt, why};  // gone for room meanwhile
+    if (!files_.contains(name)) return Error{Code::kCorrupt, why};  // evicted meanwhile
     forget(name);
     ++dropped_;
   }

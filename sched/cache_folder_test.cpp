@@ -1,4 +1,4 @@
-// The folder behind a prefix cache, with a small random model on the reference backend.
+// The folder of a prefix cache, with a small random model on the reference backend.
 #include "sched/cache_folder.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@ Tokens counted(int count, int first = 0) {
   return tokens;
 }
 
-/// One program's life with the folder: a decoder, the folder and the cache in memory.
+/// One start of a program with the folder: a decoder, the folder and the cache in memory.
 struct Life {
   explicit Life(const CacheFolderOptions& options, const ToyOptions& toy = {})
       : decoder(1, toy, 256, kBytes) {
@@ -239,7 +239,7 @@ TEST_F(Folder, TheLeastRecentlyUsedGoesFirstAlsoAfterARestart) {
     for (int i = 0; i < 3; ++i) first.store(counted(100, i + 1));
     EXPECT_EQ(first.report().disk_files, 3);
   }
-  // A file's time is that of its last use; make the order plain whatever the clock's grain.
+  // A file's time is that of its last use; this makes the order clear whatever the clock's resolution.
   const auto set_age = [&](int first_token, int hours) {
     Life life(options_);
     const auto match = life.folder->find(counted(120, first_token), true, 0, 0);
@@ -314,7 +314,7 @@ TEST_F(Folder, WithoutACacheInMemoryItIsRefused) {
 TEST_F(Folder, WhatCannotBeWrittenDoesNoHarmAndIsTriedAgain) {
   options_.rest_ms = 0;
   Life life(options_);
-  fs::remove_all(path_);  // under its feet
+  fs::remove_all(path_);  // removed while it is in use
   life.store(counted(100));
   EXPECT_EQ(life.report().disk_files, 0);
   EXPECT_EQ(life.found(counted(120)), 100) << "memory has it";
@@ -333,7 +333,7 @@ TEST_F(Folder, AFailureIsFollowedByARest) {
   EXPECT_TRUE(files().empty());
 }
 
-/// A cache of two snapshots at most, and what its decoder has left.
+/// A cache of at most two snapshots, and what its decoder has left.
 struct Narrow {
   explicit Narrow(CacheFolder& folder) : cache(room(*decoder), kBytes, &folder) {
     EXPECT_TRUE(folder.start(*decoder).ok());
@@ -372,7 +372,7 @@ TEST_F(Folder, WhatItWroteAndWhatWaitsIsGivenBack) {
   EXPECT_EQ(narrow.decoder->draft_pool()->free_blocks(), narrow.draft_blocks);
 }
 
-/// A pipe that nobody reads stands for the disk.
+/// A pipe without a reader replaces the disk.
 TEST_F(Folder, AStuckDiskHoldsUpNobodyAndWhatItReadsStaysInMemory) {
   const auto folder = std::move(*CacheFolder::open(options_));
   Narrow narrow(*folder);

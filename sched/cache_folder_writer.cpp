@@ -1,4 +1,4 @@
-// The folder's list of files, and the thread that adds to it.
+// The folder's list of files, and the thread that adds to the folder.
 #include <algorithm>
 #include <exception>
 #include <filesystem>
@@ -19,13 +19,13 @@ void CacheFolder::write_offered() {
     Offered offered = std::move(waiting_.front());
     waiting_.pop_front();
     writing_ = offered.name;
-    sharing_ = std::move(offered.snapshot);  // never this thread's own: it must not be the last that lets go
+    sharing_ = std::move(offered.snapshot);  // this thread must not be the last to release it
     const Snapshot& snapshot = *sharing_;
     const std::int64_t generation = generation_;
     lock.unlock();
     try {
       write(offered, snapshot, generation);
-    } catch (const std::exception& failure) {  // no memory
+    } catch (const std::exception& failure) {  // out of memory
       note_failure(failure.what());
     }
     let_go(offered.bytes);
@@ -35,7 +35,7 @@ void CacheFolder::write_offered() {
   }
 }
 
-/// The engine thread will release it: timelines are its own.
+/// The engine thread will release the snapshot, because timelines belong to that thread.
 void CacheFolder::let_go(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (sharing_ == nullptr) return;
@@ -44,7 +44,7 @@ void CacheFolder::let_go(std::int64_t bytes) {
   changed_.notify_all();
 }
 
-/// Under the mutex.
+/// The mutex must be held.
 void CacheFolder::give_up_waiting() {
   for (Offered& offered : waiting_) {
     waiting_bytes_ -= offered.bytes;
@@ -74,7 +74,7 @@ void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::i
   }
   bool wanted = false;
   {
-    const std::lock_guard lock(mutex_);  // never while the disk is asked: the engine wants it too
+    const std::lock_guard lock(mutex_);  // not held during disk work, because the engine needs it too
     wanted = generation == generation_;  // not cleared meanwhile
     if (wanted) {
       add({offered.name, place, *size});
@@ -83,16 +83,16 @@ void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::i
   }
   if (!wanted) std::filesystem::remove(path(offered.name), gone);
   if (std::exchange(failing_, false)) {
-    log_info(fmt::format("the cache folder {} takes files again", options_.directory));
+    log_info(fmt::format("the cache folder {} can be written again", options_.directory));
   }
 }
 
-/// Says it once, and rests: a full disk stays full for a while.
+/// Logs the failure once and pauses, because a full disk stays full for a while.
 void CacheFolder::note_failure(const std::string& why) {
   if (!std::exchange(failing_, true)) {
     log_warn(
-        fmt::format("the cache folder {}: a prompt could not be kept ({}); answers go on, and it is tried "
-                    "again now and then",
+        fmt::format("the cache folder {}: cannot store a prompt ({}); serving continues and tries "
+                    "again from time to time",
                     options_.directory, why));
   }
   const std::lock_guard lock(mutex_);
@@ -100,7 +100,7 @@ void CacheFolder::note_failure(const std::string& why) {
   give_up_waiting();
 }
 
-/// Under the mutex, or before there is a writer.
+/// The mutex must be held, unless there is no writer yet.
 void CacheFolder::add(File file) {
   forget(file.name);
   file.used = ++clock_;
@@ -110,7 +110,7 @@ void CacheFolder::add(File file) {
   by_place_.emplace(kept.place.before, &kept);
 }
 
-/// Under the mutex, or before there is a writer.
+/// The mutex must be held, unless there is no writer yet.
 void CacheFolder::forget(const std::string& name) {
   const auto at = files_.find(name);
   if (at == files_.end()) return;
@@ -121,7 +121,7 @@ void CacheFolder::forget(const std::string& name) {
   files_.erase(at);
 }
 
-/// For so many bytes more: the least recently used go.
+/// Makes room for `bytes` more by removing the least recently used files.
 void CacheFolder::make_room(std::int64_t bytes) {
   std::vector<std::string> names;
   {

@@ -20,16 +20,17 @@ double ms_since(Clock::time_point start) {
 }
 
 struct Plan {
-  std::size_t prompt;  // tokens, all the same one, which lookup can always continue
+  std::size_t prompt;  // tokens, all equal, which n-gram lookup can always continue
   std::vector<int> usual, few;
   double enough_ms;
   int long_sweeps;
 };
 
-/// Rounds at the usual depths, one after the other and again while they have taken less than `enough_ms`, on
-/// a throw-away sequence. Where the prompt alone takes longer than kLongMs, the few depths, `long_sweeps`
-/// times: a round of a large model is long enough to be measured once, and its start should not wait for
-/// more. A prompt that was long because it was the first step, or the machine busy, is told by its rounds.
+/// Runs rounds at the usual depths on a throw-away sequence, one after the other, and repeats them until they
+/// have taken `enough_ms`. If the prompt alone takes longer than kLongMs, it runs only the depths in `few`,
+/// `long_sweeps` times. A round of a large model is long enough to be measured once, and its start should not
+/// wait for more. The rounds show whether the prompt was slow only because it was the first step or the
+/// machine was busy.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
   constexpr int kMostSweeps = 20;
@@ -41,7 +42,7 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   Result<std::unique_ptr<Slot>> slot = decoder.open(prompt, options, kind);
   if (!slot.ok()) return;
   Slot* only = slot->get();
-  const auto close = [&decoder](Slot* open) { decoder.close(*open); };  // also where a round throws
+  const auto close = [&decoder](Slot* open) { decoder.close(*open); };  // also if a round throws
   const std::unique_ptr<Slot, decltype(close)> closing(only, close);
   Clock::time_point start = Clock::now();
   const bool ready = decoder.prefill(*only, static_cast<int>(prompt.size())).ok();
@@ -86,7 +87,7 @@ bool calibrate(Decoder& decoder, int long_sweeps) {
       if (shape.passes > 0 && shape.rows == 4) keep_best(with_head, ms);
     });
   } catch (const std::exception& failure) {
-    log_warn(std::string("measuring the cost of rounds failed: ") + failure.what());
+    log_warn(std::string("calibration failed, draft depths use estimates: ") + failure.what());
   }
   const bool drafted = with_head > 0 && by_rows[4] > 0;
   const double least = 0.01 * by_rows[1];

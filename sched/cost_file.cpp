@@ -21,7 +21,7 @@
 namespace ft {
 namespace {
 
-/// Of the text's form and of what is measured: raised when either changes.
+/// Version of the text's form and of what is measured; must be raised when either changes.
 constexpr std::string_view kFirstLine = "foretoken costs 1\n";
 
 std::int64_t seconds_now() {
@@ -29,7 +29,7 @@ std::int64_t seconds_now() {
       .count();
 }
 
-/// Takes `before` and a number with the character behind it off the text.
+/// Removes `before`, a number and the character after it from the front of the text.
 template <class Number>
 bool take(std::string_view& text, std::string_view before, Number& number, char behind) {
   if (!text.starts_with(before)) return false;
@@ -46,7 +46,7 @@ Status failed(const std::string& path, const char* deed) {
   return Error{Code::kIo, fmt::format("{}: cannot {}: {}", path, deed, std::strerror(errno))};
 }
 
-/// In one step. Not brought to the disk: the checksum knows a file that a crash has torn.
+/// Replaces the file in one step, without a sync: the checksum detects a file that a crash has torn.
 Status replace(const std::string& path, const std::string& text) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
@@ -81,10 +81,10 @@ std::string cost_text(const CostFigures& figures, const std::string& key, std::i
 
 Result<CostFigures> read_costs(std::string_view text, const std::string& key, std::int64_t now_s) {
   const std::string_view whole = text;
-  if (!text.starts_with(kFirstLine)) return damaged("it is no file of costs of this version");
+  if (!text.starts_with(kFirstLine)) return damaged("it is not a calibration file of this version");
   text.remove_prefix(kFirstLine.size());
   const std::size_t line = text.find('\n');
-  if (!text.starts_with("key ") || line == std::string_view::npos) return damaged("it names no key");
+  if (!text.starts_with("key ") || line == std::string_view::npos) return damaged("it has no key");
   const std::string found_key(text.substr(4, line - 4));
   text.remove_prefix(line + 1);
   CostFigures figures;
@@ -95,10 +95,10 @@ Result<CostFigures> read_costs(std::string_view text, const std::string& key, st
     good = good && take(text, rows == 1 ? "rows " : "", figures.verify_ms[rows], last ? '\n' : ' ');
   }
   good = good && take(text, "draft ", figures.draft_ms, '\n');
-  // Numbers and checksum at once: every byte is as this program writes it.
+  // This checks numbers and checksum at once: every byte is as this program writes it.
   if (!good || cost_text(figures, found_key, written_s) != whole) return damaged("it is damaged");
-  if (!figures.plausible()) return damaged("its numbers cannot be costs");
-  if (found_key != key) return Error{Code::kNotFound, "it is of another model, backend or program"};
+  if (!figures.plausible()) return damaged("its numbers are not plausible costs");
+  if (found_key != key) return Error{Code::kNotFound, "it is from another model, backend or program"};
   constexpr std::int64_t kMost = std::chrono::seconds(CostFile::kMostAge).count();
   if (written_s > now_s || written_s < now_s - kMost)
     return Error{Code::kNotFound, "it was written too long ago, or in the future"};
@@ -114,11 +114,10 @@ bool CostFile::recall(CostModel& costs) const {
   const std::span<const std::byte> bytes = file->bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const Result<CostFigures> figures = bytes.size() > kMostBytes
-                                          ? damaged("it is too large for a file of costs")
+                                          ? damaged("it is too large for a calibration file")
                                           : read_costs(text, options_.key, seconds_now());
   if (!figures.ok()) {
-    const std::string line =
-        fmt::format("{}: {}; what rounds cost is measured again", options_.path, figures.error().message);
+    const std::string line = fmt::format("{}: {}; calibrating again", options_.path, figures.error().message);
     figures.error().code == Code::kCorrupt ? log_warn(line) : log_info(line);
     return false;
   }
@@ -127,7 +126,7 @@ bool CostFile::recall(CostModel& costs) const {
 }
 
 void CostFile::learn(Decoder& decoder) {
-  constexpr int kSweepsToKeep = 2;  // one may have met a busy moment
+  constexpr int kSweepsToKeep = 2;  // one sweep may have met a busy moment
   const bool keeps = !options_.path.empty();
   kept_ = keeps && recall(decoder.costs());
   const bool measured = !kept_ && calibrate(decoder, keeps ? kSweepsToKeep : 1);
@@ -136,13 +135,14 @@ void CostFile::learn(Decoder& decoder) {
   if (!keeps || !measured || !begun_with_.plausible()) return;
   const Status written = replace(options_.path, cost_text(begun_with_, options_.key, seconds_now()));
   kept_ = written.ok();
-  if (!kept_) log_info(written.error().message + "; what rounds cost is measured at each start");
+  if (!kept_) log_info(written.error().message + "; every start calibrates");
 }
 
 void CostFile::judge(const CostModel& costs) const {
   if (!kept_ || !costs.figures().far_from(begun_with_, kFar)) return;
   ::unlink(options_.path.c_str());
-  log_info(options_.path + ": rounds have cost something else; the next start measures them again");
+  log_info(options_.path +
+           ": calibration was off by > 1.5x and was discarded; the next start measures again");
 }
 
 }  // namespace ft

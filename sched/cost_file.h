@@ -1,12 +1,11 @@
-// What rounds cost on this machine (sched/calibrate.h), remembered from one start to the next in a small
-// file, so that a start need not measure it again. It is where the model of costs begins; the rounds of a run
-// correct it as ever. It can change how many tokens are drafted, never an answer. A file counts if it is
-// whole (checksum, numbers that can be costs), was written for the same key and less than kMostAge ago; else
-// costs are measured anew and it is replaced in one step (rename), so readers see a whole file or none. A run
-// at whose end costs are far from what the file says (kFar times: the first measurement was disturbed, or the
-// machine has changed) removes it, so that the next start measures. Owner: the engine. Thread: the engine's.
-// Cost: one small file, or a measurement. Errors: none; what is wrong with a file, or that it cannot be
-// written, is a line in the log.
+// The calibration cache: what rounds cost on this machine (sched/calibrate.h), kept in a small file from one
+// start to the next, so that a start need not measure again. The cost model begins with it; the rounds of a
+// run correct it as usual. It can change how many tokens are drafted, never an answer. A file is used if it
+// is whole (checksum, plausible numbers), has the same key and is younger than kMostAge. Otherwise costs are
+// measured and the file is replaced in one step (rename), so readers see a whole file or none. If costs at
+// the end of a run differ from the file by a factor of kFar, the run removes the file and the next start
+// measures: the first measurement was disturbed, or the machine has changed. Thread: the engine's. Cost: one
+// small file, or a calibration. Errors: a bad or unwritable file is a line in the log.
 #pragma once
 
 #include <chrono>
@@ -20,7 +19,7 @@
 namespace ft {
 
 struct CostFileOptions {
-  std::string path;  // its folder is made when needed; empty: costs are measured at every start
+  std::string path;  // its folder is made when needed; empty: measure at every start
   std::string key;   // fingerprint (base/checksum.h) of all that costs depend on
 };
 
@@ -32,11 +31,11 @@ class CostFile {
 
   explicit CostFile(CostFileOptions options) : options_(std::move(options)) {}
 
-  /// Gives the decoder its costs, from the file or by measuring. While no slot is open.
+  /// Gives the decoder its costs, from the file or by measuring. No slot may be open.
   void learn(Decoder& decoder);
-  /// Where learn() has them from: "remembered" in the file, "measured", or "guessed" as that failed.
+  /// The source of learn()'s costs: "remembered" (the file), "measured", or "guessed" if measuring failed.
   const char* source() const { return source_; }
-  /// At the end of a run: whether the next start should measure.
+  /// At the end of a run: decides whether the next start must measure.
   void judge(const CostModel& costs) const;
 
  private:
@@ -44,13 +43,13 @@ class CostFile {
 
   CostFileOptions options_;
   CostFigures begun_with_;
-  bool kept_ = false;  // the file says begun_with_
+  bool kept_ = false;  // the file holds begun_with_
   const char* source_ = "guessed";
 };
 
 /// A file's text. `now_s`: seconds since 1970.
 std::string cost_text(const CostFigures& figures, const std::string& key, std::int64_t now_s);
-/// kCorrupt if that is no whole text of cost_text(), kNotFound if it is one of another key or too old.
+/// kCorrupt if it is not a complete text of cost_text(), kNotFound if it has another key or is too old.
 Result<CostFigures> read_costs(std::string_view text, const std::string& key, std::int64_t now_s);
 
 }  // namespace ft

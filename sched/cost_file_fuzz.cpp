@@ -1,5 +1,5 @@
-// Any bytes as a file of remembered costs, and as one whose checksum is right: an Error with a sentence, or
-// costs that can be costs, which a model of costs takes as they stand.
+// Any bytes as a calibration file, and as one with a right checksum, give an Error with a sentence or
+// plausible costs. A cost model accepts such costs unchanged.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

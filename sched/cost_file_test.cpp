@@ -24,13 +24,13 @@ constexpr std::int64_t kNow = 1'763'800'000;  // seconds since 1970
 CostFigures figures() {
   CostFigures figures;
   for (std::size_t rows = 1; rows < figures.verify_ms.size(); ++rows) {
-    figures.verify_ms[rows] = 1000 + static_cast<double>(rows) / 3;  // no toy round takes a second
+    figures.verify_ms[rows] = 1000 + static_cast<double>(rows) / 3;  // a toy round never takes a second
   }
   figures.draft_ms = 200.1;
   return figures;
 }
 
-/// `text` with the checksum that it would have, had it been written so.
+/// `text` with the right checksum.
 std::string mended(std::string text) {
   text.resize(text.rfind("checksum "));
   return text + fmt::format("checksum {:016x}\n", checksum(std::as_bytes(std::span(text))));
@@ -162,7 +162,7 @@ class CostFileTest : public testing::Test {
  protected:
   void SetUp() override {
     fs::remove_all(folder_);
-    set_log_level(LogLevel::kOff);  // what it would say is asked for in other ways
+    set_log_level(LogLevel::kOff);  // the tests check by other means what it would log
   }
   void TearDown() override {
     set_log_level(LogLevel::kInfo);
@@ -174,7 +174,7 @@ class CostFileTest : public testing::Test {
     int steps = 0;
     CostFigures figures;
   };
-  /// What a start with this path and key does; `after` sees the file and the model of costs at its end.
+  /// What a start with this path and key does. `after` sees the file and the cost model at its end.
   Start start(const std::string& path, const std::string& key = kKey,
               const std::function<void(const CostFile&, CostModel&)>& after = {}) {
     Start seen;
@@ -277,7 +277,7 @@ TEST_F(CostFileTest, ARunWhoseRoundsCostFarMoreOrLessMakesTheNextStartMeasure) {
     write(cost_text(figures(), kKey, now_s_));
     const Start run = start(path_, kKey, [&](const CostFile& file, CostModel& costs) {
       const double usual = costs.verify(1);
-      costs.observe(1, 0, factor > 1 ? 4 * usual : usual / 4);  // one round says nothing
+      costs.observe(1, 0, factor > 1 ? 4 * usual : usual / 4);  // one round is not evidence
       for (int i = 0; i < 60; ++i) costs.observe(1, 0, factor * usual);
       file.judge(costs);
     });

@@ -1,4 +1,4 @@
-// What the scheduler tells a request's reader and the counters: scored tokens of the prompt, tokens and
+// What the scheduler delivers to a request's reader and the counters: scored tokens of the prompt, tokens and
 // pieces of the answer, its end.
 #include <algorithm>
 
@@ -7,16 +7,16 @@
 namespace ft {
 namespace {
 
-/// Why nothing was drafted, for the report: never silent.
+/// Why nothing was drafted, for the report, which always gives a reason.
 std::string idle_reason(const Decoder& decoder, const RequestFields& fields, const Slot& slot) {
   if (fields.drafter == DrafterKind::kNone) return "the drafter is none";
   if (fields.slot.depth == 0) return "the depth is 0";
   std::string problem = decoder.drafter_problem(fields.drafter);
   if (!problem.empty()) return problem;
   if (slot.report.rounds == 0) return "no round was run";
-  if (slot.drafter == nullptr) return "the drafter failed; the answer went on without it";
+  if (slot.drafter == nullptr) return "the drafter failed; the answer continued without it";
   if (slot.options.depth > 0 || fields.drafter == DrafterKind::kLookup) return "no draft was found";
-  return "drafting would not have paid at the measured costs";
+  return "drafting was estimated to be slower than plain decoding";
 }
 
 Event::Kind event_kind(AnswerEvent::Kind kind) {
@@ -53,7 +53,7 @@ bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> 
   return job.by_stop_string;
 }
 
-/// Events for the prompt's tokens: the first at once, the others as their logits come.
+/// Posts events for the prompt's tokens: the first at once, the others when their logits come.
 void Scheduler::score(Job& job) {
   const auto post = [&job](std::size_t at, std::optional<Logprobs> found) {
     Event event;
@@ -84,7 +84,7 @@ void Scheduler::end_unstarted(Job& job, Finish finish, std::string error) {
   end(job, finish, std::move(error));
 }
 
-/// The one place where ends are made: of a request that had a slot, was refused one or never got so far.
+/// The only place that ends requests, whether they had a slot, were refused one or never came to one.
 void Scheduler::end(Job& job, Finish finish, std::string error) {
   Event event;
   event.kind = Event::Kind::kEnd;
@@ -94,7 +94,7 @@ void Scheduler::end(Job& job, Finish finish, std::string error) {
     post_pieces(job, job.answer->finish());
     if (job.unread)
       event.error =
-          "the reader left events unread for too long; read an answer while it is decoded, or ask for "
+          "the reader left events unread for too long; read an answer while it is decoded, or request "
           "a shorter one";
     event.by_stop_string = job.by_stop_string;
     if (job.by_stop_string) event.stop_string = job.request.fields().stops[*job.answer->matched_stop()];

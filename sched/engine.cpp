@@ -15,7 +15,7 @@ Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& mod
   FT_TRY(check_memory(memory, options.decoder));
   std::unique_ptr<CacheFolder> folder;
   if (!options.folder.directory.empty()) {
-    FT_ASSIGN(folder, CacheFolder::open(options.folder));  // who has it is told before the weights are packed
+    FT_ASSIGN(folder, CacheFolder::open(options.folder));  // an owned folder fails before packing
   }
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
   if (folder) FT_TRY(folder->start(*decoder));
@@ -60,11 +60,12 @@ Result<Ticket> Engine::submit(Request request) {
   auto job = std::make_unique<Job>(std::move(request), mailbox, scheduler_.now_ms());
   {
     const std::lock_guard lock(mutex_);
-    // A free slot is room too, whether or not the engine thread has come to fill it.
+    // A free slot is room too, even if the engine thread has not yet filled it.
     const int free_slots = std::max(0, decoder_->options().slots - status_.running);
     if (draining_ || waiting_.size() >= options_.queue + static_cast<std::size_t>(free_slots)) {
       ++refused_;
-      if (draining_) return Error{Code::kCancelled, "the engine is stopping; ask another one, or later"};
+      if (draining_)
+        return Error{Code::kCancelled, "the engine is stopping; send the request to another one, or later"};
       return Error{Code::kBusy, "too many requests are waiting; try again when some have ended"};
     }
     ++requests_;
@@ -90,7 +91,7 @@ CacheReport Engine::cache() const {
     const std::lock_guard lock(mutex_);
     report = cache_;
   }
-  if (folder_) folder_->report(report);  // what is written since the last step counts
+  if (folder_) folder_->report(report);  // includes what was written since the last step
   return report;
 }
 
@@ -115,7 +116,7 @@ bool Engine::drain(double timeout_ms) {
 
 void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded) {
   std::unique_lock lock(mutex_);
-  wake_.wait(lock, [this] { return over(); });  // an end is told before its slot is closed
+  wake_.wait(lock, [this] { return over(); });  // an end is reported before its slot is closed
   decoder_->force(std::move(schedule), seed).record(std::move(recorded));
 }
 
@@ -138,8 +139,8 @@ void Engine::loop() {
   publish();
 }
 
-/// False when the engine is to stop. Where every running request waits for its reader, it looks again every
-/// few milliseconds.
+/// False when the engine must stop. If every running request waits for its reader, it looks again every few
+/// milliseconds.
 bool Engine::wait_for_work() {
   constexpr auto kLookAgain = std::chrono::milliseconds(2);
   std::unique_lock lock(mutex_);
@@ -159,7 +160,7 @@ bool Engine::wait_for_work() {
   return true;
 }
 
-/// Ends the requests in the queue whose callers left, or all.
+/// Ends the queued requests whose callers left, or all queued requests.
 void Engine::end_waiting(bool all) {
   std::vector<std::unique_ptr<Job>> gone;
   {
@@ -181,14 +182,14 @@ void Engine::admit() {
       if (waiting_.empty()) return;
       job = std::move(waiting_.front());
       waiting_.pop_front();
-      ++status_.running;  // publish() says so again, or that it could not begin
+      ++status_.running;  // publish() reports it again, or that it could not begin
       idle_ = false;
     }
     scheduler_.admit(std::move(job));
   }
 }
 
-/// What other threads may ask for, and whoever waits for the last request to end.
+/// Publishes what other threads may read, and wakes those who wait for the last request to end.
 void Engine::publish() {
   const CacheReport cache = scheduler_.cache().report();
   {

@@ -1,11 +1,11 @@
-// The engine: a queue, a thread and the scheduler that the thread drives (sched/scheduler.h); it alone runs
-// programs. It waits for no reader: a request with EngineOptions::unread_events in its box pauses while the
-// others go on; one that stays so for unread_ms is cancelled (and a sentence), and its slot serves the next.
-// Owner: a program's main or the server; destruction takes a step at most and ends every ticket. Thread:
-// submit, status, cache, clear_cache and drain from any; the engine has its own. Cost: idle it sleeps; status
-// and cache copy what the last step left. Errors: start returns those of Decoder::make and, before anything
-// is allocated, what does not fit (sched/admission.h); a request that cannot
-// be admitted ends with kError and a sentence.
+// The engine: a queue, a thread and the scheduler that the thread drives (sched/scheduler.h). Only this
+// thread runs programs. It never waits for a reader: a request with EngineOptions::unread_events in its
+// mailbox pauses while the others continue. If it stays paused for unread_ms, it is cancelled with a sentence
+// and its slot serves the next. Owner: a program's main or the server; destruction takes at most one step and
+// ends every ticket. Thread: submit, status, cache, clear_cache and drain from any; the engine has its own.
+// Cost: it sleeps when idle; status and cache copy what the last step left. Errors: start returns those of
+// Decoder::make and, before anything is allocated, what does not fit (sched/admission.h); a request that
+// cannot be admitted ends with kError and a sentence.
 #pragma once
 
 #include <condition_variable>
@@ -23,16 +23,16 @@ struct EngineOptions {
   DecoderOptions decoder;   // cache_bytes there is the prefix cache's budget
   std::size_t queue = 256;  // requests that may wait beyond those that free slots will take
   std::size_t unread_events = kMailboxEvents;
-  double unread_ms = 60'000;            // a full box's patience
-  std::int64_t memory_bytes = 0;        // that all of it may take; 0: what the machine has left
-  std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
+  double unread_ms = 60'000;            // how long a mailbox may stay full
+  std::int64_t memory_bytes = 0;        // limit for everything; 0: what the machine has left
+  std::int64_t snapshot_tokens = 2048;  // between two snapshots of a long prompt
   CacheFolderOptions folder;            // the prefix cache's second tier, if it names a directory
-  CostFileOptions costs;                // where what rounds cost is remembered, if it names a file
+  CostFileOptions costs;                // the calibration cache, if it names a file
 };
 
 class Engine {
  public:
-  /// Returns when the costs of rounds are known. All references must outlive the engine.
+  /// Returns when the calibration is done. All references must outlive the engine.
   static Result<std::unique_ptr<Engine>> start(Backend& backend, const Model& model,
                                                const Tokenizer& tokenizer, const EngineOptions& options);
   ~Engine();
@@ -45,24 +45,24 @@ class Engine {
 
   EngineStatus status() const;
   CacheReport cache() const;
-  /// Of the cache's second tier; empty: it has none.
+  /// The folder of the cache's second tier; empty if it has none.
   const std::string& cache_directory() const { return options_.folder.directory; }
-  /// Where what rounds cost was known from at the start: a word (sched/cost_file.h).
+  /// The source of the calibration at the start, as a word (sched/cost_file.h).
   const char* cost_source() const { return costs_.source(); }
-  /// What was set aside at the start.
+  /// The memory reserved at the start.
   const MemoryReport& memory() const { return memory_; }
-  /// Tokens, prompt and answer together, that a request may have: set aside for every slot, so whatever the
-  /// others do.
+  /// Maximum tokens of a request, prompt and answer together. It is reserved for every slot, so it does not
+  /// depend on the other requests.
   std::int64_t max_context_now() const { return decoder_->options().context; }
-  /// Asks for an empty cache: it is by the end of the step that runs now. Does not wait.
+  /// Asks for an empty cache, which is empty at the end of the current step. Does not wait.
   void clear_cache();
 
-  /// Admits nobody any more and waits until every request has ended; those that have not after `timeout_ms`
-  /// are cancelled. True if none had to be. For a signal to stop; the engine answers no more requests.
+  /// Admits no more requests and waits until every request has ended; those still running after `timeout_ms`
+  /// are cancelled. True if none was cancelled. For a stop signal: the engine takes no requests afterwards.
   bool drain(double timeout_ms);
 
-  /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Waits until no
-  /// request runs.
+  /// For measuring: requests of the synthetic drafter draft `recorded`, perturbed by `schedule`. Waits until
+  /// no request runs.
   void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
 
   const Decoder& decoder() const { return *decoder_; }
@@ -79,14 +79,14 @@ class Engine {
   bool over() const { return waiting_.empty() && idle_; }
 
   std::unique_ptr<Decoder> decoder_;
-  std::unique_ptr<CacheFolder> folder_;  // null: none
+  std::unique_ptr<CacheFolder> folder_;  // null: no folder
   const EngineOptions options_;
   const MemoryReport memory_;
-  CostFile costs_;       // the engine thread's; unchanged since calibrated_
-  Scheduler scheduler_;  // the engine thread's
+  CostFile costs_;       // belongs to the engine thread; unchanged since calibrated_
+  Scheduler scheduler_;  // belongs to the engine thread
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  // Under mutex_.
+  // The mutex_ guards these.
   std::deque<std::unique_ptr<Job>> waiting_;
   bool stopping_ = false, calibrated_ = false, draining_ = false, cancelling_ = false, clearing_ = false;
   bool idle_ = true;  // no request has a slot or is about to get one

@@ -1,4 +1,4 @@
-// The prefix cache behind an engine, with the shipped model.
+// The prefix cache of an engine, with the shipped model.
 #include <filesystem>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ class CachedEngine : public EngineTest {
     return all;
   }
 
-  /// The request after `request` was answered with `tokens`: the conversation goes on.
+  /// The next turn of a conversation: the request after `request` was answered with `tokens`.
   RequestFields next_turn(const RequestFields& request, const std::vector<std::int32_t>& tokens,
                           const std::string& user) {
     RequestFields next = request;
@@ -157,7 +157,7 @@ TEST_F(CachedEngine, ACancelledPromptIsContinuedWhereItStood) {
   EXPECT_EQ(warm.tokens, cold(whole).tokens);
 }
 
-/// Long prompts that part in the middle: the second one is stopped where they part, the third gains by it.
+/// Long prompts that diverge in the middle: the second stops where they diverge, and the third gains by it.
 TEST_F(CachedEngine, WherePromptsPartIsKept) {
   RequestFields request = fields("Hello", DrafterKind::kAuto, 4);
   std::vector<std::int32_t> shared;
@@ -174,7 +174,7 @@ TEST_F(CachedEngine, WherePromptsPartIsKept) {
 TEST_F(CachedEngine, ClearingForgetsEverything) {
   const RequestFields request = fields("What is the capital of France?", DrafterKind::kAuto, 8);
   answer(request);
-  while (engine_->cache().snapshots == 0) continue;  // an end is told before its step is published
+  while (engine_->cache().snapshots == 0) continue;  // an end is reported before its step is published
   EXPECT_GT(engine_->cache().bytes, 0);
   engine_->clear_cache();
   EXPECT_EQ(answer(request).report.cached_tokens, 0);
@@ -216,7 +216,7 @@ TEST_F(CachedEngine, TheStatusCountsWhatTheReportsSay) {
     sum.speculation.drafted += report.speculation.drafted;
     sum.speculation.accepted += report.speculation.accepted;
   }
-  while (engine_->status().running > 0) continue;  // the step that ends a request is counted behind it
+  while (engine_->status().running > 0) continue;  // the step that ends a request is counted after the end
   const EngineStatus status = engine_->status();
   EXPECT_EQ(status.slots, 3);
   EXPECT_EQ(status.requests, 3);

@@ -101,7 +101,7 @@ TEST_F(EngineTest, ALongScoredPromptWaitsForItsReader) {
   RequestFields longer = score;
   while (longer.prompt.size() < 3 * kUnread) longer.prompt.push_back(longer.prompt[longer.prompt.size() / 2]);
   Ticket waiting = submit(longer);
-  const Scored beside = scored(submit(score));  // goes on while nobody reads the other
+  const Scored beside = scored(submit(score));  // continues while the other is not read
   EXPECT_EQ(beside.prompt.size(), score.prompt.size());
   EXPECT_EQ(scored(std::move(waiting)).prompt.size(), longer.prompt.size());
 }

@@ -1,9 +1,9 @@
 // What an engine is doing and has done, as plain numbers: for /metrics, /health, /props and `/v1/cache`.
-//   EngineStatus  how many requests run and wait now, and everything counted since the engine started
+//   EngineStatus  how many requests run and wait now, and all counts since the engine started
 //   CacheReport   what the prefix cache holds and what it saved
-//   MemoryReport  what the engine's memory is planned to be, and the largest context that would fit
-// Owner: values, copied out of the engine. Thread: any (Engine::status() and its like lock for a copy).
-// Cost: a few hundred bytes a copy. Counters only grow; times are seconds, sizes bytes.
+//   MemoryReport  the engine's planned memory, and the largest context that would fit
+// Thread: any; Engine::status() and the like return copies under a lock. Counters only grow; times are in
+// seconds, sizes in bytes.
 #pragma once
 
 #include <array>
@@ -15,8 +15,9 @@
 
 namespace ft {
 
-/// Counts by upper bound, as Prometheus wants them: bucket i holds what is at most kBounds[i] and above the
-/// bound before it; the last bucket everything above. Not cumulative: the writer adds up.
+/// Counts by upper bound, as Prometheus defines them: bucket i counts what is at most kBounds[i] and above
+/// the bound before it; the last bucket counts the rest. The counts are not cumulative: the writer adds them
+/// up.
 struct LatencySums {
   static constexpr std::array<double, 15> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
                                                      0.5,   1,      2.5,   5,    10,    30,   60};
@@ -38,35 +39,35 @@ struct EngineStatus {
   int slots = 0;       // requests that can run at once
   int running = 0;     // requests that have a slot: those that decode, prefill or pause
   int prefilling = 0;  // of them: prompt not yet read
-  int paused = 0;      // of them: their reader does not read
+  int paused = 0;      // of them: the reader is slow
   int waiting = 0;     // in the queue
-  int queue = 0;       // its limit, beyond those that free slots will take
+  int queue = 0;       // its limit, beyond the requests that free slots will take
   bool draining = false;
 
   // Since the start.
-  std::int64_t requests = 0;                                // admitted to the queue
-  std::int64_t refused = 0;                                 // by a full queue, or while draining
-  std::map<std::string, std::int64_t> finished;             // by reason: stop length cancelled error
-  std::int64_t prompt_tokens = 0, cached_tokens = 0;        // cached_tokens of them were not computed again
-  std::int64_t emitted = 0;                                 // output tokens
-  std::int64_t rounds = 0;                                  // of the engine; a round may serve many requests
+  std::int64_t requests = 0;                          // admitted to the queue
+  std::int64_t refused = 0;                           // by a full queue, or while draining
+  std::map<std::string, std::int64_t> finished;       // by reason: stop length cancelled error
+  std::int64_t prompt_tokens = 0, cached_tokens = 0;  // cached_tokens: those not computed again
+  std::int64_t emitted = 0;                           // output tokens
+  std::int64_t rounds = 0;                            // of the engine; a round may serve several requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
   std::array<std::int64_t, kMaxDepth> drafted_at{}, accepted_at{};
-  std::int64_t engaged = 0;                         // requests that ended and for which anything was drafted
-  std::map<std::string, std::int64_t> not_engaged;  // of those that ended: why nothing was drafted
-  double prefill_seconds = 0, round_seconds = 0;    // what the engine thread did with its time
+  std::int64_t engaged = 0;                         // ended requests with at least one draft
+  std::map<std::string, std::int64_t> not_engaged;  // ended requests without a draft, by reason
+  double prefill_seconds = 0, round_seconds = 0;    // time of the engine thread
 
   LatencySums queue_time;           // from submit to a slot
   LatencySums time_to_first_token;  // from submit
-  LatencySums inter_token;          // mean of a request's round, one entry a token
+  LatencySums inter_token;          // mean of a request's round, one entry per token
   LatencySums request_time;         // from submit to the end
 };
 
-/// What the prefix cache holds. A session is one snapshot that no other continues: a conversation's end.
+/// What the prefix cache holds. A session is one snapshot that no other continues: the end of a conversation.
 struct CacheReport {
   bool enabled = false;
   std::int64_t snapshots = 0, sessions = 0;
-  std::int64_t bytes = 0, limit_bytes = 0;  // key/value blocks and states that snapshots hold
+  std::int64_t bytes = 0, limit_bytes = 0;  // key/value blocks and states of the snapshots
   std::int64_t lookups = 0, hits = 0;       // of requests
   std::int64_t tokens_saved = 0;            // prompt tokens that were not computed again
   std::int64_t stored = 0, evicted = 0;     // snapshots
@@ -79,7 +80,7 @@ struct CacheReport {
 struct MemoryReport {
   std::int64_t weights = 0, key_values = 0, states = 0, scratch = 0, cache = 0;  // bytes
   std::int64_t limit = 0;
-  std::int64_t context_bytes = 0;  // of one more position in every slot
+  std::int64_t context_bytes = 0;  // for one more position in every slot
   std::int64_t total() const { return weights + key_values + states + scratch + cache; }
 };
 

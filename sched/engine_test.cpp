@@ -76,7 +76,7 @@ TEST_F(EngineTest, APromptBeyondTheContextIsRefusedWithASentence) {
 }
 
 TEST_F(EngineTest, AFullQueueRefusesInsteadOfGrowing) {
-  // As fast as they come: the engine thread may not have filled one slot when the last of them arrives.
+  // As fast as possible: the engine thread may not have filled one slot when the last request arrives.
   const std::size_t most = static_cast<std::size_t>(options().decoder.slots) + options().queue;
   std::vector<Ticket> tickets;
   for (std::size_t i = 0; i <= most; ++i) {

@@ -10,7 +10,7 @@
 namespace ft {
 namespace {
 
-/// The number that a file holds, or that stands behind `key` on a line of its own.
+/// The number in a file, or the number after `key` at the start of a line.
 std::optional<std::int64_t> number_in(const std::filesystem::path& file, const std::string& key = {}) {
   std::ifstream in(file);
   std::string line;
@@ -25,7 +25,7 @@ std::optional<std::int64_t> number_in(const std::filesystem::path& file, const s
   return {};
 }
 
-/// Left under one group's limit; what it holds of files would be given back.
+/// Bytes left under one group's limit; its file cache counts as free, because the kernel would release it.
 std::optional<std::int64_t> left_in_group(const std::filesystem::path& group) {
   const std::optional<std::int64_t> limit = number_in(group / "memory.max");
   if (!limit) return {};

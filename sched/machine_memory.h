@@ -1,6 +1,6 @@
 // How much memory a program may take here: what the machine has left, or what is left under the tightest
-// cgroup v2 limit above this process, whichever is less. Thread: any. Cost: a few small files read. Errors:
-// what cannot be read does not limit.
+// cgroup v2 limit above this process, whichever is less. Cost: reads a few small files. What cannot be read
+// does not limit.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ft {
 
-/// Bytes; 0: nothing is known. `root` stands for / in tests.
+/// Bytes; 0 if nothing is known. Tests pass another `root` instead of /.
 std::int64_t available_memory(const std::string& root = "/");
 
 }  // namespace ft

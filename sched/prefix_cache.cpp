@@ -79,7 +79,7 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
   return found;
 }
 
-/// Brings what the folder has beyond `known` tokens of the prompt. True if anything came.
+/// Loads what the folder has beyond `known` tokens of the prompt. True if it loaded something.
 bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
                         double row_ms) {
   for (;;) {
@@ -92,7 +92,7 @@ bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::
       dropped = !came && snapshot.error().code == Code::kCorrupt;
       return snapshot;
     });
-    if (!dropped) return came;  // else there may be another one
+    if (!dropped) return came;  // otherwise there may be another one
   }
 }
 
@@ -101,7 +101,7 @@ void PrefixCache::use(Entries::iterator entry) {
   if (folder_ != nullptr) folder_->used(entry->file);
 }
 
-/// Whether a snapshot that ends where `tokens` end is here; then it counts as used.
+/// True if a snapshot that ends where `tokens` end is here; it then counts as used.
 bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
   const auto high = static_cast<std::int64_t>(tokens.size());
   const Node* node = &root_;
@@ -111,7 +111,7 @@ bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
       if (!std::ranges::equal(entry->tail, from(tokens, depth))) continue;
       use(entry);
       if (folder_ != nullptr)
-        entry->file = folder_->offer(tokens, entry->snapshot);  // if it had no room then
+        entry->file = folder_->offer(tokens, entry->snapshot);  // the folder may have had no room before
       return true;
     }
     if (high - depth < kBlockRows) return false;
@@ -165,7 +165,7 @@ PrefixCache::Node* PrefixCache::grow(std::span<const std::int32_t> path) {
       fresh->hash = hash_of(block);
       fresh->tokens.assign(block.begin(), block.end());
       next = fresh.get();
-      leaves_ += node->children.empty() && node != &root_ ? 0 : 1;  // a leaf that grows is one still
+      leaves_ += node->children.empty() && node != &root_ ? 0 : 1;  // a leaf that grows is still one leaf
       ++nodes_;
       node->children.emplace(next->hash, std::move(fresh));
     }
@@ -174,7 +174,7 @@ PrefixCache::Node* PrefixCache::grow(std::span<const std::int32_t> path) {
   return node;
 }
 
-/// Removes what no snapshot needs, from `node` towards the root.
+/// Removes nodes that no snapshot needs, from `node` towards the root.
 void PrefixCache::prune(Node* node) {
   while (node != &root_ && node->entries.empty() && node->children.empty()) {
     Node* parent = node->parent;
@@ -197,7 +197,7 @@ void PrefixCache::evict(Entries::iterator entry) {
   ++counts_.evicted;
 }
 
-/// False if there is none but those that are being written: their memory would not be free.
+/// False if all snapshots are being written, because their memory would not become free.
 bool PrefixCache::evict_oldest() {
   const auto free = [](const Entry& entry) { return entry.snapshot.use_count() == 1; };
   const auto oldest = std::find_if(entries_.rbegin(), entries_.rend(), free);

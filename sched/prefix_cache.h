@@ -1,12 +1,12 @@
-// Snapshots of sequences by their tokens, so that a prompt which begins like an earlier one does not compute
-// that beginning again. A radix tree over token blocks: a step along an edge is kBlockRows tokens, found by
-// their xxh3 and compared. A node keeps the snapshots whose shortest past ends in its block, each with the
-// tokens that follow up to its longest. Exact: a continued sequence has the bits of a cold one (the row
-// rule). The least recently used go when the bytes, the slots or the blocks are used up; a running request
-// never waits for a block, since snapshots have a share of their own (SnapshotRoom). With a folder
-// (sched/cache_folder.h) they are written there too, and come back after a restart. Owner: sched/scheduler.h.
-// Thread: the engine thread. Cost: find is O(prompt), store copies one recurrent state.
-// Errors: what cannot be stored is not, and counted nowhere.
+// Snapshots of sequences by their tokens, so that a prompt with the same prefix as an earlier one does not
+// compute it again. A radix tree over token blocks: an edge is kBlockRows tokens, found by their xxh3 and
+// then compared. A node keeps the snapshots whose minimum length ends in its block, each with the tokens that
+// follow up to its maximum length. Exact: a continued sequence has the bits of a cold one (the row rule). The
+// least recently used snapshots are evicted when the bytes, the slots or the blocks are used up. A running
+// request never waits for a block, because snapshots have a budget of their own (SnapshotRoom). With a folder
+// (sched/cache_folder.h) snapshots are also written there and survive a restart. Owner: sched/scheduler.h.
+// Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent state. Errors: a snapshot
+// that does not fit is dropped silently.
 #pragma once
 
 #include <functional>
@@ -24,26 +24,26 @@ namespace ft {
 
 class PrefixCache {
  public:
-  /// A shorter beginning is not worth the copy of a state.
+  /// A shorter prefix is not worth the copy of a state.
   static constexpr std::int64_t kLeastTokens = 8;
 
-  /// Without room or bytes it never holds anything. `folder`, if given, is its second tier and outlives it.
+  /// Without room or bytes it stays empty. `folder`, if given, is its second tier and must outlive it.
   PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder = nullptr);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   struct Found {
-    Beginning beginning;      // snapshot null: a miss
-    std::int64_t shared = 0;  // first tokens of the prompt, in whole blocks, that some prompt before had too
+    Beginning beginning;      // its snapshot is null for a miss
+    std::int64_t shared = 0;  // tokens of the prompt, in whole blocks, that an earlier prompt shares
   };
-  /// The longest snapshot whose tokens begin `prompt` and leave at least its last one. With `drafts` only
-  /// those that know what a drafter needs. One in the folder is read first, if a token of a prompt costs
-  /// `row_ms` (0: unknown) and that pays. Valid until the next store or clear.
+  /// The longest snapshot whose tokens begin `prompt` and leave at least its last token. With `drafts`, only
+  /// snapshots that hold what a drafter needs. A file is read first if it pays, given that a prompt token
+  /// costs `row_ms` to compute (0: unknown). Valid until the next store or clear.
   Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0);
 
-  /// Keeps what `take` gives for the sequence of `tokens`, making room first; does not ask for it if the same
-  /// is here already or can never fit. Whether it holds something new.
+  /// Stores what `take` returns for the sequence of `tokens`, after making room. Does not call `take` if an
+  /// equal snapshot is here or the snapshot can never fit. True if it holds something new.
   bool store(std::span<const std::int32_t> tokens, bool drafts,
              const std::function<Result<Snapshot>()>& take);
   void clear();
@@ -54,17 +54,17 @@ class PrefixCache {
  private:
   struct Node;
   struct Entry {
-    std::shared_ptr<const Snapshot> snapshot;  // shared while it is being written: then it stays
+    std::shared_ptr<const Snapshot> snapshot;  // shared, and kept, while it is being written
     std::string file;                          // its name in the folder
     std::vector<std::int32_t> tail;            // tokens from its node's block on, up to high()
     Node* node = nullptr;
     std::int64_t depth = 0;  // tokens before `tail`
   };
-  using Entries = std::list<Entry>;  // the most recently used first
+  using Entries = std::list<Entry>;  // most recently used first
   struct Node {
     Node* parent = nullptr;
     std::uint64_t hash = 0;
-    std::vector<std::int32_t> tokens;  // of the edge to it, kBlockRows; empty: the root
+    std::vector<std::int32_t> tokens;  // of the edge to it, kBlockRows; empty for the root
     std::unordered_multimap<std::uint64_t, std::unique_ptr<Node>> children;
     std::vector<Entries::iterator> entries;
   };

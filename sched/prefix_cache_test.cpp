@@ -20,7 +20,7 @@ Tokens counted(int count, int first = 0) {
 
 class Prefix : public testing::Test {
  protected:
-  /// Room of the decoder, but for at most `snapshots`.
+  /// The decoder's room, limited to `snapshots`.
   static SnapshotRoom limited(SnapshotRoom room, int snapshots) {
     room.snapshots = std::min(room.snapshots, snapshots);
     return room;
@@ -141,7 +141,7 @@ TEST_F(Prefix, WhatCannotFitIsNotTaken) {
   EXPECT_EQ(found(none, counted(60)), 0);
 }
 
-/// Against a list that is searched from end to end: the same length is found, for random trees of prompts.
+/// Compares with a list that is searched from end to end: random trees of prompts give the same length.
 TEST_F(Prefix, FindsWhatASearchThroughAllFinds) {
   struct Known {
     Tokens tokens;

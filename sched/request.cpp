@@ -11,7 +11,7 @@ Error wrong(std::string_view field, std::string_view rule, double found) {
   return Error{Code::kInvalid, fmt::format("{} must be {}, found {}", field, rule, found)};
 }
 
-/// NaN fails every comparison, so each rule is written as what must hold.
+/// NaN fails every comparison, so each rule is written as the condition that must hold.
 Status check_sampler(const Sampler& s) {
   if (!(s.temperature >= 0 && s.temperature <= 100)) return wrong("temperature", "0 to 100", s.temperature);
   if (!(s.top_k >= 0)) return wrong("top_k", "0 (off) or more", s.top_k);
@@ -71,7 +71,7 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
     return wrong("max_tokens", "at least 1", fields.slot.max_tokens);
   }
   if (fields.score_prompt && fields.slot.logprobs < 0) {
-    return wrong("logprobs", "0 or more where the prompt is scored", fields.slot.logprobs);
+    return wrong("logprobs", "0 or more if the prompt is scored", fields.slot.logprobs);
   }
   if (fields.thinking_budget < -1) {
     return wrong("thinking_budget", "0 or more, or -1 for no limit", fields.thinking_budget);
@@ -125,7 +125,7 @@ std::optional<Event> Mailbox::try_next() {
   return event;
 }
 
-/// With mutex_ held.
+/// The mutex_ must be held.
 void Mailbox::note_read() {
   if (events_.size() <= limit_ / 2) full_ = false;
 }

@@ -1,12 +1,12 @@
 // A request, what comes back from it, and the ticket that connects the two.
-//   Request  what to decode; cannot be built invalid, so nothing behind it checks again
-//   Event    one piece of an answer: text, reasoning, a tool call's parts, a token, the end with its report;
-//            before them the prompt's tokens, if their log-probabilities were asked for
+//   Request  what to decode; it cannot be built invalid, so no later code checks it again
+//   Event    one piece of an answer: text, reasoning, a part of a tool call, a token, the end with its
+//            report; before them the prompt's tokens, if their log-probabilities were requested
 //   Ticket   the caller's end: a bounded mailbox of events, and cancel
-// The engine never waits for a reader: a slow one finds what was decoded meanwhile in the box, and while the
-// box is full that request alone pauses; it goes on with the same tokens when there is room. Owner: the
-// caller holds Ticket, the engine its other end. Threads: Request is a value; Ticket may be used by one
-// thread while the engine thread posts. Cost: one lock an event. Errors: Request::make names the field.
+// The engine never waits for a reader. A slow reader finds the decoded events in the mailbox. When the
+// mailbox is full, only its request pauses; it continues with the same tokens when there is room. Owner: the
+// caller holds the Ticket, the engine its other end. Thread: Request is a value; one thread may use a Ticket
+// while the engine thread posts. Cost: one lock per event. Errors: Request::make names the field.
 #pragma once
 
 #include <condition_variable>
@@ -34,15 +34,15 @@ inline constexpr std::size_t kMailboxEvents = 1 << 11;
 struct RequestFields {
   std::vector<std::int32_t> prompt;
   std::string prompt_text;  // the rendered prompt; its end decides whether the answer begins with reasoning
-  SlotOptions slot;         // sampler, acceptance, depth, max_tokens, eos, bias, logprobs, predicted
+  SlotOptions slot;         // sampling params, acceptance, depth, max_tokens, eos, bias, logprobs, predicted
   DrafterKind drafter = DrafterKind::kAuto;
   std::vector<std::string> stops;
   std::string tools;                       // JSON list of the tools offered, or empty
-  bool calls_come_first = false;           // content that does not begin with a call has none
-  std::shared_ptr<const Grammar> grammar;  // what the content must follow; null: anything
-  int thinking_budget = -1;                // tokens of reasoning, at most; -1: no limit
-  bool score_prompt = false;   // log-probabilities of the prompt's tokens too; max_tokens 0: nothing else
-  bool explain_depth = false;  // an event a round: why it drafts as many as it does
+  bool calls_come_first = false;           // content that does not begin with a tool call has none
+  std::shared_ptr<const Grammar> grammar;  // grammar of the content; null: anything is allowed
+  int thinking_budget = -1;                // maximum tokens of reasoning; -1: no limit
+  bool score_prompt = false;   // log-probabilities of the prompt's tokens too; max_tokens 0: only these
+  bool explain_depth = false;  // one event per round: why it drafts this many tokens
   bool parse = true;           // split reasoning and tool calls; false: all text is content
 };
 
@@ -57,16 +57,16 @@ class Request {
   RequestFields fields_;
 };
 
-/// What a request cost and what speculation did for it. Times in milliseconds.
+/// What a request cost and what speculation did for it. Times are in milliseconds.
 struct Report {
   int prompt_tokens = 0, completion_tokens = 0;
   int cached_tokens = 0;     // of the prompt: continued from the prefix cache
-  int kept_tokens = 0;       // of the prompt: computed, and in the prefix cache from then on
+  int kept_tokens = 0;       // of the prompt: computed, then kept in the prefix cache
   int reasoning_tokens = 0;  // of completion_tokens
   double prompt_ms = 0, decode_ms = 0;
   std::string drafter;  // "none" if nothing drafted
   bool engaged = false;
-  std::string reason;  // why not engaged; empty if engaged
+  std::string reason;  // why nothing was drafted; empty if something was
   SpeculationReport speculation;
   double tokens_per_second() const { return decode_ms > 0 ? completion_tokens * 1e3 / decode_ms : 0; }
 };
@@ -87,33 +87,33 @@ struct Event {
   std::string text;                  // of text kinds; the tool's name for kToolBegin; the reason for kDepth
   std::int32_t token = -1;           // kToken, kPromptToken
   bool drafted = false;              // kToken: an accepted draft
-  std::optional<Logprobs> logprobs;  // kToken, if asked for; kPromptToken but for the first
+  std::optional<Logprobs> logprobs;  // kToken, if requested; kPromptToken except the first
   Finish finish = Finish::kNone;     // kEnd
   bool by_stop_string = false;       // kEnd
-  std::string stop_string;           // kEnd, if by_stop_string: which
-  std::string error;                 // kEnd, if finish is kError, or kCancelled and not by the caller
+  std::string stop_string;           // kEnd, if by_stop_string: the string that matched
+  std::string error;                 // kEnd, if finish is kError, or kCancelled but not by the caller
   Report report;                     // kEnd
 };
 
-/// The two ends of one answer share this.
+/// The two ends of one answer share a Mailbox.
 class Mailbox {
  public:
   explicit Mailbox(std::size_t limit = kMailboxEvents) : limit_(limit) {}
 
-  /// Never waits. After a cancel nothing but the end is taken.
+  /// Never waits. After a cancel only the end is accepted.
   void post(Event event);
-  /// Calls on_event's function if something was posted since the last time.
+  /// Calls on_event's function if an event was posted since the last call.
   void tell();
-  /// Waits for the next event; after kEnd there is none.
+  /// Waits for the next event. Do not call it after kEnd.
   Event next();
-  /// The next event if there is one now.
+  /// The next event, if there is one now.
   std::optional<Event> try_next();
-  /// `notify` is called on the engine thread after a step that posted events, and with the end, when it gets
-  /// true; empty: nobody. When this returns, the one before is not running and never will again.
+  /// Sets the callback (empty: none). It runs on the engine thread after each step that posted events; `over`
+  /// is true on the last call. On return, the old callback has finished for good.
   void on_event(std::function<void(bool over)> notify);
   void cancel();
   bool cancelled() const;
-  /// At its limit, and from then on until half of it has been read.
+  /// True once it reaches its limit, until half of it has been read.
   bool full() const;
 
  private:
@@ -137,7 +137,7 @@ class Ticket {
     std::swap(mailbox_, other.mailbox_);
     return *this;
   }
-  /// Nobody will read any more: cancels.
+  /// Cancels the request, because no reader is left.
   ~Ticket() {
     if (!mailbox_) return;
     mailbox_->on_event({});
@@ -148,7 +148,7 @@ class Ticket {
   std::optional<Event> try_next() { return mailbox_->try_next(); }
   /// See Mailbox::on_event.
   void on_event(std::function<void(bool over)> notify) { mailbox_->on_event(std::move(notify)); }
-  /// The slot is gone at the next round; kEnd with kCancelled follows.
+  /// Frees the slot at the next round; kEnd with kCancelled follows.
   void cancel() { mailbox_->cancel(); }
 
  private:

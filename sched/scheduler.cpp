@@ -64,7 +64,7 @@ Status Scheduler::start(Job& job) {
   FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
   FT_ASSIGN(std::unique_ptr<Constraint> constraint, AnswerConstraint::make(fields, tokenizer_, marks_));
   const Drafter* drafter = decoder_.drafter(fields.drafter);
-  PrefixCache::Found found;  // nothing, if each row of the prompt has to be seen
+  PrefixCache::Found found;  // empty if each row of the prompt must be computed
   if (!fields.score_prompt) {
     found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers(), row_ms_);
   }
@@ -92,7 +92,7 @@ void Scheduler::step() {
   try {
     work();
   } catch (const std::exception& failure) {
-    // The backend failed under a step: the timelines of that step are lost, so are their requests.
+    // The backend failed during a step: the timelines of this step are lost, and so are their requests.
     for (const auto& job : running_) {
       if (job->slot->finish != Finish::kError && !job->slot->timeline->lost()) continue;
       job->slot->finish = Finish::kError;
@@ -104,13 +104,13 @@ void Scheduler::step() {
 
 void Scheduler::work() {
   for (const auto& job : running_) watch(*job);
-  // Rounds get a little more than half of the time, however long the shortest chunk takes.
+  // Rounds get a little more than half of the time, even if the minimum chunk takes long.
   const bool due = prompt_debt_ms_ <= 0 || !decoding();
   if (Job* job = due ? next_prompt() : nullptr; job != nullptr) prefill(*job);
   ready_.clear(), decoding_.clear();
   for (const auto& job : running_) {
     if (job->slot->finish != Finish::kNone || job->paused || job->prefilling()) continue;
-    if (job->slot->options.max_tokens == 0) {  // its prompt was all that was asked about
+    if (job->slot->options.max_tokens == 0) {  // only its prompt was requested
       job->slot->finish = Finish::kLength;
       continue;
     }
@@ -121,7 +121,7 @@ void Scheduler::work() {
   for (const auto& job : running_) job->mailbox->tell();
 }
 
-/// Sees whether the caller left or does not read.
+/// Checks whether the caller left or does not read.
 void Scheduler::watch(Job& job) {
   if (job.mailbox->cancelled()) job.slot->finish = Finish::kCancelled;
   const bool full = job.mailbox->full();
@@ -133,7 +133,7 @@ void Scheduler::watch(Job& job) {
   job.unread = true;
 }
 
-/// The prompt that gets a chunk now; null: none waits for one.
+/// The prompt that gets a chunk now; null if none waits for one.
 Job* Scheduler::next_prompt() {
   const auto left = [](const Job& job) {
     return static_cast<std::int64_t>(job.slot->tokens.size()) - job.slot->timeline->length();
@@ -153,15 +153,15 @@ Job* Scheduler::next_prompt() {
   return next;
 }
 
-/// Some request is past its prompt and goes on.
+/// True if a request is past its prompt and continues.
 bool Scheduler::decoding() const {
   return std::any_of(running_.begin(), running_.end(), [](const auto& job) {
     return job->slot->finish == Finish::kNone && !job->paused && !job->prefilling();
   });
 }
 
-/// Rows that take about as long as a round, or as a gap that nobody minds, if others decode; kChunkMs if
-/// nobody does.
+/// While others decode: rows that take about as long as a round, or a gap too short to matter. Otherwise
+/// kChunkMs.
 int Scheduler::chunk_rows(const Job& job) const {
   const int most = decoder_.options().chunk;
   const bool others_decode = decoding();
@@ -174,7 +174,7 @@ int Scheduler::chunk_rows(const Job& job) const {
     rows = kLeastChunk;
   }
   int chunk = static_cast<int>(std::clamp<double>(rows, std::min(kLeastChunk, most), most));
-  // Not beyond a place where a snapshot is wanted.
+  // Not beyond a position where a snapshot is taken.
   const std::int64_t done = job.slot->timeline->length();
   const std::int64_t every = options_.snapshot_tokens;
   if (!cache_.enabled() || every <= 0) return chunk;
@@ -245,7 +245,7 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
   job.last_token_ms = now;
 }
 
-/// Keeps what the slot is now for prompts that begin like it; false: it is kept already, or cannot be.
+/// Keeps the slot's current state for prompts with the same prefix; false if it is kept already or cannot be.
 bool Scheduler::keep(Job& job) {
   const Slot& slot = *job.slot;
   const std::int64_t length = slot.timeline->length();
@@ -258,7 +258,7 @@ bool Scheduler::keep(Job& job) {
 void Scheduler::retire() {
   for (auto& job : running_) {
     if (job->slot->finish == Finish::kNone) continue;
-    end(*job, job->slot->finish, job->slot->error);  // nobody waits for a snapshot
+    end(*job, job->slot->finish, job->slot->error);  // first, because a caller must not wait for a snapshot
     keep(*job);
     decoder_.close(*job->slot);
     job.reset();

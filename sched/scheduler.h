@@ -1,11 +1,11 @@
-// What the engine does in one step: closes what was cancelled, gives one waiting prompt a chunk, runs a round
-// for all requests that are ready, keeps snapshots of what was computed, ends what is over. It waits for
-// nobody and reads no clock but the one it was given, so that a test can drive it step by step. Prompts go
-// shortest first, but one that was passed over kPatience times goes next; while others decode, a chunk takes
-// about as long as a round or kGapMs, and rounds get kRoundsPerPrompt of its time before the next one comes,
-// so that running answers keep half their pace; alone it takes kChunkMs at most, so that a cancel is seen
-// soon. The only place that catches what a backend throws. Owner: sched/engine.h, or a simulation. Thread:
-// the engine thread. Cost: that of the steps. Errors: end the request that has them.
+// What the engine does in one step: it closes cancelled requests, gives one waiting prompt a chunk, runs a
+// round for all ready requests, keeps snapshots of what was computed, and ends finished requests. It never
+// waits, and its clock is given to it, so a test can drive it step by step. The shortest prompt goes first,
+// but one that was passed over kPatience times goes next. While others decode, a chunk takes about as long as
+// a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
+// keep half their speed. If no other request decodes, a chunk takes at most kChunkMs, so that a cancel is
+// seen soon. This is the only place that catches what a backend throws. Owner: sched/engine.h, or a
+// simulation. Thread: the engine thread. Errors: end the request that has them.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@
 namespace ft {
 
 struct SchedulerOptions {
-  double unread_ms = 60'000;            // a full box's patience
-  std::int64_t snapshot_tokens = 2048;  // of a long prompt between two snapshots
+  double unread_ms = 60'000;            // how long a mailbox may stay full
+  std::int64_t snapshot_tokens = 2048;  // between two snapshots of a long prompt
   std::function<double()> now_ms;       // empty: the machine's steady clock
   CacheFolder* folder = nullptr;        // the prefix cache's second tier; outlives the scheduler
 };
@@ -33,10 +33,10 @@ class Scheduler {
   static constexpr int kPatience = 3;
   static constexpr double kChunkMs = 400;
   static constexpr double kGapMs = 20;
-  static constexpr double kRoundsPerPrompt = 1.7;  // of time: a round behind a chunk finds its caches cold
+  static constexpr double kRoundsPerPrompt = 1.7;  // of time: a round after a chunk finds its caches cold
   static constexpr int kLeastChunk = 16;           // rows
 
-  /// The references must outlive it.
+  /// The references must outlive the scheduler.
   Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
@@ -44,18 +44,18 @@ class Scheduler {
 
   bool has_free_slot() const;
   bool idle() const { return running_.empty(); }
-  /// Nothing can be done before a reader reads.
+  /// True if all requests wait for their readers.
   bool stalled() const;
-  /// Takes a request into a slot, or ends it with the reason.
+  /// Gives a request a slot, or ends it with the reason.
   void admit(std::unique_ptr<Job> job);
   void step();
-  /// Ends all that run; what was computed stays in the cache.
+  /// Ends all running requests; what was computed stays in the cache.
   void cancel_all();
   /// Ends a request that never had a slot.
   void end_unstarted(Job& job, Finish finish, std::string error);
 
   PrefixCache& cache() { return cache_; }
-  /// Its part of the engine's: all but queue, waiting, requests, refused and draining.
+  /// Its part of the engine's status: all but queue, waiting, requests, refused and draining.
   const EngineStatus& status();
   double now_ms() const { return options_.now_ms(); }
 
@@ -88,7 +88,7 @@ class Scheduler {
   std::vector<std::pair<Job*, SpeculationReport>> decoding_;  // and its report before the round
   double row_ms_ = 0;          // of a prompt's row beyond a step's fixed cost; 0: not measured yet
   double round_ms_ = 0;        // of the last round
-  double prompt_debt_ms_ = 0;  // what rounds have to take before the next chunk, if others decode
+  double prompt_debt_ms_ = 0;  // time that rounds must take before the next chunk, if others decode
   EngineStatus status_;
 };
 

@@ -1,6 +1,7 @@
 // The scheduler under a seeded storm: requests arrive at random, some callers leave, some do not read for a
-// while, queues fill, snapshots are evicted, prompts are cut into odd chunks; the clock is a number. A small
-// random model on the reference backend. Each answer must be that of its lone run, and nothing may be left.
+// while, queues fill, snapshots are evicted, prompts are cut into odd chunks. The clock is a number and the
+// model a small random one on the reference backend. Each answer must equal that of its request alone, and
+// nothing may be left.
 #include <filesystem>
 #include <map>
 #include <random>
@@ -81,7 +82,7 @@ class Simulation : public testing::Test {
     clients_.push_back({Ticket(std::move(mailbox)), kind, {}, 0, false});
   }
 
-  /// Reads what is there, sleeps now and then, leaves now and then. True when its request has ended.
+  /// Reads what is there, sometimes sleeps, sometimes leaves. True when its request has ended.
   bool act(Client& client, std::mt19937& random, Storm& storm) {
     if (!client.left && random() % 150 == 0) {
       client.ticket.cancel();
@@ -176,7 +177,7 @@ TEST_F(Simulation, EveryAnswerIsThatOfItsLoneRunAndNothingLeaks) {
     sum.finished += storm.finished, sum.cancelled += storm.cancelled, sum.unread += storm.unread;
     sum.refused += storm.refused, sum.drafted += storm.drafted;
   }
-  // With a folder behind a small cache, twice: the second storm finds the files of the first.
+  // A small cache with a folder, twice: the second storm finds the files of the first.
   const std::string folder =
       std::filesystem::temp_directory_path() / ("foretoken_storm" + std::to_string(getpid()));
   for (const unsigned seed : {7U, 8U}) {

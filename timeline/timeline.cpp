@@ -51,7 +51,7 @@ Timeline::Timeline(Timeline&& other) noexcept
       tape_(other.tape_),
       open_(other.open_),
       lost_(other.lost_) {
-  FT_ASSERT(!open_);  // a transaction points at its timeline
+  FT_ASSERT(!open_);  // a transaction points to its timeline
 }
 
 Timeline& Timeline::operator=(Timeline&& other) noexcept {
@@ -85,7 +85,7 @@ Result<Txn> Timeline::begin(int rows, int settled) {
   FT_ASSERT(rows >= 1 && settled >= 0 && settled <= rows && rows - settled <= kMaxTapeRows);
   if (lost_) return Error{Code::kInvalid, "this sequence was lost when a step failed; start it again"};
   const auto blocks = static_cast<std::size_t>((length_ + rows + kBlockRows - 1) / kBlockRows);
-  // All or nothing: a timeline that cannot grow must not starve the others of the last blocks.
+  // Take all blocks or none: a timeline that cannot grow must not starve the others of the last blocks.
   if (blocks > blocks_.size() + pool_->free_blocks_.size()) return pool_->full();
   while (blocks_.size() < blocks) {
     FT_ASSIGN(const std::int32_t block, pool_->take_block());

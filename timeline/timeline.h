@@ -1,10 +1,12 @@
-// A timeline is what the model remembers of one sequence: key/value blocks, convolution rows, recurrent
-// state. It changes only through a transaction: begin with m rows, run steps with its segment, commit the
-// first `keep` rows. What is not kept costs nothing: cached keys by length, convolution by cursor (absolute
-// positions in a ring), the recurrent state by a tape of updates that the next step replays. Owner: one slot
-// of the scheduler or one drafter. Thread: the engine thread. Cost: begin and commit are O(blocks added);
-// fork copies one slot's recurrent state and at most one block. Nothing here allocates once a timeline has
-// reached its length. Errors: kExhausted when no block or slot is left.
+// Timeline: what the model remembers of one sequence: key/value blocks, convolution rows, recurrent state. It
+// changes only through a transaction: begin with m rows, run steps with its segment, commit the first `keep`
+// rows. Rejected rows cost nothing:
+//   cached keys      dropped by length
+//   convolution      dropped by cursor (absolute positions in a ring)
+//   recurrent state  a tape of updates that the next step replays
+// Owner: one slot of the scheduler or one drafter. Thread: the engine thread. Cost: begin and commit are
+// O(blocks added); fork copies one slot's recurrent state and at most one block. Nothing here allocates once
+// a timeline has reached its length. Errors: kExhausted when no block or slot is left.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +19,7 @@
 
 namespace ft {
 
-/// Which blocks and slots of one State are free. Blocks are counted: forks share full ones.
+/// The free blocks and slots of one State. Blocks are reference-counted, because forks share full ones.
 class TimelinePool {
  public:
   /// `state` must outlive the pool.
@@ -50,23 +52,22 @@ class Txn {
   Txn& operator=(const Txn&) = delete;
   ~Txn();
 
-  /// The rows of this transaction for a step. Taking a segment means that the step may have run.
+  /// The rows of this transaction for a step. After this call the step may have run.
   Segment segment() { return part(0, rows_); }
-  /// Rows [first, first + rows) alone, for programs without recurrent state that go through a transaction in
-  /// pieces.
+  /// Only rows [first, first + rows), for programs without recurrent state that run a transaction in parts.
   Segment part(int first, int rows);
   int rows() const { return rows_; }
 
-  /// Keeps the first `keep` rows, settled <= keep <= rows, after the step has run.
+  /// Keeps the first `keep` rows after the step has run: confirmed <= keep <= rows.
   void commit(int keep);
-  /// The step failed or never ran. If it may have run, the timeline is lost.
+  /// Ends the transaction after a step that failed or never ran. If it may have run, the timeline is lost.
   void rollback();
 
  private:
   friend class Timeline;
   Txn(Timeline& timeline, int rows, int settled) : timeline_(&timeline), rows_(rows), settled_(settled) {}
 
-  Timeline* timeline_;  // null once ended
+  Timeline* timeline_;  // null after the end
   int rows_, settled_;
   bool issued_ = false;
 };
@@ -80,27 +81,28 @@ class Timeline {
   Timeline& operator=(const Timeline&) = delete;
   ~Timeline();
 
-  /// Rows that are committed; the next row has this position.
+  /// Number of committed rows, which is the position of the next row.
   std::int64_t length() const { return length_; }
   bool lost() const { return lost_; }
-  /// The shortest past that fork(length) can give: what lies before it is in the recurrent state for good.
+  /// The minimum length that fork() can take: rows before it are in the recurrent state for good.
   std::int64_t settled() const { return pool_->state_.slot_bytes() == 0 ? 0 : length_ - replay_; }
-  /// Of its key/value cache, in order; some behind length() may only be reserved.
+  /// The blocks of its key/value cache, in order; some after length() may only be reserved.
   std::span<const std::int32_t> blocks() const { return blocks_; }
 
-  /// rows >= 1, 0 <= settled <= rows, rows - settled <= kMaxTapeRows. Reserves blocks for all rows.
+  /// rows >= 1, 0 <= confirmed rows (`settled`) <= rows, rows - settled <= kMaxTapeRows. Reserves blocks for
+  /// all rows.
   Result<Txn> begin(int rows, int settled);
 
-  /// A second timeline with the first `length` rows of this one's past, settled() <= length <= length(). The
-  /// original must have no open transaction and must not be lost.
+  /// A second timeline with the first `length` rows of this one's past, min fork length (settled()) <= length
+  /// <= length(). The original must have no open transaction and must not be lost.
   Result<Timeline> fork(std::int64_t length) const;
   Result<Timeline> fork() const { return fork(length_); }
 
-  /// All that it is, as bytes that mean something to the same program on the same backend only. Of one that
-  /// nobody changes meanwhile; then any thread may. False if the sink took not all.
+  /// Writes the whole timeline as bytes that only the same program on the same backend can read. Any thread
+  /// may call it while no other changes the timeline. False if the sink did not take all.
   bool write_to(ByteSink& sink) const;
-  /// What write_to() wrote, in blocks and a slot of its own: kCorrupt if it cannot be that, kExhausted
-  /// without room.
+  /// Reads what write_to() wrote into new blocks and a new slot: kCorrupt if the bytes are not a timeline,
+  /// kExhausted without room.
   static Result<Timeline> read_from(TimelinePool& pool, ByteSource& source);
 
  private:

@@ -1,4 +1,4 @@
-// A timeline as bytes: length, replay, tape, then its blocks in order and its slot as the State gives them.
+// A timeline as bytes: length, replay, tape, then its blocks in order and its slot as the State writes them.
 #include <algorithm>
 
 #include "timeline/timeline.h"
@@ -30,7 +30,7 @@ Result<Timeline> Timeline::read_from(TimelinePool& pool, ByteSource& source) {
   State& state = pool.state_;
   std::int64_t length = 0;
   std::int32_t replay = 0, tape = 0;
-  const Error unfit{Code::kCorrupt, "its bytes are no timeline"};
+  const Error unfit{Code::kCorrupt, "its bytes are not a timeline"};
   if (!get_value(source, length) || !get_value(source, replay) || !get_value(source, tape)) return unfit;
   if (length < 0 || replay < 0 || replay > std::min<std::int64_t>(length, kMaxTapeRows) ||
       (tape != 0 && tape != 1)) {

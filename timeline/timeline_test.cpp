@@ -1,6 +1,5 @@
-// Timelines against a machine that remembers what was really written: every block holds its tokens, every
-// slot a recurrent state that depends on all tokens in order, drafts go to tapes as a backend would put them
-// there.
+// Compares timelines with a model that remembers what was really written: every block holds its tokens, every
+// slot a recurrent state that depends on all tokens in order, and drafts go to tapes as in a backend.
 #include "timeline/timeline.h"
 
 #include <algorithm>
@@ -29,8 +28,8 @@ class Machine final : public State {
   void read_slot(std::int32_t, std::span<std::byte>) const override { FAIL() << "nobody asked"; }
   void write_slot(std::int32_t, std::span<const std::byte>) override { FAIL() << "nobody asked"; }
 
-  /// A step as a backend runs it: replay the kept rows of the tape, settle, leave the drafts on the other
-  /// tape.
+  /// A step as a backend runs it: replay the kept rows of the tape, apply the confirmed rows, leave the
+  /// drafts on the other tape.
   void run(const Segment& segment, const std::vector<int>& tokens) {
     const SequenceView& at = segment.sequence;
     for (int i = 0; i < segment.rows; ++i) {
@@ -49,8 +48,8 @@ class Machine final : public State {
     }
   }
 
-  /// The tokens of the committed rows and the recurrent state behind them, as a step of these views would see
-  /// them.
+  /// The tokens of the committed rows and the recurrent state after them, as a step with these views would
+  /// see them.
   std::vector<int> read(const SequenceView& at, std::int64_t length) {
     std::vector<int> tokens;
     for (std::int64_t p = 0; p < length; ++p) {
@@ -87,7 +86,7 @@ class Machine final : public State {
   std::vector<Recurrent> slots_;
 };
 
-/// One timeline with what it should hold.
+/// One timeline with its expected contents.
 struct Known {
   std::optional<Timeline> timeline;
   std::vector<int> tokens;
@@ -252,8 +251,8 @@ class Schedule {
     known_[which].timeline.emplace(std::move(moved));
   }
 
-  /// begin() has reserved blocks for `rows`; which, a segment will show. Until then each has a name of its
-  /// own.
+  /// begin() has reserved blocks for `rows`, but only a segment shows which ones. Until then each has a name
+  /// of its own.
   void reserve(Known& known, int rows) {
     const std::size_t needed =
         (known.tokens.size() + static_cast<std::size_t>(rows) + kBlockRows - 1) / kBlockRows;

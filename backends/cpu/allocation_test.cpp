@@ -1,4 +1,4 @@
-// Counts operator new of the whole test program, so that a step that allocates is seen.
+// Counts operator new in the whole test program, so that a step that allocates is noticed.
 #include <atomic>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ void expect_steps_allocate_nothing(const BackendOptions& options) {
     EXPECT_EQ(result.selected.size(), 3U);
     position += 16;
   }
-  EXPECT_GT(allocations.load(), 0);  // the counter counts
+  EXPECT_GT(allocations.load(), 0);  // proves that the counter counts
 }
 
 TEST(CpuExecutable, AllocatesNothingInAStep) {

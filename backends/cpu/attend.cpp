@@ -10,7 +10,7 @@
 namespace ft::cpu {
 namespace {
 
-/// Beyond float16 its largest number, not infinity.
+/// Values beyond the float16 range become its largest number, not infinity.
 std::uint16_t saturated_f16(float value) {
   return format::float_to_f16(std::clamp(value, -65504.0F, 65504.0F));
 }
@@ -35,9 +35,9 @@ class RotaryOp final : public Operation {
   Rotary& rotary_;
 };
 
-/// Two phases: every head of every row is normalised and rotated, keys and values appended; then, after a
-/// barrier, (segment, key/value head, tile of queries) are the items. A tile's queries are independent of
-/// each other, so tiles may be of any size.
+/// Two phases. First, every attention head of every row is normalised and rotated, and keys and values are
+/// appended. After a barrier the work items are (segment, key/value head, tile of queries). The queries of a
+/// tile are independent of each other, so tiles may have any size.
 class AttendOp final : public Operation {
  public:
   AttendOp(const Attend& op, const Parts& parts)
@@ -66,7 +66,8 @@ class AttendOp final : public Operation {
       const std::int64_t tile = std::clamp<std::int64_t>(queries * op_.kv_heads / workers, 1,
                                                          std::min<std::int64_t>(queries, kQueryTile));
       const std::int64_t tiles = (queries + tile - 1) / tile;
-      // Dealt out one by one: later queries see more positions, so consecutive shares would be uneven.
+      // Items are dealt out one by one, because later queries see more positions and consecutive ranges would
+      // be uneven.
       for (std::int64_t item = worker; item < tiles * op_.kv_heads; item += workers) {
         const auto kv_head = static_cast<int>(item / tiles);
         const std::int64_t first = item % tiles * tile;
@@ -77,7 +78,7 @@ class AttendOp final : public Operation {
   }
 
  private:
-  /// A worker has the same key/value heads of every segment: it appends what it reads.
+  /// A worker has the same key/value heads of every segment, so it appends what it reads.
   void run_heads(const Step& step, int worker, int workers) {
     const Share share = share_of(op_.kv_heads, 1, worker, workers);
     const int group = op_.heads / op_.kv_heads;
@@ -177,8 +178,8 @@ class AttendOp final : public Operation {
     }
   }
 
-  /// A position's row as codes, dim d at place * row_stride + d * dim_stride of the block, and their scale
-  /// behind all codes of the block.
+  /// Writes the row of a position as codes; dim d is at place * row_stride + d * dim_stride of the block. The
+  /// scale follows all codes of the block.
   void store_codes(const Step& step, const float* row, float* scratch, std::byte* block,
                    std::int64_t dim_stride, std::int64_t row_stride, std::int64_t place) const {
     const auto padded = static_cast<int>(round_up(op_.head_dim, kLanes));
@@ -195,8 +196,8 @@ class AttendOp final : public Operation {
     reinterpret_cast<float*>(block + codes_bytes)[place] = scale;
   }
 
-  /// Queries [first, last) of one key/value head: query i is row i / group, head i % group of the head's
-  /// group.
+  /// Queries [first, last) of one key/value head. Query i is row i / group and attention head i % group of
+  /// the key/value head's group.
   void attend(const Step& step, const Segment& segment, std::int64_t first_row, int kv_head,
               std::int64_t first, std::int64_t last, int worker) const {
     const CpuState::Cache& cache = step.state->cache(op_.cache);

@@ -1,5 +1,5 @@
-// Attention alone: its definition in doubles over keys and values that float16 holds exactly or that are what
-// 8-bit codes stand for, at every place in a block, for every number of queries, on every instruction set.
+// Attention alone, compared with its definition in doubles. float16 or 8-bit codes represent the keys and
+// values exactly. Covers every place in a block, every number of queries and every instruction set.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ struct AttendShape {
   int width() const { return query_width() + 2 * kv_width(); }
 };
 
-/// Rows [first, first + rows) of a unit matrix of `cols` columns: it picks columns of its input, exactly.
+/// Rows [first, first + rows) of a unit matrix of `cols` columns; the product picks columns of its input,
+/// exactly.
 Weight picks(RandomWeights& random, int first, int rows, int cols) {
   Weight weight = random.plain(Format::kF32, rows, cols, 0);
   auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(weight.data));
@@ -47,15 +48,15 @@ Program attention(const AttendShape& shape, RandomWeights& random) {
   return program;
 }
 
-/// Multiples of 1/64 below 8: float16 holds them.
+/// Multiples of 1/64 below 8, which float16 represents exactly.
 std::vector<float> exact_rows(RandomWeights& random, int count) {
   std::vector<float> rows(static_cast<std::size_t>(count));
   for (float& value : rows) value = std::nearbyint(random.uniform() * 300) / 64;
   return rows;
 }
 
-/// The rows with keys and values as a cache of 8 bits holds them: whole multiples of 1/127 of the largest
-/// number of each position's key or value of a head, ties to even.
+/// The rows with keys and values as an 8-bit cache holds them: for each position and head, whole multiples of
+/// 1/127 of the largest number, ties to even.
 std::vector<float> as_codes(const AttendShape& shape, std::vector<float> rows) {
   for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(shape.width())) {
     for (int head = 0; head < 2 * shape.kv_heads; ++head) {
@@ -69,7 +70,7 @@ std::vector<float> as_codes(const AttendShape& shape, std::vector<float> rows) {
   return rows;
 }
 
-/// What head `head` sees at `position`.
+/// The output of attention head `head` at `position`.
 std::vector<double> expected_head(const AttendShape& shape, const std::vector<float>& rows, int position,
                                   int head) {
   const auto at = [&](int row, int column) {
@@ -96,7 +97,7 @@ std::vector<double> expected_head(const AttendShape& shape, const std::vector<fl
   return out;
 }
 
-/// What comes out for all of `rows`, `chunk` rows a step.
+/// The output for all of `rows`, with `chunk` rows per step.
 std::vector<float> attended(const Program& program, const AttendShape& shape, const std::vector<float>& rows,
                             const BackendOptions& options, int chunk) {
   const auto backend = std::move(make_backend(options).value());

@@ -11,7 +11,7 @@ namespace ft {
 namespace {
 
 constexpr int kMaxThreads = 512;
-constexpr int kDefaultActivationBits = 8;  // what it costs: docs/decisions/004-eight-bit-activations.md
+constexpr int kDefaultActivationBits = 8;  // its effect: docs/decisions/004-eight-bit-activations.md
 
 class CpuBackend final : public Backend {
  public:
@@ -27,7 +27,7 @@ class CpuBackend final : public Backend {
   std::string describe() const override {
     return fmt::format("{}, {} thread{}", choices(), pool_.workers(), pool_.workers() == 1 ? "" : "s");
   }
-  // What else the bits of bf16 weights depend on: earlier programs added column after column.
+  // The bits of bf16 weights also depend on this: earlier programs added column after column.
   std::string arithmetic() const override { return choices() + ", bf16 weights in pairs"; }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {

@@ -1,6 +1,6 @@
-// The cpu backend: packed weights, SIMD chosen at run time, a pool of pinned workers (executable.h says how
-// it runs). Owner: the caller; it must outlive what it compiles. Thread: the engine thread. Errors: unknown
-// instruction sets, threads that the machine refuses.
+// The cpu backend: packed weights, SIMD chosen at run time, a pool of pinned workers (executable.h explains a
+// step). Owner: the caller; it must outlive what it compiles. Errors: unknown instruction sets, and threads
+// that the machine refuses.
 #pragma once
 
 #include "backends/registry.h"

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMaxTaps = kRing - kMaxTapeRows - 1;
 
-/// Workers own channels, so a worker reads back from the ring only what it wrote itself.
+/// Workers own channels, so a worker reads from the ring only what it wrote itself.
 class ConvOp final : public Operation {
  public:
   ConvOp(const Conv& op, const Parts& parts)
@@ -40,7 +40,7 @@ class ConvOp final : public Operation {
         step.kernels->conv(sources, kernel_.data() + share.first, in_.width, taps_, count,
                            out_.row(first_row + r) + share.first);
       }
-      // Only now: a long segment's last rows overwrite the predecessors of its first.
+      // This must come last: the last rows of a long segment overwrite the predecessors of its first row.
       for (int r = std::max(0, segment.rows - kRing); r < segment.rows; ++r) {
         std::memcpy(step.state->window(state_, segment.sequence.slot, segment.position + r) + share.first,
                     in_.row(first_row + r) + share.first, static_cast<std::size_t>(count) * sizeof(float));
@@ -60,7 +60,7 @@ class ConvOp final : public Operation {
   }
 
   Matrix in_, out_;
-  std::vector<float> kernel_;  // [taps, width]
+  std::vector<float> kernel_;  // [kernel width, channels]
   int taps_, state_;
 };
 

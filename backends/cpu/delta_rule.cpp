@@ -20,17 +20,17 @@ float sigmoid(float x) {
   return static_cast<float>((x >= 0 ? 1.0 : small) / (1.0 + small));
 }
 
-constexpr int kSettledRows = 16;  // that are prepared at a time
+constexpr int kSettledRows = 16;  // confirmed rows prepared at a time
 constexpr int kPreparedRows = kSettledRows + kMaxTapeRows;
 
-/// What one head needs of one row, whatever the columns.
+/// What one value head needs of one row, for any column.
 struct Prepared {
   float *q = nullptr, *k = nullptr;  // [key_dim], normalised
   float decay = 0, beta = 0, key_query = 0;
 };
 
-/// Items are (segment, value head, tile of columns): the columns of a state never meet, so a tile stays in
-/// the first cache for all tokens of the step and is read from and written to memory once.
+/// Items are (segment, value head, tile of columns). The columns of a state are independent, so a tile stays
+/// in the first cache for all tokens of the step. Memory is read and written once.
 class DeltaRuleOp final : public Operation {
  public:
   DeltaRuleOp(const DeltaRule& op, const Parts& parts)
@@ -53,7 +53,7 @@ class DeltaRuleOp final : public Operation {
     const int tiles = (padded + kDeltaTile - 1) / kDeltaTile;
     std::int64_t first_row = 0;
     if (step.few && heads_divide(op_.value_heads, workers)) {
-      // The same heads of every segment, so that who reads a head of all rows need not wait.
+      // The same value heads for every segment, so a reader of one value head in all rows need not wait.
       const Share share = share_of(op_.value_heads, 1, worker, workers);
       for (const Segment& segment : step.args->segments) {
         for (std::int64_t head = share.first; head < share.last; ++head)
@@ -76,7 +76,7 @@ class DeltaRuleOp final : public Operation {
   }
 
  private:
-  /// One head of one segment.
+  /// One value head of one segment.
   struct Head {
     const Step& step;
     const Segment& segment;
@@ -84,7 +84,7 @@ class DeltaRuleOp final : public Operation {
     int head, worker;
   };
 
-  /// Where a tape entry's parts begin.
+  /// Where the parts of a tape entry begin.
   struct Entry {
     float* k;  // [key_heads, key_dim]
     float* d;  // [value_heads, padded]
@@ -100,11 +100,11 @@ class DeltaRuleOp final : public Operation {
   int group() const { return op_.value_heads / op_.key_heads; }
   std::int64_t key_at(int head) const { return static_cast<std::int64_t>(head / group()) * op_.key_dim; }
 
-  /// A worker's own memory for a tile, behind the prepared rows.
+  /// A worker's own memory for a tile, after the prepared rows.
   struct Scratch {
     float *v, *y;  // [kDeltaTile]
-    float* d[2];   // [kDeltaTile] of the row before and of this one
-    float* ahead;  // [key_dim, kDeltaTile] the state behind rows that are not settled
+    float* d[2];   // [kDeltaTile] of the previous row and of this one
+    float* ahead;  // [key_dim, kDeltaTile] the state after unconfirmed rows
   };
   Scratch tile_scratch(int worker) const {
     float* v = worker_scratch_ + worker * worker_floats_ +
@@ -112,7 +112,7 @@ class DeltaRuleOp final : public Operation {
     return {v, v + kDeltaTile, {v + 2 * kDeltaTile, v + 3 * kDeltaTile}, v + 4 * kDeltaTile};
   }
 
-  /// Tiles [first, last) of the head: rows are prepared once for all of them.
+  /// Tiles [first, last) of the value head. Rows are prepared once for all these tiles.
   void run_head(const Head& at, int first, int last) const {
     Prepared rows[kPreparedRows];
     float* scratch = worker_scratch_ + at.worker * worker_floats_;
@@ -155,10 +155,10 @@ class DeltaRuleOp final : public Operation {
     return std::min(kDeltaTile, at.step.state->delta(op_.state).padded - tile * kDeltaTile);
   }
 
-  /// What a tile lacks of where the timeline stands: what was kept of the last step's drafts.
+  /// The updates that a tile still lacks: the kept drafts of the last step.
   int replay(const Head& at, int tile, DeltaUpdate* updates) const {
     const SequenceView& sequence = at.segment.sequence;
-    // Never read what an earlier timeline left in the slot.
+    // The slot must not pass on what an earlier timeline left in it.
     if (at.segment.position == sequence.replay) {
       std::memset(state(at, tile), 0,
                   static_cast<std::size_t>(op_.key_dim * width(at, tile)) * sizeof(float));
@@ -174,20 +174,21 @@ class DeltaRuleOp final : public Operation {
     return static_cast<std::int64_t>(at.head) * at.step.state->delta(op_.state).padded + tile * kDeltaTile;
   }
 
-  /// Rows begin .. of the segment on one tile, a pass each: it applies what the rows before have left.
-  /// Settled rows change the state, the others a copy of it; what the last of those would leave nobody reads.
+  /// Rows `begin` and later of the segment on one tile, one pass per row, which applies the updates of the
+  /// rows before. Confirmed rows change the state, the others a copy of it. The update of the last
+  /// unconfirmed row is not needed.
   void run_tile(const Head& at, int tile, int begin, std::span<const Prepared> rows) const {
     const Segment& segment = at.segment;
     const Scratch scratch = tile_scratch(at.worker);
     const int columns = width(at, tile);
     const std::int64_t value_at = static_cast<std::int64_t>(at.head) * op_.value_dim + tile * kDeltaTile;
-    const int real = std::min(columns, op_.value_dim - tile * kDeltaTile);  // the rest is padding: zeros
+    const int real = std::min(columns, op_.value_dim - tile * kDeltaTile);  // the rest is padding with zeros
     const std::int64_t values = 2 * static_cast<std::int64_t>(op_.key_heads) * op_.key_dim + value_at;
     std::memset(scratch.v, 0, kDeltaTile * sizeof(float));
     DeltaUpdate updates[kMaxTapeRows];
     DeltaPass pass{.from = state(at, tile), .key_dim = op_.key_dim, .width = columns, .updates = updates};
     if (begin == 0) pass.count = replay(at, tile, updates);
-    float* keep = state(at, tile);  // where the updates lead
+    float* keep = state(at, tile);  // receives the updates
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Prepared& row = rows[i];
       const int r = begin + static_cast<int>(i);
@@ -214,7 +215,7 @@ class DeltaRuleOp final : public Operation {
     at.step.kernels->delta_pass(pass);
   }
 
-  /// An unsettled row's part of the tape that does not depend on the tile.
+  /// Writes the part of an unconfirmed row's tape entry that does not depend on the tile.
   void keep(const Head& at, int row, const Prepared& prepared) const {
     const Entry to = entry(at, 1 - at.segment.sequence.tape, row - at.segment.settled);
     to.g[at.head] = prepared.decay;

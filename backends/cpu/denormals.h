@@ -1,6 +1,6 @@
-// Denormal numbers as zeros, for as long as a worker walks a program. A decaying recurrent state is full of
-// them, and each costs a hundred cycles or more. Owner: the stack. Thread: its own setting; the same on every
-// worker, so results stay a function of the row alone. Cost: one register write. Errors: none.
+// Treats denormal numbers as zeros while a worker runs a program. A decaying recurrent state is full of them,
+// and each costs a hundred cycles or more. The setting belongs to a thread and is the same on every worker,
+// so results stay a function of the row alone.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ft::cpu {
 
-/// While it lives, its thread takes denormal numbers for zeros, or exactly if not `on`.
+/// While it lives, its thread treats denormal numbers as zeros, or exactly if not `on`.
 class FlushDenormals {
  public:
   explicit FlushDenormals(bool on = true) {

@@ -25,7 +25,7 @@ class CpuExecutable final : public Executable {
     parts_.pair_bytes = parts_.halves ? kExactPairBytes : kernels_.pair_bytes;
   }
 
-  /// The rest of construction, which may fail.
+  /// The part of construction that may fail.
   Status build(const Machinery& machinery) {
     const auto& instructions = parts_.program->instructions();
     schedule_ = std::make_unique<Schedule>(*parts_.program, parts_.workers);
@@ -187,7 +187,7 @@ class CpuExecutable final : public Executable {
     return {};
   }
 
-  /// The pool itself waits for all workers behind the last operation.
+  /// The pool itself waits for all workers after the last operation.
   void find_meetings() {
     const std::size_t rotaries = operations_.size() - made_for_.size();
     meets_.assign(operations_.size(), false);
@@ -199,7 +199,7 @@ class CpuExecutable final : public Executable {
     return operation + 1 < operations_.size() && (!few || meets_[operation]);
   }
 
-  // ---- for whoever measures: the clock is read only if the caller gave a profiler ----
+  // ---- profiling: the clock is read only if the caller gave a profiler ----
 
   void profile() {
     if (options_.profiler == nullptr) return;
@@ -228,7 +228,7 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  // ---- third pass: one operation an instruction ----
+  // ---- third pass: one operation per instruction ----
 
   void add(std::unique_ptr<Operation> operation) {
     if (operation == nullptr) return;
@@ -249,14 +249,14 @@ class CpuExecutable final : public Executable {
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
-  std::vector<bool> meets_;  // by operation: the workers meet behind it in a short step
+  std::vector<bool> meets_;  // by operation: in a small batch a barrier follows it
   Outcome outcome_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> positions_;
-  int number_ = 0;                       // of the instruction that an operation is made for
-  std::vector<int> made_for_;            // by operation, behind the rotaries
-  int profiled_as_ = 0;                  // what the profiler calls this executable
-  std::vector<OperationTime> times_;     // [workers, operations]; empty: nobody measures
+  int number_ = 0;                       // of the instruction whose operation is being made
+  std::vector<int> made_for_;            // by operation, after the rotaries
+  int profiled_as_ = 0;                  // the profiler's name for this executable
+  std::vector<OperationTime> times_;     // [workers, operations]; empty without a profiler
   std::vector<std::int64_t> waited_ns_;  // [workers, Step::kWaitStride]
 };
 

@@ -1,9 +1,8 @@
-// The cpu executable: a list of operations that all workers walk together and meet where
-// schedule.h asks for it, no allocation and no lock in a step. Each operation splits its work by rows, heads,
-// channels or outputs; none of the splits changes an element's arithmetic, so results depend neither on the
-// number of workers nor on what else is in the step. Owner: the caller of compile; it shares the backend's
-// pool, so one executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers
-// join it.
+// The cpu executable: a list of operations that all workers run together, with barriers where schedule.h asks
+// for them; a step takes no lock and allocates nothing. Each operation splits its work by rows, heads,
+// channels or outputs. No split changes an element's arithmetic, so results depend neither on the number of
+// workers nor on the rest of the step. Owner: the caller of compile. It shares the backend's pool, so one
+// executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers join it.
 #pragma once
 
 #include <memory>
@@ -27,7 +26,7 @@ namespace ft::cpu {
 struct Matrix {
   float* data = nullptr;  // [rows, width]
   std::int64_t width = 0;
-  std::int64_t copy = 0;  // floats from worker to worker, where a short step has one copy each; else 0
+  std::int64_t copy = 0;  // floats between per-worker copies in a small batch; 0: one copy
 
   float* row(std::int64_t index) const { return data + index * width; }
 };
@@ -41,8 +40,8 @@ struct Step {
   const std::int32_t* tokens = nullptr;     // [rows], resolved
   const std::int64_t* positions = nullptr;  // [rows]
   int rows = 0;
-  bool few = false;                   // a short step: workers copy work instead of waiting (schedule.h)
-  std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null: nobody measures
+  bool few = false;                   // a small batch: workers copy work instead of waiting (schedule.h)
+  std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null without a profiler
 
   /// The matrix as `worker` sees it.
   Matrix of(Matrix matrix, int worker) const {
@@ -51,7 +50,7 @@ struct Step {
   }
 
   static constexpr int kWaitStride = 8;  // a cache line for each worker
-  /// Where an operation's workers meet inside of it. `worker` is the caller.
+  /// A barrier inside an operation. `worker` is the caller.
   void barrier(int worker) const {
     if (waited_ns == nullptr) return pool->barrier();
     const std::int64_t arrived = steady_ns();
@@ -63,8 +62,8 @@ struct Step {
 class Operation {
  public:
   virtual ~Operation() = default;
-  /// Called by every worker. The executable puts a barrier after it in a long step, and in a short one where
-  /// the schedule asks for it.
+  /// Every worker calls it. In a large batch the executable puts a barrier after it, in a small batch only
+  /// where the schedule asks for one.
   virtual void run(const Step& step, int worker, int workers) = 0;
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
@@ -95,7 +94,7 @@ struct Parts {
   const Schedule* schedule = nullptr;
   CompileOptions options;
   int workers = 1;
-  bool halves = false;  // activations of 16 bits as two 8-bit halves
+  bool halves = false;  // 16-bit activations as two int8 values
   int pair_bytes = 0;   // of two columns of a row for bf16 weights
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;     // of this instruction, in the arena
@@ -145,7 +144,7 @@ struct LinearParts {
 std::unique_ptr<Operation> make_linear(LinearParts linear, const Parts& parts);
 std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows, const Parts& parts);
 
-/// What the executables of one backend share; `pool` and `kernels` must outlive them.
+/// What the executables of one backend share. `pool` and `kernels` must outlive them.
 struct Machinery {
   ThreadPool& pool;
   const Kernels& kernels;

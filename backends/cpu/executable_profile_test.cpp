@@ -1,4 +1,4 @@
-// What a profiler is told of a step: every operation of every worker, in order of time.
+// What a profiler receives from a step: every operation of every worker, in order of time.
 #include <gtest/gtest.h>
 
 #include "backends/registry.h"
@@ -8,7 +8,7 @@
 namespace ft {
 namespace {
 
-/// Keeps what it is told.
+/// Keeps what it receives.
 class Listener final : public Profiler {
  public:
   int compiled(const Program& program, std::vector<ProfiledOperation> list, int count) override {

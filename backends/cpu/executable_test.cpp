@@ -1,4 +1,4 @@
-// Whole programs: against the reference, and bit for bit against themselves under every way of cutting the
+// Whole programs: compared with the reference, and bit for bit with themselves for every way of splitting the
 // work.
 #include "backends/cpu/executable.h"
 
@@ -52,17 +52,17 @@ struct Machine {
   std::unique_ptr<State> state;
 };
 
-/// A machine with all defaults but these.
+/// A machine with these settings and defaults for the rest.
 Machine with_kv_bits(const Program& program, int kv_bits, const std::string& isa = "auto", int threads = 2) {
   return {program, isa, threads, 1, 4, 96, 0, kv_bits};
 }
 
-/// Bits of cached keys and values; a shape without any cannot tell.
+/// Bits of cached keys and values to test; a shape without attention gives the same result for each.
 std::vector<int> kv_bits_of(const TestShape& shape) {
   return shape.attention ? std::vector<int>{16, 8} : std::vector<int>{16};
 }
 
-/// Logits of all tokens, one row a step: plain decoding.
+/// Logits of all tokens, one row per step: plain decoding.
 std::vector<float> decode(Machine& machine, const std::vector<std::int32_t>& tokens) {
   TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
   std::vector<float> all;
@@ -89,8 +89,8 @@ std::vector<TestShape> shapes() {
   plain.bits = 0;
   TestShape recurrent = plain;
   recurrent.attention = false;
-  return {TestShape{},         TestShape::odd(), wide_group, plain, recurrent, TestShape::widened(),
-          TestShape::shared()};
+  return {TestShape{}, TestShape::odd(),     wide_group,         plain,
+          recurrent,   TestShape::widened(), TestShape::shared()};
 }
 
 TEST(CpuExecutable, AgreesWithTheReference) {
@@ -109,8 +109,9 @@ TEST(CpuExecutable, AgreesWithTheReference) {
         squares += expected[i] * static_cast<double>(expected[i]);
         errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
       }
-      // Keys and values are kept in float16 or 8 bits and codes meet activations of 16 bits, whose errors
-      // these layers amplify (alone: attend_test.cpp, linear_test.cpp). Without both everything is float32.
+      // Keys and values are kept in float16 or 8 bits, and codes are multiplied with 16-bit activations;
+      // these layers amplify the errors (alone: attend_test.cpp, linear_test.cpp). Without both everything is
+      // float32.
       EXPECT_LT(std::sqrt(errors / squares), !shape.attention ? 2e-5
                                              : kv_bits == 16  ? 4e-3
                                                               : 0.08)
@@ -139,7 +140,7 @@ TEST(CpuExecutable, GivesTheSameBitsOnEveryInstructionSetAndWithAnyNumberOfThrea
   }
 }
 
-/// All tokens in chunks of `size` rows have the logits of plain decoding.
+/// Checks that all tokens in chunks of `size` rows have the logits of plain decoding.
 void expect_same_in_chunks(Machine& machine, const std::vector<std::int32_t>& tokens, int size,
                            const std::vector<float>& expected, const std::string& where) {
   const std::ptrdiff_t vocabulary = std::ssize(expected) / kTokens;
@@ -172,7 +173,7 @@ TEST(CpuExecutable, RowsHaveTheSameBitsInAnyChunk) {
   }
 }
 
-/// Random drafts, some kept and some rejected: what is kept has the logits of plain decoding.
+/// Random drafts, some kept and some rejected: kept rows have the logits of plain decoding.
 void expect_same_under_a_schedule(Machine& machine, const TestShape& shape,
                                   const std::vector<std::int32_t>& tokens, RandomWeights& random, int most,
                                   const std::vector<float>& expected, const std::string& where) {
@@ -226,7 +227,7 @@ TEST(CpuExecutable, NeighboursAndPlacesInMemoryDoNotShow) {
     std::vector<Segment> segments;
     std::vector<std::int32_t> step_tokens, wanted;
     int rows[3];
-    for (int i = 0; i < 3; ++i) {  // the same text in all, each at its own pace
+    for (int i = 0; i < 3; ++i) {  // the same text in each, each at its own speed
       const auto at = static_cast<int>(timelines[i].position());
       rows[i] = std::min(kTokens - at, 1 + random.below(7));
       if (rows[i] == 0) continue;
@@ -261,7 +262,7 @@ TEST(CpuExecutable, CopiedBlocksAndSlotsContinueAlike) {
     Machine elsewhere(test.program, "auto", 2, 2, 4, 96, 0, kv_bits);
     TestTimeline source(*machine.executable, *machine.state, {0, 1}, 0);
     source.step(tokens, 18);
-    source.keep(18, 1);  // one row waits in the tape
+    source.keep(18, 1);  // one row is on the tape
     machine.state->copy_block(0, 3);
     machine.state->copy_slot(0, 1);
     std::vector<std::byte> bytes(static_cast<std::size_t>(machine.state->block_bytes()));
@@ -340,7 +341,7 @@ TEST(CpuExecutable, SelectsIntoTheRoundsTokensAndReadsThemBack) {
   EXPECT_EQ(result.selected[0], best);
   EXPECT_EQ(round, (std::vector<std::int32_t>{-7, -7, static_cast<std::int32_t>(best), -7}));
   EXPECT_EQ(result.tap.size(), 2U * static_cast<std::size_t>(shape.hidden));
-  // The same token by number and by its place in the round.
+  // The same token, by number and by its place in the round.
   std::vector<float> rows[2];
   for (int i = 0; i < 2; ++i) {
     const std::vector<std::int32_t> next = {i == 0 ? static_cast<std::int32_t>(best) : -3};

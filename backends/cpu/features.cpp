@@ -14,8 +14,8 @@ namespace ft::cpu {
 namespace {
 
 #if defined(__linux__)
-// Bits of the kernel's ABI (its Documentation/arch/arm64/elf_hwcaps.rst); old C libraries lack the second
-// name.
+// Bits of the kernel's ABI (its Documentation/arch/arm64/elf_hwcaps.rst), as numbers because old C libraries
+// lack the second name.
 bool has_dotprod() { return (getauxval(AT_HWCAP) & (1UL << 20)) != 0; }
 bool has_i8mm() { return (getauxval(AT_HWCAP2) & (1UL << 13)) != 0; }
 #elif defined(__APPLE__)

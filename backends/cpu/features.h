@@ -1,6 +1,5 @@
-// Which instruction sets this machine runs and which one the cpu backend takes. Every set gives the same
-// bits, so the choice is one of speed only. Thread: any. Cost: a few cpuid instructions. Errors: unknown or
-// absent names.
+// The instruction sets that this machine runs, and the one that the cpu backend takes. Every set gives the
+// same bits, so the choice affects only speed. Errors: unknown or absent names.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace ft::cpu {
 
-/// What runs here, best first; "portable" is always the last.
+/// The sets that run here, best first; "portable" is always the last.
 std::vector<const Kernels*> available_kernels();
 
 /// `isa` as in BackendOptions: "auto" or a name. The error lists what this machine has.

@@ -1,27 +1,50 @@
-// The inner loops of the cpu backend, one table an instruction set. Every set gives the same bits: sixteen
-// lanes, the same operations in the same order (kernels_impl.h), integers exact. So a row's result depends
-// neither on the machine's instruction set nor on how many rows a call has. Packed weights stand in blocks of
-// 16 outputs, zero-filled at the end:
-//   codes  per group of columns: units of 32 columns, each one to three planes of 64-byte vectors; then 16
-//          scales and 16 biases in `scale_format`. Byte 4r + j of a vector belongs to output r. Planes by
-//          bits: 8: bytes; 4: nibbles; 2: pairs; 3, 5, 6: the upper 2, 4, 4 bits' plane is 1, 1, 2 bits wide
-//          and stands behind the lower one's.
-//            bytes    8 vectors, vector q: column 4q + j
-//            nibbles  4 vectors, vector v: low nibble column 8v + j, high nibble column 8v + 4 + j
-//            pairs    2 vectors, vector v: bits 2s, 2s + 1 are column 16v + 4s + j
-//            bits     1 vector: bit s is column 4s + j
-//   floats (scale_format kE8m0 or kE4m3) per four groups, fewer at the end: 64 bytes of scales, [4
-//   groups][16], then
-//          each group's e2m1 codes as nibbles
-//   pairs  of bf16: [columns / 2][16 outputs][2 columns], the second one zero behind an odd last column
-//   plain  [columns][16 outputs] of 2 or 4 bytes
-//   mxfp8  per four groups of 32, fewer at the end: 64 bytes of scales, [4 groups][16], then [columns][16]
-//   bytes
-// Quantised rows stand in tiles of rows that share one read of the weights: [columns / 4][planes][4] int8.
-// A row has one plane of 8-bit codes or, if `halves`, two: code = 128 * first + second. Rows for bf16 weights
-// stand in tiles too: [columns / 2][rows][2 columns], float32 or, where pair_bytes is 4, bf16.
-// Thread: pure functions. Cost: said beside each. Errors: none; shapes were checked when the program was
-// compiled.
+// The inner loops of the cpu backend, one table per instruction set. Every set gives the same bits: sixteen
+// lanes, the same operations in the same order (kernels_impl.h), exact integers. So a row's result depends
+// neither on the machine's instruction set nor on how many rows a call has. README.md says how to read a
+// kernel. All are pure functions; shapes were checked when the program was compiled.
+//
+// Packed weights are in blocks of 16 outputs; outputs and columns that do not exist are zeros. A block begins
+// `block_bytes` after the one before and has one of these layouts, in memory order:
+//
+//   codes   for each group of columns: its codes, 16 scales, 16 biases (in `scale_format`)
+//   floats  e2m1 codes (scale_format kE8m0 or kE4m3); for each four groups (fewer at the end):
+//           scales [4 groups][16], always 64 bytes; then each group's codes as nibbles
+//   pairs   bf16: [columns / 2][16 outputs][2 columns]; an odd last column is followed by a zero
+//   plain   [columns][16 outputs] of 2 or 4 bytes
+//   mxfp8   for each four groups of 32 (fewer at the end): scales [4 groups][16], always 64 bytes; then
+//           [columns][16 outputs] of 1 byte
+//
+// The codes of a group are units of 32 columns, and a unit is one or two planes of 64-byte vectors. In each
+// vector, byte 4r + j belongs to output r; its bit fields, from the lowest, are columns that are 4 apart:
+//
+//   plane    vectors  field s of byte 4r + j in vector v
+//   bytes    8        8 bits: column 4v + j
+//   nibbles  4        4 bits: column 8v + 4s + j     (s = 0, 1)
+//   pairs    2        2 bits: column 16v + 4s + j    (s = 0 .. 3)
+//   bits     1        1 bit:  column 4s + j          (s = 0 .. 7)
+//
+//   bits of a code  2      3           4        5              6               8
+//   planes          pairs  pairs bits  nibbles  nibbles bits   nibbles pairs   bytes
+//                          (two planes: the lower bits of each code, then the upper ones)
+//
+// A block of 4-bit codes in groups of 64 with bf16 scales, 576 bytes per group:
+//
+//   |<----------------- group 0 ------------------>|<----- group 1 ---- ...
+//   +-------------+-------------+--------+---------+-------------+---- ...
+//   | unit 0      | unit 1      | scales | biases  | unit 2      |
+//   | columns     | columns     | 16 x 2 | 16 x 2  | columns     |
+//   | 0 .. 31     | 32 .. 63    | bytes  | bytes   | 64 .. 95    |
+//   +-------------+-------------+--------+---------+-------------+---- ...
+//   | v0 v1 v2 v3 | 256 bytes
+//        |
+//        v   byte    0    1    2    3     4    5    6    7   ...   60   61   62   63
+//            low     8    9   10   11     8    9   10   11   ...    8    9   10   11   <- column
+//            high   12   13   14   15    12   13   14   15   ...   12   13   14   15   <- column
+//                  |--- output 0 ----|  |--- output 1 ----|       |--- output 15 ---|
+//
+// Quantised rows are in tiles that share one read of the weights: [columns / 4][planes][4] int8. A row has
+// one plane of 8-bit codes or, if `halves`, two for its int16 codes: code = 128 * first + second. Rows for
+// bf16 weights are in tiles too: [columns / 2][rows][2 columns], float32 or, if pair_bytes is 4, bf16.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +59,11 @@ inline constexpr int kTileRows = 8;  // rows that share one read of a block
 inline constexpr int kTilePlanes = 8;
 inline constexpr int kUnitColumns = 32;
 inline constexpr int kPairColumnBytes = 64;  // of two columns of a block of bf16 weights
-inline constexpr int kExactPairBytes = 8;    // of two columns of a row that was not rounded
-inline constexpr int kPairBlocks = 3;   // of bf16 weights that a tile of rows is best multiplied with at once
-inline constexpr int kScaleGroups = 4;  // groups whose scales of one byte stand together
-inline constexpr int kKeyRows = 32;     // positions of a key/value block (kBlockRows)
-inline constexpr int kQueryTile = 32;   // queries that share one read of a key/value block
+inline constexpr int kExactPairBytes = 8;    // of two columns of an unrounded row
+inline constexpr int kPairBlocks = 3;        // bf16 blocks that suit one tile of rows best
+inline constexpr int kScaleGroups = 4;       // groups whose one-byte scales are together
+inline constexpr int kKeyRows = 32;          // positions of a key/value block (kBlockRows)
+inline constexpr int kQueryTile = 32;        // queries that share one read of a key/value block
 
 /// Products of one tile of quantised rows with packed codes. Planes 1 .. kTilePlanes.
 struct CodesArgs {
@@ -48,7 +71,7 @@ struct CodesArgs {
   std::int64_t block_bytes = 0;
   int blocks = 0;
   int bits = 4;                // 2, 3, 4, 5, 6 or 8
-  int group = 64, groups = 0;  // columns = group * groups; 16 or 32 where the codes are floats
+  int group = 64, groups = 0;  // columns = group * groups; 16 or 32 if the codes are floats
   Format scale_format = Format::kBf16;
   bool halves = false;
   const std::int8_t* codes = nullptr;  // [columns / 4][planes][4]
@@ -57,7 +80,7 @@ struct CodesArgs {
   int rows = 0;                        // planes / 2 if halves
   float* out = nullptr;                // first row, first output of the first block
   std::int64_t out_stride = 0;
-  int outputs = 0;  // that exist, from the first block's first on
+  int outputs = 0;  // that exist, from the first output of the first block on
 };
 
 /// Products of one tile of rows with bf16 weights. Rows 1 .. kTileRows.
@@ -71,14 +94,14 @@ struct PairsArgs {
   int rows = 0;
   float* out = nullptr;  // first row, first output of the first block
   std::int64_t out_stride = 0;
-  int outputs = 0;  // that exist, from the first block's first on
+  int outputs = 0;  // that exist, from the first output of the first block on
 };
 
-/// One row into its place in a tile for bf16 weights.
+/// Writes one row to its place in a tile for bf16 weights.
 struct PairArgs {
   const float* in = nullptr;  // [columns]
   std::int64_t columns = 0;
-  bool exact = false;        // float32 as they are; else rounded to bf16, to nearest even
+  bool exact = false;        // float32 unchanged; otherwise rounded to bf16, to nearest even
   std::byte* out = nullptr;  // the row's first pair
   int rows = 1;              // of the tile
 };
@@ -97,11 +120,12 @@ struct PlainArgs {
 };
 
 /// Softmax attention of up to kQueryTile queries that share a key/value head, block after block in order of
-/// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim]: of 16 bits
-/// float16; of 8 bits codes of a position's own scale, [kKeyRows] floats that follow the codes of the block.
+/// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim]. With 16 bits an
+/// element is float16. With 8 bits it is a code; each position has a scale of its own, and the block's
+/// [kKeyRows] float scales follow its codes.
 struct AttendArgs {
   int bits = 16;                    // 16 or 8
-  const std::byte* keys = nullptr;  // of block 0 of the pool, this head
+  const std::byte* keys = nullptr;  // of block 0 of the pool, this key/value head
   const std::byte* values = nullptr;
   std::int64_t block_stride = 0;  // bytes from block to block, for both
   const std::int32_t* blocks = nullptr;
@@ -117,35 +141,35 @@ struct AttendArgs {
   float* scratch = nullptr;                // [kQueryTile, padded + kKeyRows]
 };
 
-/// A tile of one head's recurrent state: [key_dim, width] with width a multiple of kLanes, at most
-/// kDeltaTile.
+/// A tile of one attention head's recurrent state: [key_dim, width]. The width is a multiple of kLanes, at
+/// most kDeltaTile.
 inline constexpr int kDeltaTile = 64;
 
-/// What one token reads of a tile and leaves to it: d = beta * (v - decay * state^T k),
-/// out = decay * state^T q + key_query * d.
+/// What one token reads from a tile and leaves in it: d = beta * (v - decay * state^T k), out = decay *
+/// state^T q + key_query * d.
 struct DeltaToken {
   float decay = 0, beta = 0, key_query = 0;  // key_query: k . q
   const float *k = nullptr, *q = nullptr;    // [key_dim]
   const float* v = nullptr;                  // [width]
   float *d = nullptr, *out = nullptr;        // [width]
 };
-/// What a token leaves: state = decay * state + k d^T.
+/// The update by one token: state = decay * state + k d^T.
 struct DeltaUpdate {
   float decay = 0;
   const float* k = nullptr;  // [key_dim]
   const float* d = nullptr;  // [width]
 };
-/// One pass over a tile: `count` updates one after another, then what `token` reads.
+/// One pass over a tile: `count` updates in order, then the reads of `token`.
 struct DeltaPass {
   const float* from = nullptr;
-  float* to = nullptr;  // where the tile is kept after the updates; may be `from`; null: nobody needs it
+  float* to = nullptr;  // receives the tile after the updates; may be `from`; null: not needed
   int key_dim = 0, width = 0;
   const DeltaUpdate* updates = nullptr;
-  int count = 0;                      // of more than one, or without a token, `to` is not null
+  int count = 0;                      // if above 1, or without a token, `to` must not be null
   const DeltaToken* token = nullptr;  // null: updates only
 };
 
-/// One row into its place in a tile.
+/// Writes one quantised row to its place in a tile.
 struct QuantiseArgs {
   const float* in = nullptr;  // [group * groups]
   int group = 64, groups = 0;
@@ -158,7 +182,7 @@ struct QuantiseArgs {
 
 struct Kernels {
   const char* name;
-  int pair_bytes;  // of two columns of a row that was rounded for bf16 weights
+  int pair_bytes;  // of two columns of a row that is rounded for bf16 weights
   void (*rms_norm)(const float* in, const float* weight, int width, float eps, float* out);
   /// out = norm(in) * weight * silu(gate).
   void (*gated_norm)(const float* in, const float* weight, const float* gate, int width, float eps,
@@ -168,7 +192,7 @@ struct Kernels {
   void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
   void (*geglu)(const float* gate, const float* up, std::int64_t count, float* out);
   void (*add)(const float* a, const float* b, std::int64_t count, float* out);
-  /// out[c] = silu(sum over taps of kernel[tap][c] * sources[tap][c]); a null source counts as zeros.
+  /// out[c] = silu(sum over t of kernel[t][c] * sources[t][c]), t < kernel width; a null source is zeros.
   void (*conv)(const float* const* sources, const float* kernel, std::int64_t kernel_stride, int taps,
                int count, float* out);
   /// Per group scale = largest / 127 (16319 if halves), sums = scale * (sum of codes).

@@ -1,8 +1,8 @@
-// Attention over paged keys and values. Included once by each kernels_*.cpp.
-// A query's softmax is taken block by block (kKeyRows positions, fixed by position alone) with the running
-// maximum of Milakov and Gimelshein 2018; within a block positions ascend. Queries of a call share the reads,
-// nothing else. An element is a float16 or an 8-bit code; codes become floats exactly, a key's scale meets
-// the score and a value's the softmax weight.
+// Attention over paged keys and values. Each kernels_*.cpp includes it once. A query's softmax runs block by
+// block (kKeyRows positions, fixed by position alone) with the running maximum of Milakov and Gimelshein
+// 2018; within a block positions ascend. The queries of a call share only the reads. An element is a float16
+// or an 8-bit code; codes become floats exactly, a key's scale is applied to the score and a value's to the
+// softmax weight.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -12,7 +12,7 @@ namespace ft::cpu::FT_ISA {
 
 inline constexpr float kFar = -3.0e38F;  // below every score
 inline constexpr int kHalfPass = kPassQueries > 1 ? kPassQueries / 2 : 1;
-inline constexpr int kLine = 32;  // elements of a cache line; codes: of half of one
+inline constexpr int kLine = 32;  // elements of a cache line; for codes, of half a line
 
 inline V from_element(const std::uint16_t* p) { return from_f16(p); }
 inline V from_element(const std::int8_t* p) { return from_int8(p); }
@@ -20,8 +20,8 @@ inline V from_element(const std::int8_t* p) { return from_int8(p); }
 /// The scales of a block, [kKeyRows], at the end of its codes.
 inline const float* scales_at(const std::int8_t* end) { return reinterpret_cast<const float*>(end); }
 
-/// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending. Meanwhile the
-/// block's values, a line a dim, are fetched.
+/// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending. Prefetches the
+/// block's values, one line per dim.
 template <int kQueries, class Element>
 inline void block_scores(const Element* keys, const Element* values, const float* const* query, int head_dim,
                          float scale, float* const* scores) {
@@ -49,8 +49,8 @@ inline void block_scores(const Element* keys, const Element* values, const float
   });
 }
 
-/// total = total * factor + sum over the block's first `count` positions of weight * value. Meanwhile the
-/// next block's keys from `next` on are fetched, as many as there are values.
+/// total = total * factor + sum over the block's first `count` positions of weight * value. Prefetches the
+/// next block's keys from `next` on, one line per line of values.
 template <int kQueries, int kWide, class Element>
 inline void block_values(const Element* values, const Element* next, int padded, int count,
                          const float* const* weights, const float* factors, float* const* totals, int at) {
@@ -118,7 +118,7 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64
     weights[q] = lane;
     totals[q] = run.total[at];
   }
-  constexpr int kWide = kQueries > 4 ? 2 : 4;  // as many sums as there are registers for
+  constexpr int kWide = kQueries > 4 ? 2 : 4;  // as many sums as fit in registers
   int at = 0;
   for (; at + kWide * kLanes <= args.padded; at += kWide * kLanes) {
     block_values<kQueries, kWide>(values, next + at * kKeyRows, args.padded, count, weights, factors, totals,

@@ -1,6 +1,6 @@
 #if defined(__x86_64__)
 #define FT_ISA avx512vnni
 #include "backends/cpu/vec_avx512.h"
-// After the lanes that it is written in.
+// Must follow vec_*.h, which defines its lanes.
 #include "backends/cpu/kernels_impl.h"
 #endif

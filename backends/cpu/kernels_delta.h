@@ -1,8 +1,8 @@
-// The gated delta rule on a tile of one head's state. Included once by each kernels_*.cpp.
-// One pass over the tile brings it to where a token stands, g S + k d^T of the tokens before, each element in
-// the same order of operations whether that happens now or in a later step (a replay), and sums what the
-// token reads there: m = S^T k and y = S^T q together. Then d = beta * (v - g m) and out = g y + (k . q) d,
-// which is (g S + k d^T)^T q. Whether the pass also keeps what it has brought forward changes none of it.
+// The gated delta rule on a tile of one value head's state. Each kernels_*.cpp includes it once. One pass
+// brings the tile to a token's position: g S + k d^T of the tokens before. The operations on an element have
+// one order, whether they run now or in a later step (a replay). The pass also sums what the token reads, m =
+// S^T k and y = S^T q. Then d = beta * (v - g m) and out = g y + (k . q) d, which is (g S + k d^T)^T q. The
+// result is the same whether or not the pass stores the new tile.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -10,7 +10,7 @@
 
 namespace ft::cpu::FT_ISA {
 
-/// Vectors of columns that one loop keeps in registers: sums, values and d of each.
+/// Vectors of columns that one loop keeps in registers: their sums, values and d.
 inline constexpr int kDeltaWide = kPassRows >= kTileRows ? 4 : 2;
 inline constexpr int kManyUpdates = -1;
 

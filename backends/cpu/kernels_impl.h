@@ -1,6 +1,6 @@
-// The kernel table of one instruction set. Included by kernels_<isa>.cpp, which defines FT_ISA (its
-// namespace), and after its vec_<isa>.h. Nothing here or below uses the standard library's functions: an
-// inline function compiled for one instruction set must not be linked into code for another.
+// The kernel table of one instruction set. Each kernels_<isa>.cpp includes it after it has defined FT_ISA
+// (its namespace) and included its vec_<isa>.h. Nothing here or below uses functions of the standard library:
+// an inline function compiled for one instruction set must not be linked into code for another.
 #pragma once
 
 #include "backends/cpu/kernels.h"

@@ -1,7 +1,7 @@
-// Exponential and what is made of it, norms, element-wise loops and the convolution, over the sixteen lanes
-// of vec_*.h. Included once by each kernels_*.cpp after its vec_*.h. A partial vector runs the same
-// operations on zero-filled lanes, so an element's result does not depend on where it stands. Error of exp:
-// below 2 units in the last place (Cephes expf's reduction and polynomial); results below 2^-126 become it.
+// The exponential and functions built on it, norms, element-wise loops and the convolution, over the sixteen
+// lanes of vec_*.h. Each kernels_*.cpp includes it once, after its vec_*.h. A partial vector runs the same
+// operations on zero-filled lanes, so an element's result does not depend on its place. Error of exp: below 2
+// units in the last place (Cephes expf's reduction and polynomial); results below 2^-126 become 2^-126.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -32,7 +32,7 @@ inline V gelu(V x) {
   return mul(x, sigmoid(mul(splat(2.0F * 0.7978845608F), fma(splat(0.044715F), cube, x))));
 }
 
-/// Calls body(offset, load, store) for vector after vector; `load` and `store` are partial in the last one.
+/// Calls body(offset, load, store) for each vector; `load` and `store` are partial in the last one.
 template <class Body>
 inline void for_vectors(std::int64_t count, Body body) {
   std::int64_t i = 0;

@@ -1,6 +1,6 @@
 #if defined(__aarch64__)
 #define FT_ISA neondot
 #include "backends/cpu/vec_neon.h"
-// After the lanes that it is written in.
+// Must follow vec_*.h, which defines its lanes.
 #include "backends/cpu/kernels_impl.h"
 #endif

@@ -1,8 +1,9 @@
-// Rows times bf16 weights. Included once by each kernels_*.cpp after its vec_*.h and kernels_product.h. One
-// chain an output over the pairs of columns in ascending order, in each pair the second column first:
+// Rows times bf16 weights. Each kernels_*.cpp includes it once, after its vec_*.h and kernels_product.h. Each
+// output is one chain over the pairs of columns in ascending order; in each pair the second column comes
+// first:
 //   acc = fma(w_odd, x_odd, acc); acc = fma(w_even, x_even, acc)
-// with denormal numbers as zeros (denormals.h). That is what one vdpbf16ps computes, so all instruction sets
-// give the same bits (docs/decisions/011). x: rounded to bf16 or, if `exact`, float32 as it is.
+// Denormal numbers are zeros (denormals.h). One vdpbf16ps computes the same, so all instruction sets give the
+// same bits (docs/decisions/011). x is rounded to bf16 or, if `exact`, float32 unchanged.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -15,7 +16,7 @@ struct FloatPairs {
   struct Pair {
     V even, odd;
   };
-  static constexpr int kBytes = kExactPairBytes;  // of a row's pair
+  static constexpr int kBytes = kExactPairBytes;  // of two columns of a row
 
   static Pair load_weights(const std::byte* p) {
     const Bytes both = load_bytes(p);
@@ -44,16 +45,16 @@ struct RoundedPairs {
 using RoundedPairs = FloatPairs;
 #endif
 
-/// Blocks at once: chains enough to hide the latency, registers enough for their totals.
+/// Blocks at once: enough chains to hide the latency, and few enough that their totals fit in registers.
 constexpr int pair_blocks(int rows) {
   if (kPassRows >= kTileRows) return rows == 1 ? 4 : kPairBlocks;
   return rows == 1 ? 4 : rows == 2 ? 2 : 1;
 }
 
-/// How far ahead of the reading is fetched: farther where arithmetic delays it.
+/// Prefetch distance; longer where arithmetic delays the reads.
 constexpr int pair_prefetch_bytes(int rows) { return rows == 1 ? 1024 : 3072; }
 
-/// kBlocks blocks at once, so that few rows have several independent chains.
+/// kBlocks blocks at once, so that a few rows have several independent chains.
 template <int kRows, int kBlocks, class Pairs>
 void pairs_rows(const PairsArgs& args, int first_block, int tile_rows) {
   const std::byte* w = args.weights + first_block * args.block_bytes;
@@ -89,7 +90,7 @@ void pairs_blocks(const PairsArgs& args, int tile_rows) {
   for (; b < args.blocks; ++b) pairs_rows<kRows, 1, Pairs>(args, b, tile_rows);
 }
 
-/// All rows of a tile, as many at a time as there are registers for.
+/// All rows of a tile, as many at a time as fit in registers.
 template <class Pairs>
 void pairs_tile(const PairsArgs& args) {
   using Call = void (*)(const PairsArgs&, int);
@@ -97,7 +98,7 @@ void pairs_tile(const PairsArgs& args) {
                                     pairs_blocks<pass(3), Pairs>, pairs_blocks<pass(4), Pairs>,
                                     pairs_blocks<pass(5), Pairs>, pairs_blocks<pass(6), Pairs>,
                                     pairs_blocks<pass(7), Pairs>, pairs_blocks<pass(8), Pairs>};
-  // A few blocks at a time where there are several passes: those after the first find them in the cache.
+  // With several passes, a few blocks at a time, so later passes find them in the cache.
   const int at_once = args.rows <= kPassRows ? args.blocks : pair_blocks(kPassRows);
   for (int b = 0; b < args.blocks; b += at_once) {
     PairsArgs part = args;

@@ -1,4 +1,4 @@
 #define FT_ISA portable
 #include "backends/cpu/vec_portable.h"
-// After the lanes that it is written in.
+// Must follow vec_*.h, which defines its lanes.
 #include "backends/cpu/kernels_impl.h"

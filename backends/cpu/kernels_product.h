@@ -1,12 +1,12 @@
-// Rows times packed weights. Included once by each kernels_*.cpp after its vec_*.h.
-// Codes: per group the exact integer dot product of the activations' and the weights' codes, then in
-// ascending order of groups
-//   acc = fma(float(dot), scale_w * scale_x, acc); acc = fma(bias_w, sum_x, acc)
-// Codes that are e2m1 floats are such integers too: twice the value, plus 12; so bias_w = -12 * scale_w.
-// Plain: acc = fma(w, x, acc) in ascending order of columns, one chain an output; w = code * scale of mxfp8.
-// (bf16: kernels_pairs.h.)
+// Rows times packed weights. Each kernels_*.cpp includes it once, after its vec_*.h.
+//   codes  per group, the exact integer dot product of the codes of activations and weights; then in
+//          ascending order of groups
+//            acc = fma(float(dot), scale_w * scale_x, acc); acc = fma(bias_w, sum_x, acc)
+//          e2m1 codes become such integers too: twice the value, plus 12; so bias_w = -12 * scale_w
+//   plain  acc = fma(w, x, acc) in ascending order of columns, one chain per output; mxfp8: w = code * scale
+//   bf16   see kernels_pairs.h
 // So one row's sums never depend on how many rows or blocks a call has. Sixteen interleaved outputs need no
-// sum across lanes, four rows of one tile stand side by side so that one stream feeds them.
+// sum across lanes. The rows of a tile are interleaved, so one stream feeds them all.
 #pragma once
 
 #include "backends/cpu/kernels.h"
@@ -14,7 +14,7 @@
 
 namespace ft::cpu::FT_ISA {
 
-/// 16 codes, scales or biases behind them, or plain weights of one column.
+/// 16 scales or biases, or the plain weights of one column.
 inline V load_values(Format format, const std::byte* p) {
   if (format == Format::kBf16) return from_bf16(p);
   if (format == Format::kF16) return from_f16(p);
@@ -23,7 +23,7 @@ inline V load_values(Format format, const std::byte* p) {
   return load(lane);
 }
 
-/// Half of 16 scales of one byte each: codes of floats stand doubled.
+/// Half of 16 one-byte scales, because e2m1 codes are doubled.
 inline V half_scales(Format format, const std::byte* p) {
   return format == Format::kE8m0 ? mul(from_e8m0(p), splat(0.5F)) : mul(from_e4m3(p), splat(128.0F));
 }
@@ -36,20 +36,20 @@ inline void store_block(float* out, V value, int exist) {
   }
 }
 
-inline constexpr int kPrefetchBytes = 4096;  // ahead of the reading; hides the memory's latency at one row
+inline constexpr int kPrefetchBytes = 4096;  // read-ahead; hides the memory's latency at one row
 
 enum class Source { kNibbles, kFloats, kBytes, kUnpacked };
 
 /// 12 + 2 * value of each e2m1 code.
 inline constexpr std::uint8_t kTwiceE2m1[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
-/// Columns of one dot_unit: floats come in groups of 16 too.
+/// Columns of one dot_unit; 16 for floats, because their groups may have 16.
 constexpr int unit_columns(Source source) { return source == Source::kFloats ? 16 : kUnitColumns; }
 
-/// Bytes of 16 outputs' codes of one unit.
+/// Bytes of one unit's codes of 16 outputs.
 constexpr int unit_bytes(int bits) { return kUnitColumns * kLanes * bits / 8; }
 
-/// The codes of one unit as bytes: [columns / 4][64]. Bits 2, 3, 5, 6.
+/// One unit's codes as bytes: [columns / 4][64]. For 2, 3, 5 and 6 bits.
 inline void unpack_unit(const std::byte* w, int bits, std::byte* out) {
   const bool low_nibbles = bits >= 4;
   if (low_nibbles) {
@@ -86,7 +86,7 @@ inline void unpack_unit(const std::byte* w, int bits, std::byte* out) {
   }
 }
 
-/// Dot products of the columns of one unit. `step`: bytes from quad to quad of the tile.
+/// Dot products over the columns of one unit. `step`: bytes between groups of four columns in the tile.
 template <int kPlanes, Source kSource, int kChains>
 inline void dot_unit(const std::byte* w, const std::int8_t* x, int step, I (&dots)[kPlanes][kChains]) {
   if constexpr (kSource == Source::kNibbles || kSource == Source::kFloats) {
@@ -118,11 +118,11 @@ inline void dot_unit(const std::byte* w, const std::int8_t* x, int step, I (&dot
   }
 }
 
-/// kRows rows of the tile from its row args.codes points at.
+/// kRows rows of the tile, from the row that args.codes points to.
 template <int kRows, Source kSource, bool kHalves>
 void codes_rows(const CodesArgs& args, int tile_rows) {
   constexpr int kPlanes = kHalves ? 2 * kRows : kRows;
-  // One accumulator is a chain of dependent additions; few planes need several to fill the pipelines.
+  // One accumulator is a chain of dependent additions, so few planes need several to fill the pipelines.
   constexpr int kChains = kPlanes == 1 ? 4 : kPlanes <= 3 ? 2 : 1;
   const int step = kPassRows >= kTileRows ? 4 * kPlanes : 4 * (kHalves ? 2 * tile_rows : tile_rows);
   const int scale_step = kPassRows >= kTileRows ? kRows : tile_rows;
@@ -132,7 +132,7 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
   for (int b = 0; b < args.blocks; ++b) {
     const std::byte* w = args.weights + b * args.block_bytes;
     const std::int8_t* x = args.codes;
-    const std::byte* scales = w;  // of floats: those of the next groups
+    const std::byte* scales = w;  // for floats: the scales of the next groups
     V total[kRows];
     unroll<kRows>([&](auto m) FT_INLINE { total[m] = splat(0); });
     for (int g = 0; g < args.groups; ++g) {
@@ -210,7 +210,7 @@ void plain_rows(const PlainArgs& args, int first_block) {
   });
 }
 
-/// The same of mxfp8.
+/// The same for mxfp8.
 template <int kRows, int kBlocks>
 void mxfp8_rows(const PlainArgs& args, int first_block) {
   constexpr int kGroup = 32;
@@ -257,7 +257,7 @@ void plain_blocks(const PlainArgs& args) {
   for (; b < args.blocks; ++b) plain_rows<kRows, 1>(args, b);
 }
 
-/// `rows`, or the most that this instruction set has registers for: names only instances that are needed.
+/// `rows`, or the maximum that this instruction set has registers for; only needed instances are named.
 constexpr int pass(int rows) { return rows < kPassRows ? rows : kPassRows; }
 constexpr int halves_pass(int rows) {
   return 2 * rows <= kPassRows || rows == 1 ? rows : halves_pass(rows - 1);
@@ -290,7 +290,7 @@ inline void codes_product(const CodesArgs& args) {
     call(args.rows)(args, args.rows);
     return;
   }
-  // Block by block, so that the passes after the first find the block in the cache.
+  // Block by block, so that later passes find the block in the cache.
   const int most = args.halves ? halves_pass(4) : pass(kTileRows);
   for (int b = 0; b < args.blocks; ++b) {
     CodesArgs one = args;
@@ -323,7 +323,7 @@ inline void plain_product(const PlainArgs& args) {
   }
 }
 
-/// Codes of 16 columns to their places: four bytes a quad.
+/// Writes the codes of 16 columns to their places, four bytes at a time.
 inline void place_quads(I codes, std::int8_t* to, int step) {
   std::int8_t bytes[kLanes];
   store_int8(bytes, codes);

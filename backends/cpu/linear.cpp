@@ -6,13 +6,13 @@
 namespace ft::cpu {
 namespace {
 
-// Rows of a long step are taken in portions whose input stays in a core's second cache while the weights pass
-// by.
+// The rows of a large batch are taken in portions whose input stays in a core's second cache while the
+// weights stream through.
 constexpr std::int64_t kInputBytes = 384 << 10;
 
-constexpr int kPairs = 0;  // in place of a group size: pairs of columns for bf16 weights
+constexpr int kPairs = 0;  // replaces a group size: pairs of columns for bf16 weights
 
-/// The step's rows quantised for one group size, or in pairs, tile after tile (layout: kernels.h).
+/// Quantised activations: the step's rows for one group size, or in pairs, tile by tile (layout: kernels.h).
 struct Arranged {
   int group = kPairs, groups = 0;
   std::int64_t row_bytes = 0;  // of codes or pairs
@@ -20,7 +20,7 @@ struct Arranged {
   float* scales = nullptr;     // [max_rows, groups]
   float* sums = nullptr;       // [max_rows, groups]
 
-  /// That of `worker`, `bytes` apart from the next one's.
+  /// The copy of `worker`; copies are `bytes` apart.
   Arranged of(int worker, std::int64_t bytes) const {
     Arranged own = *this;
     own.data += worker * bytes;
@@ -30,7 +30,7 @@ struct Arranged {
   }
 };
 
-/// Without its places.
+/// The shape only, without memory.
 Arranged arranged(int group, std::int64_t columns, const Parts& parts) {
   if (group == kPairs) return {kPairs, 0, round_up(columns, 2) / 2 * parts.pair_bytes};
   return {group, static_cast<int>(columns / group), columns * (parts.halves ? 2 : 1)};
@@ -108,7 +108,7 @@ class LinearOp final : public Operation {
     return step.of(in_, worker).row(wanted_only_ ? step.args->wanted[static_cast<std::size_t>(row)] : row);
   }
 
-  /// The step's rows arranged for each group size, in the instruction's scratch.
+  /// Places the step's quantised activations for each group size in the instruction's scratch.
   void lay_out(const std::vector<int>& groups, std::int64_t rows, const Parts& parts,
                std::vector<Arranged>& all) const {
     std::byte* at = parts.scratch;
@@ -137,7 +137,7 @@ class LinearOp final : public Operation {
   /// Rows of a tile.
   int tile(int group) const { return group == kPairs ? kTileRows : kTilePlanes / planes_; }
 
-  /// Every worker all rows for itself in a short step, else its share of them for all.
+  /// In a small batch every worker prepares all rows for itself; in a large one, its range of rows for all.
   void prepare(const Step& step, const Arranged& inputs, std::int64_t rows, int worker, int workers) const {
     const Share share = step.few ? Share{0, rows} : share_of(rows, 1, worker, workers);
     const int tile_rows = tile(inputs.group);
@@ -150,7 +150,7 @@ class LinearOp final : public Operation {
     }
   }
 
-  /// Of a row in its tile.
+  /// Place of a row in its tile.
   struct Place {
     std::int64_t tile;  // its first row
     int row, rows;
@@ -189,9 +189,9 @@ class LinearOp final : public Operation {
     int begin, end;
   };
 
-  /// Calls kernel(args, row) for tiles of rows of [first, last) at `at_once` blocks at a time, with args told
-  /// of which. Few rows: one call streams all blocks. Many: those of `at_once`, each read once for all tiles
-  /// of rows.
+  /// Calls kernel(args, row) for tiles of rows of [first, last), with `at_once` blocks at a time set in args.
+  /// A small batch is one call that streams all blocks. A large batch reads each `at_once` blocks once for
+  /// all tiles of rows.
   template <class Args, class Kernel>
   static void each_tile(const Packed& weight, Matrix out, Blocks blocks, int at_once, int tile_rows,
                         std::int64_t first, std::int64_t last, Args& args, const Kernel& kernel) {
@@ -268,10 +268,10 @@ class LinearOp final : public Operation {
   std::vector<const Packed*> weights_;
   Matrix in_;
   std::vector<Matrix> outs_;
-  std::vector<Arranged> shared_, own_;  // of a long step; of worker 0 in a short one
+  std::vector<Arranged> shared_, own_;  // of a large batch; of worker 0 in a small one
   int planes_;                          // of a quantised row
-  std::int64_t own_bytes_ = 0;          // from a worker's rows to the next one's in a short step
-  std::int64_t row_bytes_ = 0;          // of the widest arrangement of a row
+  std::int64_t own_bytes_ = 0;          // bytes between two workers' rows in a small batch
+  std::int64_t row_bytes_ = 0;          // maximum bytes of a quantised row
   bool wanted_only_;
   float softcap_;  // 0: none
 };

@@ -1,5 +1,5 @@
-// The linear alone: its definition in integers and doubles, and bit for bit under every number of rows,
-// threads and every instruction set.
+// The linear alone: its definition in integers and doubles, and equal bits for every number of rows, every
+// number of threads and every instruction set.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace ft {
 namespace {
 
-constexpr int kRows = 21;  // two tiles and a part of one
+constexpr int kRows = 21;  // two tiles and part of a third
 
 struct LinearCase {
   Format format = Format::kAffine;
@@ -40,7 +40,7 @@ std::vector<LinearCase> linear_cases() {
   for (const int columns : {1, 17, 255}) cases.push_back({.format = Format::kBf16, .columns = columns});
   for (const Format format : {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4}) {
     cases.push_back({.format = format});
-    cases.push_back({.format = format, .columns = 288});  // groups that fill no four
+    cases.push_back({.format = format, .columns = 288});  // a number of groups that is not a multiple of four
   }
   return cases;
 }
@@ -52,7 +52,7 @@ std::string text(const LinearCase& test) {
   return name + ", " + std::to_string(test.columns) + " columns";
 }
 
-/// A linear behind an input, by itself.
+/// One linear after an input, alone.
 class LinearMachine {
  public:
   LinearMachine(const LinearCase& test, const Weight& weight, const std::string& isa, int threads,
@@ -87,7 +87,7 @@ class LinearMachine {
   std::unique_ptr<State> state_;
 };
 
-/// The row as the product sees it: integers times a scale, group by group.
+/// The row as the product uses it: integers times a scale, group by group.
 std::vector<double> quantised(std::span<const float> row, int group, float most_code) {
   std::vector<double> out;
   for (std::size_t begin = 0; begin < row.size(); begin += static_cast<std::size_t>(group)) {
@@ -102,7 +102,7 @@ std::vector<double> quantised(std::span<const float> row, int group, float most_
   return out;
 }
 
-/// The row as bf16 weights see it in 8-bit activations: to the nearest of 8 significant bits.
+/// The row as bf16 weights use it with 8-bit activations: rounded to 8 significant bits.
 std::vector<double> rounded(std::span<const float> row) {
   std::vector<double> out;
   for (const float x : row) {
@@ -185,8 +185,8 @@ TEST(CpuLinear, GivesARowTheSameBitsInAnyCompany) {
   }
 }
 
-/// FNV-1a over the bits of one product, whose inputs are exact on every processor: nothing of them comes from
-/// a library's exp or log.
+/// FNV-1a over the bits of one product whose inputs are exact on every processor, because they do not use a
+/// library's exp or log.
 std::uint64_t bits_of(const LinearCase& test, const std::string& isa, int activations) {
   RandomWeights random(11);
   const Weight weight = test.weight(random);
@@ -199,7 +199,7 @@ std::uint64_t bits_of(const LinearCase& test, const std::string& isa, int activa
   return hash;
 }
 
-// Made by this program's portable kernels on x86-64; NEON has to find the same (tools/check --only neon).
+// Made by this program's portable kernels on x86-64; NEON must give the same (tools/check --only neon).
 TEST(CpuLinear, GivesTheseBitsOnEveryProcessor) {
   const std::vector<std::pair<LinearCase, std::uint64_t>> golden = {
       {{.bits = 2}, 0xA0936B6472F55DFAU},
@@ -221,19 +221,19 @@ TEST(CpuLinear, GivesTheseBitsOnEveryProcessor) {
   }
 }
 
-/// A bf16 whose exponent is one of those.
+/// A bf16 whose exponent is one of `count` from `least` on.
 std::uint32_t small_bf16(RandomWeights& random, std::uint32_t least, std::uint32_t count) {
   const std::uint32_t sign = random.below(2) << 31, mantissa = random.below(128) << 16;
   return sign | (least + random.below(count)) << 23 | mantissa;
 }
 
-// The instruction of two products flushes denormal numbers whatever the setting; so must everything else.
+// The instruction of two products flushes denormal numbers whatever the setting, so all other code must too.
 TEST(CpuLinear, OfBf16NearZeroHasTheSameBitsInEverySet) {
   const LinearCase test{.format = Format::kBf16, .columns = 7, .outputs = 40};
   RandomWeights random(21);
   int zeros = 0, others = 0;
   for (int round = 0; round < 40; ++round) {
-    const bool denormal = round % 2 == 0;  // factors; else their products and sums
+    const bool denormal = round % 2 == 0;  // denormal factors; otherwise denormal products and sums
     std::vector<std::uint16_t> values(static_cast<std::size_t>(test.outputs * test.columns));
     for (std::uint16_t& value : values)
       value = static_cast<std::uint16_t>(small_bf16(random, denormal ? 0 : 60, denormal ? 2 : 6) >> 16);

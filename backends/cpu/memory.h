@@ -1,6 +1,6 @@
 // Zeroed memory for weights, activations and timelines: one mapping, page-aligned, on huge pages where the
-// system has them, and not there physically before it is touched (so the worker that uses it places it).
-// Owner: unique. Thread: a value. Errors: allocate() gives an empty one if the machine has not that much.
+// system has them. A page becomes physical at its first touch, so the worker that uses it places it near its
+// core. Errors: allocate() returns an empty Memory if the machine has too little.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class Memory {
     Memory memory;
     const std::int64_t page = sysconf(_SC_PAGESIZE);
     if (bytes < 0 || bytes / page >= sysconf(_SC_PHYS_PAGES)) return memory;
-    const auto size = static_cast<std::size_t>(bytes + page);  // room for reading ahead of the last byte
+    const auto size = static_cast<std::size_t>(bytes + page);  // room for read-ahead after the last byte
     void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) return memory;
 #ifdef MADV_HUGEPAGE

@@ -12,12 +12,12 @@
 namespace ft::cpu {
 namespace {
 
-constexpr std::int64_t kPortionColumns = 1024;  // whose part of a block stays in a core's first cache
+constexpr std::int64_t kPortionColumns = 1024;  // their part of a block fits a core's first cache
 
-/// The stored bytes of a block's outputs, row by row; zeros where there is no output.
+/// The stored bytes of a block's outputs, row by row; zeros for outputs that do not exist.
 using Rows = std::array<const std::byte*, kLanes>;
 
-/// The same word of four rows: what SSE2 and NEON hold in a register.
+/// The same word of four rows, which SSE2 and NEON hold in a register.
 using Words = std::uint32_t __attribute__((vector_size(16)));
 constexpr int kWordRows = 4;
 
@@ -36,7 +36,7 @@ Words load_words(const std::byte* const* rows, std::int64_t at) {
 
 void store_words(std::byte* to, Words words) { std::memcpy(to, &words, sizeof words); }
 
-/// Four codes, one a byte.
+/// Four codes, one per byte.
 template <int kBits>
 Words spread(Words four) {
   constexpr std::uint32_t kTwo = (1U << 2 * kBits) - 1, kOne = ((1U << kBits) - 1) * 0x00010001U;
@@ -44,11 +44,11 @@ Words spread(Words four) {
   return (four & kOne) | (four & kOne << kBits) << (8 - kBits);
 }
 
-/// Widths whose words in the file hold the same codes as a word of the layout, in another order.
+/// For widths whose words in the file hold the same codes as a word of the layout, in another order.
 template <int kBits>
 Words arrange(Words words) {
   if constexpr (kBits == 4) return spread<4>(words & 0xFFFFU) | spread<4>(words >> 16) << 4;
-  if constexpr (kBits == 2) {  // pair 4s + j to place s of byte j: a transposition, in two exchanges
+  if constexpr (kBits == 2) {  // pair 4s + j to place s of byte j: a transposition in two exchanges
     Words other = (words ^ words >> 6) & 0x00CC00CCU;
     words ^= other ^ other << 6;
     other = (words ^ words >> 12) & 0x0000F0F0U;
@@ -57,10 +57,10 @@ Words arrange(Words words) {
   return words;
 }
 
-/// `kWidth` bits of 32 codes, taken from bit kFrom on, to a plane of one unit.
+/// Writes `kWidth` bits of 32 codes, from bit kFrom on, to a plane of one unit.
 template <int kFrom, int kWidth>
 void place_plane(const Words (&quads)[8], std::byte* plane) {
-  constexpr int kQuads = 8 / kWidth;  // of a vector
+  constexpr int kQuads = 8 / kWidth;  // groups of four columns in a vector
   constexpr std::uint32_t kMask = ((1U << kWidth) - 1) * 0x01010101U;
   for (int v = 0; v < kWidth; ++v) {
     Words words = quads[v * kQuads] >> kFrom & kMask;
@@ -69,7 +69,7 @@ void place_plane(const Words (&quads)[8], std::byte* plane) {
   }
 }
 
-/// A unit of a width of two planes: `from` in each row.
+/// A unit of a width with two planes; `from` is its offset in each row.
 template <int kBits>
 void place_unit(const std::byte* const* rows, std::int64_t from, std::byte* to) {
   constexpr int kLow = kBits > 4 ? 4 : 2;
@@ -102,7 +102,7 @@ void place_halves(const Rows& rows, std::int64_t first, std::int64_t last, std::
   for (int lane = 0; lane < kLanes; ++lane) std::memcpy(to + (k * kLanes + lane) * 2, rows[lane] + 2 * k, 2);
 }
 
-/// Pairs of columns side by side, 16 bits each; behind an odd last one a zero.
+/// Pairs of columns, 16 bits each; a zero follows an odd last column.
 void place_pairs(const Rows& rows, std::int64_t columns, std::byte* to) {
   for (std::int64_t k = 0; k + 2 <= columns; k += 2, to += kPairColumnBytes) {
     for (int lane = 0; lane < kLanes; ++lane) store_word(to + 4 * lane, load_word(rows[lane] + 2 * k));
@@ -114,7 +114,7 @@ void place_pairs(const Rows& rows, std::int64_t columns, std::byte* to) {
   }
 }
 
-/// Columns of one byte; a multiple of four of them from `from` on.
+/// Columns of one byte, from `from` on; `columns` is a multiple of four.
 void place_bytes(const Rows& rows, std::int64_t from, std::int64_t columns, std::byte* to) {
   for (std::int64_t k = 0; k < columns; k += 4) {
     for (int lane = 0; lane < kLanes; lane += 4) {
@@ -135,7 +135,7 @@ void place_bytes(const Rows& rows, std::int64_t from, std::int64_t columns, std:
 struct Source {
   const Weight& weight;
   const std::vector<std::int32_t>& ids;
-  const std::byte* zeros;  // a stored row of an output that is not there
+  const std::byte* zeros;  // a stored row for an output that does not exist
 
   std::int64_t row(std::int64_t output) const {
     return ids.empty() ? output : ids[static_cast<std::size_t>(output)];
@@ -152,7 +152,7 @@ struct Source {
   }
 };
 
-/// Where a group's codes begin in a block, and its scales.
+/// Offsets of a group's codes and scales in a block.
 struct GroupPlace {
   std::int64_t codes, scales;
 };
@@ -167,7 +167,7 @@ GroupPlace place_of(const Packed& packed, int g) {
   return {scales + kScaleGroups * kLanes + g % kScaleGroups * codes, scales + g % kScaleGroups * kLanes};
 }
 
-/// Groups [first, last) of all outputs' codes to their places in a block.
+/// Writes the codes of groups [first, last) of all outputs to their places in a block.
 template <int kBits>
 void place_groups(const Packed& packed, const Rows& rows, int first, int last, std::byte* block) {
   const std::int64_t group_bytes = std::int64_t{packed.group} * kBits / 8;
@@ -198,7 +198,7 @@ PlaceGroups place_of_width(int bits) {
   return kPlaces[bits - 2];
 }
 
-/// Scales of groups [first, last) of all outputs, or biases: `behind` is where they stand from the scales on.
+/// Writes the scales or biases of groups [first, last) of all outputs. `behind`: bytes from the scales.
 template <int kBytes>
 void place_scales(const Packed& packed, const Rows& rows, int first, int last, std::int64_t behind,
                   std::byte* block) {
@@ -234,7 +234,7 @@ void pack_quantised_block(const Source& source, const Packed& packed, int index,
   }
 }
 
-/// A block's outputs as affine codes of fewer bits, then packed as if they had been stored so.
+/// Quantises a block's outputs to fewer bits, then packs them as if they had been stored so.
 void pack_requantised_block(const Source& source, const Packed& packed, int index, std::byte* block,
                             PackScratch& scratch) {
   const std::int64_t first = static_cast<std::int64_t>(index) * kLanes;
@@ -256,7 +256,7 @@ void pack_requantised_block(const Source& source, const Packed& packed, int inde
   pack_quantised_block({codes, kAll, source.zeros}, part, 0, block);
 }
 
-/// Values as they are stored, or as float32 where something is added to each.
+/// Values as stored, or as float32 if an offset is added to each.
 void pack_plain_block(const Source& source, const Packed& packed, int index, std::byte* block,
                       std::vector<float>& lines) {
   const Weight& weight = source.weight;

@@ -35,7 +35,7 @@ std::string packed_fingerprint(Weight weight) {
   return fmt::format("{:016x}", checksum(out));
 }
 
-// Prepared files hold packed weights of earlier programs. If this fails because packing has changed on
+// Packed-weight caches hold weights packed by earlier programs. If this fails because packing has changed on
 // purpose, raise kPreparedVersion and write the new version and fingerprint here.
 TEST(Pack, OtherBytesNeedAnotherVersionOfPreparedFiles) {
   std::string all;
@@ -63,7 +63,7 @@ TEST(Pack, OtherBytesNeedAnotherVersionOfPreparedFiles) {
   EXPECT_EQ(fingerprint(all), "60b86cf69576d711307f3b9ee5e227d6");
 }
 
-// [columns / 2][16 outputs][2], and zeros where there is no column or no output.
+// [columns / 2][16 outputs][2], with zeros where there is no column or no output.
 TEST(Pack, Bf16StandsInPairsOfColumns) {
   for (const int columns : {1, 2, 5, 32}) {
     Weight weight;
@@ -89,7 +89,7 @@ TEST(Pack, Bf16StandsInPairsOfColumns) {
   }
 }
 
-/// What is stored in `weight`, quantised as MLX does it and then packed as stored.
+/// The values of `weight`, quantised as MLX does it and then packed as if stored so.
 std::vector<std::byte> quantised_and_packed(const Weight& weight, int bits, int group) {
   std::vector<float> values(static_cast<std::size_t>(weight.rows * weight.cols));
   read_rows(weight, 0, weight.rows, values.data());
@@ -125,7 +125,7 @@ TEST(Pack, WhatIsStoredInMoreBitsIsRequantisedAsMlxWouldHaveDoneIt) {
         std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
         PackScratch scratch;
         scratch.fit(packed);
-        // In two parts, the later one first, as workers may do it.
+        // In two parts, the later one first, because workers may do so.
         pack_blocks(weight, {}, packed, 1, packed.blocks, out.data(), scratch);
         pack_blocks(weight, {}, packed, 0, 1, out.data(), scratch);
         EXPECT_EQ(out, quantised_and_packed(weight, most, packed.group)) << most << " of " << columns;

@@ -12,9 +12,9 @@ namespace ft::cpu {
 namespace {
 
 constexpr const char* kPacking = "packing weights";
-constexpr const char* kWriting = "writing the prepared file";
+constexpr const char* kWriting = "writing the packed-weight cache";
 
-/// Progress is for people: what goes wrong there must not end the work, least of all between workers.
+/// Progress is only for display, so its failure must not end the work, least of all between workers.
 void tell(const PackProgress& progress, const char* deed, std::int64_t done, std::int64_t total) {
   if (!progress) return;
   try {
@@ -95,7 +95,7 @@ Status PackedWeights::map(ThreadPool& pool, const PreparedKey& key) {
   return {};
 }
 
-/// Every worker packs the blocks that it will read, so they stand near its core.
+/// Every worker packs the blocks that it will read, so their memory is near its core.
 Status PackedWeights::pack(ThreadPool& pool, const PackProgress& progress) {
   memory_ = Memory::allocate(bytes_);
   if (memory_.empty()) {

@@ -1,9 +1,9 @@
-// All packed weights of one program: planned one by one, then filled at once, by all workers, from the
-// checkpoint; or mapped from a prepared file (prepared.h) if one is kept and still good, which every start
-// checks from end to end. Where none is good the weights are packed and the file is written for the next
-// start; a file that cannot be written is said in the log and is no failure. Owner: the executable. Thread:
-// the engine thread; the pool's workers join it in fill(). Cost: packing reads and writes every weight,
-// mapping reads the file. Errors: formats that no kernel has, no memory.
+// All packed weights of one program: planned one by one, then filled at once. All workers either pack them
+// from the checkpoint or map them from the packed-weight cache (prepared.h), which every start checks
+// completely. If there is no good cache file, the weights are packed and the file is written for the next
+// start. A file that cannot be written is logged and is not a failure. Owner: the executable. Thread: the
+// engine thread; the pool's workers join it in fill(). Cost: packing reads and writes every weight, mapping
+// reads the file. Errors: formats without a kernel, no memory.
 #pragma once
 
 #include <memory>
@@ -20,16 +20,16 @@ namespace ft::cpu {
 
 class PackedWeights {
  public:
-  /// `ids`: the wanted rows in order; empty for all. `most_bits`: plan_pack.
+  /// `ids`: the listed rows in order; empty: all rows. `most_bits`: see plan_pack.
   Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int most_bits);
   Status fill(ThreadPool& pool, const PreparedOptions& prepared, const PackProgress& progress);
 
-  /// In the order of add(); with data once filled.
+  /// In the order of add(); it has data once filled.
   const Packed* at(std::size_t index) const { return &packed_[index]; }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  /// What is packed, and the listed rows if not all.
+  /// What to pack, and the listed rows if not all.
   struct Job {
     Weight weight;
     std::vector<std::int32_t> ids;
@@ -42,7 +42,7 @@ class PackedWeights {
   Status keep(ThreadPool& pool, const PreparedKey& key, const PackProgress& progress) const;
   void place(const std::byte* data);
 
-  std::vector<Job> jobs_;  // let go when filled
+  std::vector<Job> jobs_;  // released once filled
   std::vector<Packed> packed_;
   std::int64_t bytes_ = 0;
   Memory memory_;

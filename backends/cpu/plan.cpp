@@ -17,7 +17,7 @@ Plan::Plan(const Program& program, const Schedule& schedule, const CompileOption
     const Operands touched = operands(program, instruction, workers);
     for (const Operands::Operand& write : touched.writes) {
       const int id = write.row.id;
-      if (id == program.row_count()) continue;  // the logits stand apart
+      if (id == program.row_count()) continue;  // the logits are outside the arena
       Span& span = rows_[static_cast<std::size_t>(id)];
       const int copied = schedule.own(id) ? workers * few_rows(options) : 0;
       const std::int64_t floats =
@@ -33,7 +33,7 @@ Plan::Plan(const Program& program, const Schedule& schedule, const CompileOption
     if (scratch.bytes > 0) spans.push_back(&scratch);
   }
   for (Span* span : spans) span->last = std::max(span->last, span->first);
-  // What the caller reads after the step lives on.
+  // What the caller reads after the step lives until the end.
   for (int at = 0; at < end; ++at) {
     if (const auto* tap = std::get_if<Tap>(&program.instructions()[static_cast<std::size_t>(at)])) {
       rows_[static_cast<std::size_t>(tap->in.id)].last = end;
@@ -42,7 +42,7 @@ Plan::Plan(const Program& program, const Schedule& schedule, const CompileOption
   place(spans);
 }
 
-// First fit in order of first use: simple, and near the sum of what lives at once.
+// First fit in order of first use: simple, and close to the sum of what lives at once.
 void Plan::place(std::vector<Span*>& spans) {
   std::vector<Span*> placed;  // by offset
   for (Span* span : spans) {

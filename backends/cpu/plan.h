@@ -1,7 +1,6 @@
-// Where the activations of a step stand: every Row of a program and every instruction's scratch gets a place
-// in one arena, reused when the workers have met behind its last reader. Offsets are in bytes, 64-aligned.
-// Owner: the executable. Thread: read-only after construction. Cost: O(rows^2) once. Errors: none; the size
-// may be refused.
+// Places of the activations of a step: every Row of a program and every instruction's scratch gets a place in
+// one arena. A place is reused after the barrier that follows its last reader. Offsets are in bytes,
+// 64-aligned. Owner: the executable. Cost: O(rows^2) once.
 #pragma once
 
 #include <vector>
@@ -11,7 +10,7 @@
 
 namespace ft::cpu {
 
-/// Rows of the longest short step.
+/// Maximum rows of a small batch.
 constexpr int few_rows(const CompileOptions& options) {
   return options.max_rows < kFewRows ? options.max_rows : kFewRows;
 }
@@ -31,7 +30,7 @@ class Plan {
  private:
   struct Span {
     std::int64_t bytes = 0;
-    int first = 0, last = -1;  // groups of the schedule during which it is needed
+    int first = 0, last = -1;  // phases of the schedule during which it is needed
     std::int64_t offset = 0;
   };
   void place(std::vector<Span*>& spans);

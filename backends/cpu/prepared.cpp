@@ -26,10 +26,10 @@ struct Header {
   char magic[16];
   std::uint32_t version;
   std::uint32_t pieces;
-  std::uint64_t bytes;  // of the weights, read-ahead included
+  std::uint64_t bytes;  // of the weights, including read-ahead
   char source[kFingerprintDigits];
   char layout[kFingerprintDigits];
-  std::uint64_t checksum;  // of everything before the weights, this field being 0
+  std::uint64_t checksum;  // of everything before the weights, with this field 0
 };
 static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
 
@@ -61,12 +61,12 @@ std::vector<std::byte> make_front(const PreparedKey& key, std::span<const std::u
 /// Only this user and root may have written what runs as this user.
 Status check_owner(const std::string& path) {
   struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) return {};  // opening it says why
+  if (::stat(path.c_str(), &info) != 0) return {};  // opening the file reports why
   if (info.st_uid == ::geteuid() || info.st_uid == 0) return {};
   return damaged(path, "it belongs to another user");
 }
 
-/// A file that is being written; gone when this goes, unless it was renamed.
+/// An unfinished file, which is removed with this object unless it was renamed.
 class Part {
  public:
   explicit Part(std::string path) : path_(std::move(path)) {}
@@ -78,7 +78,7 @@ class Part {
     ::close(fd_);
   }
 
-  /// Takes over what an interrupted process left; refuses what another one is writing.
+  /// Takes over what an interrupted process left; refuses a file that another process is writing.
   Status open() {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd_ < 0) return failed("create it");
@@ -92,7 +92,7 @@ class Part {
     return ::ftruncate(fd_, 0) == 0 ? Status() : failed("empty it");
   }
 
-  /// Asks for the room before anything is written.
+  /// Reserves the space before anything is written.
   Status reserve(std::int64_t bytes) {
     rlimit limit{};
     // Growing beyond the limit would end the process (SIGXFSZ).
@@ -100,7 +100,7 @@ class Part {
       errno = EFBIG;
       return failed("write it");
     }
-    // A file system that cannot reserve finds out while it is written.
+    // A file system that cannot reserve space reports a full disk during writing.
     if (::fallocate(fd_, 0, 0, bytes) != 0 && errno == ENOSPC) return failed("write it");
     return {};
   }
@@ -148,14 +148,14 @@ Result<PreparedFile> PreparedFile::open(const PreparedKey& key) {
   FT_ASSIGN(prepared.file_, MappedFile::open(key.path));
   const std::span<const std::byte> bytes = prepared.file_.bytes();
   Header header{};
-  if (bytes.size() < sizeof header) return damaged(key.path, "it is too short for a prepared file");
+  if (bytes.size() < sizeof header) return damaged(key.path, "it is too short for a packed-weight cache");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
-    return damaged(key.path, "it is no prepared file");
+    return damaged(key.path, "it is not a packed-weight cache");
   }
   if (header.version != kPreparedVersion) {
-    return damaged(key.path, fmt::format("it is of version {}, this program writes {}", header.version,
-                                         kPreparedVersion));
+    return damaged(
+        key.path, fmt::format("it has version {}, this program writes {}", header.version, kPreparedVersion));
   }
   const int pieces = piece_count(key.bytes);
   const auto offset = static_cast<std::size_t>(data_offset(pieces));

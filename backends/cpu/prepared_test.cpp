@@ -1,5 +1,5 @@
-// Prepared files: the same bits with and without, and whatever is wrong with one is found, said once and
-// mended by packing again.
+// The packed-weight cache: the same bits with and without it. Each fault in a file is found, logged once and
+// repaired by packing again.
 #include "backends/cpu/prepared.h"
 
 #include <csignal>
@@ -41,7 +41,7 @@ class Prepared : public testing::Test {
     return result;
   }
 
-  /// The logits of a prompt; what was logged goes to log_.
+  /// The logits of a prompt; log lines go to log_.
   std::vector<float> logits(const BackendOptions& options, unsigned seed = 12, int columns = 0) {
     TestShape shape;
     if (columns > 0) shape.vocabulary = columns;
@@ -52,7 +52,7 @@ class Prepared : public testing::Test {
     return values;
   }
 
-  /// What packing in memory gives.
+  /// The logits with weights packed in memory.
   std::vector<float> wanted(unsigned seed = 12) {
     BackendOptions plain = options();
     plain.prepared = {};
@@ -79,7 +79,7 @@ class Prepared : public testing::Test {
   }
   long log_lines() const { return std::count(log_.begin(), log_.end(), '\n'); }
 
-  /// A file in this state gives the same bits, one line in the log, and is as it should be afterwards.
+  /// A file in this state gives the same bits and one line in the log, and is good afterwards.
   void expect_mended(const std::string& bytes, const std::string& good, const std::string& said) {
     replace(file(), bytes);
     EXPECT_EQ(logits(options()), wanted_);
@@ -122,10 +122,10 @@ TEST_F(Prepared, GivesTheSameBitsForAnyNumberOfThreads) {
   EXPECT_TRUE(content(file()) == written);
   fs::remove(file());
   logits(options(3));
-  EXPECT_TRUE(content(file()) == written);  // by whomever it was packed
+  EXPECT_TRUE(content(file()) == written);  // whichever thread count packed it
 }
 
-TEST_F(Prepared, IsReallyRead) {  // else no other test here could fail
+TEST_F(Prepared, IsReallyRead) {  // otherwise no other test here could fail
   wanted_ = wanted(13);
   logits(options(), 12);
   EXPECT_NE(logits(options(), 13), wanted_);  // same names and shapes, other values, "unchanged" source
@@ -136,7 +136,7 @@ TEST_F(Prepared, AnyDamagedByteIsFound) {
   logits(options());
   const std::string good = content(file());
   std::vector<std::size_t> places;
-  for (std::size_t at = 0; at < 120; ++at) places.push_back(at);  // the header, and checksums behind it
+  for (std::size_t at = 0; at < 120; ++at) places.push_back(at);  // the header, and the checksums after it
   for (std::size_t at = 120; at < good.size(); at += 1 + good.size() / 40) places.push_back(at);
   places.insert(places.end(), {std::size_t{4095}, std::size_t{4096}, good.size() - 1});
   for (const std::size_t at : places) {
@@ -164,10 +164,10 @@ TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
   wanted_ = wanted();
   logits(options());
   const std::string good = content(file());
-  expect_mended(std::string(5000, 'x'), good, "it is no prepared file");
+  expect_mended(std::string(5000, 'x'), good, "it is not a packed-weight cache");
   std::string old = good;
   ++old[16];
-  expect_mended(old, good, "it is of version 3, this program writes 2");
+  expect_mended(old, good, "it has version 3, this program writes 2");
   std::string other = good;
   other[70] ^= 1;
   expect_mended(other, good, "it holds other weights");
@@ -226,7 +226,7 @@ TEST_F(Prepared, AnUnreadableFileIsPackedAgain) {
   fs::create_directory(path);  // what even root cannot read as a file, nor rename a file to
   EXPECT_EQ(logits(options()), wanted_);
   EXPECT_EQ(log_lines(), 2) << log_;
-  EXPECT_EQ(files().size(), 1U);  // no part is left behind
+  EXPECT_EQ(files().size(), 1U);  // no unfinished file remains
 }
 
 TEST_F(Prepared, AFullDiskIsSaidAndLeavesNothingBehind) {
@@ -257,7 +257,7 @@ TEST_F(Prepared, OnlyOneProcessWrites) {
   EXPECT_NE(log_.find("another process is writing it"), std::string::npos) << log_;
   EXPECT_FALSE(fs::exists(path));
   ASSERT_EQ(::write(other, "torn", 4), 4);
-  ::close(other);  // it died
+  ::close(other);  // the other process died
   EXPECT_EQ(logits(options()), wanted_);
   EXPECT_EQ(log_, "");
   EXPECT_TRUE(content(path) == good);
@@ -270,7 +270,7 @@ TEST_F(Prepared, PackingAndWritingAreToldToTheEnd) {
   BackendOptions told = options();
   told.progress = [&](const char* deed, std::int64_t done, std::int64_t total) {
     if (deeds.empty() || deeds.back() != deed) {
-      EXPECT_EQ(last, deeds.empty() ? -1 : all);  // the one before was told to its end
+      EXPECT_EQ(last, deeds.empty() ? -1 : all);  // the task before was reported to its end
       deeds.emplace_back(deed), last = 0;
     }
     EXPECT_GE(done, last);
@@ -278,12 +278,12 @@ TEST_F(Prepared, PackingAndWritingAreToldToTheEnd) {
     last = done, all = total;
   };
   logits(told);
-  EXPECT_EQ(deeds, (std::vector<std::string>{"packing weights", "writing the prepared file"}));
+  EXPECT_EQ(deeds, (std::vector<std::string>{"packing weights", "writing the packed-weight cache"}));
   EXPECT_EQ(last, all);
   EXPECT_GT(all, 0);
   deeds.clear(), last = -1;
   logits(told);
-  EXPECT_TRUE(deeds.empty());  // mapping is no work
+  EXPECT_TRUE(deeds.empty());  // mapping reports no progress
   told.progress = [](const char*, std::int64_t, std::int64_t) { throw std::runtime_error("no terminal"); };
   fs::remove_all(folder_);
   EXPECT_EQ(logits(told), wanted());

@@ -10,7 +10,7 @@ constexpr Split kColumns{Split::Kind::kColumns, 0};
 constexpr Split kOwn{Split::Kind::kOwn, 0};
 constexpr Split heads_of(int heads) { return {Split::Kind::kHeads, heads}; }
 
-/// Whether a worker that reads so must wait for those who wrote so.
+/// True if a worker that reads with this split must wait for those that wrote with the other.
 constexpr bool waits(Split write, Split read) {
   if (write.kind == Split::Kind::kOwn || read.kind == Split::Kind::kOwn) return false;
   return write.kind == Split::Kind::kWhole || write != read;
@@ -61,7 +61,7 @@ Operands operands(const Program& program, const Instruction& instruction, int wo
 
 Schedule::Schedule(const Program& program, int workers)
     : splits_(static_cast<std::size_t>(program.row_count()) + 1) {
-  std::vector<int> written(splits_.size(), -1);  // in which group
+  std::vector<int> written(splits_.size(), -1);  // the phase that wrote each row
   int group = 0;
   for (const Instruction& instruction : program.instructions()) {
     const Operands touched = operands(program, instruction, workers);

@@ -1,8 +1,8 @@
-// Where the workers of a short step must meet. Barriers cost a few microseconds each and most instructions do
-// not need one: a worker that adds, gates or convolves the columns that it computed itself waits for nobody,
-// and a norm of a few rows is done sooner by every worker for itself than shared. Steps of more than kFewRows
-// rows share everything and meet behind every operation. Neither changes an element's arithmetic.
-// Owner: the executable. Thread: read-only after construction. Cost: O(instructions). Errors: none.
+// The barrier plan: where the workers of a small batch must wait for each other. A barrier costs a few
+// microseconds and most instructions need none. A worker that adds, gates or convolves its own columns does
+// not wait. A norm of a few rows is faster if every worker computes it for itself. Steps of more than
+// kFewRows rows split everything and have a barrier after every operation. Neither changes an element's
+// arithmetic. Owner: the executable. Cost: O(instructions).
 #pragma once
 
 #include <vector>
@@ -11,15 +11,15 @@
 
 namespace ft::cpu {
 
-inline constexpr int kFewRows = 16;  // rows up to which workers copy work instead of waiting for it
+inline constexpr int kFewRows = 16;  // maximum rows of a small batch
 
-/// How the workers divide a matrix in a short step.
+/// How the workers divide a matrix in a small batch.
 struct Split {
   enum class Kind {
-    kWhole,    // written by anybody; read: every element by every worker
+    kWhole,    // written by any worker; read: every worker needs every element
     kColumns,  // share_of(width, kLanes)
     kHeads,    // share_of(heads, 1) of equal parts of a row
-    kOwn       // every worker has a copy of its own
+    kOwn       // every worker has its own copy
   };
   Kind kind = Kind::kWhole;
   int heads = 0;
@@ -27,24 +27,24 @@ struct Split {
   bool operator==(const Split&) const = default;
 };
 
-/// Whether sharing `heads` out whole keeps all of `workers` about equally busy.
+/// True if whole heads keep all of `workers` about equally busy.
 constexpr bool heads_divide(int heads, int workers) { return heads % workers == 0 || heads >= 4 * workers; }
 
 class Schedule {
  public:
   Schedule(const Program& program, int workers);
 
-  /// Instructions between two meetings have the same number, ascending from 0.
+  /// The phase of an instruction, ascending from 0; there is a barrier between two phases.
   int group(int instruction) const { return groups_[static_cast<std::size_t>(instruction)]; }
-  /// Whether row matrix `id` has one copy a worker.
+  /// True if row matrix `id` has one copy per worker.
   bool own(int id) const { return splits_[static_cast<std::size_t>(id)].kind == Split::Kind::kOwn; }
 
  private:
   std::vector<int> groups_;    // by instruction
-  std::vector<Split> splits_;  // by Row::id, how it is written; behind them that of the logits
+  std::vector<Split> splits_;  // by Row::id, how it is written; the logits' split is last
 };
 
-/// The rows that an instruction reads and writes, and how.
+/// The rows that an instruction reads and writes, and their splits.
 struct Operands {
   struct Operand {
     Row row;

@@ -1,4 +1,4 @@
-// How workers divide work that comes in pieces of one size. Thread: a pure function. Cost and errors: none.
+// Partition of work among workers, in pieces of one size.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace ft::cpu {
 
-/// The part [first, last) of `count` things that is `worker`'s, in multiples of `step`.
+/// The range [first, last) of `count` items that belongs to `worker`, in multiples of `step`.
 struct Share {
   std::int64_t first, last;
 };

@@ -14,7 +14,7 @@ Status SpareHead::make(const Logits& op, int most_bits) {
   memory_ = Memory::allocate(packed_.bytes());
   if (memory_.empty()) {
     return Error{Code::kExhausted,
-                 fmt::format("cpu backend: no memory for {} MB of spare rows of {}; use a smaller model",
+                 fmt::format("cpu backend: no memory for {} MB of extra rows of {}; use a smaller model",
                              packed_.bytes() / 1000000, head_.name)};
   }
   packed_.data = memory_.data();

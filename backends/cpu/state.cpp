@@ -24,8 +24,8 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
   for (const StateLayout::Window& window : layout.windows) {
     if (window.taps + kMaxTapeRows + 1 > kRing) {
       return Error{Code::kUnsupported,
-                   fmt::format("cpu backend: a convolution of {} taps; it takes at most {}", window.taps,
-                               kRing - kMaxTapeRows - 1)};
+                   fmt::format("cpu backend: a convolution kernel of width {}; the maximum is {}",
+                               window.taps, kRing - kMaxTapeRows - 1)};
     }
   }
   std::unique_ptr<CpuState> state(new CpuState());
@@ -36,7 +36,7 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
     return Error{
         Code::kExhausted,
         fmt::format("cpu backend: no memory for {:.2f} GB of key/value cache and states ({} blocks of {} "
-                    "positions, {} slots); ask for a smaller context or fewer streams",
+                    "positions, {} slots); use a smaller --context or fewer --slots",
                     static_cast<double>(state->bytes_) * 1e-9, options.blocks, kBlockRows, options.slots)};
   }
   state->lay_out(layout, options, state->memory_.floats());

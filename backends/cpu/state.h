@@ -1,12 +1,13 @@
-// The cpu backend's memory of timelines. Layouts, float32 but for the cache, which is float16 (saturated) or
-// 8-bit codes (kBlockRows float scales, one a position, follow a head's keys, and others its values):
+// The cpu backend's memory of timelines. Everything is float32 except the cache, which is float16 (saturated)
+// or 8-bit codes. With codes, kBlockRows float scales, one per position, follow a head's keys, and again its
+// values.
 //   cache   per layer [blocks][kv_heads][keys: head_dim, kBlockRows | values: kBlockRows, padded head_dim]
-//   window  per layer [slots][kRing, width]; position p stands at p % kRing
+//   window  per layer [slots][kRing, width]; position p is at p % kRing
 //   delta   per layer [slots][value_heads][tiles of kDeltaTile columns: key_dim, tile]
-//   tape    per layer [slots][2][kMaxTapeRows][k: key_heads, key_dim | d: value_heads, padded value_dim | g:
-//   value_heads]
-// Owner: whoever called make_state. Thread: the engine thread and, during a step, the workers on parts of
-// their own. Cost: one mapping at construction. Errors: make() says how much memory was missing.
+//   tape    per layer [slots][2][kMaxTapeRows]
+//                     [k: key_heads, key_dim | d: value_heads, padded value_dim | g: value_heads]
+// Owner: the caller of make_state. Thread: the engine thread and, during a step, the workers on disjoint
+// parts. Cost: one mapping at construction. Errors: make() says how much memory was missing.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ namespace ft::cpu {
 
 class CpuState final : public State {
  public:
-  /// `kv_bits`: 16 or 8, of an element of the cache.
+  /// `kv_bits`: bits of a cache element, 16 or 8.
   static Result<std::unique_ptr<State>> make(const StateLayout& layout, const StateOptions& options,
                                              int kv_bits);
 
@@ -35,11 +36,11 @@ class CpuState final : public State {
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
 
   struct Cache {
-    std::byte* keys = nullptr;  // of block 0, head 0
+    std::byte* keys = nullptr;  // of block 0, key/value head 0
     int kv_heads = 0, head_dim = 0, padded = 0;
     int bits = 16;                 // of an element, 16 or 8
-    std::int64_t keys_bytes = 0;   // of a head's keys; its values follow
-    std::int64_t head_stride = 0;  // bytes from head to head
+    std::int64_t keys_bytes = 0;   // of a key/value head's keys; its values follow
+    std::int64_t head_stride = 0;  // bytes between key/value heads
     std::int64_t block_stride = 0;
   };
   struct Delta {
@@ -65,7 +66,7 @@ class CpuState final : public State {
   }
 
  private:
-  /// One layer's strip of a block or slot: number i is at base + i * bytes.
+  /// One layer's part of a block or slot; number i is at base + i * bytes.
   struct Part {
     std::byte* base = nullptr;
     std::int64_t bytes = 0;
@@ -77,7 +78,7 @@ class CpuState final : public State {
   static void write(const std::vector<Part>& parts, std::int32_t to, std::span<const std::byte> in);
   static Result<std::unique_ptr<State>> make_unguarded(const StateLayout& layout, const StateOptions& options,
                                                        int kv_bits);
-  /// Lays everything out from `base` (null: counts only) and returns the floats that it takes.
+  /// Lays everything out from `base` (null: only counts) and returns the number of floats.
   std::int64_t lay_out(const StateLayout& layout, const StateOptions& options, float* base);
   void list_parts();
 

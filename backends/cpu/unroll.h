@@ -1,7 +1,6 @@
 // unroll<N>(body) calls body(Index<0>) .. body(Index<N - 1>) without a loop: the indices are constants while
-// the compiler still splits arrays of vectors into registers. (g++ 12 unrolls pragma'd loops too late for
-// arrays of structs: a factor of 4 in the products.) Included by the kernel headers only; no state, no cost
-// of its own.
+// the compiler still splits arrays of vectors into registers. (g++ 12 unrolls loops with a pragma too late
+// for arrays of structs: a factor of 4 in the products.) Only the kernel headers include it.
 #pragma once
 
 namespace ft::cpu::FT_ISA {
@@ -21,5 +20,5 @@ template <int N, class Body>
 
 }  // namespace ft::cpu::FT_ISA
 
-/// A lambda's attribute: inlined whatever its size.
+/// Attribute of a lambda: inline it at any size.
 #define FT_INLINE __attribute__((always_inline))

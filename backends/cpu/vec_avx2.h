@@ -1,4 +1,4 @@
-// Sixteen lanes in two AVX registers (needs AVX2, FMA, F16C). Meaning of each function: vec_portable.h.
+// Sixteen lanes in two AVX registers (needs AVX2, FMA, F16C). vec_portable.h says what each function means.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace ft::cpu::FT_ISA {
 
 inline constexpr int kPassRows = 4;     // rows that one pass over a block keeps in registers
-inline constexpr int kPassQueries = 2;  // queries, the same
+inline constexpr int kPassQueries = 2;  // queries per pass, likewise
 
 struct V {
   __m256 lo, hi;
@@ -168,7 +168,7 @@ inline __m256i dot_half(__m256i a, __m256i w, __m256i x) {
 #ifdef __AVXVNNI__
   return _mm256_dpbusd_avx_epi32(a, w, x);
 #else
-  if constexpr (kWide) {  // products of pairs may pass 16 bits: even and odd columns apart
+  if constexpr (kWide) {  // sums of two products may exceed 16 bits: even and odd columns apart
     const __m256i even = _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(255)),
                                            _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
     const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8));

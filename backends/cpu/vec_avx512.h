@@ -1,5 +1,5 @@
-// Sixteen lanes in one AVX-512 register. Meaning of each function: vec_portable.h. With AVX512_VNNI four
-// 8-bit products are one instruction, without it three; with AVX512_BF16 two products of bf16 are.
+// Sixteen lanes in one AVX-512 register. vec_portable.h says what each function means. Four 8-bit products
+// are one instruction with AVX512_VNNI and three without it; two bf16 products are one with AVX512_BF16.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace ft::cpu::FT_ISA {
 
 inline constexpr int kPassRows = 8;     // rows that one pass over a block keeps in registers
-inline constexpr int kPassQueries = 8;  // queries, the same
+inline constexpr int kPassQueries = 8;  // queries per pass, likewise
 
 struct V {
   __m512 r;
@@ -107,12 +107,13 @@ inline V odd_bf16(Bytes a) {
   return {_mm512_castsi512_ps(_mm512_and_si512(a.r, _mm512_set1_epi32(static_cast<int>(0xFFFF0000U))))};
 }
 #ifdef __AVX512BF16__
-/// Upper halves of 16 floats.
+/// Stores the upper halves of 16 floats.
 inline void store_bf16(void* p, V a) {
   const __m512i upper = _mm512_srli_epi32(_mm512_castps_si512(a.r), 16);
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(upper));
 }
-/// fma(even, x, fma(odd, x, a)), each rounded to nearest even, denormal numbers zeros (docs/decisions/011).
+/// fma(even, x, fma(odd, x, a)), each rounded to nearest even, with denormal numbers as zeros
+/// (docs/decisions/011).
 inline V dot_pair(V a, Bytes w, Bytes x) {
   return {_mm512_dpbf16_ps(a.r, reinterpret_cast<__m512bh>(w.r), reinterpret_cast<__m512bh>(x.r))};
 }
@@ -144,7 +145,7 @@ inline I dot_quad(I a, Bytes w, const std::int8_t* x) {
 #ifdef __AVX512VNNI__
   return {_mm512_dpbusd_epi32(a.r, w.r, all)};
 #else
-  if constexpr (kWide) {  // products of pairs may pass 16 bits: even and odd columns apart
+  if constexpr (kWide) {  // sums of two products may exceed 16 bits: even and odd columns apart
     const __m512i even = _mm512_madd_epi16(_mm512_and_si512(w.r, _mm512_set1_epi16(255)),
                                            _mm512_srai_epi16(_mm512_slli_epi16(all, 8), 8));
     const __m512i odd = _mm512_madd_epi16(_mm512_srli_epi16(w.r, 8), _mm512_srai_epi16(all, 8));

@@ -1,5 +1,5 @@
-// Sixteen lanes in four NEON registers (AArch64). Meaning of each function: vec_portable.h. With
-// dotprod four 8-bit products are one instruction; codes above 127 need i8mm for that.
+// Sixteen lanes in four NEON registers (AArch64). vec_portable.h says what each function means. Four 8-bit
+// products are one instruction with dotprod; codes above 127 also need i8mm.
 #pragma once
 
 #include <arm_neon.h>
@@ -8,7 +8,7 @@
 namespace ft::cpu::FT_ISA {
 
 inline constexpr int kPassRows = 2;     // rows that one pass over a block keeps in registers
-inline constexpr int kPassQueries = 2;  // queries, the same
+inline constexpr int kPassQueries = 2;  // queries per pass, likewise
 
 struct V {
   float32x4_t r[4];
@@ -172,7 +172,7 @@ inline Bytes lookup(Bytes index, const std::uint8_t* table) {
   for (uint8x16_t& part : index.r) part = vqtbl1q_u8(entries, part);
   return index;
 }
-/// Four products of one quarter without any of the later extensions.
+/// Four products of one quarter, without the later extensions.
 inline int32x4_t dot_plain(int32x4_t a, uint8x16_t w, int8x16_t x) {
   const int16x8_t low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(w)));
   const int16x8_t high = vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(w)));
@@ -191,7 +191,7 @@ inline I dot_quad(I a, Bytes w, const std::int8_t* x) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
     a.r[i] = vusdotq_s32(a.r[i], w.r[i], all);
 #elif defined(__ARM_FEATURE_DOTPROD)
-    if constexpr (kWide) {  // w = (w - 128) + 128, both halves signed bytes
+    if constexpr (kWide) {  // w = (w - 128) + 128, both parts signed bytes
       const int8x16_t low = vreinterpretq_s8_u8(veorq_u8(w.r[i], vdupq_n_u8(128)));
       const int32x4_t sums = vdotq_s32(vdupq_n_s32(0), vdupq_n_s8(1), all);
       a.r[i] = vaddq_s32(vdotq_s32(a.r[i], low, all), vshlq_n_s32(sums, 7));

@@ -1,7 +1,7 @@
-// Sixteen lanes in plain C++: what every instruction set's V, I and Bytes mean, lane by lane. The other
-// vec_*.h give the same bits: the same operations in the same order, fused where `fma` says so, sums folded
-// in halves. No standard library here: an inline function compiled with an instruction set's flags must not
-// be shared.
+// Sixteen lanes in plain C++: the meaning of every instruction set's V, I and Bytes, lane by lane. The other
+// vec_*.h give the same bits: the same operations in the same order, fused where `fma` says so, and sums
+// folded in halves. It does not use the standard library, because an inline function compiled with an
+// instruction set's flags must not be shared.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace ft::cpu::FT_ISA {
 
 inline constexpr int kPassRows = 1;     // rows that one pass over a block keeps in registers
-inline constexpr int kPassQueries = 1;  // queries, the same
+inline constexpr int kPassQueries = 1;  // queries per pass, likewise
 
 struct V {
   float lane[16];
@@ -41,7 +41,7 @@ inline V sub(V a, V b) { FT_LANES(a.lane[i] - b.lane[i]); }
 inline V mul(V a, V b) { FT_LANES(a.lane[i] * b.lane[i]); }
 inline V div(V a, V b) { FT_LANES(a.lane[i] / b.lane[i]); }
 inline V fma(V a, V b, V c) { FT_LANES(__builtin_fmaf(a.lane[i], b.lane[i], c.lane[i])); }
-/// The second operand if either is NaN.
+/// Returns the second operand if either is NaN.
 inline V max(V a, V b) { FT_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
 inline V min(V a, V b) { FT_LANES(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]); }
 inline V abs(V a) { FT_LANES(__builtin_fabsf(a.lane[i])); }
@@ -80,7 +80,7 @@ inline V from_bf16(const void* p) {
   }
   return out;
 }
-/// The nearest bf16, ties to even; NaNs of arithmetic stay NaNs.
+/// The nearest bf16, ties to even; an arithmetic NaN stays a NaN.
 inline V round_bf16(V a) {
   for (float& lane : a.lane) {
     std::uint32_t bits;
@@ -109,7 +109,7 @@ inline V from_f16(const void* p) {
   return out;
 }
 inline V from_int8(const std::int8_t* p) { FT_LANES(static_cast<float>(p[i])); }
-/// 16 bytes e: 2^(e - 127), zero for e = 0.
+/// 16 e8m0 bytes e: 2^(e - 127), and zero for e = 0.
 inline V from_e8m0(const void* p) {
   V out;
   std::uint8_t byte[16];
@@ -120,7 +120,7 @@ inline V from_e8m0(const void* p) {
   }
   return out;
 }
-/// 16 bytes e4m3: 2^-8 of their values, which is what their bits mean in the places of a float16's.
+/// 16 e4m3 bytes: 2^-8 of their values, which is their bits read as part of a float16.
 inline V from_e4m3(const void* p) {
   std::uint8_t byte[16];
   std::uint16_t half[16];
@@ -130,7 +130,7 @@ inline V from_e4m3(const void* p) {
   }
   return from_f16(half);
 }
-/// Nearest integer, ties to even, for |a| < 2^22; the most negative one for what is beyond and for NaN.
+/// Nearest integer, ties to even, for |a| < 2^22; the lowest integer for values beyond it and for NaN.
 inline I to_int(V a) {
   I out;
   for (int i = 0; i < 16; ++i) {
@@ -165,7 +165,7 @@ inline I shift_left(I a) {
     lane = static_cast<std::int32_t>(static_cast<std::uint32_t>(lane) << kShift);
   return a;
 }
-/// Arithmetic.
+/// Arithmetic shift.
 template <int kShift>
 inline I shift_right(I a) {
   for (std::int32_t& lane : a.lane) lane >>= kShift;
@@ -184,7 +184,7 @@ inline Bytes load_bytes(const void* p) {
   return out;
 }
 inline void store_bytes(void* p, Bytes a) { __builtin_memcpy(p, &a, sizeof a); }
-/// Pairs of bf16: the first of each, the second.
+/// Pairs of bf16: the first of each pair, and the second.
 inline V even_bf16(Bytes a) {
   V out;
   for (int i = 0; i < 16; ++i) {
@@ -219,7 +219,7 @@ inline Bytes lookup(Bytes index, const std::uint8_t* table) {
   for (std::uint8_t& byte : index.lane) byte = table[byte & 15];
   return index;
 }
-/// Lane r: a + the sum over four columns j of w[4r + j] * x[j]. Not kWide: every w is below 128.
+/// Lane r: a + the sum over four columns j of w[4r + j] * x[j]. If not kWide, every w is below 128.
 template <bool kWide>
 inline I dot_quad(I a, Bytes w, const std::int8_t* x) {
   for (int i = 0; i < 16; ++i) {
@@ -227,7 +227,7 @@ inline I dot_quad(I a, Bytes w, const std::int8_t* x) {
   }
   return a;
 }
-// Always inlined: g++ takes a call of it for one without effect and drops it.
+// Always inlined, because g++ assumes that a call has no effect and drops it.
 [[gnu::always_inline]] inline void prefetch(const void* p) { __builtin_prefetch(p); }
 
 #undef FT_LANES

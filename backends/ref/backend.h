@@ -1,4 +1,4 @@
-// The reference backend: readable float32 on one thread, the oracle of the others. Slow by design.
+// The reference backend: readable float32 on one thread, the oracle of the others. It is slow by design.
 #pragma once
 
 #include "program/backend.h"

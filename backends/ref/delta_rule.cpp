@@ -15,7 +15,7 @@ void l2_norm(const float* in, int size, float scale, float* out) {
 
 float softplus(float x) { return std::max(x, 0.0F) + std::log1p(std::exp(-std::abs(x))); }
 
-/// S = g * S + k d^T for one head; the operations of `token`, so a replayed state has the same bits.
+/// S = g * S + k d^T for one value head, with the operations of `token`: a replayed state has the same bits.
 void update(const DeltaRule& op, float g, const float* k, const float* d, float* state) {
   for (int i = 0; i < op.key_dim; ++i) {
     float* line = state + static_cast<std::ptrdiff_t>(i) * op.value_dim;
@@ -32,7 +32,7 @@ void read(const DeltaRule& op, float g, const float* x, const float* state, floa
   }
 }
 
-/// One token: decay, read with k, write, read with q. Fills `entry`, which repeats the write on replay.
+/// One token: decay, read with k, write, read with q. Fills `entry`, from which a replay repeats the write.
 void token(const Step& step, const DeltaRule& op, const Decoded& a_log, const Decoded& dt_bias, int row,
            float* state, TapeEntry& entry) {
   const int keys = op.key_heads * op.key_dim;

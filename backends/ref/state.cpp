@@ -23,7 +23,7 @@ void copy_part(std::vector<T>& all, std::size_t size, std::int32_t from, std::in
               all.begin() + static_cast<std::ptrdiff_t>(size) * to);
 }
 
-/// Goes through bytes in one direction: out of floats or into them.
+/// Copies bytes in one direction: from floats or into them.
 class Reader {
  public:
   explicit Reader(std::span<std::byte> out) : out_(out) {}
@@ -32,7 +32,7 @@ class Reader {
     std::memcpy(out_.data(), floats, count * sizeof(float));
     out_ = out_.subspan(count * sizeof(float));
   }
-  /// A tape's part that no step wrote yet reads as zeros.
+  /// A part of the tape that no step has written reads as zeros.
   void operator()(const std::vector<float>& floats, std::size_t count) {
     if (floats.size() == count) return (*this)(floats.data(), count);
     (*this)(std::vector<float>(count).data(), count);
@@ -59,7 +59,7 @@ class Writer {
   std::span<const std::byte> in_;
 };
 
-/// All floats of a block, in an order of their own.
+/// Visits all floats of a block, in a fixed order.
 template <class Visit>
 void visit_block(RefState& state, std::int32_t block, Visit visit) {
   for (std::size_t i = 0; i < state.layout.caches.size(); ++i) {
@@ -149,7 +149,7 @@ std::int64_t RefState::slot_bytes() const {
   return static_cast<std::int64_t>(floats * sizeof(float));
 }
 
-// The visitors only read through a Reader; the accessors have one form, for steps.
+// The visitors only read through a Reader; the accessors exist in one form, for steps.
 void RefState::read_block(std::int32_t block, std::span<std::byte> out) const {
   visit_block(const_cast<RefState&>(*this), block, Reader(out));  // NOLINT(*-const-cast)
 }

@@ -1,5 +1,5 @@
-// The reference backend's memory of timelines, laid out for reading rather than for speed: one vector a
-// layer. Owner: whoever called make_state. Thread: the engine thread. Cost: everything is allocated at once.
+// The reference backend's memory of timelines, laid out for reading and not for speed: one vector per layer.
+// Owner: the caller of make_state. Cost: everything is allocated at once.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ft::ref {
 
-/// What one unsettled token did to one layer's recurrent state: S = g * S + k d^T.
+/// The update of one layer's recurrent state by one unconfirmed token: S = g * S + k d^T.
 struct TapeEntry {
   std::vector<float> k;  // [key_heads, key_dim], normalised
   std::vector<float> d;  // [value_heads, value_dim]
@@ -37,10 +37,10 @@ struct RefState final : State {
   StateOptions options;
 
  private:
-  std::vector<std::vector<float>> keys_, values_;  // a cache: [blocks, kBlockRows, kv_heads * head_dim]
-  std::vector<std::vector<float>> windows_;        // a window: [slots, kRing, width]
-  std::vector<std::vector<float>> deltas_;         // a state: [slots, value_heads, key_dim, value_dim]
-  std::vector<std::vector<TapeEntry>> tapes_;      // a state: [slots, 2, kMaxTapeRows]
+  std::vector<std::vector<float>> keys_, values_;  // per cache: [blocks, kBlockRows, kv_heads * head_dim]
+  std::vector<std::vector<float>> windows_;        // per window: [slots, kRing, width]
+  std::vector<std::vector<float>> deltas_;         // per state: [slots, value_heads, key_dim, value_dim]
+  std::vector<std::vector<TapeEntry>> tapes_;      // per state: [slots, 2, kMaxTapeRows]
 };
 
 }  // namespace ft::ref

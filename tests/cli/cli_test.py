@@ -410,7 +410,7 @@ class Work(CliTest):
         self.expect(0, *ask, "--costs", elsewhere)
         files[0].write_text("torn")
         done = self.expect(0, *ask, "--costs", str(files[0].parent))
-        self.assertIn(b"what rounds cost is measured again", done.stderr)
+        self.assertIn(b"calibrating again", done.stderr)
         done = self.expect(0, *ask, "--costs", elsewhere, "--explain-depth")
         self.assertIn(b"what rounds cost was remembered", done.stderr)
         self.assertEqual(self.expect(0, *ask, "--costs", "/proc/nowhere", "-q").stderr, b"")
