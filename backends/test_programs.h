@@ -20,9 +20,9 @@ struct TestShape {
   bool attention = true;
   std::vector<std::int32_t> ids;
   Spare spare = {};
-  int window = 0;         // of every second attention layer
-  bool gemma = false;     // values normalised, norms without weight, scaled and sliced rows
-  bool shares = false;    // every second attention layer reads the cache of the one before
+  int window = 0;       // of every second attention layer
+  bool gemma = false;   // values normalised, norms without weight, scaled and sliced rows
+  bool shares = false;  // every second attention layer reads the cache of the one before
   float softcap = 0;
   std::vector<std::int32_t> labels = {};
 
