@@ -20,6 +20,28 @@ struct TestShape {
   bool attention = true;
   std::vector<std::int32_t> ids;
   Spare spare = {};
+  int window = 0;       // of every second attention layer
+  bool gemma = false;   // values normalised, norms without weight, scaled and sliced rows
+  bool shares = false;  // every second attention layer reads the cache of the one before
+  float softcap = 0;
+  std::vector<std::int32_t> labels = {};
+
+  /// Windows, shared caches and the other attributes that Gemma 4 and EAGLE-3 need.
+  static TestShape widened() {
+    TestShape shape = odd();
+    shape.window = 21;
+    shape.gemma = true;
+    shape.softcap = 5;
+    shape.layers = 4;
+    for (int v = 0; v < shape.vocabulary; ++v) shape.labels.push_back(3 * v + 1);
+    return shape;
+  }
+  static TestShape shared() {
+    TestShape shape;
+    shape.shares = shape.gemma = true;
+    shape.window = 40;
+    return shape;
+  }
 
   static TestShape odd() {
     TestShape shape;
@@ -48,14 +70,14 @@ class TestProgram {
     const Weight table = matrix(shape_.vocabulary, shape_.hidden);
     Row x = program.embed(table);
     for (int layer = 0; layer < shape_.layers; ++layer) {
-      if (shape_.attention) x = program.add(x, attention(norm(x)));
+      if (shape_.attention) x = program.add(x, attention(norm(x), layer));
       x = program.add(x, mlp(norm(x), layer % 2 == 1));
       x = program.add(x, gated_delta(norm(x)));
       x = program.add(x, mlp(norm(x), layer % 2 == 1));
     }
-    x = norm(x);
+    x = shape_.gemma ? program.norm(widen(x), {}, 1e-6F) : norm(x);
     program.tap("final", x);
-    program.logits(x, table, shape_.ids, shape_.spare);
+    program.logits(Logits{x, table, shape_.ids, shape_.spare, shape_.labels, shape_.softcap});
     program.select();
   }
 
@@ -69,7 +91,15 @@ class TestProgram {
   }
   Row norm(Row x) { return program.norm(x, weights_.plain(Format::kBf16, 1, x.width, 0.3F, 1), 1e-6F); }
 
-  Row attention(Row x) {
+  /// The same columns in another order, scaled.
+  Row widen(Row x) {
+    const int half = x.width / 2;
+    const Row low = program.append(Slice{x, 0, half, {}});
+    const Row high = program.append(Slice{x, half, x.width - half, {}});
+    return program.append(Scale{program.concat(high, low), 0.75F, {}});
+  }
+
+  Row attention(Row x, int layer) {
     const int q_width = 2 * shape_.heads * shape_.head_dim;
     const int kv_width = shape_.kv_heads * shape_.head_dim;
     const std::vector<Row> qkv =
@@ -93,6 +123,16 @@ class TestProgram {
     attend.eps = 1e-6F;
     attend.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
     attend.gated = true;
+    attend.v_norm = shape_.gemma;
+    if (shape_.shares && layer % 2 == 1) {
+      attend.shared = true;
+      attend.cache = cache_;
+      attend.k = attend.v = {};
+      attend.window = window_;
+    } else {
+      attend.window = window_ = layer % 2 == 0 ? shape_.window : 0;
+      cache_ = static_cast<int>(program.layout().caches.size());
+    }
     return project(program.attend(attend));
   }
 
@@ -133,6 +173,7 @@ class TestProgram {
 
   RandomWeights weights_;
   TestShape shape_;
+  int cache_ = 0, window_ = 0;  // of the last attention layer with a cache of its own
 };
 
 }  // namespace ft

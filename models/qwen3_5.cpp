@@ -175,19 +175,7 @@ DraftIds draft_ids(const LoadOptions& options, const ModelConfig& config) {
   return drafts;
 }
 
-/// The matrices of a program.
-template <class Visit>
-void each_matrix(const Program& program, const Visit& visit) {
-  for (const Instruction& instruction : program.instructions()) {
-    if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      for (const Weight& weight : linear->weights) visit(weight);
-    } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
-      visit(logits->head);
-    }
-  }
-}
-
-/// Default of the maximum weight bits of the MTP head: about those of the target.
+/// In how many bits the head's matrices are read at most, by default: about as the trunk's are.
 int bits_like(const Program& trunk) {
   double bits = 0, elements = 0;
   each_matrix(trunk, [&](const Weight& weight) {

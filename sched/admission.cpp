@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <variant>
 
 namespace ft {
 namespace {
@@ -14,18 +13,19 @@ std::int64_t positions_of(std::int64_t context) {
 /// Upper bound of the activation rows: every row of the list at its full width. A backend's plan overlays
 /// them and needs about half.
 std::int64_t scratch_of(const Program& program, std::int64_t rows, std::int64_t logit_rows) {
+  struct Widths final : Describer {
+    void writes(Row, int width, Grain) override { written += width; }
+    void writes_logits(std::int64_t columns) override { logits = columns; }
+    std::int64_t written = 0, logits = 0;
+  } widths;
   std::int64_t widest = 0;
-  std::int64_t logits = 0;
   for (const Instruction& instruction : program.instructions()) {
-    if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      std::int64_t width = 0;
-      for (const Weight& weight : linear->weights) width += weight.rows;
-      widest = std::max(widest, width);
-    }
-    if (const auto* head = std::get_if<Logits>(&instruction)) logits = head->head.rows;
+    widths.written = 0;
+    describe(instruction, widths);
+    widest = std::max(widest, widths.written);
   }
-  constexpr std::int64_t kLive = 6;  // rows of this width alive at once, with their conversions
-  return static_cast<std::int64_t>(sizeof(float)) * (kLive * widest * rows + logits * logit_rows);
+  constexpr std::int64_t kLive = 6;  // rows of that width alive at once, with their conversions
+  return static_cast<std::int64_t>(sizeof(float)) * (kLive * widest * rows + widths.logits * logit_rows);
 }
 
 double gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) * 1e-9; }

@@ -40,18 +40,20 @@ class RotaryOp final : public Operation {
 /// tile are independent of each other, so tiles may have any size.
 class AttendOp final : public Operation {
  public:
-  AttendOp(const Attend& op, const Rotary* rotary, const Parts& parts)
+  AttendOp(const Attend& op, const Parts& parts)
       : op_(op),
         q_(parts.matrix(op.q)),
         k_(parts.matrix(op.k)),
         v_(parts.matrix(op.v)),
         out_(parts.matrix(op.out)),
-        rotary_(rotary),
+        rotary_(parts.rotary),
         query_(reinterpret_cast<float*>(parts.scratch)),
         worker_scratch_(parts.worker_scratch),
         worker_floats_(parts.worker_floats),
         q_norm_(decode(op.q_norm)),
-        k_norm_(decode(op.k_norm)) {}
+        k_norm_(decode(op.k_norm)) {
+    if (op.v_norm) v_norm_.assign(static_cast<std::size_t>(op.head_dim), 1);
+  }
 
   void run(const Step& step, int worker, int workers) override {
     if (step.few && heads_divide(op_.kv_heads, workers)) return run_heads(step, worker, workers);
@@ -86,7 +88,7 @@ class AttendOp final : public Operation {
       for (std::int64_t at = share.first; at < share.last; ++at) {
         const auto kv_head = static_cast<int>(at);
         for (std::int64_t r = 0; r < segment.rows; ++r) {
-          append(step, segment, first_row + r, segment.position + r, kv_head, worker);
+          if (!op_.shared) append(step, segment, first_row + r, segment.position + r, kv_head, worker);
           for (int head = kv_head * group; head < (kv_head + 1) * group; ++head)
             prepare_query(step, first_row + r, head);
         }
@@ -104,7 +106,7 @@ class AttendOp final : public Operation {
   }
 
   void prepare(const Step& step, int worker, int workers) const {
-    const int heads = op_.heads + op_.kv_heads;
+    const int heads = op_.heads + (op_.shared ? 0 : op_.kv_heads);
     std::int64_t first_row = 0;
     for (const Segment& segment : step.args->segments) {
       const Share share = share_of(static_cast<std::int64_t>(segment.rows) * heads, 1, worker, workers);
@@ -154,18 +156,26 @@ class AttendOp final : public Operation {
     std::byte* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
     std::byte* values = keys + cache.keys_bytes;
     const std::int64_t place = position % kBlockRows;
-    float* key = worker_scratch_ + worker * worker_floats_;
-    prepare_head(step, k_norm_, k_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim, row, key);
-    const float* value = v_.row(row) + static_cast<std::int64_t>(head) * op_.head_dim;
+    const std::int64_t column = static_cast<std::int64_t>(head) * op_.head_dim;
+    float* scratch = worker_scratch_ + worker * worker_floats_;
+    prepare_head(step, k_norm_, k_.row(row) + column, row, scratch);
     if (cache.bits == 8) {
-      store_codes(step, key, key + cache.padded, keys, kBlockRows, 1, place);
-      store_codes(step, value, key + cache.padded, values, 1, cache.padded, place);
-      return;
+      store_codes(step, scratch, scratch + cache.padded, keys, kBlockRows, 1, place);
+    } else {
+      auto* halves = reinterpret_cast<std::uint16_t*>(keys) + place;
+      for (int d = 0; d < op_.head_dim; ++d) halves[d * kBlockRows] = saturated_f16(scratch[d]);
     }
-    auto* key_halves = reinterpret_cast<std::uint16_t*>(keys) + place;
-    auto* value_halves = reinterpret_cast<std::uint16_t*>(values) + place * cache.padded;
-    for (int d = 0; d < op_.head_dim; ++d) key_halves[d * kBlockRows] = saturated_f16(key[d]);
-    for (int d = 0; d < op_.head_dim; ++d) value_halves[d] = saturated_f16(value[d]);
+    const float* value = v_.row(row) + column;
+    if (!v_norm_.empty()) {
+      step.kernels->rms_norm(value, v_norm_.data(), op_.head_dim, op_.eps, scratch);
+      value = scratch;
+    }
+    if (cache.bits == 8) {
+      store_codes(step, value, scratch + cache.padded, values, 1, cache.padded, place);
+    } else {
+      auto* halves = reinterpret_cast<std::uint16_t*>(values) + place * cache.padded;
+      for (int d = 0; d < op_.head_dim; ++d) halves[d] = saturated_f16(value[d]);
+    }
   }
 
   /// Writes the row of a position as codes; dim d is at place * row_stride + d * dim_stride of the block. The
@@ -208,7 +218,8 @@ class AttendOp final : public Operation {
       const auto head = static_cast<int>(kv_head * group + i % group);
       const std::int64_t at = i - first;
       args.query[at] = query(first_row + r, head);
-      args.position[at] = segment.position + r;
+      args.position[at] = op_.causal ? segment.position + r : segment.position + segment.rows - 1;
+      args.first[at] = op_.window > 0 ? std::max<std::int64_t>(0, segment.position + r + 1 - op_.window) : 0;
       if (op_.gated)
         args.gate[at] = q_.row(first_row + r) + static_cast<std::int64_t>(2 * head + 1) * op_.head_dim;
       args.out[at] = out_.row(first_row + r) + static_cast<std::int64_t>(head) * op_.head_dim;
@@ -222,24 +233,21 @@ class AttendOp final : public Operation {
   float* query_;  // [max_rows, heads, head_dim] normalised and rotated
   float* worker_scratch_;
   std::int64_t worker_floats_;
-  std::vector<float> q_norm_, k_norm_;
+  std::vector<float> q_norm_, k_norm_, v_norm_;
 };
 
 }  // namespace
 
-std::int64_t attend_scratch_bytes(const Attend& op, int max_rows) {
-  return static_cast<std::int64_t>(max_rows) * op.heads * op.head_dim *
-         static_cast<std::int64_t>(sizeof(float));
-}
-
-std::int64_t attend_worker_floats(const Attend& op) {
-  return kQueryTile * (round_up(op.head_dim, kLanes) + kKeyRows);
+Needs needs(const Attend& op, const Parts& parts) {
+  return {static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim *
+              static_cast<std::int64_t>(sizeof(float)),
+          kQueryTile * (round_up(op.head_dim, kLanes) + kKeyRows)};
 }
 
 std::unique_ptr<Operation> make_rotary(Rotary& rotary) { return std::make_unique<RotaryOp>(rotary); }
 
-std::unique_ptr<Operation> make_attend(const Attend& op, const Rotary* rotary, const Parts& parts) {
-  return std::make_unique<AttendOp>(op, rotary, parts);
+std::unique_ptr<Operation> make(const Attend& op, const Parts& parts) {
+  return std::make_unique<AttendOp>(op, parts);
 }
 
 }  // namespace ft::cpu

@@ -17,6 +17,8 @@ constexpr int kPositions = 75;
 struct AttendShape {
   int heads = 6, kv_heads = 2, head_dim = 40;
   bool gated = true;
+  int window = 0;
+  bool causal = true;
 
   int query_width() const { return heads * head_dim * (gated ? 2 : 1); }
   int kv_width() const { return kv_heads * head_dim; }
@@ -44,6 +46,7 @@ Program attention(const AttendShape& shape, RandomWeights& random) {
   attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
   attend.eps = 1e-6F, attend.scale = 0.3F;
   attend.gated = shape.gated;
+  attend.window = shape.window, attend.causal = shape.causal;
   program.tap("out", program.attend(attend));
   return program;
 }
@@ -78,8 +81,10 @@ std::vector<double> expected_head(const AttendShape& shape, const std::vector<fl
   };
   const int query = head * shape.head_dim * (shape.gated ? 2 : 1);
   const int key = shape.query_width() + head / (shape.heads / shape.kv_heads) * shape.head_dim;
+  const int first = shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0;
+  const int last = shape.causal ? position : kPositions - 1;
   std::vector<double> weights;
-  for (int p = 0; p <= position; ++p) {
+  for (int p = first; p <= last; ++p) {
     double score = 0;
     for (int d = 0; d < shape.head_dim; ++d) score += at(position, query + d) * at(p, key + d);
     weights.push_back(score * static_cast<double>(0.3F));
@@ -90,8 +95,8 @@ std::vector<double> expected_head(const AttendShape& shape, const std::vector<fl
   std::vector<double> out(static_cast<std::size_t>(shape.head_dim));
   for (int d = 0; d < shape.head_dim; ++d) {
     double& sum = out[static_cast<std::size_t>(d)];
-    for (int p = 0; p <= position; ++p)
-      sum += weights[static_cast<std::size_t>(p)] / mass * at(p, key + shape.kv_width() + d);
+    for (int p = first; p <= last; ++p)
+      sum += weights[static_cast<std::size_t>(p - first)] / mass * at(p, key + shape.kv_width() + d);
     if (shape.gated) sum /= 1 + std::exp(-at(position, query + shape.head_dim + d));
   }
   return out;
@@ -122,7 +127,8 @@ std::vector<float> attended(const Program& program, const AttendShape& shape, co
 
 TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
   for (const AttendShape& shape :
-       {AttendShape{}, AttendShape{12, 1, 64, false}, AttendShape{4, 4, 16, true}}) {
+       {AttendShape{}, AttendShape{12, 1, 64, false}, AttendShape{4, 4, 16, true}, AttendShape{.window = 1},
+        AttendShape{.window = 33}, AttendShape{2, 1, 512, false, 64}, AttendShape{.causal = false}}) {
     RandomWeights random(2);
     const Program program = attention(shape, random);
     const std::vector<float> rows = exact_rows(random, kPositions * shape.width());
@@ -138,6 +144,7 @@ TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
       std::vector<float> first;
       for (const cpu::Kernels* kernels : cpu::available_kernels()) {
         for (const int chunk : {1, 3, 16, kPositions}) {
+          if (!shape.causal && chunk != kPositions) continue;  // a row sees its whole segment
           const std::vector<float> got =
               attended(program, shape, rows,
                        {.name = "cpu", .threads = 2, .isa = kernels->name, .kv_bits = kv_bits}, chunk);

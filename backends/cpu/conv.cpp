@@ -66,7 +66,7 @@ class ConvOp final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_conv(const Conv& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const Conv& op, const Parts& parts) {
   return std::make_unique<ConvOp>(op, parts);
 }
 

@@ -232,12 +232,12 @@ class DeltaRuleOp final : public Operation {
 
 }  // namespace
 
-std::int64_t delta_worker_floats(const DeltaRule& op) {
-  return round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op.key_dim, kLanes) + 4 * kDeltaTile +
-         static_cast<std::int64_t>(op.key_dim) * kDeltaTile;
+Needs needs(const DeltaRule& op, const Parts& /*parts*/) {
+  return {0, round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op.key_dim, kLanes) + 4 * kDeltaTile +
+                 static_cast<std::int64_t>(op.key_dim) * kDeltaTile};
 }
 
-std::unique_ptr<Operation> make_delta_rule(const DeltaRule& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const DeltaRule& op, const Parts& parts) {
   return std::make_unique<DeltaRuleOp>(op, parts);
 }
 

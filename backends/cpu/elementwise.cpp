@@ -1,38 +1,11 @@
 #include <cstring>
 
 #include "backends/cpu/executable.h"
-#include "backends/weight_rows.h"
 
 namespace ft::cpu {
 namespace {
 
-class EmbedOp final : public Operation {
- public:
-  EmbedOp(const Embed& op, const Parts& parts) : table_(op.table), out_(parts.matrix(op.out)) {}
-  void run(const Step& step, int worker, int workers) override {
-    const Share share = share_of(step.rows, 1, worker, workers);
-    for (std::int64_t r = share.first; r < share.last; ++r) read_rows(table_, step.tokens[r], 1, out_.row(r));
-  }
-
- private:
-  Weight table_;
-  Matrix out_;
-};
-
-class InputOp final : public Operation {
- public:
-  InputOp(const Input& op, const Parts& parts) : out_(parts.matrix(op.out)) {}
-  void run(const Step& step, int worker, int workers) override {
-    const Share share = share_of(step.rows * out_.width, kLanes, worker, workers);
-    std::memcpy(out_.data + share.first, step.args->hidden.data() + share.first,
-                static_cast<std::size_t>(share.last - share.first) * sizeof(float));
-  }
-
- private:
-  Matrix out_;
-};
-
-/// Element by element over two matrices of one width. A worker has the same columns as in a linear.
+/// Element by element over two matrices of one width; a worker has the columns that it has of a linear.
 class BinaryOp final : public Operation {
  public:
   BinaryOp(Row a, Row b, Row out, void (*Kernels::*kernel)(const float*, const float*, std::int64_t, float*),
@@ -72,25 +45,60 @@ class ConcatOp final : public Operation {
   Matrix a_, b_, out_;
 };
 
+/// A worker has the columns that it has of a linear.
+class ScaleOp final : public Operation {
+ public:
+  ScaleOp(const Scale& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), factor_(op.factor) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = share_of(out_.width, kLanes, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      for (std::int64_t i = share.first; i < share.last; ++i) out_.row(r)[i] = in.row(r)[i] * factor_;
+    }
+  }
+
+ private:
+  Matrix in_, out_;
+  float factor_;
+};
+
+class SliceOp final : public Operation {
+ public:
+  SliceOp(const Slice& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), first_(op.first) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = step.few ? Share{0, step.rows} : share_of(step.rows, 1, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    const Matrix out = step.of(out_, worker);
+    for (std::int64_t r = share.first; r < share.last; ++r)
+      std::memcpy(out.row(r), in.row(r) + first_, static_cast<std::size_t>(out.width) * sizeof(float));
+  }
+
+ private:
+  Matrix in_, out_;
+  int first_;
+};
+
 }  // namespace
 
-std::unique_ptr<Operation> make_embed(const Embed& op, const Parts& parts) {
-  return std::make_unique<EmbedOp>(op, parts);
-}
-std::unique_ptr<Operation> make_input(const Input& op, const Parts& parts) {
-  return std::make_unique<InputOp>(op, parts);
-}
-std::unique_ptr<Operation> make_swiglu(const Swiglu& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const Swiglu& op, const Parts& parts) {
   return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::swiglu, parts);
 }
-std::unique_ptr<Operation> make_geglu(const Geglu& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const Geglu& op, const Parts& parts) {
   return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::geglu, parts);
 }
-std::unique_ptr<Operation> make_add(const Add& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const Add& op, const Parts& parts) {
   return std::make_unique<BinaryOp>(op.a, op.b, op.out, &Kernels::add, parts);
 }
-std::unique_ptr<Operation> make_concat(const Concat& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const Scale& op, const Parts& parts) {
+  return std::make_unique<ScaleOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Concat& op, const Parts& parts) {
   return std::make_unique<ConcatOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Slice& op, const Parts& parts) {
+  return std::make_unique<SliceOp>(op, parts);
 }
 
 }  // namespace ft::cpu

@@ -6,52 +6,13 @@
 #include "backends/cpu/denormals.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/packed_weights.h"
-#include "backends/cpu/spare_head.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "format/out_of_memory.h"
 #include "program/check.h"
-#include "sampling/select.h"
 
 namespace ft::cpu {
 namespace {
-
-class SelectOp final : public Operation {
- public:
-  SelectOp(Matrix logits, std::vector<std::int32_t>& selected, const std::vector<std::int32_t>& ids,
-           const SpareHead& spare, int workers)
-      : logits_(logits),
-        selected_(selected),
-        ids_(spare.empty() ? ids : spare.ids().ids()),
-        spare_(spare),
-        scratch_(static_cast<std::size_t>(workers)) {
-    for (SelectScratch& scratch : scratch_) scratch.reserve(static_cast<std::size_t>(logits.width));
-    spare_logits_.resize(scratch_.size() * spare.columns());
-  }
-
-  void run(const Step& step, int worker, int workers) override {
-    const FlushDenormals exact(false);  // every backend samples a token with the same arithmetic
-    const auto& selects = step.args->selects;
-    const auto own = static_cast<std::size_t>(worker);
-    for (std::size_t w = own; w < step.args->wanted.size(); w += static_cast<std::size_t>(workers)) {
-      float* const logits = logits_.row(static_cast<std::int64_t>(w));
-      if (!spare_.empty()) spare_.arrange(logits, spare_logits_.data() + own * spare_.columns());
-      if (w >= selects.size()) continue;
-      const std::span<const float> row(logits, static_cast<std::size_t>(logits_.width));
-      selected_[w] = ft::select(row, ids_, selects[w], scratch_[static_cast<std::size_t>(worker)]);
-      const std::int32_t store = selects[w].store;
-      if (store >= 0) step.args->round_tokens[static_cast<std::size_t>(store)] = selected_[w];
-    }
-  }
-
- private:
-  Matrix logits_;
-  std::vector<std::int32_t>& selected_;
-  const std::vector<std::int32_t>& ids_;
-  const SpareHead& spare_;
-  std::vector<SelectScratch> scratch_;
-  std::vector<float> spare_logits_;  // [workers, extra columns]
-};
 
 class CpuExecutable final : public Executable {
  public:
@@ -69,19 +30,22 @@ class CpuExecutable final : public Executable {
     const auto& instructions = parts_.program->instructions();
     schedule_ = std::make_unique<Schedule>(*parts_.program, parts_.workers);
     parts_.schedule = schedule_.get();
+    parts_.outcome = &outcome_;
     for (const Instruction& instruction : instructions) FT_TRY(collect(instruction));
     FT_TRY(packed_.fill(pool_, machinery.prepared, machinery.progress));
+    for (std::size_t i = 0; i < packed_count_; ++i) matrices_.push_back(packed_.at(i));
     FT_TRY(place());
     for (const Instruction& instruction : instructions) {
       parts_.scratch = arena_.data() + plan_->scratch_offset(number_);
-      std::visit([this](const auto& op) { make(op); }, instruction);
+      choose_parts(number_);
+      add(std::visit([this](const auto& op) { return make(op, parts_); }, instruction));
       ++number_;
     }
     profile();
     find_meetings();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
-    selected_.resize(static_cast<std::size_t>(options_.max_wanted));
+    outcome_.selected.resize(static_cast<std::size_t>(options_.max_wanted));
     parts_.program = nullptr;
     return {};
   }
@@ -123,36 +87,52 @@ class CpuExecutable final : public Executable {
     }
     StepResult result;
     const auto wanted = args.wanted.size();
-    if (logits_.width > 0) result.logits = {logits_.data, wanted * static_cast<std::size_t>(logits_.width)};
-    if (selects_) result.selected = {selected_.data(), args.selects.size()};
-    if (tap_.width > 0) result.tap = {tap_.data, static_cast<std::size_t>(step.rows * tap_.width)};
+    const Matrix& logits = outcome_.logits;
+    const Matrix& tap = outcome_.tap;
+    if (logits.width > 0) result.logits = {logits.data, wanted * static_cast<std::size_t>(logits.width)};
+    if (outcome_.selects) result.selected = {outcome_.selected.data(), args.selects.size()};
+    if (tap.width > 0) result.tap = {tap.data, static_cast<std::size_t>(step.rows * tap.width)};
     return result;
   }
 
-  int vocabulary() const override { return static_cast<int>(logits_.width); }
-  std::span<const std::int32_t> ids() const override { return spare_.empty() ? ids_ : spare_.ids().ids(); }
+  int vocabulary() const override { return static_cast<int>(outcome_.logits.width); }
+  std::span<const std::int32_t> ids() const override { return outcome_.tokens(); }
   void add_ids(std::span<const std::int32_t> tokens) override {
-    if (!spare_.empty()) spare_.add(tokens);
+    if (!outcome_.spare.empty()) outcome_.spare.add(tokens);
   }
-  std::int64_t packed_bytes() const override { return packed_.bytes() + spare_.bytes(); }
+  std::int64_t packed_bytes() const override { return packed_.bytes() + outcome_.spare.bytes(); }
 
  private:
-  // ---- first pass: what must be packed, and the memory that the workers need ----
+  // ---- first pass: what must be packed and rotated ----
 
   Status collect(const Instruction& instruction) {
     const int most_bits = parts_.program->most_bits();
-    if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      for (const Weight& weight : linear->weights) FT_TRY(packed_.add(weight, {}, most_bits));
-    } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
-      FT_TRY(packed_.add(logits->head, logits->ids, most_bits));
-      FT_TRY(spare_.make(*logits, most_bits));
-    } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
-      parts_.worker_floats = std::max(parts_.worker_floats, attend_worker_floats(*attend));
-      add_rotary(*attend);
-    } else if (const auto* delta = std::get_if<DeltaRule>(&instruction)) {
-      parts_.worker_floats = std::max(parts_.worker_floats, delta_worker_floats(*delta));
+    first_packed_.push_back(packed_count_);
+    const auto* logits = std::get_if<Logits>(&instruction);
+    struct Matrices final : Describer {
+      void matrix(const Weight& weight, std::int64_t, std::int64_t, std::int64_t) override {
+        found.push_back(weight);
+      }
+      std::vector<Weight> found;
+    } matrices;
+    describe(instruction, matrices);
+    for (const Weight& weight : matrices.found) {
+      FT_TRY(packed_.add(weight, logits != nullptr ? logits->ids : std::vector<std::int32_t>(), most_bits));
     }
+    packed_count_ += matrices.found.size();
+    if (logits != nullptr) FT_TRY(outcome_.spare.make(*logits, most_bits));
+    if (const auto* attend = std::get_if<Attend>(&instruction)) add_rotary(*attend);
     return {};
+  }
+
+  /// What instruction `number` is given.
+  void choose_parts(int number) {
+    const auto at = static_cast<std::size_t>(number);
+    const Instruction& instruction = parts_.program->instructions()[at];
+    const std::size_t end = at + 1 < first_packed_.size() ? first_packed_[at + 1] : packed_count_;
+    parts_.packed = std::span(matrices_).subspan(first_packed_[at], end - first_packed_[at]);
+    const auto* attend = std::get_if<Attend>(&instruction);
+    parts_.rotary = attend != nullptr ? find_rotary(*attend) : nullptr;
   }
 
   void add_rotary(const Attend& op) {
@@ -171,40 +151,23 @@ class CpuExecutable final : public Executable {
     return nullptr;
   }
 
-  // ---- second pass: places of the activations ----
-
-  std::int64_t scratch_bytes(const Instruction& instruction, std::size_t& job) const {
-    if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      return linear_scratch_bytes(peek(job, linear->weights.size()), options_.max_rows, parts_);
-    }
-    if (std::holds_alternative<Logits>(instruction)) {
-      return linear_scratch_bytes(peek(job, 1), options_.max_wanted, parts_);
-    }
-    if (const auto* attend = std::get_if<Attend>(&instruction))
-      return attend_scratch_bytes(*attend, options_.max_rows);
-    return 0;
-  }
-
-  std::vector<const Packed*> peek(std::size_t& job, std::size_t count) const {
-    std::vector<const Packed*> weights;
-    while (count-- > 0) weights.push_back(packed_.at(job++));
-    return weights;
-  }
+  // ---- second pass: where the activations are ----
 
   Status place() {
     std::vector<std::int64_t> scratch;
-    std::size_t job = 0;
-    for (const Instruction& instruction : parts_.program->instructions()) {
-      scratch.push_back(scratch_bytes(instruction, job));
-      if (const auto* logits = std::get_if<Logits>(&instruction)) {
-        logits_.width = logits->ids.empty()
-                            ? logits->head.rows
-                            : static_cast<std::int64_t>(logits->ids.size()) + logits->spare.count;
-      }
+    Matrix& logits = outcome_.logits;
+    const auto& instructions = parts_.program->instructions();
+    for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
+      const Instruction& instruction = instructions[static_cast<std::size_t>(i)];
+      choose_parts(i);
+      const Needs of = std::visit([this](const auto& op) { return needs(op, parts_); }, instruction);
+      scratch.push_back(of.scratch_bytes);
+      parts_.worker_floats = std::max(parts_.worker_floats, of.worker_floats);
+      if (const auto* op = std::get_if<Logits>(&instruction)) logits.width = op->columns();
     }
     plan_ = std::make_unique<Plan>(*parts_.program, *schedule_, options_, parts_.workers, scratch);
     const std::int64_t worker_bytes = round_up(parts_.worker_floats, kLanes) * 4;
-    const std::int64_t logit_bytes = round_up(logits_.width * options_.max_wanted * 4, 64);
+    const std::int64_t logit_bytes = round_up(logits.width * options_.max_wanted * 4, 64);
     const std::int64_t total = round_up(plan_->bytes(), 64) + worker_bytes * parts_.workers + logit_bytes;
     arena_ = Memory::allocate(total);
     if (arena_.empty()) {
@@ -217,7 +180,7 @@ class CpuExecutable final : public Executable {
     parts_.arena = arena_.data();
     parts_.worker_floats = round_up(parts_.worker_floats, kLanes);
     std::byte* behind = arena_.data() + round_up(plan_->bytes(), 64);
-    logits_.data = reinterpret_cast<float*>(behind);
+    logits.data = reinterpret_cast<float*>(behind);
     parts_.worker_scratch = reinterpret_cast<float*>(behind + logit_bytes);
     for (int id = 0; id < parts_.program->row_count(); ++id)
       parts_.row_offsets.push_back(plan_->row_offset(id));
@@ -268,58 +231,27 @@ class CpuExecutable final : public Executable {
   // ---- third pass: one operation per instruction ----
 
   void add(std::unique_ptr<Operation> operation) {
+    if (operation == nullptr) return;
     operations_.push_back(std::move(operation));
     made_for_.push_back(number_);
-  }
-  void make(const Embed& op) { add(make_embed(op, parts_)); }
-  void make(const Input& op) { add(make_input(op, parts_)); }
-  void make(const Norm& op) { add(make_norm(op, parts_)); }
-  void make(const Linear& op) {
-    std::vector<Matrix> outs;
-    for (const Row out : op.outs) outs.push_back(parts_.matrix(out));
-    add(make_linear(peek(next_job_, op.weights.size()), parts_.matrix(op.in), std::move(outs), false,
-                    parts_));
-  }
-  void make(const Attend& op) { add(make_attend(op, find_rotary(op), parts_)); }
-  void make(const Conv& op) { add(make_conv(op, parts_)); }
-  void make(const DeltaRule& op) { add(make_delta_rule(op, parts_)); }
-  void make(const GatedNorm& op) { add(make_gated_norm(op, parts_)); }
-  void make(const Swiglu& op) { add(make_swiglu(op, parts_)); }
-  void make(const Geglu& op) { add(make_geglu(op, parts_)); }
-  void make(const Add& op) { add(make_add(op, parts_)); }
-  void make(const Concat& op) { add(make_concat(op, parts_)); }
-  void make(const Tap& op) { tap_ = parts_.matrix(op.in); }
-  void make(const Logits& op) {
-    ids_ = op.ids;
-    std::vector<const Packed*> heads = peek(next_job_, 1);
-    std::vector<Matrix> outs = {logits_};
-    if (!spare_.empty()) {
-      heads.push_back(spare_.packed());
-      outs.push_back({logits_.data + spare_.ids().fixed(), logits_.width});
-    }
-    add(make_linear(heads, parts_.matrix(op.in), std::move(outs), true, parts_));
-  }
-  void make(const Select&) {
-    selects_ = true;
-    add(std::make_unique<SelectOp>(logits_, selected_, ids_, spare_, parts_.workers));
   }
 
   CompileOptions options_;
   ThreadPool& pool_;
   const Kernels& kernels_;
   Parts parts_;
-  PackedWeights packed_;  // in the order of the instructions
-  SpareHead spare_;
-  std::size_t next_job_ = 0;
+  PackedWeights packed_;                   // in the order of the instructions
+  std::vector<const Packed*> matrices_;    // the same
+  std::vector<std::size_t> first_packed_;  // by instruction
+  std::size_t packed_count_ = 0;
   Memory arena_;
   std::unique_ptr<Schedule> schedule_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
   std::vector<bool> meets_;  // by operation: in a small batch a barrier follows it
-  Matrix logits_, tap_;
-  bool selects_ = false;
-  std::vector<std::int32_t> ids_, tokens_, selected_;
+  Outcome outcome_;
+  std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> positions_;
   int number_ = 0;                       // of the instruction whose operation is being made
   std::vector<int> made_for_;            // by operation, after the rotaries

@@ -13,6 +13,7 @@
 #include "backends/cpu/pack.h"
 #include "backends/cpu/plan.h"
 #include "backends/cpu/share.h"
+#include "backends/cpu/spare_head.h"
 #include "backends/cpu/state.h"
 #include "backends/registry.h"
 #include "base/clock.h"
@@ -67,7 +68,27 @@ class Operation {
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
-/// What the makers of operations receive.
+/// cos and sin of one set of frequencies at the step's positions, shared by the layers that rotate alike.
+struct Rotary {
+  std::vector<float> frequencies;  // [half]
+  float scale = 1;
+  std::vector<float> cosines, sines;  // [max_rows, half]
+};
+
+/// What a step leaves for its caller.
+struct Outcome {
+  Matrix logits, tap;
+  std::vector<std::int32_t> ids;       // token of each logit column that never changes; empty: column v
+  SpareHead spare;                     // the other columns
+  bool selects = false;                // the program ends in a token for each wanted row
+  std::vector<std::int32_t> selected;  // [max_wanted]
+
+  std::span<const std::int32_t> tokens() const {
+    return spare.empty() ? std::span(ids) : std::span(spare.ids().ids());
+  }
+};
+
+/// What the makers of operations are given.
 struct Parts {
   const Program* program = nullptr;
   const Schedule* schedule = nullptr;
@@ -80,43 +101,48 @@ struct Parts {
   float* worker_scratch = nullptr;  // [workers, worker_floats]
   std::int64_t worker_floats = 0;
   std::vector<std::int64_t> row_offsets;  // by Row::id
+  std::span<const Packed* const> packed;  // of this instruction's matrices, in order
+  const Rotary* rotary = nullptr;         // of this instruction, if it rotates
+  Outcome* outcome = nullptr;
 
+  /// No place for a row that the instruction does not use.
   Matrix matrix(Row row) const {
+    if (row.id < 0) return {};
     return {reinterpret_cast<float*>(arena + row_offsets[static_cast<std::size_t>(row.id)]), row.width,
             schedule->own(row.id) ? static_cast<std::int64_t>(row.width) * few_rows(options) : 0};
   }
 };
 
-/// cos and sin of one set of frequencies at the step's positions, shared by the layers with equal rotation.
-struct Rotary {
-  std::vector<float> frequencies;  // [half]
-  float scale = 1;
-  std::vector<float> cosines, sines;  // [max_rows, half]
-};
-
-std::unique_ptr<Operation> make_norm(const Norm& op, const Parts& parts);
-std::unique_ptr<Operation> make_gated_norm(const GatedNorm& op, const Parts& parts);
-std::unique_ptr<Operation> make_embed(const Embed& op, const Parts& parts);
-std::unique_ptr<Operation> make_input(const Input& op, const Parts& parts);
-std::unique_ptr<Operation> make_swiglu(const Swiglu& op, const Parts& parts);
-std::unique_ptr<Operation> make_geglu(const Geglu& op, const Parts& parts);
-std::unique_ptr<Operation> make_add(const Add& op, const Parts& parts);
-std::unique_ptr<Operation> make_concat(const Concat& op, const Parts& parts);
-std::unique_ptr<Operation> make_conv(const Conv& op, const Parts& parts);
+/// One operation of each instruction; null for what needs none.
+#define FT_DECLARE(Op) std::unique_ptr<Operation> make(const Op& op, const Parts& parts);
+FT_INSTRUCTIONS(FT_DECLARE)
+#undef FT_DECLARE
 std::unique_ptr<Operation> make_rotary(Rotary& rotary);
-std::unique_ptr<Operation> make_attend(const Attend& op, const Rotary* rotary, const Parts& parts);
-std::unique_ptr<Operation> make_delta_rule(const DeltaRule& op, const Parts& parts);
 
-/// A linear of one or more packed weights. rows: null for all rows of the step, otherwise the logit rows;
-/// `outs` are then indexed by logit row.
-std::unique_ptr<Operation> make_linear(const std::vector<const Packed*>& weights, Matrix in,
-                                       std::vector<Matrix> outs, bool wanted_only, const Parts& parts);
-std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows,
-                                  const Parts& parts);
-std::int64_t attend_scratch_bytes(const Attend& op, int max_rows);
-/// Floats that one worker needs for `op` in addition to the arena.
-std::int64_t attend_worker_floats(const Attend& op);
-std::int64_t delta_worker_floats(const DeltaRule& op);
+/// Memory that an instruction needs while it runs.
+struct Needs {
+  std::int64_t scratch_bytes = 0;  // together
+  std::int64_t worker_floats = 0;  // of each worker
+};
+template <class Op>
+Needs needs(const Op& /*op*/, const Parts& /*parts*/) {
+  return {};
+}
+Needs needs(const Linear& op, const Parts& parts);
+Needs needs(const Logits& op, const Parts& parts);
+Needs needs(const Attend& op, const Parts& parts);
+Needs needs(const DeltaRule& op, const Parts& parts);
+
+/// A linear of one or more packed weights.
+struct LinearParts {
+  std::vector<const Packed*> weights;
+  Matrix in;
+  std::vector<Matrix> outs;  // one a weight
+  bool wanted_only = false;  // the step's wanted rows only, by which `outs` are then indexed
+  float softcap = 0;         // Logits::softcap
+};
+std::unique_ptr<Operation> make_linear(LinearParts linear, const Parts& parts);
+std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows, const Parts& parts);
 
 /// What the executables of one backend share. `pool` and `kernels` must outlive them.
 struct Machinery {

@@ -89,7 +89,8 @@ std::vector<TestShape> shapes() {
   plain.bits = 0;
   TestShape recurrent = plain;
   recurrent.attention = false;
-  return {TestShape{}, TestShape::odd(), wide_group, plain, recurrent};
+  return {TestShape{}, TestShape::odd(),     wide_group,         plain,
+          recurrent,   TestShape::widened(), TestShape::shared()};
 }
 
 TEST(CpuExecutable, AgreesWithTheReference) {

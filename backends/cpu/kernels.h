@@ -133,11 +133,12 @@ struct AttendArgs {
   int padded = 0;  // head_dim rounded up to kLanes
   float scale = 0;
   int queries = 0;
-  const float* query[kQueryTile] = {};  // [head_dim]
-  std::int64_t position[kQueryTile] = {};
-  const float* gate[kQueryTile] = {};  // [head_dim], or null
-  float* out[kQueryTile] = {};         // [head_dim]
-  float* scratch = nullptr;            // [kQueryTile, padded + kKeyRows]
+  const float* query[kQueryTile] = {};     // [head_dim]
+  std::int64_t position[kQueryTile] = {};  // the last that the query sees; ascending
+  std::int64_t first[kQueryTile] = {};     // the first that it sees; ascending
+  const float* gate[kQueryTile] = {};      // [head_dim], or null
+  float* out[kQueryTile] = {};             // [head_dim]
+  float* scratch = nullptr;                // [kQueryTile, padded + kKeyRows]
 };
 
 /// A tile of one attention head's recurrent state: [key_dim, width]. The width is a multiple of kLanes, at
@@ -203,6 +204,8 @@ struct Kernels {
   void (*attend)(const AttendArgs& args);
   float (*dot)(const float* a, const float* b, int width);
   void (*delta_pass)(const DeltaPass& pass);
+  /// values = cap * tanh(values / cap).
+  void (*softcap)(float* values, std::int64_t count, float cap);
 };
 
 namespace portable {

@@ -80,10 +80,10 @@ struct Running {
   float* weights[kQueryTile];  // [kKeyRows]
 };
 
-/// One block for queries first .. first + kQueries, each of which sees `count` positions.
+/// One block for queries first .. first + kQueries. Each of them sees positions [skip, count) of it.
 template <class Element, int kQueries>
 inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64_t next_offset, int first,
-                         int count, Running& run) {
+                         int skip, int count, Running& run) {
   const auto* keys = reinterpret_cast<const Element*>(args.keys + offset);
   const auto* values = reinterpret_cast<const Element*>(args.values + offset);
   const auto* next = reinterpret_cast<const Element*>(args.keys + next_offset);
@@ -94,6 +94,7 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64
   for (int q = 0; q < kQueries; ++q) {
     const int at = first + q;
     float* lane = run.weights[at];
+    for (int j = 0; j < skip; ++j) lane[j] = kFar;
     for (int j = count; j < kKeyRows; ++j) lane[j] = kFar;
     const V low = load(lane);
     const V high = load(lane + kLanes);
@@ -102,6 +103,7 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64
     V both[2] = {exp(sub(low, splat(top))), exp(sub(high, splat(top)))};
     store(lane, both[0]);
     store(lane + kLanes, both[1]);
+    for (int j = 0; j < skip; ++j) lane[j] = 0;
     for (int j = count; j < kKeyRows; ++j) lane[j] = 0;
     float gone[kLanes];
     store(gone, exp(splat(run.top[at] - top)));
@@ -131,6 +133,7 @@ template <class Element>
 inline void attend_elements(const AttendArgs& args) {
   Running run;
   std::int64_t last = 0;
+  const std::int64_t first_block = args.first[0] / kKeyRows * kKeyRows;
   for (int q = 0; q < args.queries; ++q) {
     run.top[q] = kFar;
     run.mass[q] = 0;
@@ -139,7 +142,7 @@ inline void attend_elements(const AttendArgs& args) {
     for (int i = 0; i < args.padded; i += kLanes) store(run.total[q] + i, splat(0));
     if (args.position[q] > last) last = args.position[q];
   }
-  for (std::int64_t begin = 0; begin <= last; begin += kKeyRows) {
+  for (std::int64_t begin = first_block; begin <= last; begin += kKeyRows) {
     const std::int64_t offset = args.blocks[begin / kKeyRows] * args.block_stride;
     const bool more = begin + kKeyRows <= last;
     const std::int64_t next = more ? args.blocks[begin / kKeyRows + 1] * args.block_stride : offset;
@@ -147,20 +150,26 @@ inline void attend_elements(const AttendArgs& args) {
       const std::int64_t count = args.position[q] + 1 - begin;
       return count < kKeyRows ? static_cast<int>(count) : kKeyRows;
     };
+    const auto skipped = [&](int q) FT_INLINE {
+      const std::int64_t skip = args.first[q] - begin;
+      return skip <= 0 ? 0 : skip < kKeyRows ? static_cast<int>(skip) : kKeyRows;
+    };
     for (int q = 0; q < args.queries;) {
       const int count = seen(q);
-      // Positions ascend, so equal ends mean that all queries in between are equal.
+      const int skip = skipped(q);
+      // Positions ascend, so equal bounds at both ends mean equal queries in between.
       const auto alike = [&](int queries) FT_INLINE {
-        return q + queries <= args.queries && seen(q + queries - 1) == count;
+        return q + queries <= args.queries && seen(q + queries - 1) == count &&
+               skipped(q + queries - 1) == skip;
       };
       const int queries = alike(kPassQueries) ? kPassQueries : alike(kHalfPass) ? kHalfPass : 1;
-      if (count > 0) {
+      if (count > 0 && skip < kKeyRows) {
         if (queries == kPassQueries) {
-          attend_block<Element, kPassQueries>(args, offset, next, q, count, run);
+          attend_block<Element, kPassQueries>(args, offset, next, q, skip, count, run);
         } else if (queries == kHalfPass) {
-          attend_block<Element, kHalfPass>(args, offset, next, q, count, run);
+          attend_block<Element, kHalfPass>(args, offset, next, q, skip, count, run);
         } else {
-          attend_block<Element, 1>(args, offset, next, q, count, run);
+          attend_block<Element, 1>(args, offset, next, q, skip, count, run);
         }
       }
       q += queries;

@@ -34,7 +34,8 @@ const Kernels& kernels() {
                                      plain_product,
                                      attend,
                                      dot,
-                                     delta_pass};
+                                     delta_pass,
+                                     softcap};
   return kTable;
 }
 

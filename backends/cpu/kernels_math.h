@@ -99,6 +99,15 @@ inline void geglu(const float* gate, const float* up, std::int64_t count, float*
   });
 }
 
+/// tanh(x) = 2 * sigmoid(2x) - 1.
+inline void softcap(float* values, std::int64_t count, float cap) {
+  const V scale = splat(2.0F / cap);
+  for_vectors(count, [&](std::int64_t i, auto get, auto put) {
+    const V sigmoid_x = sigmoid(mul(scale, get(values + i)));
+    put(values + i, mul(splat(cap), sub(add(sigmoid_x, sigmoid_x), splat(1.0F))));
+  });
+}
+
 inline void add_rows(const float* a, const float* b, std::int64_t count, float* out) {
   for_vectors(count, [&](std::int64_t i, auto get, auto put) { put(out + i, add(get(a + i), get(b + i))); });
 }

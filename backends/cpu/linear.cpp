@@ -47,8 +47,8 @@ std::int64_t arranged_bytes(const std::vector<int>& groups, std::int64_t columns
   return bytes;
 }
 
-/// Group sizes (or kPairs) that the weights need their rows in; plain weights take rows unchanged.
-std::vector<int> distinct_groups(const std::vector<const Packed*>& weights) {
+/// Group sizes (or kPairs) that the weights want their rows arranged for; plain ones take them as they are.
+std::vector<int> distinct_groups(std::span<const Packed* const> weights) {
   std::vector<int> groups;
   for (const Packed* weight : weights) {
     if (!weight->codes && !weight->pairs()) continue;
@@ -60,20 +60,20 @@ std::vector<int> distinct_groups(const std::vector<const Packed*>& weights) {
 
 class LinearOp final : public Operation {
  public:
-  LinearOp(const std::vector<const Packed*>& weights, Matrix in, std::vector<Matrix> outs, bool wanted_only,
-           const Parts& parts)
-      : weights_(weights),
-        in_(in),
-        outs_(std::move(outs)),
+  LinearOp(LinearParts linear, const Parts& parts)
+      : weights_(std::move(linear.weights)),
+        in_(linear.in),
+        outs_(std::move(linear.outs)),
         planes_(parts.halves ? 2 : 1),
-        wanted_only_(wanted_only) {
-    const std::int64_t max_rows = wanted_only ? parts.options.max_wanted : parts.options.max_rows;
-    const std::vector<int> groups = distinct_groups(weights);
-    own_bytes_ = arranged_bytes(groups, in.width, few_rows(parts.options), parts);
+        wanted_only_(linear.wanted_only),
+        softcap_(linear.softcap) {
+    const std::int64_t max_rows = wanted_only_ ? parts.options.max_wanted : parts.options.max_rows;
+    const std::vector<int> groups = distinct_groups(weights_);
+    own_bytes_ = arranged_bytes(groups, in_.width, few_rows(parts.options), parts);
     lay_out(groups, max_rows, parts, shared_);
     lay_out(groups, few_rows(parts.options), parts, own_);
     for (const Arranged& rows : shared_) row_bytes_ = std::max(row_bytes_, rows.row_bytes);
-    if (shared_.empty()) row_bytes_ = in.width * 4;
+    if (shared_.empty()) row_bytes_ = in_.width * 4;
   }
 
   void run(const Step& step, int worker, int workers) override {
@@ -98,6 +98,7 @@ class LinearOp final : public Operation {
         } else {
           plain_product(step, weight, outs_[j], worker, {begin, end}, first, last);
         }
+        if (softcap_ > 0) cap(step, weight, outs_[j], {begin, end}, first, last);
       }
     }
   }
@@ -209,6 +210,15 @@ class LinearOp final : public Operation {
     }
   }
 
+  /// Of the outputs that this worker has just written.
+  void cap(const Step& step, const Packed& weight, Matrix out, Blocks blocks, std::int64_t first,
+           std::int64_t last) const {
+    const std::int64_t begin = static_cast<std::int64_t>(blocks.begin) * kLanes;
+    const std::int64_t end = std::min<std::int64_t>(weight.rows, std::int64_t{blocks.end} * kLanes);
+    for (std::int64_t row = first; row < last; ++row)
+      step.kernels->softcap(out.row(row) + begin, end - begin, softcap_);
+  }
+
   void codes_product(const Step& step, const Packed& weight, Matrix out, int worker, Blocks blocks,
                      std::int64_t first, std::int64_t last) const {
     const Arranged inputs = inputs_for(step, weight.group, worker);
@@ -263,21 +273,30 @@ class LinearOp final : public Operation {
   std::int64_t own_bytes_ = 0;          // bytes between two workers' rows in a small batch
   std::int64_t row_bytes_ = 0;          // maximum bytes of a quantised row
   bool wanted_only_;
+  float softcap_;  // 0: none
 };
 
 }  // namespace
 
-std::int64_t linear_scratch_bytes(const std::vector<const Packed*>& weights, int max_rows,
-                                  const Parts& parts) {
+std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows, const Parts& parts) {
   const std::vector<int> groups = distinct_groups(weights);
   const std::int64_t columns = weights.front()->columns;
   return std::max(arranged_bytes(groups, columns, max_rows, parts),
                   parts.workers * arranged_bytes(groups, columns, few_rows(parts.options), parts));
 }
 
-std::unique_ptr<Operation> make_linear(const std::vector<const Packed*>& weights, Matrix in,
-                                       std::vector<Matrix> outs, bool wanted_only, const Parts& parts) {
-  return std::make_unique<LinearOp>(weights, in, std::move(outs), wanted_only, parts);
+Needs needs(const Linear& /*op*/, const Parts& parts) {
+  return {linear_scratch_bytes(parts.packed, parts.options.max_rows, parts), 0};
+}
+
+std::unique_ptr<Operation> make_linear(LinearParts linear, const Parts& parts) {
+  return std::make_unique<LinearOp>(std::move(linear), parts);
+}
+
+std::unique_ptr<Operation> make(const Linear& op, const Parts& parts) {
+  LinearParts linear{{parts.packed.begin(), parts.packed.end()}, parts.matrix(op.in), {}, false, 0};
+  for (const Row out : op.outs) linear.outs.push_back(parts.matrix(out));
+  return make_linear(std::move(linear), parts);
 }
 
 }  // namespace ft::cpu

@@ -6,14 +6,16 @@ namespace {
 
 std::vector<float> decode(const Weight& weight) {
   std::vector<float> values(static_cast<std::size_t>(weight.rows * weight.cols));
-  read_rows(weight, 0, weight.rows, values.data());
+  if (!weight.empty()) read_rows(weight, 0, weight.rows, values.data());
   return values;
 }
 
 class NormOp final : public Operation {
  public:
   NormOp(const Norm& op, const Parts& parts)
-      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), weight_(decode(op.weight)), eps_(op.eps) {}
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), weight_(decode(op.weight)), eps_(op.eps) {
+    if (op.weight.empty()) weight_.assign(static_cast<std::size_t>(op.in.width), 1);
+  }
 
   void run(const Step& step, int worker, int workers) override {
     const Share share = step.few ? Share{0, step.rows} : share_of(step.rows, 1, worker, workers);
@@ -59,11 +61,11 @@ class GatedNormOp final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_norm(const Norm& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const Norm& op, const Parts& parts) {
   return std::make_unique<NormOp>(op, parts);
 }
 
-std::unique_ptr<Operation> make_gated_norm(const GatedNorm& op, const Parts& parts) {
+std::unique_ptr<Operation> make(const GatedNorm& op, const Parts& parts) {
   return std::make_unique<GatedNormOp>(op, parts);
 }
 

@@ -16,50 +16,47 @@ constexpr bool waits(Split write, Split read) {
   return write.kind == Split::Kind::kWhole || write != read;
 }
 
-struct Visitor {
-  int logits;
-  int workers;
-  Operands out;
+class Reader final : public Describer {
+ public:
+  Reader(int logits, bool recurrent, int workers)
+      : logits_(logits), recurrent_(recurrent), workers_(workers) {}
+  void reads(Row row, int, Grain grain) override { touched.reads.push_back({row, split(grain)}); }
+  void writes(Row row, int, Grain grain) override {
+    // A recurrence that shares its heads out unevenly shares the columns of heads instead.
+    const bool uneven =
+        recurrent_ && grain.kind == Grain::Kind::kHeads && !heads_divide(grain.heads, workers_);
+    touched.writes.push_back({row, uneven ? kWhole : split(grain)});
+  }
+  void reads_logits() override { touched.reads.push_back({{logits_, 0}, kWhole}); }
+  void writes_logits(std::int64_t) override { touched.writes.push_back({{logits_, 0}, kColumns}); }
 
-  void read(Row row, Split split = kWhole) { out.reads.push_back({row, split}); }
-  void write(Row row, Split split = kWhole) { out.writes.push_back({row, split}); }
-  template <class Binary>
-  void by_columns(const Binary& i, Row a, Row b) {
-    read(a, kColumns), read(b, kColumns), write(i.out, kColumns);
-  }
+  Operands touched;
 
-  void operator()(const Embed& i) { write(i.out); }
-  void operator()(const Input& i) { write(i.out); }
-  void operator()(const Norm& i) { read(i.in), write(i.out, kOwn); }
-  void operator()(const Linear& i) {
-    read(i.in);
-    for (const Row row : i.outs) write(row, kColumns);
+ private:
+  static Split split(Grain grain) {
+    switch (grain.kind) {
+      case Grain::Kind::kWhole:
+        return kWhole;
+      case Grain::Kind::kColumns:
+        return kColumns;
+      case Grain::Kind::kHeads:
+        return heads_of(grain.heads);
+      case Grain::Kind::kReplicated:
+        return kOwn;
+    }
+    return kWhole;
   }
-  void operator()(const Attend& i) { read(i.q), read(i.k), read(i.v), write(i.out); }
-  void operator()(const Conv& i) { read(i.in, kColumns), write(i.out, kColumns); }
-  void operator()(const DeltaRule& i) {
-    read(i.in), read(i.a), read(i.b);
-    write(i.out, heads_divide(i.value_heads, workers) ? heads_of(i.value_heads) : kWhole);
-  }
-  void operator()(const GatedNorm& i) {
-    const Split split = heads_of(static_cast<int>(i.in.width / i.weight.cols));
-    read(i.in, split), read(i.gate, split), write(i.out, split);
-  }
-  void operator()(const Swiglu& i) { by_columns(i, i.gate, i.up); }
-  void operator()(const Geglu& i) { by_columns(i, i.gate, i.up); }
-  void operator()(const Add& i) { by_columns(i, i.a, i.b); }
-  void operator()(const Concat& i) { read(i.a), read(i.b), write(i.out, kOwn); }
-  void operator()(const Tap& i) { read(i.in, kOwn); }  // the caller reads it after the step
-  void operator()(const Logits& i) { read(i.in), write({logits, 0}, kColumns); }
-  void operator()(const Select&) { read({logits, 0}); }
+  int logits_;
+  bool recurrent_;
+  int workers_;
 };
 
 }  // namespace
 
 Operands operands(const Program& program, const Instruction& instruction, int workers) {
-  Visitor visitor{program.row_count(), workers, {}};
-  std::visit(visitor, instruction);
-  return std::move(visitor.out);
+  Reader reader(program.row_count(), std::holds_alternative<DeltaRule>(instruction), workers);
+  describe(instruction, reader);
+  return std::move(reader.touched);
 }
 
 Schedule::Schedule(const Program& program, int workers)

@@ -6,15 +6,17 @@
 namespace ft::ref {
 namespace {
 
-/// Norm (if there is one) and rotation of one attention head, in place.
+/// RMS norm of one attention head, in place. weight: null for ones.
+void norm_head(const Attend& op, const float* weight, float* head) {
+  float sum = 0;
+  for (int i = 0; i < op.head_dim; ++i) sum += head[i] * head[i];
+  const float scale = 1.0F / std::sqrt(sum / static_cast<float>(op.head_dim) + op.eps);
+  for (int i = 0; i < op.head_dim; ++i) head[i] = head[i] * scale * (weight == nullptr ? 1.0F : weight[i]);
+}
+
+/// Norm, where there is one, and rotation of one attention head, in place.
 void prepare_head(const Attend& op, const Decoded& norm, std::int64_t position, float* head) {
-  if (!norm.values.empty()) {
-    float sum = 0;
-    for (int i = 0; i < op.head_dim; ++i) sum += head[i] * head[i];
-    const float scale = 1.0F / std::sqrt(sum / static_cast<float>(op.head_dim) + op.eps);
-    for (int i = 0; i < op.head_dim; ++i)
-      head[i] = head[i] * scale * norm.values[static_cast<std::size_t>(i)];
-  }
+  if (!norm.values.empty()) norm_head(op, norm.values.data(), head);
   const int half = op.rotary / 2;
   for (int j = 0; j < half; ++j) {
     const float angle = static_cast<float>(position) * op.inverse_frequencies[static_cast<std::size_t>(j)];
@@ -36,49 +38,62 @@ void append(const Step& step, const Attend& op, const Decoded& k_norm, const Seg
     float* key = step.state->key(op.cache, block, static_cast<int>(position % kBlockRows));
     std::copy_n(step.row(op.k, first_row + r), width, key);
     for (int h = 0; h < op.kv_heads; ++h) prepare_head(op, k_norm, position, key + h * op.head_dim);
-    std::copy_n(step.row(op.v, first_row + r), width,
-                step.state->value(op.cache, block, static_cast<int>(position % kBlockRows)));
+    float* value = step.state->value(op.cache, block, static_cast<int>(position % kBlockRows));
+    std::copy_n(step.row(op.v, first_row + r), width, value);
+    for (int h = 0; h < op.kv_heads && op.v_norm; ++h) norm_head(op, nullptr, value + h * op.head_dim);
   }
 }
 
-void attend_head(const Step& step, const Attend& op, const Segment& segment, std::int64_t position,
-                 const float* query, int kv_head, float* out) {
+/// Positions [first, last) that a row sees.
+struct Seen {
+  std::int64_t first, last;
+};
+
+Seen seen(const Attend& op, const Segment& segment, std::int64_t position) {
+  if (!op.causal) return {0, segment.position + segment.rows};
+  return {op.window > 0 ? std::max<std::int64_t>(0, position + 1 - op.window) : 0, position + 1};
+}
+
+void attend_head(const Step& step, const Attend& op, const Segment& segment, Seen seen, const float* query,
+                 int kv_head, float* out) {
   const auto& blocks = segment.sequence.blocks;
   const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(kv_head) * op.head_dim;
-  std::vector<float> weights(static_cast<std::size_t>(position + 1));
-  for (std::int64_t p = 0; p <= position; ++p) {
+  std::vector<float> weights(static_cast<std::size_t>(seen.last - seen.first));
+  for (std::int64_t p = seen.first; p < seen.last; ++p) {
     const std::int32_t block = blocks[static_cast<std::size_t>(p / kBlockRows)];
     const float* key = step.state->key(op.cache, block, static_cast<int>(p % kBlockRows)) + head;
-    weights[static_cast<std::size_t>(p)] = dot(query, key, op.head_dim) * op.scale;
+    weights[static_cast<std::size_t>(p - seen.first)] = dot(query, key, op.head_dim) * op.scale;
   }
   const float top = *std::max_element(weights.begin(), weights.end());
   float sum = 0;
   for (float& weight : weights) sum += weight = std::exp(weight - top);
   std::fill_n(out, op.head_dim, 0.0F);
-  for (std::int64_t p = 0; p <= position; ++p) {
+  for (std::int64_t p = seen.first; p < seen.last; ++p) {
     const std::int32_t block = blocks[static_cast<std::size_t>(p / kBlockRows)];
     const float* value = step.state->value(op.cache, block, static_cast<int>(p % kBlockRows)) + head;
-    const float weight = weights[static_cast<std::size_t>(p)] / sum;
+    const float weight = weights[static_cast<std::size_t>(p - seen.first)] / sum;
     for (int i = 0; i < op.head_dim; ++i) out[i] += weight * value[i];
   }
 }
 
 }  // namespace
 
-void attend(const Step& step, const Attend& op, const Decoded& q_norm, const Decoded& k_norm) {
+void execute(const Step& step, const Attend& op, Weights weights) {
+  const Decoded& q_norm = weights.take(op.q_norm);
+  const Decoded& k_norm = weights.take(op.k_norm);
   const int stride = op.gated ? 2 * op.head_dim : op.head_dim;
   const int group = op.heads / op.kv_heads;
   std::vector<float> query(static_cast<std::size_t>(op.head_dim));
   int first_row = 0;
   for (const Segment& segment : step.args->segments) {
-    append(step, op, k_norm, segment, first_row);
+    if (!op.shared) append(step, op, k_norm, segment, first_row);
     for (int r = 0; r < segment.rows; ++r) {
       for (int h = 0; h < op.heads; ++h) {
         const float* in = step.row(op.q, first_row + r) + h * stride;
         float* out = step.row(op.out, first_row + r) + h * op.head_dim;
         std::copy_n(in, op.head_dim, query.data());
         prepare_head(op, q_norm, segment.position + r, query.data());
-        attend_head(step, op, segment, segment.position + r, query.data(), h / group, out);
+        attend_head(step, op, segment, seen(op, segment, segment.position + r), query.data(), h / group, out);
         if (!op.gated) continue;
         for (int i = 0; i < op.head_dim; ++i) out[i] *= sigmoid(in[op.head_dim + i]);
       }

@@ -4,7 +4,8 @@
 
 namespace ft::ref {
 
-void conv(const Step& step, const Conv& op, const Decoded& kernel) {
+void execute(const Step& step, const Conv& op, Weights weights) {
+  const Decoded& kernel = weights.take(op.kernel);
   const int width = op.in.width;
   int first_row = 0;
   for (const Segment& segment : step.args->segments) {

@@ -75,7 +75,9 @@ void replay(const DeltaRule& op, const TapeEntry& entry, float* state) {
 
 }  // namespace
 
-void delta_rule(const Step& step, const DeltaRule& op, const Decoded& a_log, const Decoded& dt_bias) {
+void execute(const Step& step, const DeltaRule& op, Weights weights) {
+  const Decoded& a_log = weights.take(op.a_log);
+  const Decoded& dt_bias = weights.take(op.dt_bias);
   const auto size = static_cast<std::size_t>(op.value_heads * op.key_dim * op.value_dim);
   TapeEntry scratch;
   int first_row = 0;

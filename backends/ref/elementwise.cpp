@@ -8,7 +8,7 @@ namespace ft::ref {
 float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
 float silu(float x) { return x * sigmoid(x); }
 
-void swiglu(const Step& step, const Swiglu& op) {
+void execute(const Step& step, const Swiglu& op, Weights /*weights*/) {
   for (int r = 0; r < step.rows; ++r) {
     for (int i = 0; i < op.out.width; ++i) {
       step.row(op.out, r)[i] = silu(step.row(op.gate, r)[i]) * step.row(op.up, r)[i];
@@ -16,7 +16,7 @@ void swiglu(const Step& step, const Swiglu& op) {
   }
 }
 
-void geglu(const Step& step, const Geglu& op) {
+void execute(const Step& step, const Geglu& op, Weights /*weights*/) {
   constexpr float kRootTwoOverPi = 0.7978845608F;
   for (int r = 0; r < step.rows; ++r) {
     for (int i = 0; i < op.out.width; ++i) {
@@ -27,14 +27,25 @@ void geglu(const Step& step, const Geglu& op) {
   }
 }
 
-void add(const Step& step, const Add& op) {
+void execute(const Step& step, const Add& op, Weights /*weights*/) {
   for (int r = 0; r < step.rows; ++r) {
     for (int i = 0; i < op.out.width; ++i)
       step.row(op.out, r)[i] = step.row(op.a, r)[i] + step.row(op.b, r)[i];
   }
 }
 
-void concat(const Step& step, const Concat& op) {
+void execute(const Step& step, const Scale& op, Weights /*weights*/) {
+  for (int r = 0; r < step.rows; ++r) {
+    for (int i = 0; i < op.out.width; ++i) step.row(op.out, r)[i] = step.row(op.in, r)[i] * op.factor;
+  }
+}
+
+void execute(const Step& step, const Slice& op, Weights /*weights*/) {
+  for (int r = 0; r < step.rows; ++r)
+    std::copy_n(step.row(op.in, r) + op.first, op.width, step.row(op.out, r));
+}
+
+void execute(const Step& step, const Concat& op, Weights /*weights*/) {
   for (int r = 0; r < step.rows; ++r) {
     float* out = step.row(op.out, r);
     std::copy_n(step.row(op.a, r), op.a.width, out);

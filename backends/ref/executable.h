@@ -1,13 +1,15 @@
-// The reference executable: float32 loops in reading order, one function per instruction. It is the oracle
-// for the other backends and is never optimised. All weights are decoded to float32 at compile time. Cost:
-// O(weights) per row; memory 4 bytes per weight.
+// The reference executable: float32 loops in reading order, one execute() for each instruction. It is the
+// oracle for the other backends and is never optimised. All weights are decoded to float32 when it is
+// compiled. Cost: O(weights) a row; memory 4 bytes a weight.
 #pragma once
 
-#include <unordered_map>
+#include <span>
 #include <vector>
 
 #include "backends/ref/state.h"
+#include "backends/spare_ids.h"
 #include "program/backend.h"
+#include "sampling/select.h"
 
 namespace ft::ref {
 
@@ -19,12 +21,39 @@ struct Decoded {
   Matrix values;
 };
 
+/// The decoded weights of one instruction, in the order of its describe().
+class Weights {
+ public:
+  explicit Weights(std::span<const Decoded> decoded) : decoded_(decoded) {}
+  /// The next one; an absent optional weight is an empty one.
+  const Decoded& take(const Weight& weight) {
+    static const Decoded kAbsent;
+    return weight.empty() ? kAbsent : decoded_[next_++];
+  }
+
+ private:
+  std::span<const Decoded> decoded_;
+  std::size_t next_ = 0;
+};
+
+/// What a step leaves for its caller.
+struct Outcome {
+  SpareIds spare;
+  std::span<const std::int32_t> ids;   // token of each logit column; empty: column v is token v
+  int vocabulary = 0;                  // columns of logits
+  std::vector<float> logits;           // [max_wanted, vocabulary]
+  std::vector<std::int32_t> selected;  // [max_wanted]
+  SelectScratch scratch;
+  StepResult result;
+};
+
 /// Everything an instruction may touch during one step.
 struct Step {
   const StepArgs* args = nullptr;
   RefState* state = nullptr;
   std::vector<std::int32_t> tokens;  // [rows], resolved
   std::vector<Matrix>* values = nullptr;
+  Outcome* outcome = nullptr;
   int rows = 0;
 
   float* row(Row handle, int index) const {
@@ -38,16 +67,9 @@ float dot(const float* a, const float* b, std::int64_t size);
 float sigmoid(float x);
 float silu(float x);
 
-void norm(const Step& step, const Norm& op, const Decoded& weight);
-void gated_norm(const Step& step, const GatedNorm& op, const Decoded& weight);
-void linear(const Step& step, Row in, Row out, const Decoded& weight);
-void attend(const Step& step, const Attend& op, const Decoded& q_norm, const Decoded& k_norm);
-void conv(const Step& step, const Conv& op, const Decoded& kernel);
-void delta_rule(const Step& step, const DeltaRule& op, const Decoded& a_log, const Decoded& dt_bias);
-void swiglu(const Step& step, const Swiglu& op);
-void geglu(const Step& step, const Geglu& op);
-void add(const Step& step, const Add& op);
-void concat(const Step& step, const Concat& op);
+#define FT_DECLARE(Op) void execute(const Step& step, const Op& op, Weights weights);
+FT_INSTRUCTIONS(FT_DECLARE)
+#undef FT_DECLARE
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options);
 

@@ -17,10 +17,14 @@ float dot(const float* a, const float* b, std::int64_t size) {
   return total;
 }
 
-void linear(const Step& step, Row in, Row out, const Decoded& weight) {
-  for (std::int64_t o = 0; o < weight.rows; ++o) {
-    const float* w = weight.values.data() + o * weight.cols;
-    for (int r = 0; r < step.rows; ++r) step.row(out, r)[o] = dot(step.row(in, r), w, weight.cols);
+void execute(const Step& step, const Linear& op, Weights weights) {
+  for (std::size_t j = 0; j < op.weights.size(); ++j) {
+    const Decoded& weight = weights.take(op.weights[j]);
+    for (std::int64_t o = 0; o < weight.rows; ++o) {
+      const float* w = weight.values.data() + o * weight.cols;
+      for (int r = 0; r < step.rows; ++r)
+        step.row(op.outs[j], r)[o] = dot(step.row(op.in, r), w, weight.cols);
+    }
   }
 }
 

@@ -5,22 +5,26 @@
 namespace ft::ref {
 namespace {
 
+/// weight: null for ones.
 void rms_norm(const float* in, const float* weight, int width, float eps, float* out) {
   float sum = 0;
   for (int i = 0; i < width; ++i) sum += in[i] * in[i];
   const float scale = 1.0F / std::sqrt(sum / static_cast<float>(width) + eps);
-  for (int i = 0; i < width; ++i) out[i] = in[i] * scale * weight[i];
+  for (int i = 0; i < width; ++i) out[i] = in[i] * scale * (weight == nullptr ? 1.0F : weight[i]);
 }
 
 }  // namespace
 
-void norm(const Step& step, const Norm& op, const Decoded& weight) {
+void execute(const Step& step, const Norm& op, Weights weights) {
+  const Decoded& weight = weights.take(op.weight);
+  const float* values = op.weight.empty() ? nullptr : weight.values.data();
   for (int r = 0; r < step.rows; ++r) {
-    rms_norm(step.row(op.in, r), weight.values.data(), op.in.width, op.eps, step.row(op.out, r));
+    rms_norm(step.row(op.in, r), values, op.in.width, op.eps, step.row(op.out, r));
   }
 }
 
-void gated_norm(const Step& step, const GatedNorm& op, const Decoded& weight) {
+void execute(const Step& step, const GatedNorm& op, Weights weights) {
+  const Decoded& weight = weights.take(op.weight);
   const int head = static_cast<int>(weight.cols);
   for (int r = 0; r < step.rows; ++r) {
     const float* in = step.row(op.in, r);

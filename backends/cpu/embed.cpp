@@ -1,0 +1,49 @@
+#include <cstring>
+
+#include "backends/cpu/executable.h"
+#include "backends/weight_rows.h"
+
+namespace ft::cpu {
+namespace {
+
+class EmbedOp final : public Operation {
+ public:
+  EmbedOp(const Embed& op, const Parts& parts) : table_(op.table), out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = share_of(step.rows, 1, worker, workers);
+    for (std::int64_t r = share.first; r < share.last; ++r) read_rows(table_, step.tokens[r], 1, out_.row(r));
+  }
+
+ private:
+  Weight table_;
+  Matrix out_;
+};
+
+class InputOp final : public Operation {
+ public:
+  InputOp(const Input& op, const Parts& parts) : out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Share share = share_of(step.rows * out_.width, kLanes, worker, workers);
+    std::memcpy(out_.data + share.first, step.args->hidden.data() + share.first,
+                static_cast<std::size_t>(share.last - share.first) * sizeof(float));
+  }
+
+ private:
+  Matrix out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make(const Embed& op, const Parts& parts) {
+  return std::make_unique<EmbedOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Input& op, const Parts& parts) {
+  return std::make_unique<InputOp>(op, parts);
+}
+/// The row itself is what the caller reads.
+std::unique_ptr<Operation> make(const Tap& op, const Parts& parts) {
+  parts.outcome->tap = parts.matrix(op.in);
+  return nullptr;
+}
+
+}  // namespace ft::cpu

@@ -1,0 +1,35 @@
+#include <cmath>
+
+#include "backends/ref/executable.h"
+
+namespace ft::ref {
+
+void execute(const Step& step, const Logits& op, Weights weights) {
+  const Decoded& head = weights.take(op.head);
+  Outcome& outcome = *step.outcome;
+  const auto columns = static_cast<std::size_t>(outcome.vocabulary);
+  for (std::size_t w = 0; w < step.args->wanted.size(); ++w) {
+    const float* in = step.row(op.in, step.args->wanted[w]);
+    for (std::size_t v = 0; v < columns; ++v) {
+      const std::size_t row = op.ids.empty() ? v : static_cast<std::size_t>(outcome.ids[v]);
+      float& logit = outcome.logits[w * columns + v];
+      logit = dot(in, head.values.data() + row * static_cast<std::size_t>(head.cols), head.cols);
+      if (op.softcap > 0) logit = op.softcap * std::tanh(logit / op.softcap);
+    }
+  }
+  outcome.result.logits = {outcome.logits.data(), step.args->wanted.size() * columns};
+}
+
+void execute(const Step& step, const Select& /*op*/, Weights /*weights*/) {
+  Outcome& outcome = *step.outcome;
+  const auto width = static_cast<std::size_t>(outcome.vocabulary);
+  for (std::size_t w = 0; w < step.args->selects.size(); ++w) {
+    const SelectRow& row = step.args->selects[w];
+    outcome.selected[w] = ft::select(std::span<const float>(outcome.logits).subspan(w * width, width),
+                                     outcome.ids, row, outcome.scratch);
+    if (row.store >= 0) step.args->round_tokens[static_cast<std::size_t>(row.store)] = outcome.selected[w];
+  }
+  outcome.result.selected = {outcome.selected.data(), step.args->selects.size()};
+}
+
+}  // namespace ft::ref

@@ -1,0 +1,83 @@
+#include "program/check.h"
+
+#include <gtest/gtest.h>
+
+namespace ft {
+namespace {
+
+Weight weight(std::int64_t rows, std::int64_t cols) {
+  static const std::byte kData{};
+  Weight made;
+  made.name = "w", made.rows = rows, made.cols = cols, made.data = &kData;
+  return made;
+}
+
+Attend attend(Row q, Row k, Row v) {
+  Attend made;
+  made.q = q, made.k = k, made.v = v;
+  made.heads = made.kv_heads = 1, made.head_dim = 8;
+  return made;
+}
+
+std::string problem(const Program& program) {
+  const Status status = check(program);
+  return status.ok() ? std::string() : status.error().message;
+}
+
+TEST(Check, AcceptsAProgramOfTheWidenedInstructions) {
+  Program program;
+  const Row x = program.append(Scale{program.norm(program.embed(weight(5, 8)), {}, 1e-6F), 2, {}});
+  Attend first = attend(x, x, x);
+  first.window = 4, first.v_norm = true;
+  const Row y = program.attend(first);
+  Attend second = attend(y, {}, {});
+  second.shared = true, second.cache = 0;
+  const Row z = program.append(Slice{program.attend(second), 2, 4, {}});
+  program.logits(Logits{z, weight(3, 4), {}, {}, {1, 4, 9}, 30});
+  program.select();
+  EXPECT_EQ(problem(program), "");
+  ASSERT_EQ(program.layout().caches.size(), 1U) << "a shared cache is kept once";
+  EXPECT_EQ(program.layout().caches[0].window, 4);
+}
+
+TEST(Check, NamesTheInstructionAndWhatIsWrong) {
+  const auto refused = [](auto change) {
+    Program program;
+    const Row x = program.embed(weight(5, 8));
+    change(program, x);
+    return problem(program);
+  };
+  EXPECT_EQ(refused([](Program& p, Row x) { p.append(Slice{x, 4, 5, {}}); }),
+            "program: instruction 1 (slice): takes columns that its row does not have");
+  EXPECT_EQ(refused([](Program& p, Row x) {
+              Attend both = attend(x, x, x);
+              both.causal = false, both.window = 2;
+              p.attend(both);
+            }),
+            "program: instruction 1 (attend): has a window and is not causal");
+  EXPECT_EQ(refused([](Program& p, Row x) {
+              Attend lone = attend(x, {}, {});
+              lone.shared = true;
+              p.attend(lone);
+            }),
+            "program: instruction 1 (attend): reads a cache that no attend appends to");
+  EXPECT_EQ(refused([](Program& p, Row x) { p.logits(Logits{x, weight(3, 8), {}, {}, {4, 1, 9}, 0}); }),
+            "program: instruction 1 (logits): labels must ascend from 0 on");
+  EXPECT_EQ(refused([](Program& p, Row) { p.norm(Row{7, 8}, {}, 1e-6F); }),
+            "program: instruction 1 (norm): reads a row that nothing has written");
+}
+
+TEST(Program, ListsEveryOperandAndCountsTheBytesOfAStep) {
+  Program program;
+  const Row x = program.embed(weight(5, 8));
+  const Row y = program.linear(x, {weight(4, 8)})[0];
+  program.append(Scale{y, 0.5F, {}});
+  EXPECT_EQ(to_text(program),
+            "   0  embed       r0[8] = w 5x8 f32\n"
+            "   1  linear      r1[4] = r0[8], w 4x8 f32\n"
+            "   2  scale       r2[4] = r1[4], times 0.5\n");
+  EXPECT_EQ(program.bytes_per_step(), (8 + 4 * 8) * 4);
+}
+
+}  // namespace
+}  // namespace ft

@@ -1,0 +1,186 @@
+#include "program/instructions.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace ft {
+namespace {
+
+void element_wise(Describer& d, Row a, Row b, Row out) {
+  d.reads(a, out.width, Grain::columns());
+  d.reads(b, out.width, Grain::columns());
+  d.writes(out, out.width, Grain::columns());
+}
+
+bool ascend(const std::vector<std::int32_t>& ids) {
+  return std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end();
+}
+
+void describe_spare(Describer& d, const Logits& op) {
+  const std::vector<std::int32_t>& always = op.spare.always;
+  const std::int64_t left = op.ids.empty() ? 0 : op.head.rows - op.ids.back() - 1;
+  d.require(op.spare.count >= 0 && op.spare.count <= std::min<std::int64_t>(left, kMaxSpare),
+            "has more spare columns than ids above the listed ones, or than can be counted");
+  d.require(std::ssize(always) <= op.spare.count, "has fewer spare columns than ids that always have one");
+  for (std::size_t j = 0; j < always.size(); ++j) {
+    const std::int32_t before = j > 0 ? always[j - 1] : op.ids.empty() ? -1 : op.ids.back();
+    d.require(always[j] > before && always[j] < op.head.rows,
+              "an id that always has a spare column is listed already, out of order or outside the head");
+  }
+}
+
+}  // namespace
+
+void Attend::keep_state(StateLayout& layout) {
+  if (shared) return;
+  cache = static_cast<int>(layout.caches.size());
+  layout.caches.push_back({kv_heads, head_dim, window});
+}
+
+void Conv::keep_state(StateLayout& layout) {
+  state = static_cast<int>(layout.windows.size());
+  layout.windows.push_back({in.width, taps});
+}
+
+void DeltaRule::keep_state(StateLayout& layout) {
+  state = static_cast<int>(layout.deltas.size());
+  layout.deltas.push_back({key_heads, value_heads, key_dim, value_dim});
+}
+
+void Embed::describe(Describer& d) const {
+  d.table(table, out.width);
+  d.writes(out, out.width, Grain::whole());
+}
+
+void Input::describe(Describer& d) const { d.writes(out, width, Grain::whole()); }
+
+void Norm::describe(Describer& d) const {
+  d.reads(in, in.width, Grain::whole());
+  if (!weight.empty()) d.vector(weight, in.width);
+  d.writes(out, in.width, Grain::replicated());
+}
+
+void Linear::describe(Describer& d) const {
+  d.reads(in, in.width, Grain::whole());
+  d.require(!weights.empty() && weights.size() == outs.size(), "needs one output a weight");
+  for (std::size_t j = 0; j < weights.size() && j < outs.size(); ++j) {
+    d.matrix(weights[j], outs[j].width, in.width, weights[j].rows);
+    d.writes(outs[j], outs[j].width, Grain::columns());
+  }
+}
+
+void Attend::describe(Describer& d) const {
+  d.require(heads > 0 && kv_heads > 0 && head_dim > 0 && heads % kv_heads == 0, "wrong head counts");
+  d.reads(q, heads * head_dim * (gated ? 2 : 1), Grain::whole());
+  if (!shared) {
+    d.reads(k, kv_heads * head_dim, Grain::whole());
+    d.reads(v, kv_heads * head_dim, Grain::whole());
+  }
+  d.require(rotary >= 0 && rotary % 2 == 0 && rotary <= head_dim, "wrong rotary width");
+  d.require(static_cast<int>(inverse_frequencies.size()) == rotary / 2, "wrong number of frequencies");
+  d.require(window >= 0, "wrong window");
+  d.require(causal || window == 0, "has a window and is not causal");
+  if (!q_norm.empty()) d.vector(q_norm, head_dim);
+  if (!k_norm.empty()) d.vector(k_norm, head_dim);
+  d.cache(cache, kv_heads, head_dim);
+  d.shape(fmt::format("{}/{}x{}", heads, kv_heads, head_dim));
+  if (gated) d.note("gated");
+  d.note(fmt::format("{} heads, {} key-value heads of {}, {} rotated, cache {}", heads, kv_heads, head_dim,
+                     rotary, cache));
+  if (shared) d.note("shared");
+  if (v_norm) d.note("values normalised");
+  if (window > 0) d.note(fmt::format("window {}", window));
+  if (!causal) d.note("not causal");
+  d.writes(out, heads * head_dim, Grain::whole());
+}
+
+void Conv::describe(Describer& d) const {
+  d.reads(in, in.width, Grain::columns());
+  d.vector(kernel, static_cast<std::int64_t>(in.width) * taps);
+  d.require(kernel.rows == in.width && kernel.cols == taps, "has a kernel of another shape");
+  d.require(taps >= 1 && taps <= 8, "takes 1 to 8 taps");
+  d.note(fmt::format("window {}", state));
+  d.writes(out, in.width, Grain::columns());
+}
+
+void DeltaRule::describe(Describer& d) const {
+  d.require(key_heads > 0 && value_heads > 0 && value_heads % key_heads == 0, "wrong head counts");
+  d.reads(in, 2 * key_heads * key_dim + value_heads * value_dim, Grain::whole());
+  d.reads(a, value_heads, Grain::whole());
+  d.reads(b, value_heads, Grain::whole());
+  d.vector(a_log, value_heads);
+  d.vector(dt_bias, value_heads);
+  d.state(static_cast<std::int64_t>(value_heads) * value_dim * key_dim);
+  d.shape(fmt::format("{}/{}x{}", key_heads, value_heads, value_dim));
+  d.note(fmt::format("{} heads of {}x{} ({} key heads), state {}", value_heads, key_dim, value_dim, key_heads,
+                     state));
+  d.writes(out, value_heads * value_dim, Grain::by_head(value_heads));
+}
+
+void GatedNorm::describe(Describer& d) const {
+  const bool divides = weight.cols > 0 && in.width % weight.cols == 0;
+  d.require(divides, "has a row that is not a multiple of the norm's width");
+  const Grain heads = divides ? Grain::by_head(static_cast<int>(in.width / weight.cols)) : Grain::whole();
+  d.reads(in, in.width, heads);
+  d.reads(gate, in.width, heads);
+  d.vector(weight, weight.cols);
+  d.writes(out, in.width, heads);
+}
+
+void Swiglu::describe(Describer& d) const { element_wise(d, gate, up, out); }
+void Geglu::describe(Describer& d) const { element_wise(d, gate, up, out); }
+void Add::describe(Describer& d) const { element_wise(d, a, b, out); }
+
+void Scale::describe(Describer& d) const {
+  d.reads(in, out.width, Grain::columns());
+  d.note(fmt::format("times {}", factor));
+  d.writes(out, in.width, Grain::columns());
+}
+
+void Concat::describe(Describer& d) const {
+  d.reads(a, a.width, Grain::whole());
+  d.reads(b, b.width, Grain::whole());
+  d.writes(out, a.width + b.width, Grain::replicated());
+}
+
+void Slice::describe(Describer& d) const {
+  d.reads(in, in.width, Grain::whole());
+  d.require(first >= 0 && width > 0 && first + width <= in.width, "takes columns that its row does not have");
+  d.note(fmt::format("from column {}", first));
+  d.writes(out, width, Grain::replicated());
+}
+
+void Tap::describe(Describer& d) const {
+  d.note(name);
+  d.reads(in, in.width, Grain::replicated());  // after the step, by the caller
+}
+
+void Logits::describe(Describer& d) const {
+  d.reads(in, in.width, Grain::whole());
+  d.matrix(head, head.rows, in.width, columns());
+  d.require(ids.empty() || (ids.front() >= 0 && ids.back() < head.rows),
+            "a listed id is outside the LM head");
+  d.require(ascend(ids), "ids must ascend");
+  d.require(labels.empty() || (ids.empty() && spare.count == 0 && std::ssize(labels) == head.rows),
+            "needs one label a row of the LM head, without a list of ids");
+  d.require(ascend(labels) && (labels.empty() || labels.front() >= 0), "labels must ascend from 0 on");
+  d.require(softcap >= 0, "has a negative soft cap");
+  describe_spare(d, *this);
+  if (!ids.empty()) d.note(fmt::format("{} ids", ids.size()));
+  if (spare.count > 0) d.note(fmt::format("{} spare", spare.count));
+  if (!labels.empty()) d.note(fmt::format("{} labels", labels.size()));
+  if (softcap > 0) d.note(fmt::format("soft cap {}", softcap));
+  d.writes_logits(columns());
+}
+
+void Select::describe(Describer& d) const { d.reads_logits(); }
+
+std::string_view instruction_name(const Instruction& instruction) {
+  return std::visit([](const auto& op) { return op.kName; }, instruction);
+}
+
+void describe(const Instruction& instruction, Describer& d) {
+  std::visit([&d](const auto& op) { op.describe(d); }, instruction);
+}
+
+}  // namespace ft

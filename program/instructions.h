@@ -1,0 +1,291 @@
+// The instructions of a program. Each one describes itself once, in describe(): the rows that it reads and
+// writes, its weights with their shapes, its state, and what its attributes must satisfy. Checks, listings,
+// costs, memory plans and weight packing all derive from that description. To add an instruction: its struct
+// here, its describe() in instructions.cpp, its name in FT_INSTRUCTIONS, and one file in each backend.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "program/weight.h"
+
+namespace ft {
+
+/// A matrix [rows of the step, width] of float32 values.
+struct Row {
+  int id = -1;
+  int width = 0;
+};
+
+/// The smallest part of a row that can be computed without the rest of that row.
+struct Grain {
+  enum class Kind {
+    kWhole,       // the row
+    kColumns,     // each column: it needs the same column of inputs with this grain
+    kHeads,       // each of `heads` equal parts
+    kReplicated,  // the row, but cheaply: every worker may compute its own copy
+  };
+  Kind kind = Kind::kWhole;
+  int heads = 0;
+
+  static constexpr Grain whole() { return {}; }
+  static constexpr Grain columns() { return {Kind::kColumns, 0}; }
+  static constexpr Grain by_head(int heads) { return {Kind::kHeads, heads}; }
+  static constexpr Grain replicated() { return {Kind::kReplicated, 0}; }
+};
+
+/// What an instruction tells about itself. A reader overrides the calls that it needs.
+class Describer {
+ public:
+  virtual ~Describer() = default;
+  virtual void reads(Row /*row*/, int /*width*/, Grain /*grain*/) {}
+  virtual void writes(Row /*row*/, int /*width*/, Grain /*grain*/) {}
+  virtual void reads_logits() {}
+  virtual void writes_logits(std::int64_t /*columns*/) {}
+  /// Values that are used one by one.
+  virtual void vector(const Weight& /*weight*/, std::int64_t /*size*/) {}
+  /// Of which a row of the step reads one row.
+  virtual void table(const Weight& /*weight*/, std::int64_t /*cols*/) {}
+  /// Of which a step reads `rows_read` rows, each for all rows of the step.
+  virtual void matrix(const Weight& /*weight*/, std::int64_t /*rows*/, std::int64_t /*cols*/,
+                      std::int64_t /*rows_read*/) {}
+  /// Keys and values of layer `cache` that a row reads.
+  virtual void cache(int /*cache*/, int /*kv_heads*/, int /*head_dim*/) {}
+  /// Floats of recurrent state that a step reads and writes.
+  virtual void state(std::int64_t /*floats*/) {}
+  /// A condition on the attributes; `problem` says what is wrong where it does not hold.
+  virtual void require(bool /*holds*/, std::string_view /*problem*/) {}
+  /// An attribute as text.
+  virtual void note(std::string_view /*text*/) {}
+  /// The attributes that decide what the instruction costs, as short text: "16/2x256".
+  virtual void shape(std::string_view /*text*/) {}
+};
+
+/// What a timeline of a program keeps between steps, layer by layer.
+struct StateLayout {
+  struct Cache {
+    int kv_heads, head_dim;
+    int window = 0;  // positions that a row sees, its own among them; 0: all
+  };
+  struct Window {
+    int width, taps;
+  };
+  struct Delta {
+    int key_heads, value_heads, key_dim, value_dim;
+  };
+  std::vector<Cache> caches;    // Attend::cache
+  std::vector<Window> windows;  // Conv::state
+  std::vector<Delta> deltas;    // DeltaRule::state
+};
+
+/// out = rows of `table` at the step's token ids.
+struct Embed {
+  static constexpr std::string_view kName = "embed";
+  Weight table;
+  Row out;
+  int out_width() const { return static_cast<int>(table.cols); }
+  void describe(Describer& d) const;
+};
+/// out = the step's hidden rows (StepArgs::hidden), which a drafter's network takes from its target.
+struct Input {
+  static constexpr std::string_view kName = "input";
+  int width = 0;
+  Row out;
+  int out_width() const { return width; }
+  void describe(Describer& d) const;
+};
+/// out = x * rsqrt(mean(x^2) + eps) * weight, over the whole row; without a weight, times one.
+struct Norm {
+  static constexpr std::string_view kName = "norm";
+  Row in;
+  Weight weight;  // [in.width], or empty
+  float eps = 0;
+  Row out;
+  int out_width() const { return in.width; }
+  void describe(Describer& d) const;
+};
+/// outs[j] = weights[j] * in. Matrices that share an input are one instruction: it is prepared once.
+struct Linear {
+  static constexpr std::string_view kName = "linear";
+  Row in;
+  std::vector<Weight> weights;
+  std::vector<Row> outs;
+  void describe(Describer& d) const;
+};
+/// Softmax attention over the timeline's cache: q and k are normalised and rotated (the first `rotary` dims
+/// of an attention head, in pairs (j, j + rotary / 2)), k and v are appended to layer `cache`. With `gated`,
+/// q holds [heads][query head_dim, gate head_dim] and the result is multiplied by sigmoid(gate).
+struct Attend {
+  static constexpr std::string_view kName = "attend";
+  Row q, k, v;            // k and v are unused where `shared`
+  Weight q_norm, k_norm;  // [head_dim]; empty: no norm
+  bool v_norm = false;    // values are normalised, without a weight
+  int heads = 0, kv_heads = 0, head_dim = 0, rotary = 0;
+  std::vector<float> inverse_frequencies;  // [rotary / 2]
+  float rotary_scale = 1;                  // multiplies cos and sin (YaRN)
+  float eps = 0, scale = 0;
+  bool gated = false;
+  int window = 0;       // a row sees the last `window` positions, its own among them; 0: all
+  bool causal = true;   // false: a row sees all rows of its segment, later ones too
+  bool shared = false;  // reads layer `cache`, which an earlier attend of this program appends to
+  int cache = 0;        // set by the builder unless `shared`
+  Row out;
+  int out_width() const { return heads * head_dim; }
+  void keep_state(StateLayout& layout);
+  void describe(Describer& d) const;
+};
+/// Causal depthwise convolution over the timeline's last `taps` rows, then SiLU. kernel [width, taps], the
+/// current row last.
+struct Conv {
+  static constexpr std::string_view kName = "conv";
+  Row in;
+  Weight kernel;
+  int taps = 0;
+  int state = 0;
+  Row out;
+  int out_width() const { return in.width; }
+  void keep_state(StateLayout& layout);
+  void describe(Describer& d) const;
+};
+/// Gated delta rule, token by token in float32: in holds q, k [key_heads * key_dim] and
+/// v [value_heads * value_dim]; a, b [value_heads]; out [value_heads * value_dim].
+/// Source: Yang et al. 2024, Gated Delta Networks; transformers' torch_recurrent_gated_delta_rule.
+struct DeltaRule {
+  static constexpr std::string_view kName = "delta_rule";
+  Row in, a, b;
+  Weight a_log, dt_bias;
+  int key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  int state = 0;
+  Row out;
+  int out_width() const { return value_heads * value_dim; }
+  void keep_state(StateLayout& layout);
+  void describe(Describer& d) const;
+};
+/// Per head of width weight.cols: out = norm(in) * weight * silu(gate).
+struct GatedNorm {
+  static constexpr std::string_view kName = "gated_norm";
+  Row in, gate;
+  Weight weight;
+  float eps = 0;
+  Row out;
+  int out_width() const { return in.width; }
+  void describe(Describer& d) const;
+};
+/// out = silu(gate) * up.
+struct Swiglu {
+  static constexpr std::string_view kName = "swiglu";
+  Row gate, up, out;
+  int out_width() const { return gate.width; }
+  void describe(Describer& d) const;
+};
+/// out = gelu_tanh(gate) * up.
+struct Geglu {
+  static constexpr std::string_view kName = "geglu";
+  Row gate, up, out;
+  int out_width() const { return gate.width; }
+  void describe(Describer& d) const;
+};
+struct Add {
+  static constexpr std::string_view kName = "add";
+  Row a, b, out;
+  int out_width() const { return a.width; }
+  void describe(Describer& d) const;
+};
+/// out = in * factor.
+struct Scale {
+  static constexpr std::string_view kName = "scale";
+  Row in;
+  float factor = 1;
+  Row out;
+  int out_width() const { return in.width; }
+  void describe(Describer& d) const;
+};
+/// out = [a, b] side by side.
+struct Concat {
+  static constexpr std::string_view kName = "concat";
+  Row a, b, out;
+  int out_width() const { return a.width + b.width; }
+  void describe(Describer& d) const;
+};
+/// out = columns [first, first + width) of in.
+struct Slice {
+  static constexpr std::string_view kName = "slice";
+  Row in;
+  int first = 0, width = 0;
+  Row out;
+  int out_width() const { return width; }
+  void describe(Describer& d) const;
+};
+/// Makes `in` readable after the step under `name` (StepResult::tap).
+struct Tap {
+  static constexpr std::string_view kName = "tap";
+  std::string name;
+  Row in;
+  void describe(Describer& d) const;
+};
+/// Logit columns beside a list of ids, for ids above the last listed one. They are assigned at run time
+/// (Executable::add_ids).
+inline constexpr int kMaxSpare = 1 << 14;
+struct Spare {
+  int count = 0;
+  std::vector<std::int32_t> always;  // ascending; they are never replaced
+};
+/// Logits of the step's wanted rows: head * in. With `ids`, only those rows of the LM head, and the spare
+/// ones. With `labels`, row v of the LM head belongs to token labels[v] (EAGLE-3's d2t).
+struct Logits {
+  static constexpr std::string_view kName = "logits";
+  Row in;
+  Weight head;
+  std::vector<std::int32_t> ids;  // ascending; empty: all rows
+  Spare spare = {};
+  std::vector<std::int32_t> labels = {};  // [head.rows] ascending; empty: row v is token v. Excludes `ids`
+  float softcap = 0;                      // > 0: softcap * tanh(logit / softcap)
+  /// Columns of logits.
+  std::int64_t columns() const {
+    return ids.empty() ? head.rows : static_cast<std::int64_t>(ids.size()) + spare.count;
+  }
+  /// Token ids of the columns that never change; empty: column v is token v.
+  const std::vector<std::int32_t>& tokens() const { return labels.empty() ? ids : labels; }
+  void describe(Describer& d) const;
+};
+/// Turns each wanted row's logits into a token (program/select.h), if the step gives SelectRows.
+struct Select {
+  static constexpr std::string_view kName = "select";
+  void describe(Describer& d) const;
+};
+
+/// Every instruction. X(Op) is expanded once for each.
+#define FT_INSTRUCTIONS(X) \
+  X(Embed)                 \
+  X(Input)                 \
+  X(Norm)                  \
+  X(Linear)                \
+  X(Attend)                \
+  X(Conv)                  \
+  X(DeltaRule)             \
+  X(GatedNorm)             \
+  X(Swiglu)                \
+  X(Geglu)                 \
+  X(Add)                   \
+  X(Scale)                 \
+  X(Concat)                \
+  X(Slice)                 \
+  X(Tap)                   \
+  X(Logits)                \
+  X(Select)
+
+template <class First, class... Ops>
+struct VariantWithout {
+  using type = std::variant<Ops...>;
+};
+#define FT_AS_ALTERNATIVE(Op) , Op
+using Instruction = VariantWithout<void FT_INSTRUCTIONS(FT_AS_ALTERNATIVE)>::type;
+#undef FT_AS_ALTERNATIVE
+
+/// "linear", "attend" ...: the word of the documentation, profiles and tests.
+std::string_view instruction_name(const Instruction& instruction);
+void describe(const Instruction& instruction, Describer& d);
+
+}  // namespace ft
