@@ -142,8 +142,7 @@ void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling) {
   flags.add("temperature", "X", reads_number(sampling.temperature, {0, 100}), "0 is greedy");
   flags.add("top-k", "N", reads_int(sampling.top_k, 0, 1 << 24), "The N likeliest tokens only; 0: all");
   flags.add("top-p", "X", reads_number(sampling.top_p, {0, 1, true}), "The likeliest tokens up to this mass");
-  flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1, false, true}),
-            "At least X of the likeliest one's chance");
+  flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1}), "At least X of the likeliest one's chance");
   flags.add("seed", "N", reads_seed(sampling.seed), "Of the noise; the default 0 makes every run the same");
   flags.add("repetition-penalty", "X", reads_number(sampling.repetition, {0, 10, true}),
             "Divides the logits of tokens seen before; 1: off");
