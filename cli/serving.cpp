@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/mapped_file.h"
+#include "cli/api_keys.h"
 #include "cli/option_flags.h"
 #include "cli/sampling_choice.h"
 #include "server/guard.h"
@@ -44,8 +45,14 @@ void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.add("host", "ADDRESS", reads_text(serve.host),
             "Address to listen at (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
   flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free one");
-  flags.add_list("api-key", "KEY", appends_text(serve.api_keys), "Ask clients for this key (repeatable)");
-  flags.add("api-key-file", "FILE", reads_text(serve.api_key_file), "The same from a file, one key a line");
+  flags
+      .add_list("api-key", "KEY", appends_key(serve.api_keys),
+                "Ask clients for this key, of visible ASCII characters; an empty one is refused (repeatable)")
+      .empty_counts = true;
+  flags
+      .add("api-key-file", "FILE", reads_file_name(serve.api_key_file),
+           "The same from a file, one key a line; lines that begin with # are comments")
+      .empty_counts = true;
   flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
                  "Web pages of this origin may use the server, as https://chat.example.org; *: all "
                  "(repeatable; pages of this machine always may)");
