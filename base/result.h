@@ -20,7 +20,7 @@ enum class Code {
   kExhausted,    // memory, disk, context or another limit ran out
   kTooLong,      // a prompt beyond the context
   kBusy,         // full for now; the same will work later
-  kIo,           // the operating system refused
+  kIo,           // the operating system, a backend or a library failed
   kCancelled,    // stopped by the caller
 };
 
