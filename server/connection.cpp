@@ -102,8 +102,9 @@ awaitable<Answer> Connection::answer(const Incoming& incoming) {
   if (std::optional<api::Reply> refusal = hub_.router.refuse(incoming)) co_return std::move(*refusal);
   if (incoming.method != "POST") co_return hub_.router.route(incoming);
   const auto io = co_await net::this_coro::executor;
-  co_await net::post(hub_.text, net::use_awaitable);
+  const TextLanes::Lane lane = co_await hub_.text.enter(incoming, hub_.app.served());
   Answer given = hub_.router.route(incoming);
+  TextLanes::leave(lane);
   co_await net::post(io, net::use_awaitable);
   co_return given;
 }

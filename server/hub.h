@@ -2,10 +2,9 @@
 // pool's own. Included by the files that know Beast only.
 #pragma once
 
-#include <boost/asio/thread_pool.hpp>
-
 #include "server/access_log.h"
 #include "server/router.h"
+#include "server/text_lanes.h"
 
 namespace ft::server {
 
@@ -17,7 +16,7 @@ struct Hub {
   App& app;
   const Router router;
   AccessLog log;
-  boost::asio::thread_pool text{1};  // renders and encodes prompts
+  TextLanes text;  // renders and encodes prompts
   int connections = 0;
   bool stopping = false;
 };
