@@ -27,7 +27,7 @@ struct GatheredAnswer {
   std::vector<Logprobs> logprobs;  // one an id, if asked for
   Finish finish = Finish::kNone;
   bool by_stop_string = false;
-  std::string error;
+  Error error;
   Report report;
 };
 

@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
+
+#include "base/result.h"
 
 namespace ft {
 
@@ -28,8 +29,8 @@ class Constraint {
   /// Tokens that were emitted, in order, each allowed by its row's mask.
   virtual void commit(std::span<const std::int32_t> tokens) = 0;
 
-  /// Why there is no mask for the next token; empty as long as there is one.
-  virtual std::string problem() const = 0;
+  /// Why there is no mask for the next token; without a message as long as there is one.
+  virtual Error problem() const = 0;
 };
 
 }  // namespace ft
