@@ -198,10 +198,28 @@ TEST(ChatWriter, WithoutIncludeUsageNoFrameIsWithoutChoices) {
 
 TEST(ChatWriter, AFailureIsTheLastFrame) {
   Event failure = test::end_event(Finish::kError);
-  failure.error = "no memory";
+  failure.error = {Code::kExhausted, "no memory"};
   const std::vector<test::Frame> frames = streamed("", {test::text("a"), failure});
   ASSERT_EQ(frames.size(), 3U);
   EXPECT_EQ(frames[2].data()["error"]["message"], "no memory");
+}
+
+TEST(ChatWriter, AFailureOfTheEngineKeepsItsCode) {
+  const Served served = test::served();
+  const auto status = [&](Finish finish, const Error& error) {
+    ChatWriter writer(served, *read(body("")), Stamp{"0a", 1, 2, ""}, 1);
+    Event failure = test::end_event(finish);
+    failure.error = error;
+    std::string unused;
+    writer.add(0, failure, unused);
+    const Reply reply = writer.reply();
+    EXPECT_EQ(Json::parse(reply.body)["error"]["message"], error.message);
+    return reply.status;
+  };
+  EXPECT_EQ(status(Finish::kError, {Code::kInvalid, "the grammar stopped"}), 400);
+  EXPECT_EQ(status(Finish::kError, {Code::kIo, "the backend failed"}), 500);
+  EXPECT_EQ(status(Finish::kCancelled, {Code::kCancelled, "nobody read"}), 503);
+  EXPECT_EQ(status(Finish::kError, {Code::kExhausted, "no memory"}), 507);
 }
 
 TEST(ChatWriter, FunctionsAreAnsweredInTheOldShape) {

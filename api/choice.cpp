@@ -60,8 +60,9 @@ void Choice::take(const Event& event, const std::vector<std::int32_t>& eos, std:
 }
 
 Error Choice::failure() const {
-  if (finish == Finish::kError) return {Code::kExhausted, error};
-  return {Code::kCancelled, error.empty() ? "the server is stopping; send the request again" : error};
+  if (finish == Finish::kError) return error;
+  return {Code::kCancelled,
+          error.message.empty() ? "the server is stopping; send the request again" : error.message};
 }
 
 std::string token_text(std::int32_t token, const Tokenizer& tokenizer) {

@@ -30,7 +30,7 @@ struct Choice {
   bool ended = false;
   Finish finish = Finish::kNone;
   std::string stop_string;  // that ended it, or empty
-  std::string error;
+  Error error;
   Report report;
 
   /// Takes the event in; `eos` are the tokens that end answers, `call_id` names a new tool call.

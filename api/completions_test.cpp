@@ -132,7 +132,7 @@ TEST(CompletionsWriter, AFailureIsTheLastFrame) {
   std::string out;
   writer.begin(out);
   Event failure = test::end_event(Finish::kError);
-  failure.error = "no memory";
+  failure.error = {Code::kExhausted, "no memory"};
   writer.add(0, failure, out);
   writer.end(out);
   const std::vector<test::Frame> frames = test::frames(out);

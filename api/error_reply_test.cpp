@@ -34,6 +34,7 @@ TEST(ErrorReply, AnthropicsClientsGetTheirKinds) {
   EXPECT_EQ(kind(Code::kBusy), Kind(429, "rate_limit_error"));
   EXPECT_EQ(kind(Code::kCancelled), Kind(529, "overloaded_error"));
   EXPECT_EQ(kind(Code::kIo), Kind(500, "api_error"));
+  EXPECT_EQ(kind(Code::kExhausted), Kind(507, "api_error"));
 }
 
 TEST(ErrorReply, OnlyWhatMaySucceedLaterIsTriedAgain) {

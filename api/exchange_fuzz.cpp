@@ -71,7 +71,7 @@ Event end_of(std::uint8_t byte) {
   constexpr Finish kEnds[] = {Finish::kStop, Finish::kLength, Finish::kContext, Finish::kCancelled,
                               Finish::kError};
   Event end = test::end_event(kEnds[byte % std::size(kEnds)]);
-  if (end.finish == Finish::kError) end.error = "no memory";
+  if (end.finish == Finish::kError) end.error = {Code::kExhausted, "no memory"};
   return end;
 }
 

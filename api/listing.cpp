@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/chat_request.h"
+#include "api/encoding.h"
 #include "api/fields.h"
 #include "api/prepare.h"
 
@@ -157,7 +158,7 @@ Result<Reply> tokenize_reply(const Served& served, std::string_view body) {
   } else {
     FT_ASSIGN(const auto text, fields.text("text"));
     if (!text) return wrong("text", "is missing; send {\"text\": ...} or {\"messages\": [...]}");
-    FT_ASSIGN(ids, served.tokenizer->encode(*text, false));
+    FT_ASSIGN(ids, encode_within(served, *text, false, {"the text", "text"}));
   }
   return json_reply(Json{{"tokens", ids}, {"count", ids.size()}});
 }

@@ -6,6 +6,7 @@
 
 #include "api/message_blocks.h"
 #include "api/sampling_fields.h"
+#include "text/stop_matcher.h"
 
 namespace ft::api {
 namespace {
@@ -109,6 +110,7 @@ Status read_output(const Fields& fields, Call& call) {
 
 Status read_sampling_and_stops(const Fields& fields, Call& call) {
   FT_TRY(read_noise(fields, call, 1, 0));
+  FT_TRY(fields.array("stop_sequences", kMaxStops));  // OpenAI's lone text is not Anthropic's
   FT_ASSIGN(call.stops, read_stops(fields, "stop_sequences"));
   return read_speculation(fields, call);
 }

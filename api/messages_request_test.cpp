@@ -69,6 +69,7 @@ TEST(MessagesRequest, WhatIsWrongIsNamed) {
   EXPECT_EQ(field_of(R"(,"temperature":1.5)"), "temperature");
   EXPECT_EQ(field_of(R"(,"top_k":"many")"), "top_k");
   EXPECT_EQ(field_of(R"(,"stop_sequences":[1])"), "stop_sequences[0]");
+  EXPECT_EQ(field_of(R"(,"stop_sequences":"END")"), "stop_sequences");
   EXPECT_EQ(field_of(R"(,"system":7)"), "system");
   EXPECT_EQ(field_of(R"(,"system":[{"type":"text"}])"), "system[0].text");
   EXPECT_EQ(field_of(R"(,"tools":[{"name":"f"}])"), "tools[0].input_schema");

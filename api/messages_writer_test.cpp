@@ -184,7 +184,7 @@ TEST(MessagesWriter, EachEndHasItsReason) {
 
 TEST(MessagesWriter, AFailureIsAnErrorEventAndTheLast) {
   Event failed = end_of(Finish::kError);
-  failed.error = "the backend broke";
+  failed.error = {Code::kIo, "the backend broke"};
   const Written written = write({event(Kind::kText, "x"), failed});
   EXPECT_EQ(written.frames.back()["type"], "error");
   EXPECT_EQ(written.frames.back()["error"]["type"], "api_error");

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <fmt/format.h>
 
+#include "api/encoding.h"
 #include "api/rendering.h"
 
 namespace ft::api {
 namespace {
+
+constexpr Encoded kPrompt{"prompt", "messages"};
 
 struct Rendered {
   std::string text;
@@ -29,7 +32,7 @@ Result<Rendered> render(const Served& served, const Call& call) {
   Result<std::string> text = render_conversation(*served.chat_template, call, options);
   if (!text.ok()) return Error{text.error().code, text.error().message, "messages"};
   rendered.text = std::move(*text);
-  FT_ASSIGN(rendered.ids, served.tokenizer->encode(rendered.text, false));
+  FT_ASSIGN(rendered.ids, encode_within(served, rendered.text, false, kPrompt));
   return rendered;
 }
 
@@ -46,15 +49,6 @@ Sampler choose_sampler(const Served& served, const Call& call, std::uint64_t see
   return sampler;
 }
 
-Status check_length(const Served& served, std::size_t tokens) {
-  if (static_cast<std::int64_t>(tokens) < served.context) return {};
-  return Error{Code::kTooLong,
-               fmt::format("prompt is too long: {} tokens > {} maximum; shorten it, or start the server with "
-                           "a larger --context",
-                           tokens, served.context - 1),
-               "messages"};
-}
-
 Result<RequestFields> fields_of(const Served& served, const Call& call, const Call::Prompt& prompt) {
   RequestFields fields;
   fields.parse = call.prompts.empty();
@@ -63,14 +57,16 @@ Result<RequestFields> fields_of(const Served& served, const Call& call, const Ca
     fields.prompt = std::move(rendered.ids), fields.prompt_text = std::move(rendered.text);
     if (call.tool_choice != ToolChoice::kNone) fields.tools = call.tools;
   } else if (!prompt.text.empty()) {
-    FT_ASSIGN(fields.prompt, served.tokenizer->encode(prompt.text, true));
+    FT_ASSIGN(fields.prompt, encode_within(served, prompt.text, true, kPrompt));
     fields.prompt_text = prompt.text;
   } else {
     fields.prompt = prompt.ids;
   }
-  FT_TRY(check_length(served, fields.prompt.size()));
+  FT_TRY(check_length(served, fields.prompt.size(), kPrompt));
   if (!call.predicted.empty()) {
-    FT_ASSIGN(fields.slot.predicted, served.tokenizer->encode(call.predicted, false));
+    constexpr Encoded kPrediction{"the prediction", "prediction"};
+    FT_ASSIGN(fields.slot.predicted, encode_within(served, call.predicted, false, kPrediction));
+    FT_TRY(check_length(served, fields.slot.predicted.size(), kPrediction));
   }
   const std::int64_t room = served.context - static_cast<std::int64_t>(fields.prompt.size());
   fields.slot.max_tokens =

@@ -28,6 +28,12 @@ std::optional<StoredResponse> ResponseStore::get(const std::string& id) {
   return known->second->response;
 }
 
+std::size_t ResponseStore::history_bytes(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = places_.find(id);
+  return known == places_.end() ? 0 : known->second->response.history.size();
+}
+
 bool ResponseStore::erase(const std::string& id) {
   const std::lock_guard lock(mutex_);
   const auto known = places_.find(id);

@@ -33,6 +33,8 @@ class ResponseStore {
   /// Also makes it the most recently used.
   std::optional<StoredResponse> get(const std::string& id);
   bool erase(const std::string& id);
+  /// 0 if it is not kept.
+  std::size_t history_bytes(const std::string& id) const;
 
   std::size_t size() const;
   std::size_t bytes() const;

@@ -32,6 +32,14 @@ Result<Exchange> responses_exchange(const Served& served, std::string_view body,
   return Exchange{stream, std::move(writer), std::move(prepared->requests)};
 }
 
+std::size_t history_bytes(const Served& served, std::string_view body) {
+  if (served.responses == nullptr || served.responses->size() == 0) return 0;
+  const Result<Json> json = parse_body(body);
+  if (!json.ok()) return 0;
+  const Json* id = Fields(*json, "").find("previous_response_id");
+  return id != nullptr && id->is_string() ? served.responses->history_bytes(id->get<std::string>()) : 0;
+}
+
 Result<Reply> responses_count_reply(const Served& served, std::string_view body) {
   FT_ASSIGN(const Json json, parse_body(body));
   FT_ASSIGN(const ResponsesRequest request, read_responses(json, served.responses.get()));

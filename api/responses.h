@@ -12,6 +12,8 @@ namespace ft::api {
 
 /// `served` must outlive the exchange.
 Result<Exchange> responses_exchange(const Served& served, std::string_view body, const Stamp& stamp);
+/// Of the conversation that previous_response_id names; 0: none, or no such one is kept.
+std::size_t history_bytes(const Served& served, std::string_view body);
 /// Exactly the input_tokens of the answer to the same body.
 Result<Reply> responses_count_reply(const Served& served, std::string_view body);
 Result<Reply> stored_response_reply(const Served& served, const std::string& id);

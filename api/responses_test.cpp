@@ -231,7 +231,7 @@ TEST(ResponsesWriter, TheLastEventSaysHowItEnded) {
   EXPECT_EQ(incomplete.data()["response"]["incomplete_details"]["reason"], "max_output_tokens");
   EXPECT_EQ(incomplete.data()["response"]["output"][0]["status"], "incomplete");
   Event failure = test::end_event(Finish::kError);
-  failure.error = "no memory";
+  failure.error = {Code::kExhausted, "no memory"};
   const test::Frame failed = last(failure);
   EXPECT_EQ(failed.event, "response.failed");
   EXPECT_EQ(failed.data()["response"]["error"]["message"], "no memory");

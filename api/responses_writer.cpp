@@ -209,7 +209,9 @@ Json ResponsesWriter::response(const char* status) const {
   if (word == "in_progress") return json;
   if (word == "incomplete") json["incomplete_details"] = Json{{"reason", "max_output_tokens"}};
   if (word == "failed") {
-    json["error"] = Json{{"code", "server_error"}, {"message", choice_.failure().message}};
+    const Error failure = choice_.failure();
+    const char* code = failure.code == Code::kInvalid ? "invalid_prompt" : "server_error";
+    json["error"] = Json{{"code", code}, {"message", failure.message}};
   }
   for (const Item& item : items_) json["output"].push_back(item_json(item));
   const Account sum = account({choice_});

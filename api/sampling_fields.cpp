@@ -80,7 +80,7 @@ Status read_noise(const Fields& fields, Call& call, double hottest, int least_k)
 
 Status read_sampling(const Fields& fields, Call& call) {
   FT_TRY(read_noise(fields, call, 2, -1));  // top_k -1: all, as vLLM writes it
-  FT_ASSIGN(call.min_p, fields.number("min_p", 0, 0.999));
+  FT_ASSIGN(call.min_p, fields.number("min_p", 0, 1));
   FT_ASSIGN(call.repetition, fields.number("repetition_penalty", 0.01, 10));
   FT_ASSIGN(call.presence, fields.number("presence_penalty", -2, 2));
   FT_ASSIGN(call.frequency, fields.number("frequency_penalty", -2, 2));

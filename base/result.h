@@ -19,7 +19,7 @@ enum class Code {
   kExhausted,    // memory, disk, context or another limit is used up
   kTooLong,      // a prompt beyond the context
   kBusy,         // full for now; the same will work later
-  kIo,           // the operating system refused
+  kIo,           // the operating system, a backend or a library failed
   kCancelled,    // stopped by the caller
 };
 

@@ -25,7 +25,7 @@ struct GatheredAnswer {
   std::vector<Logprobs> logprobs;  // one per id, if requested
   Finish finish = Finish::kNone;
   bool by_stop_string = false;
-  std::string error;
+  Error error;
   Report report;
 };
 

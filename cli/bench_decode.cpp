@@ -153,14 +153,14 @@ DecodeBench::Timed DecodeBench::round_at(Slot& slot, ForcedDrafter& drafter, int
 
 Status DecodeBench::lead(const Slot& slot, int ahead) {
   while (plain_->tokens.size() < slot.tokens.size() + static_cast<std::size_t>(ahead)) {
-    if (round(*plain_).emitted == 0) return Error{Code::kExhausted, plain_->error};
+    if (round(*plain_).emitted == 0) return plain_->error;
   }
   return {};
 }
 
 Status DecodeBench::catch_up(Slot& slot, ForcedDrafter& drafter, int lag) {
   while (slot.tokens.size() + static_cast<std::size_t>(lag) < plain_->tokens.size()) {
-    if (round_at(slot, drafter, kMaxDepth - 1).emitted == 0) return Error{Code::kExhausted, slot.error};
+    if (round_at(slot, drafter, kMaxDepth - 1).emitted == 0) return slot.error;
   }
   return {};
 }
@@ -170,7 +170,7 @@ Result<double> DecodeBench::timed_plain(int tokens) {
   double ms = 0;
   for (int i = 0; i < tokens; ++i) {
     const Timed timed = round(*plain_);
-    if (timed.emitted == 0) return Error{Code::kExhausted, plain_->error};
+    if (timed.emitted == 0) return plain_->error;
     decoder_->costs().observe(1, 0, timed.ms);
     ms += timed.ms;
   }
@@ -256,7 +256,7 @@ Status DecodeBench::compare(Variant& variant, bool plain_first) {
   int emitted = 0, rounds = 0;
   while (emitted < plan_.tokens) {
     const Timed timed = round(*headed_);
-    if (timed.emitted == 0) return Error{Code::kExhausted, headed_->error};
+    if (timed.emitted == 0) return headed_->error;
     decoder_->costs().observe(timed.shape.rows, timed.shape.passes, timed.ms);
     ms += timed.ms, host_ms += timed.host_ms;
     emitted += timed.emitted, rounds += 1;

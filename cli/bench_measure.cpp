@@ -29,7 +29,7 @@ Result<GatheredAnswer> BenchMeasure::answer(const BenchCase& bench_case, bool sp
   GatheredAnswer answer = gather(ticket, [&](const Event&) {
     if (cancelled_) ticket.cancel();
   });
-  if (answer.finish == Finish::kError) return Error{Code::kExhausted, answer.error};
+  if (answer.finish == Finish::kError) return answer.error;
   if (answer.finish == Finish::kCancelled) return Error{Code::kCancelled, "stopped"};
   return answer;
 }

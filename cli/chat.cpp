@@ -48,7 +48,7 @@ Status turn(ChatSession& session, const Loaded& loaded, Engine& engine, bool jso
     if (terminal.gone()) ticket.cancel();
   });
   streaming.end();
-  if (answer.finish == Finish::kError) return Error{Code::kExhausted, answer.error};
+  if (answer.finish == Finish::kError) return answer.error;
   session.add_answer(answer);
   if (terminal.err_is_terminal()) terminal.err(Style::kDim, fmt::format("[{}]\n", answer_note(answer)));
   if (json) {

@@ -51,7 +51,8 @@ Status resolve(const Command& command, const Typed& typed, const Environment& en
     }
     if (!flag.setting) continue;
     const std::string variable = environment_name(flag.name);
-    if (const char* value = environment(variable); value != nullptr && *value != '\0') {
+    if (const char* value = environment(variable);
+        value != nullptr && (*value != '\0' || flag.empty_counts)) {
       FT_TRY(apply(flag, {value}, variable));
       continue;
     }

@@ -106,6 +106,16 @@ Setter reads_text(std::optional<std::string>& target) {
   };
 }
 
+Setter reads_file_name(std::string& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text.empty()) {
+      return Error{Code::kInvalid, "the file's name is empty; name a file, or leave the flag out"};
+    }
+    target = text;
+    return {};
+  };
+}
+
 Setter reads_bool(bool& target) {
   return [&target](const std::string& text) -> Status {
     const auto value = truth(text);

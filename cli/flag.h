@@ -27,7 +27,8 @@ struct Flag {
   std::string help;
   std::string group;  // heading in --help
   Setter set;
-  bool setting = true;  // false: only on the command line
+  bool setting = true;        // false: only on the command line
+  bool empty_counts = false;  // an empty environment variable is a value too, not the flag's absence
 };
 
 class FlagSet {
@@ -51,6 +52,8 @@ class FlagSet {
 
 Setter reads_text(std::string& target);
 Setter reads_text(std::optional<std::string>& target);
+/// A text that is not empty.
+Setter reads_file_name(std::string& target);
 Setter reads_bool(bool& target);
 Setter reads_on_off(std::optional<bool>& target);
 Setter reads_int(int& target, int low, int high);

@@ -176,7 +176,7 @@ Status decode(Decoder& decoder, const Cell& cell, std::vector<Sequence>& sequenc
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       Slot* slot = slots.at(i);
       if (slot == nullptr || slot->finish == Finish::kNone) continue;
-      if (slot->finish == Finish::kError) return Error{Code::kExhausted, slot->error};
+      if (slot->finish == Finish::kError) return slot->error;
       sequences[i].answer.assign(slot->tokens.begin() + slot->prompt_tokens, slot->tokens.end());
       sequences[i].drafted = slot->report.drafted, sequences[i].accepted = slot->report.accepted;
       slots.close(i);

@@ -137,7 +137,7 @@ void add_sampling_flags(FlagSet& flags, SamplingChoice& sampling) {
             "Sample from the N most likely tokens; 0: all");
   flags.add("top-p", "X", reads_number(sampling.top_p, {0, 1, true}),
             "Sample from the most likely tokens up to this total probability; 1: all");
-  flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1, false, true}),
+  flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1}),
             "Drop tokens with less than X times the probability of the most likely one; 0: off");
   flags.add("seed", "N", reads_seed(sampling.seed),
             "Random seed (default 0); the same seed gives the same answer");

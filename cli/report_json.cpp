@@ -119,7 +119,8 @@ std::string run_json(const RunReport& report) {
              {"tokens_per_second", rounded(answer.report.tokens_per_second(), 1e-3)}}},
            {"speculation", speculation_json(answer.report)}};
   if (report.wants_logprobs) out["logprobs"] = logprobs_json(report);
-  if (answer.finish == Finish::kError) out["error"] = Json{{"code", "failed"}, {"message", answer.error}};
+  if (answer.finish == Finish::kError)
+    out["error"] = Json{{"code", "failed"}, {"message", answer.error.message}};
   return dump(out);
 }
 

@@ -51,8 +51,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   report.load_ms = loaded->load_ms, report.costs = engine->cost_source();
   if (options.output.json) terminal.out(run_json(report) + "\n");
   if (report.answer.finish == Finish::kError) {
-    if (options.output.json) terminal.err(fmt::format("foretoken: {}\n", report.answer.error));
-    return options.output.json ? Result<int>(1) : Error{Code::kExhausted, report.answer.error};
+    if (options.output.json) terminal.err(fmt::format("foretoken: {}\n", report.answer.error.message));
+    return options.output.json ? Result<int>(1) : report.answer.error;
   }
   terminal.flush();
   if (!options.output.json) terminal.note(answer_note(report.answer));

@@ -5,12 +5,12 @@
 
 #include "base/log.h"
 #include "cli/answering.h"
+#include "cli/api_keys.h"
 #include "cli/interrupt.h"
 #include "cli/option_flags.h"
 #include "cli/sampling_choice.h"
 #include "cli/serving.h"
 #include "cli/subcommands.h"
-#include "cli/text_file.h"
 #include "server/host.h"
 #include "server/server.h"
 
@@ -25,22 +25,10 @@ struct Options {
 };
 
 Result<std::vector<std::string>> read_keys(const ServeChoice& choice) {
-  constexpr std::size_t kMaxKeyFileBytes = 1 << 20;
   std::vector<std::string> keys = choice.api_keys;
   if (choice.api_key_file.empty()) return keys;
-  FT_ASSIGN(const std::string text, read_text_file(choice.api_key_file, kMaxKeyFileBytes));
-  std::string line;
-  for (const char c : text + "\n") {
-    if (c != '\n' && c != '\r') {
-      line += c;
-    } else if (!line.empty()) {
-      keys.push_back(std::exchange(line, {}));
-    }
-  }
-  if (keys.empty()) {
-    return Error{Code::kInvalid, fmt::format("--api-key-file: {} contains no key; write one key per line",
-                                             choice.api_key_file)};
-  }
+  FT_ASSIGN(const std::vector<std::string> more, read_key_file(choice.api_key_file));
+  keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
 

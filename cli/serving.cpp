@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "base/mapped_file.h"
+#include "cli/api_keys.h"
 #include "cli/option_flags.h"
 #include "cli/sampling_choice.h"
 #include "server/guard.h"
@@ -44,10 +45,14 @@ void add_serve_flags(FlagSet& flags, ServeChoice& serve) {
   flags.add("host", "ADDRESS", reads_text(serve.host),
             "Listen address (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
   flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free port");
-  flags.add_list("api-key", "KEY", appends_text(serve.api_keys),
-                 "Require this key from clients (repeatable)");
-  flags.add("api-key-file", "FILE", reads_text(serve.api_key_file),
-            "Require the keys in this file, one per line");
+  flags
+      .add_list("api-key", "KEY", appends_key(serve.api_keys),
+                "Require this key from clients: visible ASCII characters, not empty (repeatable)")
+      .empty_counts = true;
+  flags
+      .add("api-key-file", "FILE", reads_file_name(serve.api_key_file),
+           "Require the keys in this file, one per line; lines that begin with # are comments")
+      .empty_counts = true;
   flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
                  "Allow web pages of this origin, such as https://chat.example.org; *: all (repeatable). "
                  "Pages of this machine are always allowed");

@@ -80,6 +80,11 @@ class State {
   virtual void write_block(std::int32_t block, std::span<const std::byte> in) = 0;
   virtual void read_slot(std::int32_t slot, std::span<std::byte> out) const = 0;
   virtual void write_slot(std::int32_t slot, std::span<const std::byte> in) = 0;
+  /// Nobody needs what these hold: the system may have their memory until they are used again. Between two
+  /// steps. Without it they only stay as they are.
+  virtual void give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
+    (void)blocks, (void)slots;
+  }
 };
 
 struct StateOptions {

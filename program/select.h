@@ -17,7 +17,7 @@ struct Sampler {
   float temperature = 0;  // >= 0; 0 is greedy
   int top_k = 0;          // 0: all
   float top_p = 1;        // (0, 1]
-  float min_p = 0;        // [0, 1)
+  float min_p = 0;        // [0, 1]
   float repetition =
       1;               // > 0; divides positive, multiplies negative logits of tokens seen in prompt or output
   float presence = 0;  // subtracted once from tokens seen in the output

@@ -11,7 +11,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
+
+#include "base/result.h"
 
 namespace ft {
 
@@ -30,8 +31,8 @@ class Constraint {
   /// Records emitted tokens, in order; each was allowed by its row's mask.
   virtual void commit(std::span<const std::int32_t> tokens) = 0;
 
-  /// Why there is no mask for the next token; empty if there is one.
-  virtual std::string problem() const = 0;
+  /// Why there is no mask for the next token; its message is empty if there is one.
+  virtual Error problem() const = 0;
 };
 
 }  // namespace ft

@@ -12,7 +12,7 @@ Result<std::unique_ptr<Constraint>> AnswerConstraint::make(const RequestFields& 
   const bool budget = fields.parse && fields.thinking_budget >= 0;
   if (fields.grammar == nullptr && !budget) return std::unique_ptr<Constraint>();
   std::unique_ptr<AnswerConstraint> constraint(new AnswerConstraint(fields, tokenizer, marks));
-  if (!constraint->restart()) return Error{Code::kExhausted, constraint->problem_};
+  if (!constraint->restart()) return constraint->problem_;
   return std::unique_ptr<Constraint>(std::move(constraint));
 }
 
@@ -135,7 +135,7 @@ bool AnswerConstraint::compute(std::size_t index) {
   } else if (grammar_) {
     if (!go_to(state.consumed)) return false;
     if (const Status status = matcher_->mask(row.words); !status.ok()) {
-      const std::string why = status.error().message;
+      const Error why = status.error();
       // A draft's row failed. The state after the emitted tokens is rebuilt and has no error.
       if (index == 0 || !restart()) problem_ = why;
       return false;
@@ -160,7 +160,7 @@ bool AnswerConstraint::go_to(std::size_t consumed) {
   }
   matcher_at_ = consumed;
   if (status.ok()) return true;
-  const std::string why = status.error().message;
+  const Error why = status.error();
   if (consumed == rows_[0].state.consumed || !restart()) problem_ = why;
   return false;
 }
@@ -172,7 +172,7 @@ bool AnswerConstraint::restart() {
   const std::size_t emitted = rows_[0].state.consumed;
   Status status = fresh.ok() ? fresh->consume(std::span(content_).first(emitted)) : Status(fresh.error());
   if (!status.ok()) {
-    problem_ = status.error().message;
+    problem_ = status.error();
     return false;
   }
   matcher_ = std::move(*fresh);

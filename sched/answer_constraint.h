@@ -33,7 +33,7 @@ class AnswerConstraint final : public Constraint {
   std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) override;
   int forced(std::span<std::int32_t> out) override;
   void commit(std::span<const std::int32_t> tokens) override;
-  std::string problem() const override { return problem_; }
+  Error problem() const override { return problem_; }
 
  private:
   enum class Phase : std::uint8_t { kOpening, kReasoning, kGap, kContent, kFree, kEnded };
@@ -72,7 +72,7 @@ class AnswerConstraint final : public Constraint {
   std::vector<std::int32_t> content_;    // tokens for the grammar: emitted ones, then drafts
   std::array<Row, kMaxDepth + 2> rows_;  // [0] after the emitted tokens, [i] after i drafts
   std::size_t known_ = 0;                // number of drafts that rows_ cover
-  std::string problem_;
+  Error problem_;
 };
 
 }  // namespace ft

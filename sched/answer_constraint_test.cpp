@@ -70,7 +70,7 @@ TEST_F(ConstrainedEngine, EveryAnswerIsValidAndDrafted) {
     }
     for (Ticket& ticket : tickets) {
       const Collected answer = collect(ticket);
-      EXPECT_EQ(answer.finish, Finish::kStop) << answer.error;
+      EXPECT_EQ(answer.finish, Finish::kStop) << answer.error.message;
       EXPECT_TRUE(valid(answer.text)) << answer.text;
       EXPECT_TRUE(answer.report.engaged) << answer.report.reason;
       EXPECT_GT(answer.report.speculation.accepted, 0);

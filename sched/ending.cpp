@@ -80,12 +80,10 @@ void Scheduler::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {
   }
 }
 
-void Scheduler::end_unstarted(Job& job, Finish finish, std::string error) {
-  end(job, finish, std::move(error));
-}
+void Scheduler::end_unstarted(Job& job, Finish finish, Error error) { end(job, finish, std::move(error)); }
 
 /// The only place that ends requests, whether they had a slot, were refused one or never came to one.
-void Scheduler::end(Job& job, Finish finish, std::string error) {
+void Scheduler::end(Job& job, Finish finish, Error error) {
   Event event;
   event.kind = Event::Kind::kEnd;
   event.finish = finish;
@@ -93,9 +91,9 @@ void Scheduler::end(Job& job, Finish finish, std::string error) {
   if (job.slot) {
     post_pieces(job, job.answer->finish());
     if (job.unread)
-      event.error =
-          "the reader left events unread for too long; read an answer while it is decoded, or request "
-          "a shorter one";
+      event.error = {Code::kCancelled,
+                     "the reader left events unread for too long; read an answer while it is decoded, or "
+                     "request a shorter one"};
     event.by_stop_string = job.by_stop_string;
     if (job.by_stop_string) event.stop_string = job.request.fields().stops[*job.answer->matched_stop()];
     event.report = report_of(job);

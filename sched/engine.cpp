@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/free_memory.h"
 #include "sched/admission.h"
 #include "sched/machine_memory.h"
 
@@ -154,7 +155,11 @@ bool Engine::wait_for_work() {
   const bool clear = std::exchange(clearing_, false);
   const bool cancel = std::exchange(cancelling_, false);
   lock.unlock();
-  if (clear) scheduler_.cache().clear();
+  if (clear) {
+    scheduler_.cache().clear();
+    decoder_->give_back_free();
+    return_free_memory();
+  }
   if (cancel) scheduler_.cancel_all();
   end_waiting(cancel);
   return true;

@@ -16,7 +16,7 @@ Status check_sampler(const Sampler& s) {
   if (!(s.temperature >= 0 && s.temperature <= 100)) return wrong("temperature", "0 to 100", s.temperature);
   if (!(s.top_k >= 0)) return wrong("top_k", "0 (off) or more", s.top_k);
   if (!(s.top_p > 0 && s.top_p <= 1)) return wrong("top_p", "above 0 and at most 1", s.top_p);
-  if (!(s.min_p >= 0 && s.min_p < 1)) return wrong("min_p", "at least 0 and below 1", s.min_p);
+  if (!(s.min_p >= 0 && s.min_p <= 1)) return wrong("min_p", "0 to 1", s.min_p);
   if (!(s.repetition > 0 && s.repetition <= 10)) {
     return wrong("repetition_penalty", "above 0 and at most 10", s.repetition);
   }

@@ -91,7 +91,7 @@ struct Event {
   Finish finish = Finish::kNone;     // kEnd
   bool by_stop_string = false;       // kEnd
   std::string stop_string;           // kEnd, if by_stop_string: the string that matched
-  std::string error;                 // kEnd, if finish is kError, or kCancelled but not by the caller
+  Error error;                       // kEnd, if finish is kError, or kCancelled but not by the caller
   Report report;                     // kEnd
 };
 

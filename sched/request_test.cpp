@@ -45,7 +45,7 @@ TEST(Request, NamesTheFieldThatIsBeyondItsLimitAndTakesTheLimitItself) {
       {"top_p", [](auto& f) { f.slot.sampler.top_p = 1; }, [](auto& f) { f.slot.sampler.top_p = 1.01F; }},
       {"top_p", [](auto& f) { f.slot.sampler.top_p = 1e-6F; }, [](auto& f) { f.slot.sampler.top_p = 0; }},
       {"min_p", [](auto& f) { f.slot.sampler.min_p = 0; }, [](auto& f) { f.slot.sampler.min_p = -0.1F; }},
-      {"min_p", [](auto& f) { f.slot.sampler.min_p = 0.99F; }, [](auto& f) { f.slot.sampler.min_p = 1; }},
+      {"min_p", [](auto& f) { f.slot.sampler.min_p = 1; }, [](auto& f) { f.slot.sampler.min_p = 1.001F; }},
       {"repetition_penalty", [](auto& f) { f.slot.sampler.repetition = 10; },
        [](auto& f) { f.slot.sampler.repetition = 0; }},
       {"presence_penalty", [](auto& f) { f.slot.sampler.presence = -10; },

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <new>
 
 #include "base/clock.h"
 #include "sched/answer_constraint.h"
@@ -11,6 +12,12 @@ namespace ft {
 namespace {
 
 double steady_ms() { return static_cast<double>(steady_ns()) * 1e-6; }
+
+/// Memory that ran out is told apart: the same request may work later.
+Error failed(const char* what, const std::exception& failure) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
+  return {memory ? Code::kExhausted : Code::kIo, std::string(what) + failure.what()};
+}
 
 SchedulerOptions with_clock(SchedulerOptions options) {
   if (!options.now_ms) options.now_ms = steady_ms;
@@ -43,9 +50,9 @@ void Scheduler::admit(std::unique_ptr<Job> job) {
   try {
     started = start(*job);
   } catch (const std::exception& failure) {
-    started = Error{Code::kExhausted, std::string("the request could not begin: ") + failure.what()};
+    started = failed("the request could not begin: ", failure);
   }
-  if (!started.ok()) return end(*job, Finish::kError, started.error().message);
+  if (!started.ok()) return end(*job, Finish::kError, started.error());
   status_.queue_time.add((now_ms() - job->submitted_ms) / 1e3);
   status_.prompt_tokens += job->slot->prompt_tokens;
   status_.cached_tokens += job->cached_tokens;
@@ -96,7 +103,7 @@ void Scheduler::step() {
     for (const auto& job : running_) {
       if (job->slot->finish != Finish::kError && !job->slot->timeline->lost()) continue;
       job->slot->finish = Finish::kError;
-      job->slot->error = std::string("the backend failed: ") + failure.what();
+      job->slot->error = failed("the backend failed: ", failure);
     }
   }
   retire();
@@ -194,7 +201,7 @@ void Scheduler::prefill(Job& job) {
   const std::int64_t done = job.slot->timeline->length();
   if (!status.ok()) {
     job.slot->finish = Finish::kError;
-    job.slot->error = status.error().message;
+    job.slot->error = status.error();
     return;
   }
   const auto rows = static_cast<double>(done - before);

@@ -52,7 +52,7 @@ class Scheduler {
   /// Ends all running requests; what was computed stays in the cache.
   void cancel_all();
   /// Ends a request that never had a slot.
-  void end_unstarted(Job& job, Finish finish, std::string error);
+  void end_unstarted(Job& job, Finish finish, Error error);
 
   PrefixCache& cache() { return cache_; }
   /// Its part of the engine's status: all but queue, waiting, requests, refused and draining.
@@ -71,7 +71,7 @@ class Scheduler {
   void note_round(Job& job, const SpeculationReport& before, double now);
   bool keep(Job& job);
   void retire();
-  void end(Job& job, Finish finish, std::string error);
+  void end(Job& job, Finish finish, Error error);
   void count(const Job& job, const Event& event);
   Report report_of(const Job& job) const;
   static void score(Job& job);

@@ -104,14 +104,14 @@ class Simulation : public testing::Test {
     storm.cached += end.report.cached_tokens;
     storm.drafted += static_cast<int>(end.report.speculation.drafted);
     if (end.finish == Finish::kCancelled) {
-      ASSERT_TRUE(client.left || !end.error.empty());
-      storm.unread += end.error.empty() ? 0 : 1;
+      ASSERT_TRUE(client.left || !end.error.message.empty());
+      storm.unread += end.error.message.empty() ? 0 : 1;
       ++storm.cancelled;
       ASSERT_LE(client.tokens.size(), wanted.size());
       ASSERT_TRUE(std::equal(client.tokens.begin(), client.tokens.end(), wanted.begin())) << client.kind;
       return;
     }
-    ASSERT_TRUE(end.finish == Finish::kLength || end.finish == Finish::kStop) << end.error;
+    ASSERT_TRUE(end.finish == Finish::kLength || end.finish == Finish::kStop) << end.error.message;
     ASSERT_EQ(client.tokens, wanted) << "request " << client.kind;
     ++storm.finished;
   }

@@ -147,9 +147,10 @@ Answer Connection::route(const Incoming& incoming) const {
 /// GET at once; POST on the text pool, because rendering and encoding take their time.
 awaitable<Answer> Connection::answer(const Incoming& incoming) {
   if (incoming.method != "POST") co_return route(incoming);
-  // Not post(): a coroutine comes back from it on its own executor, which is the I/O thread's.
-  co_return co_await net::co_spawn(
-      hub_.text, [&]() -> awaitable<Answer> { co_return route(incoming); }, net::use_awaitable);
+  const TextLanes::Lane lane = co_await hub_.text.lane_of(incoming, hub_.app.served());
+  std::optional<Answer> given;
+  co_await hub_.text.run(lane, [&] { given = route(incoming); });
+  co_return std::move(*given);
 }
 
 /// What an answer throws ends that answer; the watch beside it would wait for its client.

@@ -23,6 +23,12 @@ TEST(Guard, TakesAKeyAsBearerOrXApiKeyInAnyCase) {
   EXPECT_TRUE(key_fits(Incoming(), {})) << "no key is asked for";
 }
 
+TEST(Guard, AnEmptyKeyAdmitsNobody) {
+  EXPECT_FALSE(key_fits(Incoming(), {"first-key", ""}));
+  EXPECT_FALSE(key_fits(with("Authorization", "Bearer "), {""}));
+  EXPECT_FALSE(key_fits(with("x-api-key", ""), {""}));
+}
+
 TEST(Guard, ComparesSecretsByAllOfTheirBytes) {
   EXPECT_TRUE(same_secret("abc", "abc"));
   EXPECT_FALSE(same_secret("ab", "abc"));

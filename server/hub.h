@@ -2,11 +2,10 @@
 // pool's own. Included by the files that know Beast only.
 #pragma once
 
-#include <boost/asio/thread_pool.hpp>
-
 #include "server/access_log.h"
 #include "server/body_budget.h"
 #include "server/router.h"
+#include "server/text_lanes.h"
 
 namespace ft::server {
 
@@ -23,7 +22,7 @@ struct Hub {
   const Router router;
   AccessLog log;
   BodyBudget bodies;
-  boost::asio::thread_pool text{1};  // renders and encodes prompts
+  TextLanes text;  // renders and encodes prompts
   int connections = 0;
   bool stopping = false;
 };

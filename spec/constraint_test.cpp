@@ -64,7 +64,9 @@ class FakeConstraint final : public Constraint {
     drafts_.clear(), masks_.clear();
   }
 
-  std::string problem() const override { return emitted_.size() >= ends_at_ ? "the fake has ended" : ""; }
+  Error problem() const override {
+    return {Code::kInvalid, emitted_.size() >= ends_at_ ? "the fake has ended" : ""};
+  }
 
  private:
   static bool bit(const std::vector<std::uint32_t>& words, std::int32_t token) {
@@ -218,7 +220,8 @@ TEST_F(Constrained, WithoutAMaskTheAnswerEndsWithTheReason) {
     slot->constraint = std::make_unique<FakeConstraint>(asked, 9);
     decoder_.finish(*slot);
     EXPECT_EQ(slot->finish, Finish::kError);
-    EXPECT_EQ(slot->error, "the fake has ended");
+    EXPECT_EQ(slot->error.code, Code::kInvalid);
+    EXPECT_EQ(slot->error.message, "the fake has ended");
     EXPECT_EQ(slot->output_tokens(), 9) << "every token that has a mask, and no more";
     decoder_->close(*slot);
   }

@@ -91,6 +91,11 @@ Drafter* Decoder::drafter(DrafterKind kind) {
   return nullptr;
 }
 
+void Decoder::give_back_free() const {
+  pool_->give_back_free();
+  if (mtp_) mtp_->pool().give_back_free();
+}
+
 std::string Decoder::drafter_problem(DrafterKind kind) const {
   if (kind == DrafterKind::kMtp && !mtp_) return model_.head.sentence;
   return {};

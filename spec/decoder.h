@@ -91,6 +91,8 @@ class Decoder {
   std::int64_t packed_bytes() const;
   std::int64_t state_bytes() const { return state_->bytes(); }
   const TimelinePool& pool() const { return *pool_; }
+  /// Blocks and slots that nobody has give their memory back to the system. Between two steps.
+  void give_back_free() const;
   const TimelinePool* draft_pool() const { return mtp_ ? &mtp_->pool() : nullptr; }
   const DecoderOptions& options() const { return options_; }
 

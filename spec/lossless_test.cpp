@@ -69,7 +69,7 @@ class Lossless : public testing::TestWithParam<const char*> {
   }
 
   void expect_plain(const Slot& slot, int which, const std::string& where) {
-    ASSERT_EQ(slot.finish, Finish::kLength) << where << slot.error;
+    ASSERT_EQ(slot.finish, Finish::kLength) << where << slot.error.message;
     EXPECT_EQ(ToyDecoder::output(slot), plain_[static_cast<std::size_t>(which)])
         << where << " prompt " << which;
     EXPECT_EQ(slot.report.emitted, slot.output_tokens()) << where;

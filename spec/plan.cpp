@@ -89,7 +89,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
     Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
     if (!txn.ok()) {
       slot->finish = Finish::kError;
-      slot->error = txn.error().message;
+      slot->error = txn.error();
       continue;
     }
     entry.txn.emplace(std::move(*txn));

@@ -66,7 +66,7 @@ struct Slot {
   std::function<void(std::string why)> on_depth;
 
   Finish finish = Finish::kNone;
-  std::string error;  // if finish is kError
+  Error error;  // if finish is kError
   SpeculationReport report;
 
   int output_tokens() const { return static_cast<int>(tokens.size()) - prompt_tokens; }

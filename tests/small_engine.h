@@ -18,7 +18,8 @@ inline constexpr const char* kModel = "assets/qwen3.5-tiny";
 inline constexpr std::size_t kUnread = 100;
 
 struct Collected {
-  std::string text, reasoning, error;
+  std::string text, reasoning;
+  Error error;
   std::vector<std::int32_t> tokens;
   Finish finish = Finish::kNone;
   bool by_stop_string = false;

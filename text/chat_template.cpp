@@ -176,9 +176,8 @@ Json special_tokens(const Json& config) {
 Result<std::string> context_of(std::string_view messages_json, std::string_view tools_json,
                                const RenderOptions& options, const std::string& special_tokens_json) {
   if (messages_json.size() + tools_json.size() + options.extra_json.size() > kMaxMessagesBytes) {
-    return Error{Code::kExhausted, "the messages and tools have more than " +
-                                       std::to_string(kMaxMessagesBytes) +
-                                       " bytes; shorten the conversation"};
+    return Error{Code::kTooLong, "the messages and tools have more than " +
+                                     std::to_string(kMaxMessagesBytes) + " bytes; shorten the conversation"};
   }
   FT_ASSIGN(Json messages, parse_json(messages_json, "messages"));
   if (!messages.is_array()) {

@@ -166,7 +166,7 @@ TEST(ChatTemplate, RefusesASourceBeyondItsLimit) {
   EXPECT_TRUE(ChatTemplate::from_source(std::string(10, 'x'), {}, limits).ok());
   const auto chat = ChatTemplate::from_source(std::string(11, 'x'), {}, limits);
   ASSERT_FALSE(chat.ok());
-  EXPECT_EQ(chat.error().code, Code::kExhausted);
+  EXPECT_EQ(chat.error().code, Code::kInvalid);
 }
 
 TEST(ChatTemplate, SurvivesHostileNesting) {

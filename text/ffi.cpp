@@ -17,11 +17,11 @@ Error ffi_error(ft_text_code code, const FfiBytes& message, const std::string& c
     case FT_TEXT_UNSUPPORTED:
       kind = Code::kUnsupported;
       break;
-    case FT_TEXT_LIMIT:
+    case FT_TEXT_EXHAUSTED:
       kind = Code::kExhausted;
       break;
     case FT_TEXT_PANIC:
-      kind = Code::kUnsupported;
+      kind = Code::kIo;
       break;
     default:
       break;

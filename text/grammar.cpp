@@ -93,14 +93,14 @@ GrammarCompiler::~GrammarCompiler() = default;
 GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view source, size_t max_bytes,
                                                    std::string_view name) const {
   if (source.size() > max_bytes) {
-    return Error{Code::kExhausted, fmt::format("{} has {} bytes, more than the limit of {}; make it smaller",
-                                               name, source.size(), max_bytes)};
+    return Error{Code::kInvalid, fmt::format("{} has {} bytes, more than the limit of {}; make it smaller",
+                                             name, source.size(), max_bytes)};
   }
   const bool json = kind == FT_TEXT_GRAMMAR_JSON_SCHEMA || kind == FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA;
   if (const int depth = json ? json_depth(source) : 0; depth > kMaxGrammarDepth) {
-    return Error{Code::kExhausted, fmt::format("{} is nested {} deep, more than the limit of {}; name its "
-                                               "parts and refer to them",
-                                               name, depth, kMaxGrammarDepth)};
+    return Error{Code::kInvalid, fmt::format("{} is nested {} deep, more than the limit of {}; name its "
+                                             "parts and refer to them",
+                                             name, depth, kMaxGrammarDepth)};
   }
   std::call_once(vocabulary_->once, [&] {
     ft_text_grammar_env* handle = nullptr;

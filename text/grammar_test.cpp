@@ -204,6 +204,22 @@ TEST(Grammar, WhatIsTooDeepIsRefused) {
   EXPECT_NE(refusal(compiler().regex(std::string(1000, '(') + "a" + std::string(1000, ')'))), "");
 }
 
+TEST(Grammar, ASchemaWithoutAnyTextIsRefusedInWords) {
+  for (const SchemaRule rule : {SchemaRule::kStrict, SchemaRule::kLenient}) {
+    const GrammarCompiler::Compiled endless = compiler().json_schema(R"({"$ref": "#"})", rule);
+    ASSERT_FALSE(endless.ok());
+    EXPECT_EQ(endless.error().code, Code::kInvalid);
+    EXPECT_NE(refusal(endless).find("it allows no text at all"), std::string::npos) << refusal(endless);
+  }
+}
+
+TEST(Grammar, ATooLargeSourceIsTheCallersFault) {
+  const std::string large = fmt::format(R"({{"description": "{}"}})", std::string(kMaxSchemaBytes, 'x'));
+  const GrammarCompiler::Compiled beyond = compiler().json_schema(large);
+  ASSERT_FALSE(beyond.ok());
+  EXPECT_EQ(beyond.error().code, Code::kInvalid);
+}
+
 TEST(Grammar, TooManySymbolsAreRefused) {
   std::string schema = R"({"type": "object", "properties": {)";
   for (int i = 0; i < 9'000; ++i) schema += fmt::format(R"({}"{:x}":{{}})", i == 0 ? "" : ",", i);
@@ -216,7 +232,7 @@ TEST(Grammar, TooMuchWorkIsRefused) {
   for (int i = 0; i < 5000; ++i) expression += "(a|b?)*";
   const GrammarCompiler::Compiled beyond = compiler().regex(expression);
   ASSERT_FALSE(beyond.ok());
-  EXPECT_EQ(beyond.error().code, Code::kExhausted);
+  EXPECT_EQ(beyond.error().code, Code::kInvalid);
   EXPECT_NE(refusal(beyond).find("units of lexer work"), std::string::npos) << refusal(beyond);
 }
 

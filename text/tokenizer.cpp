@@ -1,5 +1,7 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
+
 #include "base/utf8.h"
 #include "text/ffi.h"
 
@@ -38,6 +40,7 @@ Status Tokenizer::read_tokens() {
   }
   flags_.assign(count, 0);
   starts_.assign(count + 1, 0);
+  uint32_t longest = 0;  // bytes
   for (uint32_t id = 0; id < count; ++id) {
     FfiBytes bytes;
     uint32_t flags = 0;
@@ -46,15 +49,17 @@ Status Tokenizer::read_tokens() {
       flags_[id] = static_cast<uint8_t>(flags);
     }
     starts_[id + 1] = static_cast<uint32_t>(bytes_.size());
+    longest = std::max(longest, starts_[id + 1] - starts_[id]);
   }
+  text_per_token_ = std::size_t{longest} * ft_text_tokenizer_text_per_byte(handle_.get());
   return {};
 }
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, bool add_special) const {
   if (text.size() > kMaxEncodeBytes) {
-    return Error{Code::kExhausted, "the text has " + std::to_string(text.size()) +
-                                       " bytes, more than the limit of " + std::to_string(kMaxEncodeBytes) +
-                                       "; send less"};
+    return Error{Code::kTooLong, "the text has " + std::to_string(text.size()) +
+                                     " bytes, more than the limit of " + std::to_string(kMaxEncodeBytes) +
+                                     "; send less"};
   }
   FfiIds ids;
   FfiBytes message;

@@ -47,6 +47,9 @@ class Tokenizer {
   std::optional<int32_t> id_of(std::string_view content) const;
   /// One more than the highest id; the model's matrices may have more rows.
   int32_t vocab_size() const { return static_cast<int32_t>(flags_.size()); }
+  /// The most bytes of text that one token stands for, so that a text of more than n times as many has more
+  /// than n tokens, known without encoding it. 0: this tokenizer has no such bound.
+  size_t text_per_token() const { return text_per_token_; }
   /// For text/grammar.cpp.
   const ft_text_tokenizer* handle() const { return handle_.get(); }
 
@@ -63,6 +66,7 @@ class Tokenizer {
   std::string bytes_;             // of all tokens, in order of id
   std::vector<uint32_t> starts_;  // (vocab_size + 1) offsets into bytes_
   std::vector<uint8_t> flags_;    // (vocab_size) FT_TEXT_TOKEN_*
+  size_t text_per_token_ = 0;     // bytes
 };
 
 }  // namespace ft

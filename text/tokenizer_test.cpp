@@ -94,10 +94,52 @@ TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   EXPECT_EQ(ids.error().message, "the text to encode is not UTF-8 at byte 2");
 }
 
+TEST(Tokenizer, KnowsHowMuchTextATokenStandsForAtMost) {
+  const auto shipped = Tokenizer::load("assets/qwen3.5-tiny");
+  ASSERT_TRUE(shipped.ok());
+  size_t longest = 0;
+  for (int32_t id = 0; id < shipped->vocab_size(); ++id) {
+    longest = std::max(longest, shipped->token_bytes(id).size());
+  }
+  EXPECT_EQ(shipped->text_per_token(), 4 * longest) << "NFC may make 7 bytes 2";
+  const std::string greek = "\xE1\xBE\xBE\xCC\x88\xCC\x81", normal = "\xCE\x90";
+  EXPECT_EQ(*shipped->encode(greek, false), *shipped->encode(normal, false));
+  for (const std::string& text : {std::string(5000, ' '), std::string(5000, 'a'), std::string(5000, '\n')}) {
+    EXPECT_GE(shipped->encode(text, false)->size() * shipped->text_per_token(), text.size());
+  }
+}
+
+TEST(Tokenizer, WhereTextMayVanishThereIsNoSuchBound) {
+  const auto bound = [](std::string_view normalizer, std::string_view added, std::string_view pieces) {
+    std::string json = R"({"normalizer":)" + std::string(normalizer) + R"(,"pre_tokenizer":)" +
+                       std::string(pieces) + R"(,"decoder":{"type":"ByteFallback"},"added_tokens":[)" +
+                       std::string(added) +
+                       R"(],"model":{"type":"BPE","byte_fallback":true,"merges":[],"vocab":{)";
+    for (int byte = 0; byte < 256; ++byte) {
+      char token[32];
+      std::snprintf(token, sizeof token, R"(%s"<0x%02X>":%d)", byte == 0 ? "" : ",", byte, byte);
+      json += token;
+    }
+    const auto made = Tokenizer::parse(json + "}}}", "test");
+    EXPECT_TRUE(made.ok()) << made.error().message;
+    return made.ok() ? made->text_per_token() : 0;
+  };
+  const std::string_view none = "null";
+  EXPECT_EQ(bound(none, "", none), 1U);
+  EXPECT_EQ(bound(R"({"type":"NFC"})", "", none), 4U);
+  EXPECT_EQ(bound(R"({"type":"Replace","pattern":{"String":" "},"content":"\u2581"})", "", none), 1U);
+  EXPECT_EQ(bound(R"({"type":"Strip","strip_left":true,"strip_right":true})", "", none), 0U);
+  EXPECT_EQ(bound(R"({"type":"Replace","pattern":{"String":"aa"},"content":"a"})", "", none), 0U);
+  EXPECT_EQ(bound(none, "", R"({"type":"Whitespace"})"), 0U);
+  const std::string_view mask = R"({"id":256,"content":"<m>","single_word":false,"lstrip":true,)"
+                                R"("rstrip":false,"normalized":false,"special":true})";
+  EXPECT_EQ(bound(none, mask, none), 0U);
+}
+
 TEST(Tokenizer, RefusesTextBeyondItsLimit) {
   const auto ids = tiny().encode(std::string(kMaxEncodeBytes + 1, 'a'), false);
   ASSERT_FALSE(ids.ok());
-  EXPECT_EQ(ids.error().code, Code::kExhausted);
+  EXPECT_EQ(ids.error().code, Code::kTooLong);
 }
 
 TEST(Tokenizer, EncodesOneLongPieceWithoutQuadraticCost) {

@@ -45,9 +45,8 @@ Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
     if (wanted) functions.push_back({name, function.value("parameters", Json::object())});
   }
   if (functions.size() > kMaxToolsOffered) {
-    return Error{Code::kExhausted,
-                 fmt::format("{} tools can be called, more than the limit of {}; offer fewer",
-                             functions.size(), kMaxToolsOffered)};
+    return Error{Code::kInvalid, fmt::format("{} tools can be called, more than the limit of {}; offer fewer",
+                                             functions.size(), kMaxToolsOffered)};
   }
   for (const std::string& name : rules.allowed) {
     if (std::none_of(functions.begin(), functions.end(), [&](const auto& f) { return f.name == name; })) {

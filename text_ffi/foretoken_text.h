@@ -24,7 +24,8 @@ enum {
   FT_TEXT_UNSUPPORTED = 3, /* parsed, but uses what this library does not run */
   FT_TEXT_LIMIT = 4,       /* fuel, recursion, output size or template size ran out */
   FT_TEXT_RAISED = 5,      /* the template called raise_exception, or failed on these messages */
-  FT_TEXT_PANIC = 6        /* a mistake of this library */
+  FT_TEXT_PANIC = 6,       /* a mistake of this library */
+  FT_TEXT_EXHAUSTED = 7    /* the system gives no memory for what the input may need; nothing was begun */
 };
 
 typedef struct {
@@ -68,6 +69,9 @@ ft_text_code ft_text_tokenizer_id(const ft_text_tokenizer* tokenizer, const uint
 ft_text_code ft_text_tokenizer_encode(const ft_text_tokenizer* tokenizer, const uint8_t* text,
                                       size_t text_size, int32_t add_special, ft_text_ids* ids,
                                       ft_text_bytes* error);
+
+/* How many bytes of text a byte of its tokens stands for at most; 0: there is no such bound. */
+uint32_t ft_text_tokenizer_text_per_byte(const ft_text_tokenizer* tokenizer);
 
 /* ---- chat template ---- */
 typedef struct ft_text_template ft_text_template;

@@ -27,6 +27,8 @@ class TimelinePool {
 
   int free_blocks() const { return static_cast<int>(free_blocks_.size()); }
   int free_slots() const { return static_cast<int>(free_slots_.size()); }
+  /// What is free holds no memory until it is taken again. Between two steps; a system call a free range.
+  void give_back_free() const { state_.give_back(free_blocks_, free_slots_); }
 
  private:
   friend class Timeline;

@@ -39,6 +39,16 @@ class Memory {
     return memory;
   }
 
+  /// The whole pages of [begin, begin + bytes) are not there physically until they are touched again, and
+  /// are zero then.
+  static void give_back(std::byte* begin, std::int64_t bytes) {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto at = reinterpret_cast<std::uintptr_t>(begin);
+    const std::uintptr_t first = (at + page - 1) / page * page;
+    const std::uintptr_t last = (at + static_cast<std::uintptr_t>(bytes)) / page * page;
+    if (first < last) madvise(begin + (first - at), last - first, MADV_DONTNEED);
+  }
+
   bool empty() const { return data_ == nullptr; }
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   float* floats() const { return static_cast<float*>(data_); }

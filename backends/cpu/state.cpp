@@ -1,5 +1,6 @@
 #include "backends/cpu/state.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -130,6 +131,24 @@ void CpuState::write(const std::vector<Part>& parts, std::int32_t to, std::span<
     std::memcpy(part.base + to * part.bytes, in.data(), static_cast<std::size_t>(part.bytes));
     in = in.subspan(static_cast<std::size_t>(part.bytes));
   }
+}
+
+/// Neighbours go together: a strip may be smaller than a page.
+void CpuState::give_back(const std::vector<Part>& parts, std::span<const std::int32_t> numbers) {
+  std::vector<std::int32_t> sorted(numbers.begin(), numbers.end());
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
+    for (end = begin + 1; end < sorted.size() && sorted[end] == sorted[end - 1] + 1;) ++end;
+    const auto count = static_cast<std::int64_t>(end - begin);
+    for (const Part& part : parts) {
+      Memory::give_back(part.base + sorted[begin] * part.bytes, count * part.bytes);
+    }
+  }
+}
+
+void CpuState::give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
+  give_back(block_parts_, blocks);
+  give_back(slot_parts_, slots);
 }
 
 void CpuState::copy_block(std::int32_t from, std::int32_t to) { copy(block_parts_, from, to); }

@@ -34,6 +34,7 @@ class CpuState final : public State {
   void write_block(std::int32_t block, std::span<const std::byte> in) override;
   void read_slot(std::int32_t slot, std::span<std::byte> out) const override;
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
+  void give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) override;
 
   struct Cache {
     std::byte* keys = nullptr;  // of block 0, key/value head 0
@@ -76,6 +77,7 @@ class CpuState final : public State {
   static void copy(const std::vector<Part>& parts, std::int32_t from, std::int32_t to);
   static void read(const std::vector<Part>& parts, std::int32_t from, std::span<std::byte> out);
   static void write(const std::vector<Part>& parts, std::int32_t to, std::span<const std::byte> in);
+  static void give_back(const std::vector<Part>& parts, std::span<const std::int32_t> numbers);
   static Result<std::unique_ptr<State>> make_unguarded(const StateLayout& layout, const StateOptions& options,
                                                        int kv_bits);
   /// Lays everything out from `base` (null: only counts) and returns the number of floats.

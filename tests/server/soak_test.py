@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Random clients for a while: polite, leaving, slow, wrong. Nothing may grow, stick or be malformed.
+"""Random clients for a while: polite, leaving, slow, wrong. Nothing may grow, stick or be malformed. Then innocent
+clients beside a hostile one, who must not be seen in their answers.
 
     soak_test.py PROGRAM            SOAK_SECONDS=1200 for the long run (default 10; 1200 with FORETOKEN_FULL=1)
 """
@@ -18,6 +19,7 @@ from batch_test import mixed  # noqa: E402
 from raw_client import Client, chat, frames  # noqa: E402
 from server_process import Server  # noqa: E402
 
+LONG = os.environ.get("FORETOKEN_FULL") == "1"
 SECONDS = float(os.environ.get("SOAK_SECONDS", "1200" if os.environ.get("FORETOKEN_FULL") == "1" else "10"))
 CLIENTS = 12
 NEVER_ENDING = {"8178": -100, "8180": -100}
@@ -72,6 +74,151 @@ def messages(client, dice):
     assert status == 200, body
 
 
+def memory_mb(server):
+    with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
+        return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) / 1024
+
+
+def metrics(server):
+    """By name; labelled samples are left out."""
+    with urllib.request.urlopen(server.url + "/metrics") as reply:
+        lines = reply.read().decode().splitlines()
+    return {name: float(value) for name, _, value in (line.partition(" ") for line in lines)
+            if name[:1] not in ("#", "") and "{" not in name}
+
+
+def settles(holds, seconds=60):
+    deadline = time.monotonic() + seconds
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return holds()
+
+
+class Hostile(threading.Thread):
+    """Half-open heads and bodies, bytes that trickle, bodies beyond every limit, long texts, clients that leave."""
+
+    def __init__(self, server, seed):
+        super().__init__()
+        self.server, self.dice, self.over = server, random.Random(seed), threading.Event()
+        self.half_open, self.acts = [], {}
+
+    def run(self):
+        acts = [self.opens_half, self.trickles, self.sends_too_much, self.sends_a_long_text, self.leaves]
+        while not self.over.is_set():
+            act = self.dice.choice(acts)
+            try:
+                act()
+            except (OSError, EOFError):  # the server may end a hostile connection whenever it likes
+                pass
+            self.acts[act.__name__] = self.acts.get(act.__name__, 0) + 1
+            self.over.wait(0.02)
+        for client in self.half_open:
+            client.socket.close()
+
+    def opens_half(self):
+        client = Client(self.server.url, timeout=5)
+        client.send(self.dice.choice([
+            b"", b"POST /v1/chat", b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n{"]))
+        self.half_open.append(client)
+        if len(self.half_open) > 200:
+            self.half_open.pop(0).socket.close()
+
+    def trickles(self):
+        with Client(self.server.url, timeout=5) as client:
+            for byte in b"GET /health HTTP/1.1\r\nHost":
+                client.send(bytes([byte]))
+                if self.over.wait(0.01):
+                    return
+
+    def sends_too_much(self):
+        with Client(self.server.url, timeout=5) as client:
+            client.post("/v1/tokenize", b"x" * (33 << 20))
+            client.answer()
+
+    def sends_a_long_text(self):
+        with Client(self.server.url, timeout=60) as client:
+            client.post("/v1/tokenize", {"text": "1 a " * (100 << 10)})
+            client.answer()
+
+    def leaves(self):
+        with Client(self.server.url, timeout=5) as client:
+            client.post("/v1/chat/completions", chat("Tell a story.", max_tokens=3000, stream=True,
+                                                     logit_bias=NEVER_ENDING))
+            if self.dice.random() < 0.5:
+                client.head()
+
+
+class Beside(unittest.TestCase):
+    """Innocent clients without a hostile one, then beside it."""
+
+    INNOCENT = 3
+    REQUESTS = 300 if LONG else 8  # of each, in each phase
+
+    def phase(self, server):
+        """Seconds to the first token of every answer, sorted; all answers must be right."""
+        firsts, failures = [], []
+
+        def live(seed):
+            for i in range(self.REQUESTS):
+                try:
+                    with Client(server.url, timeout=300) as client:
+                        start = time.monotonic()
+                        client.post("/v1/chat/completions", chat("What is the capital of France?", max_tokens=12,
+                                                                 stream=True, seed=seed * 1000 + i))
+                        client.until(b'"content":')
+                        firsts.append(time.monotonic() - start)
+                        while b"[DONE]" not in client.received:
+                            piece = client.socket.recv(65536)
+                            assert piece, "the stream was cut off"
+                            client.received += piece
+                except Exception as failure:  # noqa: BLE001 - the test's own report
+                    failures.append(repr(failure))
+
+        clients = [threading.Thread(target=live, args=(seed,)) for seed in range(self.INNOCENT)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        self.assertEqual(failures, [])
+        self.assertEqual(len(firsts), self.INNOCENT * self.REQUESTS)
+        return sorted(firsts)
+
+    def test_innocent_clients_do_not_see_a_hostile_one(self):
+        server = Server("--slots", "8", "--cache-mb", "64", "--head-timeout", "5").start()
+        try:
+            self.phase(server)  # the cache, the grammar's vocabulary and the allocator's arenas are there now
+            alone = self.phase(server)
+            before = memory_mb(server)
+            hostile = Hostile(server, 1)
+            hostile.start()
+            beside = self.phase(server)
+            if LONG:
+                hostile.over.wait(SECONDS / 4)
+                beside = self.phase(server)
+            hostile.over.set()
+            hostile.join()
+            self.assertGreater(sum(hostile.acts.values()), 0)
+            # The server's own counts: whoever left has no slot, no place in the queue and no connection.
+            quiet = {"foretoken_requests_running": 0, "foretoken_requests_waiting": 0,
+                     "foretoken_http_connections": 1}
+            self.assertTrue(settles(lambda: all(metrics(server)[name] == value for name, value in quiet.items())),
+                            {name: metrics(server)[name] for name in quiet})
+            counted = metrics(server)
+            phases = 4 if LONG else 3
+            self.assertGreaterEqual(counted["foretoken_requests_total"], phases * self.INNOCENT * self.REQUESTS)
+            self.assertEqual(counted["foretoken_requests_refused_total"], 0)
+            if LONG:
+                p99 = lambda times: times[int(0.99 * len(times))]  # noqa: E731
+                self.assertLessEqual(p99(beside), 2 * p99(alone), "seconds to the first token, p99")
+                asked = urllib.request.Request(server.url + "/v1/cache", method="DELETE")
+                urllib.request.urlopen(asked).read()
+                self.assertTrue(settles(lambda: memory_mb(server) <= 1.05 * before),
+                                f"{memory_mb(server):.0f} MB after, {before:.0f} before")
+        finally:
+            code = server.stop()
+        self.assertEqual(code, 0)
+
+
 class Soak(unittest.TestCase):
     def test_random_clients_leave_nothing_behind(self):
         server = Server("--slots", "4", "--cache-mb", "64").start()
@@ -87,21 +234,16 @@ class Soak(unittest.TestCase):
                 except Exception as failure:  # noqa: BLE001 - the test's own report
                     failures.append(f"{act.__name__}: {failure!r}")
 
-        def memory_mb():
-            with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
-                return int(re.search(r"VmRSS:\s+(\d+)", status.read()).group(1)) / 1024
-
         def idle():
-            with urllib.request.urlopen(server.url + "/metrics") as reply:
-                text = reply.read().decode()
-            return all(re.search(rf"^foretoken_requests_{what} 0$", text, re.M) for what in ("running", "waiting"))
+            counted = metrics(server)
+            return counted["foretoken_requests_running"] == counted["foretoken_requests_waiting"] == 0
 
         end = time.monotonic() + SECONDS
         clients = [threading.Thread(target=live, args=(seed,)) for seed in range(CLIENTS)]
         for client in clients:
             client.start()
         time.sleep(SECONDS / 3)
-        settled = memory_mb()
+        settled = memory_mb(server)
         for client in clients:
             client.join()
         self.assertEqual(failures, [])
@@ -109,7 +251,8 @@ class Soak(unittest.TestCase):
         while not idle() and time.monotonic() < deadline:
             time.sleep(0.1)
         self.assertTrue(idle(), "a slot is stuck")
-        self.assertLess(memory_mb() - settled, 80, "MB more than after a third of the time; the cache may take 64")
+        self.assertLess(memory_mb(server) - settled, 80,
+                        "MB more than after a third of the time; the cache may take 64")
         with Client(server.url) as client:
             client.post("/v1/chat/completions", chat("What is the capital of France?", max_tokens=12))
             self.assertIn("Paris", client.answer()[2].decode())

@@ -176,6 +176,22 @@ test('code is coloured and copied as it is', () =>
     );
   }));
 
+test('of a table of 20,000 rows the beginning is drawn, and a button shows the rest', () =>
+  page(async (on) => {
+    await ready(on);
+    await ask(on, 'table');
+    const answer = lastAnswer(on);
+    const rows = await answer.locator('tbody tr').count();
+    assert.ok(rows > 100 && rows <= 400, `${rows} rows are drawn`);
+    await answer.getByText('That was the table.').waitFor();
+    assert.equal(await answer.getByText('r19999').count(), 0);
+    await answer.getByRole('button', {name: /^Show the other 19,\d\d\d lines as text$/}).click();
+    const text = await answer.locator('pre').innerText();
+    assert.ok(text.startsWith(`| r${rows} |`), text.slice(0, 40));
+    assert.ok(text.includes('| r19999 |'));
+    assert.equal(await answer.getByRole('button', {name: /^Show the other/}).count(), 0);
+  }));
+
 test('an answer of 200 kB streams while the page stays usable', () =>
   page(async (on) => {
     await ready(on);

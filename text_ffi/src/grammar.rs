@@ -9,6 +9,7 @@ use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, Tok
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{json, Value as Json};
 
+use crate::memory::with_reserve;
 use crate::tokens::TextTokenizer;
 use crate::{Code, Failure};
 
@@ -17,6 +18,8 @@ use crate::{Code, Failure};
 const MAX_TOKEN_SIZE: usize = 1000; // bytes
 /// Compilation descends into schemas and grammars. Only the pages that are touched cost memory.
 const STACK_SIZE: usize = 512 << 20; // bytes
+/// The limits of the work bound the need; this is what the largest source within them took, doubled.
+const COMPILE_NEED: usize = 256 << 20; // bytes
 
 /// Mirrors ft_text_grammar_limits.
 #[derive(Clone, Copy)]
@@ -131,8 +134,10 @@ impl GrammarEnv {
     pub fn compile(&self, kind: Kind, source: &str) -> Result<GrammarMatcher, Failure> {
         std::thread::scope(|scope| {
             let roomy = std::thread::Builder::new().name("grammar".into()).stack_size(STACK_SIZE);
-            let thread = roomy.spawn_scoped(scope, || self.compile_here(kind, source)).map_err(|e| {
-                Failure::new(Code::Limit, format!("no thread to compile on ({e}); free memory"))
+            let compile =
+                || with_reserve("the grammar", 1, COMPILE_NEED, || self.compile_here(kind, source));
+            let thread = roomy.spawn_scoped(scope, compile).map_err(|e| {
+                Failure::new(Code::Exhausted, format!("no thread to compile on ({e}); free memory"))
             })?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
@@ -167,7 +172,7 @@ impl GrammarEnv {
         } else {
             Code::Invalid
         };
-        let text = if text.is_empty() { "it allows no text at all".into() } else { text };
+        let text = in_words(text, "it allows no text at all; where a part refers to itself, let it end");
         let hint = if code == Code::Limit {
             format!(
                 " (limits: {} symbols, {} units of lexer work)",
@@ -177,6 +182,19 @@ impl GrammarEnv {
             String::new()
         };
         Failure::new(code, text + &hint)
+    }
+}
+
+/// llguidance names some of its reasons to stop as its own code does. `none`: what it means that nothing may
+/// follow.
+fn in_words(text: String, none: &str) -> String {
+    match text.as_str() {
+        "" | "NoExtension" | "NoExtensionBias" => none.into(),
+        "LexerTooComplex" | "ParserTooComplex" => {
+            "a token takes more work than the limit; make it simpler".into()
+        }
+        "InternalError" => "the grammar library failed inside".into(),
+        _ => text,
     }
 }
 
@@ -261,8 +279,7 @@ impl GrammarMatcher {
 fn step_failure(error: impl ToString) -> Failure {
     let message = error.to_string();
     let code = if message.starts_with("panic") { Code::Panic } else { Code::Limit };
-    let text = said(&message);
-    Failure::new(code, if text.is_empty() { "no token is allowed".into() } else { text })
+    Failure::new(code, in_words(said(&message), "no token is allowed"))
 }
 
 /// Compiled grammars are shared by threads that copy them.

@@ -1,11 +1,13 @@
 //! The C border (foretoken_text.h): pointers become slices, results become codes, panics stop here.
-//! Everything with a meaning lives in `tokens`, `template`, `grammar`, `python` and `clock`.
+//! Everything with a meaning lives in `tokens`, `template`, `grammar`, `python` and `clock`; `memory` says
+//! what happens when there is none left.
 
 // Who may call what with which pointers stands in foretoken_text.h, once for all functions.
 #![allow(clippy::missing_safety_doc)]
 
 mod clock;
 mod grammar;
+mod memory;
 mod python;
 mod template;
 mod tokens;
@@ -29,6 +31,7 @@ pub enum Code {
     Limit = 4,
     Raised = 5,
     Panic = 6,
+    Exhausted = 7,
 }
 
 /// What every fallible step of this crate returns: a code for the caller, a sentence for the reader.
@@ -82,9 +85,12 @@ unsafe fn view_text<'a>(data: *const u8, size: usize, what: &str) -> Result<&'a 
 
 /// Runs `work`, turning a failure or a panic into a code and a message.
 unsafe fn guarded(error: *mut Bytes, work: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    memory::forget_shortage();
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Code::Ok as i32,
         Ok(Err(failure)) => failure,
+        // A library in C that gets no memory says so in its own words.
+        Err(_) if memory::was_short() => Failure::new(Code::Exhausted, "memory ran out; try again later"),
         Err(panic) => {
             let said = panic
                 .downcast_ref::<String>()
@@ -184,6 +190,11 @@ pub unsafe extern "C" fn ft_text_tokenizer_encode(
         give_ids(ids, (*tokenizer).encode(text, add_special != 0)?);
         Ok(())
     })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_tokenizer_text_per_byte(tokenizer: *const TextTokenizer) -> u32 {
+    (*tokenizer).text_per_byte()
 }
 
 #[no_mangle]

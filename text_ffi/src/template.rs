@@ -9,6 +9,7 @@ use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 use serde_json::Value as Json;
 
+use crate::memory::with_reserve;
 use crate::{clock, python, Code, Failure};
 
 const NAME: &str = "chat template";
@@ -17,6 +18,8 @@ const NOW: &str = "now in s";
 /// Values nest as deep as fuel allows (`[ns.x]` in a loop) and minijinja drops and compares them recursively:
 /// each rendering gets a stack for that. Only the pages that are touched cost memory.
 const STACK_SIZE: usize = 512 << 20; // bytes
+/// What rendering needs at most for a byte of its variables: JSON, the template's values and the text.
+const RENDER_NEED: usize = 192; // bytes
 
 /// Mirrors ft_text_limits.
 #[derive(Clone, Copy)]
@@ -86,8 +89,11 @@ impl ChatTemplate {
     pub fn render(&self, context: &[u8], now_s: i64) -> Result<Vec<u8>, Failure> {
         std::thread::scope(|scope| {
             let roomy = std::thread::Builder::new().name("chat template".into()).stack_size(STACK_SIZE);
-            let thread = roomy.spawn_scoped(scope, || self.render_here(context, now_s)).map_err(|e| {
-                Failure::new(Code::Limit, format!("no thread to render on ({e}); free memory"))
+            let render = || {
+                with_reserve("the chat", RENDER_NEED, context.len(), || self.render_here(context, now_s))
+            };
+            let thread = roomy.spawn_scoped(scope, render).map_err(|e| {
+                Failure::new(Code::Exhausted, format!("no thread to render on ({e}); free memory"))
             })?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })

@@ -3,9 +3,14 @@
 use std::collections::HashMap;
 
 use serde_json::Value as Json;
-use tokenizers::Tokenizer;
+use tokenizers::{Model, Tokenizer};
 
+use crate::memory::with_reserve;
 use crate::{Code, Failure};
+
+/// What encoding needs at most for a byte of text, measured where every byte is a piece and a token of its
+/// own: pieces, alignments, tokens and ids, with the doubling of their lists.
+const ENCODE_NEED: usize = 512; // bytes
 
 /// How a model token's spelling in tokenizer.json becomes bytes; added tokens are literal in both.
 #[derive(Clone, Copy)]
@@ -20,6 +25,7 @@ pub struct TextTokenizer {
     inner: Tokenizer,
     spelling: Spelling,
     vocab_size: u32,
+    text_per_byte: u32,
     added: HashMap<u32, bool>, // id -> special
     bytes: HashMap<char, u8>,  // the byte-level alphabet
 }
@@ -53,6 +59,62 @@ fn spelling_of(decoder: &Json) -> Option<Spelling> {
     }
 }
 
+fn knows(tokenizer: &Tokenizer, token: &str) -> bool {
+    tokenizer.get_model().token_to_id(token).is_some()
+}
+
+/// How many bytes of text may become one byte at most before the model sees them; None where text may vanish
+/// (a normalizer that strips, blanks around an added token) or a token may stand for any text (unknown ones).
+fn shrinking_of(document: &Json) -> Option<u32> {
+    let model = &document["model"];
+    let plain = |name: &str| model[name].as_str().unwrap_or("").is_empty();
+    let strips = |token: &Json| token["lstrip"] == true || token["rstrip"] == true;
+    let added = document["added_tokens"].as_array();
+    if model["type"] != "BPE"
+        || !plain("continuing_subword_prefix")
+        || !plain("end_of_word_suffix")
+        || added.is_some_and(|tokens| tokens.iter().any(strips))
+        || !keeps_all(&document["pre_tokenizer"])
+    {
+        return None;
+    }
+    normalizer_shrinking(&document["normalizer"])
+}
+
+fn normalizer_shrinking(normalizer: &Json) -> Option<u32> {
+    if normalizer.is_null() {
+        return Some(1);
+    }
+    match normalizer["type"].as_str()? {
+        // Over all of Unicode 15 the worst is U+03B9 U+0308 U+0301 from U+1FBE: 7 bytes for 2.
+        "NFC" | "NFD" => Some(4),
+        "ByteLevel" | "Prepend" => Some(1),
+        "Replace" => {
+            let from = normalizer["pattern"]["String"].as_str()?;
+            let to = normalizer["content"].as_str()?;
+            (to.len() >= from.len()).then_some(1)
+        }
+        "Sequence" => {
+            let parts = normalizer["normalizers"].as_array()?;
+            parts.iter().try_fold(1u32, |all, part| all.checked_mul(normalizer_shrinking(part)?))
+        }
+        _ => None,
+    }
+}
+
+/// Every character that goes in comes out in some piece.
+fn keeps_all(pre_tokenizer: &Json) -> bool {
+    match pre_tokenizer["type"].as_str() {
+        None => pre_tokenizer.is_null(),
+        Some("ByteLevel" | "Metaspace" | "Digits") => true,
+        Some("Split" | "Punctuation") => pre_tokenizer["behavior"] != "Removed",
+        Some("Sequence") => {
+            pre_tokenizer["pretokenizers"].as_array().is_some_and(|parts| parts.iter().all(keeps_all))
+        }
+        Some(_) => false,
+    }
+}
+
 impl TextTokenizer {
     pub fn parse(json: &[u8]) -> Result<TextTokenizer, Failure> {
         let corrupt = |e: String| Failure::new(Code::Corrupt, e);
@@ -67,6 +129,7 @@ impl TextTokenizer {
                 ),
             )
         })?;
+        let shrinking = shrinking_of(&document);
         drop(document);
         let mut inner = Tokenizer::from_bytes(json).map_err(|e| corrupt(e.to_string()))?;
         // What the file says about padding and truncation is for training batches.
@@ -76,7 +139,18 @@ impl TextTokenizer {
             inner.get_added_tokens_decoder().iter().map(|(id, token)| (*id, token.special)).collect();
         let highest = inner.get_vocab(true).values().copied().chain(added.keys().copied()).max();
         let highest = highest.ok_or_else(|| corrupt("its vocabulary is empty".into()))?;
-        Ok(TextTokenizer { inner, spelling, vocab_size: highest + 1, added, bytes: byte_level_alphabet() })
+        let bytes = byte_level_alphabet();
+        let spells_all = match spelling {
+            Spelling::ByteLevel => bytes.keys().all(|c| knows(&inner, &c.to_string())),
+            Spelling::ByteFallback => (0..=255u8).all(|byte| knows(&inner, &format!("<0x{byte:02X}>"))),
+        };
+        let text_per_byte = if spells_all { shrinking.unwrap_or(0) } else { 0 };
+        Ok(TextTokenizer { inner, spelling, vocab_size: highest + 1, text_per_byte, added, bytes })
+    }
+
+    /// Bytes of text that a byte of its tokens stands for at most; 0: there is no such bound.
+    pub fn text_per_byte(&self) -> u32 {
+        self.text_per_byte
     }
 
     pub fn vocab_size(&self) -> u32 {
@@ -114,10 +188,12 @@ impl TextTokenizer {
     }
 
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, Failure> {
-        let encoding = self
-            .inner
-            .encode_fast(text, add_special)
-            .map_err(|e| Failure::new(Code::Invalid, format!("the text cannot be encoded: {e}")))?;
-        Ok(encoding.get_ids().to_vec())
+        with_reserve("the text", ENCODE_NEED, text.len(), || {
+            let encoding = self
+                .inner
+                .encode_fast(text, add_special)
+                .map_err(|e| Failure::new(Code::Invalid, format!("the text cannot be encoded: {e}")))?;
+            Ok(encoding.get_ids().to_vec())
+        })
     }
 }

@@ -6,6 +6,27 @@ const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
 const LIST_FENCE = /^ *(`{3,}|~{3,})(.*)$/;
 const LIST_ITEM = /^ {0,3}([-*+]|\d{1,9}[.)])(\s|$)/;
 
+const MAX_BLOCK_LINES = 400;
+const MAX_BLOCK_CHARS = 60_000;
+
+/**
+ * Splits a block into the part that is drawn as Markdown and the rest: a table of 20,000 rows would freeze
+ * the page for seconds. Code is drawn whole, because it is one text.
+ */
+export function cutBlock(block) {
+  if (FENCE.test(block.slice(0, block.indexOf('\n') >>> 0))) return {shown: block, rest: ''};
+  let end = 0;
+  for (let lines = 0; lines < MAX_BLOCK_LINES && end < block.length; lines += 1) {
+    const next = block.indexOf('\n', end) + 1 || block.length;
+    if (next > MAX_BLOCK_CHARS) {
+      if (end === 0) end = MAX_BLOCK_CHARS; // one line alone is too long
+      break;
+    }
+    end = next;
+  }
+  return {shown: block.slice(0, end), rest: block.slice(end)};
+}
+
 /** push() adds text; `closed` only grows, `open` may still change. */
 export class BlockSplitter {
   closed = [];

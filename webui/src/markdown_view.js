@@ -1,7 +1,8 @@
 // Draws streaming Markdown: each closed block once, the open block again at each change, open code by
-// appending text. It owns the children of its element and inserts only filtered HTML.
+// appending text. Of a very long block it draws the beginning; a button shows the rest as plain text, which
+// is fast at any length. It owns the children of its element and inserts only filtered HTML.
 
-import {BlockSplitter} from './blocks.js';
+import {BlockSplitter, cutBlock} from './blocks.js';
 import {copyText} from './clipboard.js';
 import {renderBlock} from './rendering.js';
 
@@ -14,6 +15,7 @@ export class MarkdownView {
   #drawn = 0; // closed blocks on the page
   #open = null; // the element of the open block
   #code = null; // the text node of open code
+  #shown = ''; // what the open block was drawn from, if it was cut
 
   constructor(element) {
     this.#element = element;
@@ -29,7 +31,9 @@ export class MarkdownView {
     if (this.#drawn < closed.length) this.#dropOpen();
     for (; this.#drawn < closed.length; this.#drawn += 1) {
       const block = document.createElement('div');
-      block.innerHTML = renderBlock(closed[this.#drawn]);
+      const {shown, rest} = cutBlock(closed[this.#drawn]);
+      block.innerHTML = renderBlock(shown);
+      if (rest !== '') block.append(restButton(rest));
       this.#element.append(block);
     }
     if (streaming) this.#drawOpen();
@@ -42,11 +46,13 @@ export class MarkdownView {
     this.#text = '';
     this.#drawn = 0;
     this.#open = this.#code = null;
+    this.#shown = '';
   }
 
   #dropOpen() {
     this.#open?.remove();
     this.#open = this.#code = null;
+    this.#shown = '';
   }
 
   #drawOpen() {
@@ -54,7 +60,7 @@ export class MarkdownView {
     if (code === null) {
       if (this.#code !== null) this.#dropOpen();
       if (this.#splitter.open.trim() === '') return this.#dropOpen();
-      this.#place().innerHTML = renderBlock(this.#splitter.open);
+      this.#drawCut(cutBlock(this.#splitter.open));
       return;
     }
     if (this.#code === null) {
@@ -66,6 +72,19 @@ export class MarkdownView {
     else this.#code.data = code.code;
   }
 
+  /** The beginning of a block that was cut stays as it is: only its note changes. */
+  #drawCut({shown, rest}) {
+    if (rest === '' || shown !== this.#shown) this.#place().innerHTML = renderBlock(shown);
+    if (rest === '') return;
+    if (shown !== this.#shown) {
+      const note = document.createElement('p');
+      note.className = 'rest';
+      this.#open.append(note);
+    }
+    this.#shown = shown;
+    this.#open.lastElementChild.textContent = `${lineCount(rest)} more lines so far`;
+  }
+
   #place() {
     if (this.#open === null) {
       this.#open = document.createElement('div');
@@ -73,6 +92,23 @@ export class MarkdownView {
     }
     return this.#open;
   }
+}
+
+const lineCount = (text) => text.trimEnd().split('\n').length.toLocaleString('en');
+
+function restButton(rest) {
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.className = 'rest';
+  button.textContent = `Show the other ${lineCount(rest)} lines as text`;
+  button.addEventListener('click', () => {
+    const text = document.createElement('pre');
+    text.tabIndex = 0;
+    text.textContent = rest;
+    button.replaceWith(text);
+    text.focus();
+  });
+  return button;
 }
 
 async function onCopy(event) {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
-import {BlockSplitter, splitBlocks} from '../src/blocks.js';
+import {BlockSplitter, cutBlock, splitBlocks} from '../src/blocks.js';
 
 const MIXED =
   '# Title\n\nText\nmore text\n```py\na = 1\n\nb = 2\n```\nafter\n\n- one\n\n- two\n\n  still two\n\n' +
@@ -64,4 +64,26 @@ test('open code is given as code', () => {
 test('a formula or fence that never closes is the last block', () => {
   assert.deepEqual(splitBlocks('$$\nx\n\ny'), ['$$\nx\n\ny']);
   assert.deepEqual(splitBlocks('```\nx\n\ny'), ['```\nx\n\ny']);
+});
+
+test('a long block is cut at a line, and nothing is lost', () => {
+  const table = `| a |\n|---|\n${'| 1 |\n'.repeat(20_000)}`;
+  const {shown, rest} = cutBlock(table);
+  assert.equal(shown.split('\n').length - 1, 400);
+  assert.equal(shown + rest, table);
+  const most = 'x\n'.repeat(400);
+  assert.deepEqual(cutBlock(most), {shown: most, rest: ''});
+  assert.equal(cutBlock(`${most}x`).rest, 'x');
+});
+
+test('a block of few long lines is cut by its characters', () => {
+  const lines = `${'x'.repeat(29_999)}\n`.repeat(3);
+  assert.equal(cutBlock(lines).shown.length, 60_000);
+  assert.equal(cutBlock('x'.repeat(60_000)).rest, '');
+  assert.equal(cutBlock('x'.repeat(60_001)).rest, 'x');
+});
+
+test('code is drawn whole', () => {
+  const code = `\`\`\`\n${'x\n'.repeat(20_000)}\`\`\``;
+  assert.deepEqual(cutBlock(code), {shown: code, rest: ''});
 });

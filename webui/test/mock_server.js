@@ -29,6 +29,9 @@ const MARKDOWN =
   '- one\n- two\n  - nested\n\n1. first\n2. second\n\n> A quotation.\n\n' +
   '| name | value |\n|---|---|\n| a | 1 |\n';
 
+const ROWS = Array.from({length: 20_000}, (_, i) => `| r${i} | ${i * i} |\n`);
+const TABLE = `| row | square |\n|---|---|\n${ROWS.join('')}`;
+
 /** Answers by a word of the message; the first match wins. */
 export const ANSWERS = [
   ['math', {content: MATH}],
@@ -42,6 +45,7 @@ export const ANSWERS = [
     },
   ],
   ['think', {reasoning: 'First I consider the question. Then I answer it.', content: 'The answer is 42.'}],
+  ['table', {content: `${TABLE}\nThat was the table.`, tokensAChunk: 2000}],
   ['long', {content: 'A sentence that fills the page with words.\n\n'.repeat(4700), tokensAChunk: 400}],
   ['slow', {content: 'word '.repeat(2000), delayMs: 20}],
   ['', {content: CODE}],

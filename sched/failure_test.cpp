@@ -1,0 +1,86 @@
+// What a backend throws ends its request with a code that tells a lack of memory from another failure.
+#include <new>
+#include <stdexcept>
+
+#include "sched/scheduler.h"
+#include "tests/toy_decoder.h"
+
+namespace ft::test {
+namespace {
+
+using Fault = std::function<void()>;  // throws, or is empty
+
+class ThrowingExecutable final : public Executable {
+ public:
+  ThrowingExecutable(std::unique_ptr<Executable> inner, const Fault& fault)
+      : inner_(std::move(inner)), fault_(fault) {}
+  StepResult run(const StepArgs& args, State& state) override {
+    if (fault_) fault_();
+    return inner_->run(args, state);
+  }
+  int vocabulary() const override { return inner_->vocabulary(); }
+  std::span<const std::int32_t> ids() const override { return inner_->ids(); }
+  void add_ids(std::span<const std::int32_t> tokens) override { inner_->add_ids(tokens); }
+  std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
+
+ private:
+  std::unique_ptr<Executable> inner_;
+  const Fault& fault_;
+};
+
+class ThrowingBackend final : public Backend {
+ public:
+  explicit ThrowingBackend(const Fault& fault) : inner_(make_ref_backend()), fault_(fault) {}
+  std::string_view name() const override { return "throwing"; }
+  std::string describe() const override { return "throws on purpose"; }
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    FT_ASSIGN(std::unique_ptr<Executable> inner, inner_->compile(program, options));
+    return std::unique_ptr<Executable>(std::make_unique<ThrowingExecutable>(std::move(inner), fault_));
+  }
+  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
+    return inner_->make_state(layout, options);
+  }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  const Fault& fault_;
+};
+
+/// How a request ends whose first step fails so.
+Event end_after(const Fault& thrown) {
+  const Tokenizer tokenizer = std::move(*Tokenizer::load("assets/qwen3.5-tiny"));
+  Fault fault;
+  ToyDecoder decoder(std::make_unique<ThrowingBackend>(fault), 1);
+  Scheduler scheduler(*decoder, tokenizer, {});
+  RequestFields fields;
+  fields.prompt = {1, 2, 3};
+  fields.slot.max_tokens = 4;
+  fields.parse = false;
+  const auto mailbox = std::make_shared<Mailbox>();
+  scheduler.admit(std::make_unique<Job>(std::move(*Request::make(fields, 101)), mailbox, 0.0));
+  fault = thrown;
+  scheduler.step();
+  EXPECT_TRUE(scheduler.idle());
+  while (std::optional<Event> event = mailbox->try_next()) {
+    if (event->kind == Event::Kind::kEnd) return std::move(*event);
+  }
+  ADD_FAILURE() << "there is no end";
+  return {};
+}
+
+TEST(SchedulerFailure, ABackendThatThrowsIsAnInternalFailure) {
+  const Event end = end_after([] { throw std::runtime_error("the device is gone"); });
+  EXPECT_EQ(end.finish, Finish::kError);
+  EXPECT_EQ(end.error.code, Code::kIo);
+  EXPECT_EQ(end.error.message, "the backend failed: the device is gone");
+}
+
+TEST(SchedulerFailure, MemoryThatRanOutIsToldApart) {
+  const Event end = end_after([] { throw std::bad_alloc(); });
+  EXPECT_EQ(end.finish, Finish::kError);
+  EXPECT_EQ(end.error.code, Code::kExhausted);
+}
+
+}  // namespace
+}  // namespace ft::test

@@ -1,0 +1,120 @@
+#include "server/text_lanes.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <future>
+#include <gtest/gtest.h>
+#include <thread>
+
+namespace ft::server {
+namespace {
+
+namespace net = boost::asio;
+using Lane = TextLanes::Lane;
+
+Incoming with_body(std::string path, std::string body) {
+  Incoming incoming;
+  incoming.method = "POST", incoming.path = std::move(path), incoming.body = std::move(body);
+  return incoming;
+}
+
+class TextLanesTest : public testing::Test {
+ protected:
+  ~TextLanesTest() override { lanes_.join(); }
+
+  /// Does `work` in the lane of `incoming`, then resumes on the thread of the connections.
+  void spawn(const Incoming& incoming, std::function<void(Lane)> work) {
+    net::co_spawn(
+        io_,
+        [this, &incoming, work = std::move(work)]() -> net::awaitable<void> {
+          const Lane lane = co_await lanes_.lane_of(incoming, served_);
+          co_await lanes_.run(lane, [&] { work(lane); });
+          EXPECT_EQ(std::this_thread::get_id(), here_);
+          ++done_;
+        },
+        net::detached);
+  }
+  Lane lane_of(const Incoming& incoming) {
+    Lane found = Lane::kShort;
+    spawn(incoming, [&](Lane lane) { found = lane; });
+    io_.restart();
+    io_.run();
+    return found;
+  }
+  net::io_context io_;
+  TextLanes lanes_;
+  std::shared_ptr<const api::Served> served_;
+  int done_ = 0;
+  const std::thread::id here_ = std::this_thread::get_id();
+};
+
+TEST_F(TextLanesTest, AShortTextDoesNotWaitForALongOne) {
+  const Incoming large = with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'));
+  const Incoming small = with_body("/v1/completions", "{}");
+  std::promise<void> short_is_done;
+  std::future<void> done = short_is_done.get_future();
+  std::string order;
+  spawn(large, [&](Lane) {
+    constexpr std::chrono::minutes kHangs{1};  // only if both share a thread
+    EXPECT_EQ(done.wait_for(kHangs), std::future_status::ready);
+    order += "long";
+  });
+  spawn(small, [&](Lane) {
+    order += "short ";
+    short_is_done.set_value();
+  });
+  io_.run();
+  EXPECT_EQ(order, "short long");
+  EXPECT_EQ(done_, 2);
+}
+
+TEST_F(TextLanesTest, NoLaneRunsOnTheThreadOfTheConnections) {
+  const Incoming large = with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'));
+  const Incoming small = with_body("/v1/completions", "{}");
+  std::thread::id of_short, of_long;
+  spawn(small, [&](Lane) { of_short = std::this_thread::get_id(); });
+  spawn(large, [&](Lane) { of_long = std::this_thread::get_id(); });
+  io_.run();
+  EXPECT_NE(of_short, std::this_thread::get_id());
+  EXPECT_NE(of_long, std::this_thread::get_id());
+  EXPECT_NE(of_short, of_long);
+}
+
+TEST_F(TextLanesTest, ABodyIsLongBeyondTheLimit) {
+  EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kLongTextBytes, 'a'))), Lane::kShort);
+  EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'))), Lane::kLong);
+}
+
+TEST_F(TextLanesTest, ALongConversationMakesAShortBodyLong) {
+  auto served = std::make_shared<api::Served>();
+  served->responses = std::make_shared<api::ResponseStore>();
+  served->responses->put("resp_long", {"", std::string(kLongTextBytes, 'a')});
+  served->responses->put("resp_short", {"", "[]"});
+  served_ = served;
+  const std::string body = R"({"input":"more","previous_response_id":")";
+  EXPECT_EQ(lane_of(with_body("/v1/responses", body + "resp_long\"}")), Lane::kLong);
+  EXPECT_EQ(lane_of(with_body("/v1/responses/input_tokens", body + "resp_long\"}")), Lane::kLong);
+  EXPECT_EQ(lane_of(with_body("/v1/responses", body + "resp_short\"}")), Lane::kShort);
+  EXPECT_EQ(lane_of(with_body("/v1/responses", body + "resp_unknown\"}")), Lane::kShort);
+  EXPECT_EQ(lane_of(with_body("/v1/responses", "no JSON")), Lane::kShort);
+}
+
+TEST_F(TextLanesTest, WhatWorkThrowsReachesTheConnection) {
+  bool caught = false;
+  net::co_spawn(
+      io_,
+      [this, &caught]() -> net::awaitable<void> {
+        try {
+          co_await lanes_.run(Lane::kLong, [] { throw std::bad_alloc(); });
+        } catch (const std::bad_alloc&) {
+          caught = std::this_thread::get_id() == here_;
+        }
+      },
+      net::detached);
+  io_.run();
+  EXPECT_TRUE(caught);
+}
+
+}  // namespace
+}  // namespace ft::server
