@@ -152,10 +152,13 @@ Result<Client> Client::make(const std::string& url, std::string api_key, ClientO
   return client;
 }
 
-std::string Client::url() const {
+/// As a URL and the field Host write it.
+std::string Client::authority() const {
   const bool six = host_.find(':') != std::string::npos;
-  return fmt::format("http://{}{}{}:{}{}", six ? "[" : "", host_, six ? "]" : "", port_, prefix_);
+  return fmt::format("{}{}{}:{}", six ? "[" : "", host_, six ? "]" : "", port_);
 }
+
+std::string Client::url() const { return "http://" + authority() + prefix_; }
 
 Result<ClientReply> Client::exchange(const std::string& method, const std::string& path,
                                      const std::string& json,
@@ -163,7 +166,7 @@ Result<ClientReply> Client::exchange(const std::string& method, const std::strin
   Wire wire(url());
   FT_TRY(wire.connect(host_, port_, options_.connect_ms));
   http::request<http::string_body> request(http::string_to_verb(method), prefix_ + path, 11);
-  request.set(http::field::host, fmt::format("{}:{}", host_, port_));
+  request.set(http::field::host, authority());
   request.set(http::field::user_agent, "foretoken");
   request.set(http::field::connection, "close");
   if (!api_key_.empty()) request.set(http::field::authorization, "Bearer " + api_key_);

@@ -40,6 +40,8 @@ class Client {
 
   /// http://host:port and the path before the routes, without a / at its end.
   std::string url() const;
+  /// "127.0.0.1:8080", "[::1]:8080"
+  std::string authority() const;
 
   Result<ClientReply> get(const std::string& path) const { return exchange("GET", path, "", {}); }
   Result<ClientReply> post(const std::string& path, const std::string& json) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "base/log.h"
 #include "base/utf8.h"
 #include "tests/connection_rig.h"
 
@@ -25,6 +26,7 @@ void demand(bool holds) {
 const std::shared_ptr<const ft::api::Served>& served() {
   static const auto tokenizer = ft::Tokenizer::load(kModel);
   static const auto chat_template = ft::ChatTemplate::load(kModel);
+  ft::set_log_level(ft::LogLevel::kOff);  // connections fail on purpose
   demand(tokenizer.ok() && chat_template.ok());
   static const std::shared_ptr<const ft::api::Served> made = [] {
     auto served = std::make_shared<ft::api::Served>(ft::api::test::served());

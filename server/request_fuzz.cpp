@@ -39,7 +39,8 @@ void check_reply(const ft::api::Reply& reply) {
 }
 
 void check(const Received& received) {
-  static const ft::server::ServerOptions options{.api_keys = {"key"}, .origins = {"http://here"}};
+  static const ft::server::ServerOptions options{
+      .api_keys = {"key"}, .origins = {"http://here"}, .hosts = {}};
   static ft::server::App app;  // never ready: what is behind the routes is another target's
   static const ft::server::Router router(options, app);
   const ft::server::Incoming& incoming = received.incoming;
