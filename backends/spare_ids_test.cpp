@@ -87,7 +87,7 @@ TEST(SpareIds, ProgramsThatCannotHaveThemAreRefused) {
   for (const Ids& always : {Ids{2}, Ids{4, 3}, Ids{3, 3}, Ids{end}})
     EXPECT_FALSE(checked({1, 2}, {4, always})) << always[0];
   EXPECT_TRUE(checked({1, end - 3}, {2, {}}));
-  EXPECT_FALSE(checked({1, end - 3}, {3, {}})) << "more than there are ids behind the listed ones";
+  EXPECT_FALSE(checked({1, end - 3}, {3, {}})) << "more than there are ids above the listed ones";
   EXPECT_FALSE(checked({}, {4, {}})) << "beside all of the head";
 }
 

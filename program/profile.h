@@ -1,9 +1,8 @@
-// Where the time of a step goes, for `foretoken bench decode --profile`. A backend that is compiled with a
-// Profiler (CompileOptions::profiler) tells it what it runs and, after each step, when every worker began and
-// ended each operation and when the barrier behind it let it go. Without one a backend reads no clock; ref/
-// never tells.
-// Owner: who measures; it must outlive the executables that report to it. Thread: the engine thread; during
-// stepped() no worker runs. Cost when on: three reads of the clock for each operation and worker.
+// Where the time of a step goes, for `foretoken bench decode --profile`. An executable that is compiled with a
+// Profiler (CompileOptions::profiler) reports its operations to it. After each step it reports when every
+// worker began and ended each operation, and when the barrier after it released the worker. Without a profiler
+// a backend reads no clock; ref/ never reports. The profiler must outlive the executables. stepped() runs on
+// the engine thread while no worker runs. Cost: three reads of the clock for each operation and worker.
 #pragma once
 
 #include <cstdint>

@@ -154,7 +154,7 @@ class Simulation : public testing::Test {
       storm.loaded = report.disk_hits;
     }
     folder.reset();
-    EXPECT_EQ(decoder->pool().free_blocks(), blocks) << "blocks are left behind";
+    EXPECT_EQ(decoder->pool().free_blocks(), blocks) << "blocks were not returned";
     EXPECT_EQ(decoder->pool().free_slots(), slots);
     EXPECT_EQ(decoder->draft_pool()->free_blocks(), draft_blocks);
     EXPECT_EQ(decoder->draft_pool()->free_slots(), draft_slots);

@@ -278,7 +278,7 @@ class Schedule {
       for (std::size_t i = 0; i < known.blocks.size(); ++i) places[known.blocks[i]].insert(i);
     }
     for (const auto& [block, at] : places)
-      ASSERT_EQ(at.size(), 1U) << "block " << block << " stands in two places";
+      ASSERT_EQ(at.size(), 1U) << "block " << block << " is in two places";
     ASSERT_EQ(pool_.free_blocks(), options_.blocks - static_cast<int>(places.size()));
     ASSERT_EQ(pool_.free_slots(), options_.slots - static_cast<int>(known_.size()));
   }

@@ -198,12 +198,12 @@ PlaceGroups place_of_width(int bits) {
   return kPlaces[bits - 2];
 }
 
-/// Writes the scales or biases of groups [first, last) of all outputs. `behind`: bytes from the scales.
+/// Writes the scales or biases of groups [first, last) of all outputs. `offset`: bytes from the scales.
 template <int kBytes>
-void place_scales(const Packed& packed, const Rows& rows, int first, int last, std::int64_t behind,
+void place_scales(const Packed& packed, const Rows& rows, int first, int last, std::int64_t offset,
                   std::byte* block) {
   for (int g = first; g < last; ++g) {
-    std::byte* to = block + place_of(packed, g).scales + behind;
+    std::byte* to = block + place_of(packed, g).scales + offset;
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       std::memcpy(to + lane * kBytes, rows[lane] + std::int64_t{g} * kBytes, kBytes);
     }

@@ -197,7 +197,7 @@ TEST_F(Prepared, OtherLayoutsAndPlacesHaveFilesOfTheirOwn) {
 TEST_F(Prepared, AFolderThatCannotBeWrittenIsSaidAndNoFailure) {
   wanted_ = wanted();
   {
-    std::ofstream(folder_) << "a file stands where the folder should be";
+    std::ofstream(folder_) << "a file in place of the folder";
   }
   EXPECT_EQ(logits(options()), wanted_);
   EXPECT_NE(log_.find("the next start packs the weights again"), std::string::npos) << log_;
