@@ -1,8 +1,9 @@
-// Where the time of a step goes, for `foretoken bench decode --profile`. An executable that is compiled with a
-// Profiler (CompileOptions::profiler) reports its operations to it. After each step it reports when every
-// worker began and ended each operation, and when the barrier after it released the worker. Without a profiler
-// a backend reads no clock; ref/ never reports. The profiler must outlive the executables. stepped() runs on
-// the engine thread while no worker runs. Cost: three reads of the clock for each operation and worker.
+// Where the time of a step goes, for `foretoken bench decode --profile`. An executable that is compiled with
+// a Profiler (CompileOptions::profiler) reports its operations to it. After each step it reports when every
+// worker began and ended each operation, and when the barrier after it released the worker. Without a
+// profiler a backend reads no clock; ref/ never reports. The profiler must outlive the executables. stepped()
+// runs on the engine thread while no worker runs. Cost: three reads of the clock for each operation and
+// worker.
 #pragma once
 
 #include <cstdint>
