@@ -2,9 +2,9 @@
 
 namespace ft {
 
-Status CombinedDrafter::open(int slot) {
-  FT_TRY(lookup_.open(slot));
-  return head_.open(slot);
+Status CombinedDrafter::open(int slot, std::int64_t position) {
+  FT_TRY(lookup_.open(slot, position));
+  return head_.open(slot, position);
 }
 
 void CombinedDrafter::close(int slot) {
@@ -13,14 +13,13 @@ void CombinedDrafter::close(int slot) {
 }
 
 Status CombinedDrafter::restore(int slot, const DraftMemory& memory, std::int64_t length) {
-  FT_TRY(lookup_.open(slot));  // it reads the tokens
+  FT_TRY(lookup_.open(slot, length));  // it reads the tokens
   return head_.restore(slot, memory, length);
 }
 
-Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                                bool prompt) {
-  FT_TRY(lookup_.observe(slot, tokens, hidden, prompt));
-  return head_.observe(slot, tokens, hidden, prompt);
+Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens, bool prompt) {
+  FT_TRY(lookup_.observe(slot, tokens, prompt));
+  return head_.observe(slot, tokens, prompt);
 }
 
 int CombinedDrafter::plan(const DraftSlot& slot) {

@@ -18,16 +18,17 @@ class CombinedDrafter final : public Drafter {
   CombinedDrafter(Drafter& head, LookupDrafter& lookup, int slots)
       : head_(head), lookup_(lookup), long_match_(static_cast<std::size_t>(slots)) {}
   std::string_view name() const override { return "mtp+lookup"; }
-  Status open(int slot) override;
+  Status open(int slot, std::int64_t position) override;
   void close(int slot) override;
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                 bool prompt) override;
+  bool reads_rows() const override { return head_.reads_rows(); }
+  Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override;
   bool remembers() const override { return head_.remembers(); }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override { return head_.save(slot); }
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
   int plan(const DraftSlot& slot) override;
   bool free_of_cost(int slot) const override { return long_match_[static_cast<std::size_t>(slot)] != 0; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+  void collect() override { head_.collect(); }
 
  private:
   Drafter& head_;

@@ -12,12 +12,12 @@ namespace {
 class Recorder final : public Drafter {
  public:
   std::string_view name() const override { return "recorder"; }
-  Status open(int slot) override {
+  Status open(int slot, std::int64_t) override {
     opened.insert(slot);
     return {};
   }
   void close(int slot) override { opened.erase(slot); }
-  Status observe(int, std::span<const std::int32_t> tokens, std::span<const float>, bool) override {
+  Status observe(int, std::span<const std::int32_t> tokens, bool) override {
     observed += static_cast<int>(tokens.size());
     return {};
   }
@@ -57,7 +57,7 @@ class CombinedDrafterTest : public testing::Test {
     return result;
   }
   std::int32_t first_draft(int match) {
-    EXPECT_TRUE(combined_.open(0).ok());
+    EXPECT_TRUE(combined_.open(0, 0).ok());
     const std::vector<std::int32_t> tokens = repeating(match);
     DraftSlot one = slot(0, tokens);
     one.depth = std::min(2, combined_.plan(one));
@@ -88,8 +88,8 @@ TEST_F(CombinedDrafterTest, AShortMatchIsBetterThanAHeadThatHasNothing) {
 TEST_F(CombinedDrafterTest, EachSlotOfARoundGoesToItsOwnDrafter) {
   const std::vector<std::int32_t> long_match = repeating(20);
   const std::vector<std::int32_t> short_match = repeating(4);
-  ASSERT_TRUE(combined_.open(0).ok());
-  ASSERT_TRUE(combined_.open(1).ok());
+  ASSERT_TRUE(combined_.open(0, 0).ok());
+  ASSERT_TRUE(combined_.open(1, 0).ok());
   DraftSlot a = slot(0, long_match), b = slot(1, short_match);
   a.depth = std::min(3, combined_.plan(a));
   b.depth = std::min(3, combined_.plan(b));
@@ -101,10 +101,10 @@ TEST_F(CombinedDrafterTest, EachSlotOfARoundGoesToItsOwnDrafter) {
 }
 
 TEST_F(CombinedDrafterTest, BothSeeEveryCommittedRowAndBothAreClosed) {
-  ASSERT_TRUE(combined_.open(1).ok());
+  ASSERT_TRUE(combined_.open(1, 0).ok());
   EXPECT_EQ(head_.opened, (std::set<int>{1}));
   const std::vector<std::int32_t> tokens = {1, 2, 3};
-  ASSERT_TRUE(combined_.observe(1, tokens, {}, false).ok());
+  ASSERT_TRUE(combined_.observe(1, tokens, false).ok());
   EXPECT_EQ(head_.observed, 3);
   combined_.close(1);
   EXPECT_TRUE(head_.opened.empty());

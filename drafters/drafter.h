@@ -38,6 +38,7 @@ struct DraftSlot {
   int depth = 0;                     // wanted now
 
   int drafted = 0;                 // out
+  bool known = true;               // out: the host has the drafts; false: only the device, until collect()
   int late_rows = 0;               // out: rows of earlier tokens that the drafter had left for now
   std::span<std::int32_t> drafts;  // out: [kMaxDepth], part of the round's token buffer
   std::int32_t store = 0;          // index of drafts[0] in the round's token buffer
@@ -63,7 +64,8 @@ class Drafter {
   virtual ~Drafter() = default;
   /// The word of `--drafter` and of reports.
   virtual std::string_view name() const = 0;
-  virtual Status open(int slot) = 0;
+  /// `position`: of the first row that it will observe.
+  virtual Status open(int slot, std::int64_t position) = 0;
   virtual void close(int slot) = 0;
   /// Whether save() has anything to give.
   virtual bool remembers() const { return false; }
@@ -71,13 +73,13 @@ class Drafter {
   /// is left for it.
   virtual Result<std::unique_ptr<DraftMemory>> save(int /*slot*/) { return std::unique_ptr<DraftMemory>(); }
   /// In place of open(): as if the first `length` rows of the saved sequence had been observed.
-  virtual Status restore(int slot, const DraftMemory& /*memory*/, std::int64_t /*length*/) {
-    return open(slot);
+  virtual Status restore(int slot, const DraftMemory& /*memory*/, std::int64_t length) {
+    return open(slot, length);
   }
-  /// Rows that the target has committed: their tokens and hidden states [tokens, width]; `prompt`: of a
-  /// prompt, not of a round.
-  virtual Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                         bool prompt) = 0;
+  /// Whether observe() needs the target's hidden rows of those tokens in the ring of captured rows.
+  virtual bool reads_rows() const { return false; }
+  /// The tokens of the next rows that the target has committed; `prompt`: of a prompt, not of a round.
+  virtual Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) = 0;
   /// Tokens that propose could offer for this slot, 0..kMaxDepth.
   virtual int plan(const DraftSlot& slot) = 0;
   /// True if what plan() found last for this slot costs no pass of a network; plan() was then the number of
@@ -85,6 +87,8 @@ class Drafter {
   virtual bool free_of_cost(int slot) const = 0;
   /// At most once between two calls of observe.
   virtual Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) = 0;
+  /// Waits for the steps that propose() submitted: `drafts` of its slots hold their values then.
+  virtual void collect() {}
 };
 
 }  // namespace ft

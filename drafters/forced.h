@@ -20,13 +20,15 @@ class ForcedDrafter final : public Drafter {
   void record(std::vector<std::int32_t> tokens) { recorded_ = std::move(tokens); }
 
   std::string_view name() const override { return "forced"; }
-  Status open(int slot) override { return inner_ != nullptr ? inner_->open(slot) : Status(); }
+  Status open(int slot, std::int64_t position) override {
+    return inner_ != nullptr ? inner_->open(slot, position) : Status();
+  }
   void close(int slot) override {
     if (inner_ != nullptr) inner_->close(slot);
   }
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                 bool prompt) override {
-    return inner_ != nullptr ? inner_->observe(slot, tokens, hidden, prompt) : Status();
+  bool reads_rows() const override { return inner_ != nullptr && inner_->reads_rows(); }
+  Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override {
+    return inner_ != nullptr ? inner_->observe(slot, tokens, prompt) : Status();
   }
   bool remembers() const override { return inner_ != nullptr && inner_->remembers(); }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override {
@@ -44,6 +46,10 @@ class ForcedDrafter final : public Drafter {
   std::vector<double> schedule_;
   std::uint64_t seed_;
   std::vector<std::int32_t> recorded_;
+  // What the inner drafter works on: its drafts must not come over those of this one.
+  std::vector<DraftSlot> inner_slots_;
+  std::vector<DraftSlot*> inner_pointers_;
+  std::vector<std::int32_t> inner_tokens_;
 };
 
 }  // namespace ft

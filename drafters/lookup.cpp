@@ -29,14 +29,12 @@ int match_backwards(std::span<const std::int32_t> text, std::size_t end,
 
 }  // namespace
 
-Status LookupDrafter::open(int slot) {
+Status LookupDrafter::open(int slot, std::int64_t) {
   slots_[static_cast<std::size_t>(slot)] = {};
   return {};
 }
 
 void LookupDrafter::close(int slot) { slots_[static_cast<std::size_t>(slot)] = {}; }
-
-Status LookupDrafter::observe(int, std::span<const std::int32_t>, std::span<const float>, bool) { return {}; }
 
 void LookupDrafter::find(const DraftSlot& slot, SlotState& state) {
   const auto extend = [](Index& index, std::span<const std::int32_t> text, std::size_t until) {

@@ -20,10 +20,11 @@ class LookupDrafter final : public Drafter {
 
   explicit LookupDrafter(int slots) : slots_(static_cast<std::size_t>(slots)) {}
   std::string_view name() const override { return "lookup"; }
-  Status open(int slot) override;
+  Status open(int slot, std::int64_t position) override;
   void close(int slot) override;
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                 bool prompt) override;
+  Status observe(int /*slot*/, std::span<const std::int32_t> /*tokens*/, bool /*prompt*/) override {
+    return {};  // plan() is given the tokens
+  }
   int plan(const DraftSlot& slot) override;
   bool free_of_cost(int /*slot*/) const override { return true; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
 #include "program/backend.h"
 #include "sampling/select.h"
@@ -30,20 +31,26 @@ class MtpDrafter final : public Drafter {
   /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
   static constexpr int kRecentRows = kMaxTapeRows + 1;
 
+  /// Hidden rows of a memory, at most: those of the pending pairs and the boundary.
+  static constexpr int kMemoryRows = kPendingRows + 1;
+
   struct Options {
     int slots = 1;
     int blocks = 1;    // key/value blocks of the head's own cache
     int hidden = 0;    // width of a hidden row
     int memories = 0;  // what may be saved at once, beside the slots
   };
+  /// What it reads of a target whose hidden rows have this width.
+  static CaptureRequest request(int hidden) { return {"hidden", hidden, kMemoryRows + kRecentRows}; }
+  /// `captured`: of request(); must outlive the drafter.
   static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program,
-                                                  const Options& options);
+                                                  CapturedRows& captured, const Options& options);
 
   std::string_view name() const override { return "mtp"; }
-  Status open(int slot) override;
+  Status open(int slot, std::int64_t position) override;
   void close(int slot) override;
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                 bool prompt) override;
+  bool reads_rows() const override { return true; }
+  Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override;
   bool remembers() const override { return true; }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override;
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
@@ -53,6 +60,7 @@ class MtpDrafter final : public Drafter {
   int plan(const DraftSlot& slot) override;
   bool free_of_cost(int /*slot*/) const override { return false; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+  void collect() override { head_->collect(); }
 
   std::int64_t packed_bytes() const { return head_->packed_bytes(); }
   const State& state() const { return *state_; }
@@ -63,41 +71,49 @@ class MtpDrafter final : public Drafter {
  private:
   struct SlotState {
     std::optional<Timeline> timeline;  // of pairs, in order
-    std::vector<std::int32_t> tokens;  // pending pairs: their tokens ...
-    std::vector<float> hidden;         // ... and hidden rows [tokens, width]
-    std::vector<float> recent;         // [kRecentRows, width]; row of committed token p at p % kRecentRows
+    std::vector<std::int32_t> tokens;  // of the pending pairs; their hidden rows are captured rows
+    std::int64_t first = 0;            // position of the first row that was observed
     std::int64_t seen = 0;             // committed tokens; the last one's row is the boundary
     std::int64_t skipped = 0;          // pairs that no pass will see
     std::size_t from_prompt = 0;       // of the pending pairs: the first so many, which are not skipped
-    std::int64_t first_recent = 0;     // the first token whose row may be in `recent`
+    std::int64_t first_recent = 0;     // the first token from whose row a sequence may begin
     bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline or waits
     std::size_t named = 0;             // tokens of the sequence that the head was told it may draft
+
+    /// Position of the hidden row of the first pending pair.
+    std::int64_t first_row() const { return timeline->length() + skipped; }
   };
   struct Memory;
-  MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state);
+  MtpDrafter(Options options, CapturedRows& captured, std::unique_ptr<Executable> head,
+             std::unique_ptr<State> state, std::unique_ptr<RowStore> chain, std::unique_ptr<RowStore> kept);
 
-  std::span<float> recent_row(SlotState& slot, std::int64_t token) const;
-  void add_pair(SlotState& slot, std::int32_t token);
-  Status flush(SlotState& slot, std::size_t most_left);
-  void forget_oldest(SlotState& slot, std::size_t pairs) const;
+  Status flush(int slot, std::size_t most_left);
+  static void forget_oldest(SlotState& slot, std::size_t pairs);
   Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
-  void run(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
+  void submit(std::span<DraftSlot*> slots, int step, RowStore& hidden, std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
   void name_tokens(const DraftSlot& slot);
   SelectRow select_row(const DraftSlot& slot, int step) const;
+  std::int32_t chain_place(int slot, int step) const { return (step % 2) * options_.slots + slot; }
+  Result<std::unique_ptr<Memory>> new_memory(Timeline timeline, std::int64_t seen, std::int64_t skipped,
+                                             std::int64_t first_recent, std::vector<std::int32_t> tokens);
 
   Options options_;
+  CapturedRows& captured_;
   std::unique_ptr<Executable> head_;
   std::unique_ptr<State> state_;
   TimelinePool pool_;
+  std::unique_ptr<RowStore> chain_;        // [2, slots] the rows that the passes feed back, by turns
+  std::unique_ptr<RowStore> memory_rows_;  // [areas, kMemoryRows] of all memories
+  std::vector<std::int32_t> free_areas_;
   std::vector<SlotState> slots_;
   SelectScratch scratch_;
   std::vector<std::optional<Txn>> txns_;  // [slots], open during propose
   std::vector<int> first_rows_;           // [slots]: rows of the first pass
+  bool collected_ = true;                 // the last pass was
   // One step's arguments, reused.
-  std::vector<std::int32_t> tokens_, wanted_;
-  std::vector<float> hidden_;
+  std::vector<std::int32_t> tokens_, wanted_, rows_, fed_back_;
   std::vector<Segment> segments_;
   std::vector<SelectRow> selects_;
 };

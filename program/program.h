@@ -96,7 +96,7 @@ struct Add {
 struct Concat {
   Row a, b, out;
 };
-/// Makes `in` readable after the step under `name` (StepResult::tap).
+/// Writes `in` to the places that the step names (StepArgs::capture). A program has at most one.
 struct Tap {
   std::string name;
   Row in;

@@ -16,7 +16,7 @@
 namespace ft {
 
 /// Memory that `options` asks of the machine. Weights are those of the files until a decoder has packed them.
-Result<MemoryReport> memory_needed(Backend& backend, const Model& model, const DecoderOptions& options);
+MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& options);
 
 /// kExhausted if `needed` is more than its limit (0: no limit).
 Status check_memory(const MemoryReport& needed, const DecoderOptions& options);

@@ -18,7 +18,7 @@ class Admission : public testing::Test {
     return options;
   }
   MemoryReport needed(const DecoderOptions& asked) {
-    return *memory_needed(decoder_->backend(), decoder_->model(), asked);
+    return memory_needed(decoder_->backend(), decoder_->model(), asked);
   }
   ToyDecoder decoder_{2, {}, 256, 1 << 20};
 };

@@ -34,19 +34,22 @@ Status Decoder::build() {
   compile.max_wanted = std::max(round_rows, options_.logit_rows);
   FT_ASSIGN(target_, backend_.compile(model_.trunk, compile));
   const int blocks_each = blocks_of(options_.context);
-  FT_TRY(plan_room(blocks_each));
+  plan_room(blocks_each);
   const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks};
   FT_ASSIGN(state_, backend_.make_state(model_.trunk.layout(), state));
   pool_ = std::make_unique<TimelinePool>(*state_, state);
   lookup_ = std::make_unique<LookupDrafter>(options_.slots);
   if (model_.mtp.has_value()) {
-    FT_ASSIGN(mtp_, MtpDrafter::make(backend_, *model_.mtp,
+    const CaptureRequest request = MtpDrafter::request(model_.config.hidden_size);
+    const int step_rows = std::max(options_.chunk, round_rows);
+    FT_ASSIGN(captured_, CapturedRows::make(backend_, request, options_.slots, step_rows));
+    FT_ASSIGN(mtp_, MtpDrafter::make(backend_, *model_.mtp, *captured_,
                                      {options_.slots, options_.slots * blocks_each + room_.draft_blocks + 1,
                                       model_.config.hidden_size, room_.snapshots + 1}));  // one while forking
     combined_ = std::make_unique<CombinedDrafter>(*mtp_, *lookup_, options_.slots);
   }
   if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
-  round_ = std::make_unique<Round>(*target_, *state_, options_.slots);
+  round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured_.get());
   slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
   return {};
 }
@@ -56,15 +59,15 @@ int Decoder::blocks_of(std::int64_t context) {
 }
 
 /// As many snapshots as the bytes pay for, each with a block of its own, and as many blocks.
-Status Decoder::plan_room(int blocks_each) {
-  if (options_.cache_bytes <= 0) return {};
-  FT_ASSIGN(const std::unique_ptr<State> one, backend_.make_state(model_.trunk.layout(), {1, 1}));
-  room_.snapshot_bytes = one->slot_bytes();
-  room_.block_bytes = one->block_bytes();
+void Decoder::plan_room(int blocks_each) {
+  if (options_.cache_bytes <= 0) return;
+  const Limits target = backend_.limits(model_.trunk.layout());
+  room_.snapshot_bytes = target.slot_bytes;
+  room_.block_bytes = target.block_bytes;
   if (model_.mtp.has_value()) {
-    FT_ASSIGN(const std::unique_ptr<State> head, backend_.make_state(model_.mtp->layout(), {1, 1}));
-    room_.draft_block_bytes = head->block_bytes();
-    room_.snapshot_bytes += head->slot_bytes() + MtpDrafter::memory_bytes(model_.config.hidden_size);
+    const Limits head = backend_.limits(model_.mtp->layout());
+    room_.draft_block_bytes = head.block_bytes;
+    room_.snapshot_bytes += head.slot_bytes + MtpDrafter::memory_bytes(model_.config.hidden_size);
   }
   const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
   room_.snapshots = static_cast<int>(
@@ -72,7 +75,6 @@ Status Decoder::plan_room(int blocks_each) {
   const std::int64_t useful = std::int64_t{room_.snapshots} * blocks_each;
   room_.blocks = static_cast<int>(std::min(useful, options_.cache_bytes / block));
   room_.draft_blocks = model_.mtp.has_value() ? room_.blocks + room_.snapshots : 0;
-  return {};
 }
 
 Drafter* Decoder::drafter(DrafterKind kind) {
@@ -132,7 +134,7 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   if (slot->drafter != nullptr) {
     FT_TRY(past != nullptr && past->draft != nullptr
                ? slot->drafter->restore(slot->id, *past->draft, beginning.length)
-               : slot->drafter->open(slot->id));
+               : slot->drafter->open(slot->id, slot->timeline->length()));
   }
   slot->options = std::move(options);
   slot->policy = DepthPolicy(slot->options.depth, prior_);
@@ -171,9 +173,13 @@ Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions option
 Status Decoder::continue_from(const Slot& slot, Slot& copy) {
   copy.timeline.reset();  // its slot of the pool is the one that the fork needs
   FT_ASSIGN(copy.timeline, slot.timeline->fork());
-  if (copy.drafter == nullptr || slot.drafter == nullptr || !slot.drafter->remembers()) return {};
-  FT_ASSIGN(const std::unique_ptr<DraftMemory> memory, slot.drafter->save(slot.id));
-  return memory ? copy.drafter->restore(copy.id, *memory, slot.timeline->length()) : Status();
+  if (copy.drafter == nullptr) return {};
+  const std::int64_t length = copy.timeline->length();
+  std::unique_ptr<DraftMemory> memory;
+  if (slot.drafter != nullptr && slot.drafter->remembers()) {
+    FT_ASSIGN(memory, slot.drafter->save(slot.id));
+  }
+  return memory ? copy.drafter->restore(copy.id, *memory, length) : copy.drafter->open(copy.id, length);
 }
 
 Result<Snapshot> Decoder::snapshot(const Slot& slot) {

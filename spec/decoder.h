@@ -98,7 +98,7 @@ class Decoder {
   Decoder(Backend& backend, const Model& model, const DecoderOptions& options)
       : backend_(backend), model_(model), options_(options) {}
   Status build();
-  Status plan_room(int blocks_each);
+  void plan_room(int blocks_each);
   static Status continue_from(const Slot& slot, Slot& copy);
 
   Backend& backend_;
@@ -107,6 +107,7 @@ class Decoder {
   std::unique_ptr<Executable> target_;
   std::unique_ptr<State> state_;
   std::unique_ptr<TimelinePool> pool_;
+  std::unique_ptr<CapturedRows> captured_;  // null: no drafter reads hidden rows
   std::unique_ptr<MtpDrafter> mtp_;
   std::unique_ptr<LookupDrafter> lookup_;
   std::unique_ptr<CombinedDrafter> combined_;

@@ -109,8 +109,10 @@ TEST_F(Ending, AFullContextEndsTheAnswer) {
 }
 
 TEST_F(Ending, TheListenerSeesEveryTokenOnceAndMayEndTheAnswer) {
+  SlotOptions options = options_;
+  options.logprobs = 0;  // asks for logits
   for (int stop = 1; stop <= 24; ++stop) {
-    auto slot = decoder_.open(prompt_, options_, DrafterKind::kForced);
+    auto slot = decoder_.open(prompt_, options, DrafterKind::kForced);
     std::vector<std::int32_t> heard;
     slot->on_token = [&](std::int32_t token, std::span<const float> logits, bool) {
       EXPECT_EQ(logits.size(), 101U);
@@ -128,9 +130,11 @@ TEST_F(Ending, TheListenerSeesEveryTokenOnceAndMayEndTheAnswer) {
 
 TEST_F(Ending, TheListenerGetsTheLogitsOfItsOwnRow) {
   std::vector<std::vector<float>> plain_logits, block_logits;
+  SlotOptions options = options_;
+  options.logprobs = 0;
   for (const DrafterKind kind : {DrafterKind::kNone, DrafterKind::kForced}) {
     auto& logits_of = kind == DrafterKind::kNone ? plain_logits : block_logits;
-    auto slot = decoder_.open(prompt_, options_, kind);
+    auto slot = decoder_.open(prompt_, options, kind);
     slot->on_token = [&](std::int32_t, std::span<const float> logits, bool) {
       logits_of.emplace_back(logits.begin(), logits.end());
       return false;
@@ -139,6 +143,16 @@ TEST_F(Ending, TheListenerGetsTheLogitsOfItsOwnRow) {
     decoder_->close(*slot);
   }
   EXPECT_EQ(plain_logits, block_logits);
+}
+
+TEST_F(Ending, AListenerThatAskedForNoLogProbabilitiesGetsNoLogits) {
+  auto slot = decoder_.open(prompt_, options_, DrafterKind::kForced);
+  slot->on_token = [&](std::int32_t, std::span<const float> logits, bool) {
+    EXPECT_TRUE(logits.empty());
+    return false;
+  };
+  decoder_.finish(*slot);
+  decoder_->close(*slot);
 }
 
 TEST_F(Ending, AnEndTokenAtTheLimitIsAStop) {

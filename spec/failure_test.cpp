@@ -2,6 +2,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "program/forwarding_backend.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test {
@@ -21,43 +22,31 @@ struct Fault {
   bool late = false;
 };
 
-class FaultyExecutable final : public Executable {
+class FaultyExecutable final : public ForwardingExecutable {
  public:
-  FaultyExecutable(std::unique_ptr<Executable> inner, Fault& fault)
-      : inner_(std::move(inner)), fault_(fault) {}
-  StepResult run(const StepArgs& args, State& state) override {
+  FaultyExecutable(std::unique_ptr<Executable> executable, Fault& fault)
+      : ForwardingExecutable(std::move(executable)), fault_(fault) {}
+  void submit(const StepArgs& args, State& state) override {
     const bool fails = ++fault_.runs == fault_.fail_at;
     if (fails && !fault_.late) throw std::runtime_error("the device is gone");
-    const StepResult result = inner_->run(args, state);
+    inner().submit(args, state);
     if (fails) throw std::runtime_error("the device is gone after its work");
-    return result;
   }
-  int vocabulary() const override { return inner_->vocabulary(); }
-  std::span<const std::int32_t> ids() const override { return inner_->ids(); }
-  void add_ids(std::span<const std::int32_t> tokens) override { inner_->add_ids(tokens); }
-  std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
 
  private:
-  std::unique_ptr<Executable> inner_;
   Fault& fault_;
 };
 
-class FaultyBackend final : public Backend {
+class FaultyBackend final : public ForwardingBackend {
  public:
-  explicit FaultyBackend(Fault& fault) : inner_(make_ref_backend()), fault_(fault) {}
-  std::string_view name() const override { return "faulty"; }
-  std::string describe() const override { return "throws on purpose"; }
+  explicit FaultyBackend(Fault& fault) : ForwardingBackend(make_ref_backend()), fault_(fault) {}
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    FT_ASSIGN(std::unique_ptr<Executable> inner, inner_->compile(program, options));
-    return std::unique_ptr<Executable>(std::make_unique<FaultyExecutable>(std::move(inner), fault_));
-  }
-  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    return inner_->make_state(layout, options);
+    FT_ASSIGN(std::unique_ptr<Executable> executable, inner().compile(program, options));
+    return std::unique_ptr<Executable>(std::make_unique<FaultyExecutable>(std::move(executable), fault_));
   }
 
  private:
-  std::unique_ptr<Backend> inner_;
   Fault& fault_;
 };
 

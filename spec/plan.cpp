@@ -6,12 +6,12 @@
 
 namespace ft {
 
-Round::Round(Executable& target, State& state, int slots)
-    : target_(target), state_(state), entries_(static_cast<std::size_t>(slots)) {
+Round::Round(Executable& target, State& state, int slots, CapturedRows* captured)
+    : target_(target), state_(state), captured_(captured), entries_(static_cast<std::size_t>(slots)) {
   scratch_.reserve(static_cast<std::size_t>(target.vocabulary()));
   round_tokens_.resize(static_cast<std::size_t>(slots) * kMaxDepth);
   const auto rows = static_cast<std::size_t>(slots) * (kMaxDepth + 1);
-  tokens_.reserve(rows), wanted_.reserve(rows), selects_.reserve(rows);
+  tokens_.reserve(rows), wanted_.reserve(rows), selects_.reserve(rows), captures_.reserve(rows);
   segments_.reserve(static_cast<std::size_t>(slots));
   proposing_.reserve(static_cast<std::size_t>(slots));
   emitted_.reserve(kMaxDepth + 1);
@@ -30,11 +30,16 @@ Status Round::prefill(Slot& slot, int rows) {
   const Segment segment = txn.segment();
   const auto chunk = std::span<const std::int32_t>(slot.tokens)
                          .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
-  wanted_.clear();
+  wanted_.clear(), captures_.clear();
+  capture_rows(slot, rows);
   for (int i = 0; slot.on_prompt_row && i < rows; ++i) wanted_.push_back(i);
   StepResult result;
   try {
-    result = target_.run(StepArgs{chunk, {}, {&segment, 1}, wanted_, {}, {}}, state_);
+    StepArgs args{chunk, {}, {&segment, 1}, wanted_, {}, {}};
+    if (captured_ != nullptr) args.capture = {&captured_->store(), captures_};
+    args.logits = !wanted_.empty();
+    target_.submit(args, state_);
+    if (args.logits) result = target_.collect();
   } catch (...) {
     txn.rollback();
     throw;
@@ -45,7 +50,16 @@ Status Round::prefill(Slot& slot, int rows) {
     slot.on_prompt_row(done + static_cast<std::int64_t>(i),
                        result.logits.subspan(i * vocabulary, vocabulary));
   }
-  return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, result.tap, true) : Status();
+  return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, true) : Status();
+}
+
+/// The next `rows` rows of the step are the slot's, from its timeline's end on: where a drafter finds them.
+void Round::capture_rows(const Slot& slot, int rows) {
+  if (captured_ == nullptr) return;
+  const bool read = slot.drafter != nullptr && slot.drafter->reads_rows();
+  for (int i = 0; i < rows; ++i) {
+    captures_.push_back(read ? captured_->place(slot.id, slot.timeline->length() + i) : -1);
+  }
 }
 
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {
@@ -179,7 +193,7 @@ int Round::accept_by_ratio(Entry& entry, const StepResult& verified, std::vector
     const auto at = static_cast<std::size_t>(entry.first_row + row);
     SelectRow select = selects_[at];
     distribution(verified.logits.subspan(at * vocabulary, vocabulary), {}, select, scratch_,
-                 target_distribution_);
+                 target_distribution_, entry.draft.drafts.first(static_cast<std::size_t>(row)));
     const auto i = static_cast<std::size_t>(row);
     if (row == entry.draft.drafted) {
       emitted[i] = draw(target_distribution_, sampler.seed, select.position, Stream::kTarget);

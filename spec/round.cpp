@@ -13,7 +13,7 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
     const StepResult verified = verify();
     for (std::size_t i = 0; i < active_; ++i) {
       const int keep = emit(entries_[i], verified);
-      commit(entries_[i], verified, keep);
+      commit(entries_[i], keep);
     }
   } catch (...) {
     abandon();  // the backend failed under us: these slots are lost, the caller says so
@@ -38,31 +38,46 @@ void Round::propose() {
     }
   }
   for (std::size_t i = 0; i < active_; ++i) {
-    shape_.late_rows += entries_[i].draft.late_rows;
-    keep_allowed(entries_[i]);
+    Entry& entry = entries_[i];
+    shape_.late_rows += entry.draft.late_rows;
+    if (entry.draft.constraint != nullptr && !entry.draft.known) entry.drafter()->collect();
+    keep_allowed(entry);
   }
 }
 
 StepResult Round::verify() {
-  tokens_.clear(), wanted_.clear(), segments_.clear(), selects_.clear();
+  tokens_.clear(), wanted_.clear(), segments_.clear(), selects_.clear(), captures_.clear();
+  bool logits = false;
   for (std::size_t i = 0; i < active_; ++i) {
     Entry& entry = entries_[i];
     entry.first_row = static_cast<int>(tokens_.size());
     segments_.push_back(entry.txn->part(0, 1 + entry.draft.drafted));
+    capture_rows(*entry.slot, 1 + entry.draft.drafted);
+    logits = logits || entry.reads_logits();
     tokens_.push_back(entry.slot->tokens.back());
-    for (int d = 0; d < entry.draft.drafted; ++d) tokens_.push_back(-1 - (entry.draft.store + d));
+    for (int d = 0; d < entry.draft.drafted; ++d) {
+      const auto at = static_cast<std::size_t>(d);
+      tokens_.push_back(entry.draft.known ? entry.draft.drafts[at] : -1 - (entry.draft.store + d));
+    }
     for (int row = 0; row <= entry.draft.drafted; ++row) {
       wanted_.push_back(entry.first_row + row);
       SelectRow select = entry.draft.select;
       select.position += row;
-      select.drafts = entry.draft.drafts.first(static_cast<std::size_t>(row));
-      if (entry.draft.constraint != nullptr) select.mask = *entry.draft.constraint->mask(select.drafts);
+      select.drafts = {-1, row};
+      if (entry.draft.constraint != nullptr) {
+        select.mask = *entry.draft.constraint->mask(entry.draft.drafts.first(static_cast<std::size_t>(row)));
+      }
       selects_.push_back(select);
     }
   }
   shape_.rows = static_cast<int>(tokens_.size());
   StepArgs args{tokens_, {}, segments_, wanted_, selects_, round_tokens_};
-  return target_.run(args, state_);
+  if (captured_ != nullptr) args.capture = {&captured_->store(), captures_};
+  args.logits = logits;
+  target_.submit(args, state_);
+  const StepResult verified = target_.collect();  // from here on the host has all drafts
+  shape_.device_ms = static_cast<double>(verified.waited_ns) * 1e-6;
+  return verified;
 }
 
 int Round::emit(Entry& entry, const StepResult& verified) {
@@ -80,7 +95,8 @@ int Round::emit(Entry& entry, const StepResult& verified) {
     const std::int32_t token = emitted_[static_cast<std::size_t>(keep++)];
     slot.tokens.push_back(token);
     slot.history.add_output(token);
-    const auto logits = verified.logits.subspan(row * vocabulary, vocabulary);
+    std::span<const float> logits;
+    if (slot.options.logprobs >= 0) logits = verified.logits.subspan(row * vocabulary, vocabulary);
     if (slot.on_token && slot.on_token(token, logits, keep <= accepted) && slot.finish == Finish::kNone) {
       slot.finish = Finish::kStop;
     }
@@ -97,20 +113,17 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   return keep;
 }
 
-void Round::commit(Entry& entry, const StepResult& verified, int keep) {
+void Round::commit(Entry& entry, int keep) {
   Slot& slot = *entry.slot;
   entry.txn->commit(keep);
   entry.txn.reset();
   if (slot.constraint) {
     slot.constraint->commit(std::span<const std::int32_t>(slot.tokens).last(static_cast<std::size_t>(keep)));
   }
-  if (slot.drafter == nullptr || verified.tap.empty()) return;
-  const std::size_t width = verified.tap.size() / static_cast<std::size_t>(shape_.rows);
+  if (slot.drafter == nullptr) return;
   const std::size_t first = slot.tokens.size() - static_cast<std::size_t>(keep) - 1;
   const Status seen = slot.drafter->observe(
       slot.id, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
-      verified.tap.subspan(static_cast<std::size_t>(entry.first_row) * width,
-                           static_cast<std::size_t>(keep) * width),
       false);
   if (!seen.ok())
     slot.drafter = nullptr;  // the answer goes on without drafts; the report says how many there were

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
 #include "program/backend.h"
 #include "sampling/history.h"
@@ -55,8 +56,8 @@ struct Slot {
   DepthPolicy policy;
   Drafter* drafter = nullptr;              // null: plain decoding
   std::unique_ptr<Constraint> constraint;  // null: any token may follow
-  /// Called for every emitted token in order, with the target's logits of its row and whether it is an
-  /// accepted draft; true ends the answer with it.
+  /// Called for every emitted token in order, with the target's logits of its row (only if
+  /// options.logprobs >= 0) and whether it is an accepted draft; true ends the answer with it.
   std::function<bool(std::int32_t token, std::span<const float> logits, bool drafted)> on_token;
   /// If set: called for every row of the prompt but the last, in order, with the target's logits there: what
   /// it expects after that row's token. The prompt then goes in chunks of a round's rows, whose logits have
@@ -78,11 +79,13 @@ struct RoundShape {
   int slots = 0, rows = 0, deepest = 0;
   int passes = 0;     // of a drafter's network
   int late_rows = 0;  // that drafters had left from earlier rounds
+  double device_ms = 0;  // that the host waited for a device; 0: steps run on the host
 };
 
 class Round {
  public:
-  Round(Executable& target, State& state, int slots);
+  /// `captured`: where the target's hidden rows go; null: no drafter reads them.
+  Round(Executable& target, State& state, int slots, CapturedRows* captured = nullptr);
 
   /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
   Status prefill(Slot& slot, int rows);
@@ -103,28 +106,31 @@ class Round {
 
     /// Who is to draft in this round; null: nobody.
     Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : slot->drafter; }
+    bool reads_logits() const { return slot->options.logprobs >= 0 || draft.ratio; }
   };
   void plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts);
   void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts);
   static bool take_forced(Entry& entry, int allowed);
   static void keep_allowed(Entry& entry);
   void propose();
+  void capture_rows(const Slot& slot, int rows);
   StepResult verify();
   int emit(Entry& entry, const StepResult& verified);
   int accept_by_ratio(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
-  void commit(Entry& entry, const StepResult& verified, int keep);
+  void commit(Entry& entry, int keep);
   void abandon();
   void finish_if_over(Slot& slot, std::int32_t token);
 
   Executable& target_;
   State& state_;
+  CapturedRows* captured_;
   std::vector<Entry> entries_;
   std::size_t active_ = 0;  // entries in use
   RoundShape shape_;
   SelectScratch scratch_;
   Distribution target_distribution_;
   // One step's arguments, reused.
-  std::vector<std::int32_t> round_tokens_, tokens_, wanted_, emitted_;
+  std::vector<std::int32_t> round_tokens_, tokens_, wanted_, emitted_, captures_;
   std::vector<Segment> segments_;
   std::vector<SelectRow> selects_;
   std::vector<DraftSlot*> proposing_;

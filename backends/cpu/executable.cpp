@@ -7,6 +7,7 @@
 #include "backends/cpu/memory.h"
 #include "backends/cpu/packed_weights.h"
 #include "backends/cpu/spare_head.h"
+#include "backends/host_rows.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "format/out_of_memory.h"
@@ -38,13 +39,21 @@ class SelectOp final : public Operation {
       if (!spare_.empty()) spare_.arrange(logits, spare_logits_.data() + own * spare_.columns());
       if (w >= selects.size()) continue;
       const std::span<const float> row(logits, static_cast<std::size_t>(logits_.width));
-      selected_[w] = ft::select(row, ids_, selects[w], scratch_[static_cast<std::size_t>(worker)]);
+      selected_[w] = ft::select(row, ids_, selects[w], scratch_[own], drafts_of(step, w));
       const std::int32_t store = selects[w].store;
       if (store >= 0) step.args->round_tokens[static_cast<std::size_t>(store)] = selected_[w];
     }
   }
 
  private:
+  /// What counts as emitted before wanted row `w`.
+  static std::span<const std::int32_t> drafts_of(const Step& step, std::size_t w) {
+    const DraftPlaces& drafts = step.args->selects[w].drafts;
+    const auto count = static_cast<std::size_t>(drafts.count);
+    if (drafts.first >= 0) return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
+    return {step.tokens + step.args->wanted[w] + 1 - drafts.count, count};
+  }
+
   Matrix logits_;
   std::vector<std::int32_t>& selected_;
   const std::vector<std::int32_t>& ids_;
@@ -123,9 +132,9 @@ class CpuExecutable final : public Executable {
     }
     StepResult result;
     const auto wanted = args.wanted.size();
-    if (logits_.width > 0) result.logits = {logits_.data, wanted * static_cast<std::size_t>(logits_.width)};
+    if (args.logits) result.logits = {logits_.data, wanted * static_cast<std::size_t>(logits_.width)};
     if (selects_) result.selected = {selected_.data(), args.selects.size()};
-    if (tap_.width > 0) result.tap = {tap_.data, static_cast<std::size_t>(step.rows * tap_.width)};
+    if (tap_.width > 0) capture_rows(args.capture, tap_.data);
     return result;
   }
 

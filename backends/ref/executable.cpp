@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <new>
 
+#include "backends/host_rows.h"
 #include "backends/spare_ids.h"
 #include "backends/weight_rows.h"
 #include "format/out_of_memory.h"
@@ -100,9 +101,9 @@ class RefExecutable final : public Executable {
     }
   }
   void execute(const Step& step, const Input& op) {
-    std::copy_n(step.args->hidden.data(),
-                static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.out.width),
-                step.row(op.out, 0));
+    for (int r = 0; r < step.rows; ++r) {
+      std::copy_n(host_row(step.args->hidden, r), op.out.width, step.row(op.out, r));
+    }
   }
   void execute(const Step& step, const Norm& op) { norm(step, op, take()); }
   void execute(const Step& step, const Linear& op) {
@@ -123,8 +124,7 @@ class RefExecutable final : public Executable {
   void execute(const Step& step, const Add& op) { add(step, op); }
   void execute(const Step& step, const Concat& op) { concat(step, op); }
   void execute(const Step& step, const Tap& op) {
-    result_.tap = {step.row(op.in, 0),
-                   static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.in.width)};
+    capture_rows(step.args->capture, step.row(op.in, 0));
   }
   void execute(const Step& step, const Logits& op) {
     const Decoded& head = take();
@@ -135,14 +135,23 @@ class RefExecutable final : public Executable {
         out[v] = dot(step.row(op.in, step.args->wanted[w]), head.values.data() + id * head.cols, head.cols);
       }
     }
+    if (!step.args->logits) return;
     result_.logits = {logits_.data(), step.args->wanted.size() * static_cast<std::size_t>(vocabulary_)};
+  }
+  /// What counts as emitted before wanted row `w`.
+  static std::span<const std::int32_t> drafts_of(const Step& step, std::size_t w) {
+    const DraftPlaces& drafts = step.args->selects[w].drafts;
+    const auto count = static_cast<std::size_t>(drafts.count);
+    if (drafts.first >= 0) return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
+    const auto end = static_cast<std::size_t>(step.args->wanted[w]) + 1;
+    return std::span<const std::int32_t>(step.tokens).subspan(end - count, count);
   }
   void execute(const Step& step, const Select&) {
     const auto width = static_cast<std::size_t>(vocabulary_);
     for (std::size_t w = 0; w < step.args->selects.size(); ++w) {
       const SelectRow& row = step.args->selects[w];
-      selected_[w] =
-          ft::select(std::span<const float>(logits_).subspan(w * width, width), ids(), row, select_);
+      const std::span<const float> logits = std::span<const float>(logits_).subspan(w * width, width);
+      selected_[w] = ft::select(logits, ids(), row, select_, drafts_of(step, w));
       if (row.store >= 0) step.args->round_tokens[static_cast<std::size_t>(row.store)] = selected_[w];
     }
     result_.selected = {selected_.data(), step.args->selects.size()};
