@@ -22,12 +22,14 @@ class HostRows final : public RowStore {
   static Result<std::unique_ptr<RowStore>> make(int width, int capacity, std::string_view who) {
     const auto floats = static_cast<std::size_t>(width) * static_cast<std::size_t>(capacity);
     std::unique_ptr<HostRows> rows(new (std::nothrow) HostRows(width, capacity));
-    if (rows) rows->rows_.reset(static_cast<float*>(std::calloc(std::max<std::size_t>(1, floats), sizeof(float))));
+    if (rows)
+      rows->rows_.reset(static_cast<float*>(std::calloc(std::max<std::size_t>(1, floats), sizeof(float))));
     if (!rows || !rows->rows_) {
-      return Error{Code::kExhausted,
-                   fmt::format("{}: no memory for {} hidden rows of {}; ask for fewer slots or a smaller prompt "
-                               "chunk",
-                               who, capacity, width)};
+      return Error{
+          Code::kExhausted,
+          fmt::format("{}: no memory for {} hidden rows of {}; ask for fewer slots or a smaller prompt "
+                      "chunk",
+                      who, capacity, width)};
     }
     return std::unique_ptr<RowStore>(std::move(rows));
   }
@@ -72,7 +74,8 @@ inline void capture_rows(const RowPlaces& capture, const float* rows) {
   const auto& store = *static_cast<const HostRows*>(capture.store);
   for (std::size_t i = 0; i < capture.places.size(); ++i) {
     if (capture.places[i] < 0) continue;
-    std::memcpy(store.row(capture.places[i]), rows + i * static_cast<std::size_t>(store.width()), store.row_bytes());
+    std::memcpy(store.row(capture.places[i]), rows + i * static_cast<std::size_t>(store.width()),
+                store.row_bytes());
   }
 }
 

@@ -1,6 +1,6 @@
-// Hidden rows that the target's steps capture for drafters: a ring for every slot in one store of the backend.
-// The place of a row follows from its slot and position, so a rejected row is overwritten by the next step.
-// The last `history` rows before a step's first one survive the step. The decoder owns it.
+// Hidden rows that the target's steps capture for drafters: a ring for every slot in one store of the
+// backend. The place of a row follows from its slot and position, so a rejected row is overwritten by the
+// next step. The last `history` rows before a step's first one survive the step. The decoder owns it.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct CaptureRequest {
 class CapturedRows {
  public:
   /// `step_rows`: of one slot in one step.
-  static Result<std::unique_ptr<CapturedRows>> make(Backend& backend, const CaptureRequest& request, int slots,
-                                                    int step_rows) {
+  static Result<std::unique_ptr<CapturedRows>> make(Backend& backend, const CaptureRequest& request,
+                                                    int slots, int step_rows) {
     const int ring = step_rows + request.history;
     FT_ASSIGN(std::unique_ptr<RowStore> rows, backend.make_rows(request.width, slots * ring));
     return std::unique_ptr<CapturedRows>(new CapturedRows(std::move(rows), ring));

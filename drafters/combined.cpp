@@ -33,7 +33,7 @@ int CombinedDrafter::plan(const DraftSlot& slot) {
 Status CombinedDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   by_head_.clear(), by_lookup_.clear();
   for (DraftSlot* slot : slots) {
-    (long_match_[static_cast<std::size_t>(slot->id)] != 0 ? by_lookup_ : by_head_).push_back(slot);
+    (by_lookup(slot->id) ? by_lookup_ : by_head_).push_back(slot);
   }
   FT_TRY(lookup_.propose(by_lookup_, round_tokens));
   if (by_head_.empty()) return {};

@@ -9,7 +9,7 @@ namespace {
 /// A slot of a drafter, as the round would show it.
 struct View {
   std::array<std::int32_t, kMaxDepth> drafts{};
-  std::array<Distribution, kMaxDepth> proposal;
+  std::array<Distribution, kMaxDraft> proposal;
   DraftSlot slot;
 
   View(int id, std::span<const std::int32_t> tokens, int depth,

@@ -1,6 +1,7 @@
 #include "drafters/mtp.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 namespace ft {
@@ -8,21 +9,24 @@ namespace ft {
 Result<std::unique_ptr<MtpDrafter>> MtpDrafter::make(Backend& backend, const Program& program,
                                                      CapturedRows& captured, const Options& options) {
   CompileOptions compile;
-  compile.max_rows = std::max(kPassRows, options.slots * (kMaxDepth + 2)) + kPassRows * options.slots;
+  compile.max_rows = std::max(kPassRows, options.slots * (options.max_depth + 2)) + kPassRows * options.slots;
   compile.max_wanted = options.slots;
   const StateOptions memory{options.slots + options.memories, options.blocks};
   FT_ASSIGN(std::unique_ptr<Executable> head, backend.compile(program, compile));
   FT_ASSIGN(std::unique_ptr<State> state, backend.make_state(program.layout(), memory));
   FT_ASSIGN(std::unique_ptr<RowStore> chain, backend.make_rows(options.hidden, 2 * options.slots));
   FT_ASSIGN(std::unique_ptr<RowStore> kept, backend.make_rows(options.hidden, memory.slots * kMemoryRows));
+  std::string identity =
+      fmt::format("{} {}\n{}", state->block_bytes(), state->slot_bytes(), to_text(program));
   return std::unique_ptr<MtpDrafter>(new MtpDrafter(options, captured, std::move(head), std::move(state),
-                                                    std::move(chain), std::move(kept)));
+                                                    std::move(chain), std::move(kept), std::move(identity)));
 }
 
 MtpDrafter::MtpDrafter(Options options, CapturedRows& captured, std::unique_ptr<Executable> head,
                        std::unique_ptr<State> state, std::unique_ptr<RowStore> chain,
-                       std::unique_ptr<RowStore> kept)
+                       std::unique_ptr<RowStore> kept, std::string identity)
     : options_(options),
+      identity_(std::move(identity)),
       captured_(captured),
       head_(std::move(head)),
       state_(std::move(state)),
@@ -41,6 +45,8 @@ Status MtpDrafter::open(int slot, std::int64_t position) {
   FT_ASSIGN(Timeline timeline, Timeline::open(pool_));
   SlotState& state = slots_[static_cast<std::size_t>(slot)];
   state.timeline = std::move(timeline);
+  state.timeline->reserve(options_.context + options_.max_depth + 1);
+  state.tokens.reserve(kPendingRows + 1);
   state.first = state.seen = state.first_recent = state.skipped = position;
   return {};
 }
@@ -108,7 +114,7 @@ void MtpDrafter::forget_oldest(SlotState& slot, std::size_t pairs) {
 
 int MtpDrafter::plan(const DraftSlot& slot) {
   const SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
-  return state.timeline && !state.timeline->lost() && state.seen > state.first ? kMaxDepth : 0;
+  return state.timeline && !state.timeline->lost() && state.seen > state.first ? slot.max_depth() : 0;
 }
 
 SelectRow MtpDrafter::select_row(const DraftSlot& slot, int step) const {
@@ -119,13 +125,13 @@ SelectRow MtpDrafter::select_row(const DraftSlot& slot, int step) const {
   row.store = slot.store + step;
   if (slot.constraint != nullptr && step > 0) {
     const auto drafts = slot.drafts.first(static_cast<std::size_t>(step));  // known: submit() waited
-    row.mask = slot.constraint->mask(drafts).value_or(row.mask);            // without one: the round cuts here
+    row.mask = slot.constraint->mask(drafts).value_or(row.mask);  // without one: the round cuts here
   }
   return row;
 }
 
-/// Submits the prepared pass. Waits for it only where the host needs its drafts for a mask of the next pass, or
-/// its logits for a distribution.
+/// Submits the prepared pass. Waits for it only where the host needs its drafts for a mask of the next pass,
+/// or its logits for a distribution.
 void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, RowStore& hidden,
                         std::span<std::int32_t> round_tokens) {
   StepArgs args;
@@ -177,9 +183,10 @@ void MtpDrafter::name_tokens(const DraftSlot& slot) {
 Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   for (DraftSlot* slot : slots) {
     SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
-    if (!state.boundary_paired) state.tokens.push_back(slot->tokens.back());  // it is, after a draft that failed
+    if (!state.boundary_paired)
+      state.tokens.push_back(slot->tokens.back());  // it is, after a draft that failed
     state.boundary_paired = true;
-    slot->late_rows = std::max(0, static_cast<int>(state.tokens.size()) - (kMaxDepth + 1));
+    slot->late_rows = std::max(0, static_cast<int>(state.tokens.size()) - (options_.max_depth + 1));
     FT_TRY(flush(slot->id, kPassRows));
   }
   tokens_.clear(), rows_.clear(), segments_.clear(), wanted_.clear(), selects_.clear();
@@ -238,7 +245,8 @@ Status MtpDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> 
   Status status;
   try {
     status = first_pass(slots, round_tokens);
-    for (int step = 1; status.ok() && step < kMaxDepth; ++step) status = next_pass(slots, step, round_tokens);
+    for (int step = 1; status.ok() && step < options_.max_depth; ++step)
+      status = next_pass(slots, step, round_tokens);
   } catch (...) {
     finish(slots, false);
     throw;

@@ -1,14 +1,15 @@
-// Drafts with the model's own multi-token-prediction head: a one-layer network over pairs (hidden state of a
-// token, next token), with its own key/value history of true pairs, fed back with its own output for further
-// tokens. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden state is the one after
-// the final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select. Cost:
-// one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
-// the last proposal. Pairs wait until a proposal wants them, so that an answer without drafts does not pay
-// for a history that nobody reads: of a long stretch without drafts only the last kPendingRows pairs are ever
-// seen by the head, which then drafts as after a shorter text; a prompt is seen whole. A head over a part of
-// the vocabulary (Logits::spare) is told the tokens of each text that it drafts for, so what it can draft
-// depends on the slots beside it; what is answered does not. Memory: one key/value layer per sequence, up to
-// kPendingRows + kRecentRows hidden rows a slot.
+// Drafts with the model's own multi-token-prediction (MTP) head: a one-layer network over pairs (hidden row of
+// a token, next token). It has its own key/value history of true pairs; for further drafts it reads its own
+// output. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden row is the one after the
+// final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select.
+// Cost: one pass of the head per depth for the whole batch; the first pass takes the pairs that were committed
+// since the last proposal. Pairs wait until a proposal needs them, so an answer without drafts does not pay for
+// a history that nobody reads: of a long stretch without drafts the head only sees the last kPendingRows pairs,
+// and then drafts as after a shorter text. A prompt is seen whole.
+// A head over a part of the vocabulary (Logits::spare) is told the tokens of each text that it drafts for. What
+// it can draft depends on the slots beside it; what is answered does not.
+// Memory: one key/value layer per sequence. Hidden rows stay in the ring of captured rows; a memory of a
+// sequence holds up to kMemoryRows of them.
 #pragma once
 
 #include <optional>
@@ -36,9 +37,11 @@ class MtpDrafter final : public Drafter {
 
   struct Options {
     int slots = 1;
-    int blocks = 1;    // key/value blocks of the head's own cache
-    int hidden = 0;    // width of a hidden row
-    int memories = 0;  // what may be saved at once, beside the slots
+    int blocks = 1;             // key/value blocks of the head's own cache
+    int hidden = 0;             // width of a hidden row
+    int memories = 0;           // what may be saved at once, beside the slots
+    int max_depth = kMaxDepth;  // drafts of a slot in a round
+    std::int64_t context = 0;   // tokens of a slot that memory is reserved for
   };
   /// What it reads of a target whose hidden rows have this width.
   static CaptureRequest request(int hidden) { return {"hidden", hidden, kMemoryRows + kRecentRows}; }
@@ -54,17 +57,16 @@ class MtpDrafter final : public Drafter {
   bool remembers() const override { return true; }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override;
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
-  /// What the write_to() of a memory of `length` rows wrote: kCorrupt if it cannot be that, kExhausted
-  /// without room.
-  Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length);
+  bool restores(const DraftMemory& memory) const override { return memory.drafter() == number(); }
+  Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length) override;
+  std::string memory_identity() const override { return identity_; }
   int plan(const DraftSlot& slot) override;
-  bool free_of_cost(int /*slot*/) const override { return false; }
+  int draft_cost(int depth) const override { return depth; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
   void collect() override { head_->collect(); }
 
-  std::int64_t packed_bytes() const { return head_->packed_bytes(); }
-  const State& state() const { return *state_; }
-  const TimelinePool& pool() const { return pool_; }
+  std::int64_t packed_bytes() const override { return head_->packed_bytes(); }
+  const TimelinePool* pool() const override { return &pool_; }
   /// Bytes of one memory beside its blocks, at most.
   static std::int64_t memory_bytes(int hidden);
 
@@ -85,7 +87,8 @@ class MtpDrafter final : public Drafter {
   };
   struct Memory;
   MtpDrafter(Options options, CapturedRows& captured, std::unique_ptr<Executable> head,
-             std::unique_ptr<State> state, std::unique_ptr<RowStore> chain, std::unique_ptr<RowStore> kept);
+             std::unique_ptr<State> state, std::unique_ptr<RowStore> chain, std::unique_ptr<RowStore> kept,
+             std::string identity);
 
   Status flush(int slot, std::size_t most_left);
   static void forget_oldest(SlotState& slot, std::size_t pairs);
@@ -100,6 +103,7 @@ class MtpDrafter final : public Drafter {
                                              std::int64_t first_recent, std::vector<std::int32_t> tokens);
 
   Options options_;
+  std::string identity_;  // of memories
   CapturedRows& captured_;
   std::unique_ptr<Executable> head_;
   std::unique_ptr<State> state_;

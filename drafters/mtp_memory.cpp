@@ -14,6 +14,7 @@ struct MtpDrafter::Memory final : DraftMemory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  int drafter() const override { return owner.number(); }
   std::int64_t low() const override { return first_recent + 1; }
   std::int64_t bytes() const override {
     const auto row_bytes = static_cast<std::int64_t>(sizeof(float)) * owner.options_.hidden;
@@ -84,13 +85,16 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   FT_ASSIGN(Timeline timeline, memory.timeline.fork(done));
   SlotState& state = slots_[static_cast<std::size_t>(slot)];
   state.timeline = std::move(timeline);
-  state.tokens.assign(memory.tokens.begin(), memory.tokens.begin() + static_cast<std::ptrdiff_t>(pairs - done));
+  state.timeline->reserve(options_.context + options_.max_depth + 1);
+  state.tokens.assign(memory.tokens.begin(),
+                      memory.tokens.begin() + static_cast<std::ptrdiff_t>(pairs - done));
   state.seen = length;
   state.skipped = memory.skipped;
   state.from_prompt = state.tokens.size();  // it is the new sequence's prompt
   state.first_recent = memory.first_recent;
   const std::int64_t first = memory.seen - memory.rows;
-  captured_.restore(slot, first, static_cast<std::int32_t>(length - first), *memory_rows_, memory.place(first));
+  captured_.restore(slot, first, static_cast<std::int32_t>(length - first), *memory_rows_,
+                    memory.place(first));
   return {};
 }
 
@@ -101,7 +105,8 @@ bool MtpDrafter::Memory::write_to(ByteSink& sink) const {
   std::vector<float> all(static_cast<std::size_t>(rows) * width);
   owner.memory_rows_->read(place(seen - rows), all);
   const auto row_of = [&](std::int64_t token) {
-    return std::span<const float>(all).subspan(static_cast<std::size_t>(token - (seen - rows)) * width, width);
+    return std::span<const float>(all).subspan(static_cast<std::size_t>(token - (seen - rows)) * width,
+                                               width);
   };
   const std::int64_t first = seen - 1 - static_cast<std::int64_t>(tokens.size());
   std::vector<float> hidden, recent(kRecentRows * width);

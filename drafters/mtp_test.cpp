@@ -45,12 +45,9 @@ struct Ask {
 
 class MtpDrafterTest : public testing::Test {
  protected:
-  std::unique_ptr<MtpDrafter> make(int slots) {
-    return make(toy_.head, slots);
-  }
+  std::unique_ptr<MtpDrafter> make(int slots) { return make(toy_.head, slots); }
   std::unique_ptr<MtpDrafter> make(const Program& head, int slots) {
-    auto captured =
-        std::move(*CapturedRows::make(*backend_, MtpDrafter::request(width_), slots, kLength));
+    auto captured = std::move(*CapturedRows::make(*backend_, MtpDrafter::request(width_), slots, kLength));
     auto drafter = std::move(*MtpDrafter::make(*backend_, head, *captured, {slots, slots * 8, width_, 1}));
     captured_[drafter.get()] = std::move(captured);
     return drafter;
@@ -70,7 +67,7 @@ class MtpDrafterTest : public testing::Test {
 
   std::vector<Proposal> propose(MtpDrafter& drafter, const std::vector<Ask>& asks) {
     std::vector<std::int32_t> tokens(asks.size() * kMaxDepth, -7);
-    std::vector<std::array<Distribution, kMaxDepth>> proposals(asks.size());
+    std::vector<std::array<Distribution, kMaxDraft>> proposals(asks.size());
     std::vector<DraftSlot> slots(asks.size());
     std::vector<DraftSlot*> pointers;
     for (std::size_t i = 0; i < asks.size(); ++i) {
@@ -177,8 +174,8 @@ TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
       committed += std::min(more, kLength - committed);
     }
     drafter->close(0), drafter->close(1);
-    EXPECT_EQ(drafter->pool().free_blocks(), 16) << "nothing is left behind";
-    EXPECT_EQ(drafter->pool().free_slots(), 3);
+    EXPECT_EQ(drafter->pool()->free_blocks(), 16) << "nothing is left behind";
+    EXPECT_EQ(drafter->pool()->free_slots(), 3);
   }
   EXPECT_GT(shortened, 10);
 }

@@ -36,7 +36,8 @@ Outputs run(const Model& model) {
     const auto executable = std::move(*backend->compile(program, {16, 16}));
     const auto state = std::move(*backend->make_state(program.layout(), {1, 1}));
     const StepResult result =
-        run_rows(*backend, *executable, *state, {tokens, {}, {&segment, 1}, wanted, {}, {}}, hidden, 0).result;
+        run_rows(*backend, *executable, *state, {tokens, {}, {&segment, 1}, wanted, {}, {}}, hidden, 0)
+            .result;
     return std::vector<float>(result.logits.begin(), result.logits.end());
   };
   outputs.trunk = step(model.trunk, {});

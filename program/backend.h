@@ -1,8 +1,8 @@
 // A backend compiles programs and runs them in steps. This is the contract; backends/ref and backends/cpu
 // implement it.
 //   Backend::compile     packs weights and plans memory, once per program
-//   Backend::make_state  the memory of timelines: key/value blocks, convolution rings, recurrent states, tapes
-//   Backend::make_rows   hidden rows that stay in the backend's memory (program/rows.h)
+//   Backend::make_state  the memory of timelines: key/value blocks, convolution rings, recurrent states,
+//   tapes Backend::make_rows   hidden rows that stay in the backend's memory (program/rows.h)
 //   Executable::submit   begins one pass over the list for the rows of one step
 //   Executable::collect  waits for all that was submitted; then the results can be read
 // Steps run in the order of submit(), whatever their executable. A step may use tokens and hidden rows of

@@ -1,5 +1,5 @@
-// What one `select` needs to turn a row of logits into a token: plain data without pointers to behaviour, so
-// that a device can evaluate it where the logits are. The host's evaluation is in sampling/, its order:
+// What one sample instruction needs to turn a row of logits into a token: plain data without pointers to
+// behaviour, so a device can evaluate it where the logits are. The host evaluates it in sampling/, in order:
 //   repetition, presence and frequency penalties, bias, mask, temperature, top-k, top-p, min-p, noise, argmax
 // Ties go to the lowest id. Temperature 0 skips the filters and the noise.
 // The noise is gumbel(seed, position, token, stream) from Philox 4x32-10, so the token is a function of the

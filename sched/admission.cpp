@@ -7,8 +7,8 @@
 namespace ft {
 namespace {
 
-std::int64_t positions_of(std::int64_t context) {
-  return Decoder::blocks_of(context) * std::int64_t{kBlockRows};
+std::int64_t positions_of(std::int64_t context, int max_depth) {
+  return Decoder::blocks_of(context, max_depth) * std::int64_t{kBlockRows};
 }
 
 /// Rows of activations at most: every row of the list at its full width, which a backend's plan lays over
@@ -32,20 +32,21 @@ double gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) * 1e-9;
 
 }  // namespace
 
-MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& options) {
+MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& asked) {
+  const DecoderOptions options = Decoder::resolved(asked, backend, model);
   MemoryReport report;
-  const std::int64_t positions = positions_of(options.context) * options.slots;
+  const std::int64_t positions = positions_of(options.context, options.max_depth) * options.slots;
   std::int64_t block_bytes = 0;
   const auto add = [&](const Program& program) {
     const Limits one = backend.limits(program.layout());
     block_bytes += one.block_bytes;
     report.states += one.slot_bytes * options.slots;
     report.weights += program.bytes_per_step();
-    report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (kMaxDepth + 1)),
-                                 options.slots * (kMaxDepth + 1));
+    report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (options.max_depth + 1)),
+                                 options.slots * (options.max_depth + 1));
   };
   add(model.trunk);
-  if (model.mtp.has_value()) add(*model.mtp);
+  for (const Program* network : drafter_networks(model)) add(*network);
   report.context_bytes = block_bytes * options.slots / kBlockRows;
   report.key_values = block_bytes * (positions / kBlockRows);
   report.cache = options.cache_bytes;

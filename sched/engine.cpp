@@ -64,6 +64,10 @@ Result<Ticket> Engine::submit(Request request) {
     const std::lock_guard lock(mutex_);
     // A free slot is room too, whether or not the engine thread has come to fill it.
     const int free_slots = std::max(0, decoder_->options().slots - status_.running);
+    if (!status_.lost.empty()) {
+      ++refused_;
+      return Error{Code::kCancelled, status_.lost};
+    }
     if (draining_ || waiting_.size() >= options_.queue + static_cast<std::size_t>(free_slots)) {
       ++refused_;
       if (draining_) return Error{Code::kCancelled, "the engine is stopping; ask another one, or later"};

@@ -40,7 +40,7 @@ class Engine {
   /// kExhausted with the numbers if the prompt leaves no room in a slot's context.
   Status fits(const Request& request) const;
   /// kExhausted if it does not fit, kBusy if the queue is full, kCancelled if the engine drains
-  /// (status().draining).
+  /// (status().draining) or has lost its backend (status().lost).
   Result<Ticket> submit(Request request);
 
   EngineStatus status() const;
@@ -61,8 +61,8 @@ class Engine {
   /// are cancelled. True if none had to be. For a signal to stop; the engine answers no more requests.
   bool drain(double timeout_ms);
 
-  /// For measuring: requests with DrafterKind::kForced draft `recorded` spoilt by `schedule`. Waits until no
-  /// request runs.
+  /// For measuring: requests with SyntheticDrafter::kKind draft `recorded` perturbed by `schedule`. Waits
+  /// until no request runs.
   void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
 
   const Decoder& decoder() const { return *decoder_; }

@@ -42,6 +42,7 @@ struct EngineStatus {
   int waiting = 0;     // in the queue
   int queue = 0;       // its limit, beyond those that free slots will take
   bool draining = false;
+  std::string lost;  // the backend is gone and why; empty: it works
 
   // Since the start.
   std::int64_t requests = 0;                                // admitted to the queue
@@ -51,7 +52,7 @@ struct EngineStatus {
   std::int64_t emitted = 0;                                 // output tokens
   std::int64_t rounds = 0;                                  // of the engine; a round may serve many requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
-  std::array<std::int64_t, kMaxDepth> drafted_at{}, accepted_at{};
+  std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};
   std::int64_t engaged = 0;                         // requests that ended and for which anything was drafted
   std::map<std::string, std::int64_t> not_engaged;  // of those that ended: why nothing was drafted
   double prefill_seconds = 0, round_seconds = 0;    // what the engine thread did with its time

@@ -4,8 +4,9 @@
 // shortest first, but one that was passed over kPatience times goes next; while others decode, a chunk takes
 // about as long as a round or kGapMs, and rounds get kRoundsPerPrompt of its time before the next one comes,
 // so that running answers keep half their pace; alone it takes kChunkMs at most, so that a cancel is seen
-// soon. The only place that catches what a backend throws. Owner: sched/engine.h, or a simulation. Thread:
-// the engine thread. Cost: that of the steps. Errors: end the request that has them.
+// soon. The only place that catches what a target's step throws: the requests of that step end with the
+// sentence, all requests do if the backend is lost. Owner: sched/engine.h, or a simulation. Thread: the
+// engine thread. Cost: that of the steps. Errors: end the request that has them.
 #pragma once
 
 #include <functional>
@@ -51,6 +52,8 @@ class Scheduler {
   void step();
   /// Ends all that run; what was computed stays in the cache.
   void cancel_all();
+  /// Why no step can run any more; empty while the backend works. Requests are ended then, none is admitted.
+  const std::string& lost() const { return status_.lost; }
   /// Ends a request that never had a slot.
   void end_unstarted(Job& job, Finish finish, std::string error);
 
@@ -63,6 +66,7 @@ class Scheduler {
   Status start(Job& job);
   void watch(Job& job);
   void work();
+  void lose_backend(const std::string& why);
   Job* next_prompt();
   bool decoding() const;
   int chunk_rows(const Job& job) const;

@@ -49,9 +49,10 @@ struct Cell {
 constexpr Cell kDrafters[] = {{DrafterKind::kMtp, "mtp"},
                               {DrafterKind::kLookup, "lookup"},
                               {DrafterKind::kAuto, "combined"},
-                              {DrafterKind::kForced, "forced"}};
+                              {SyntheticDrafter::kKind, "synthetic"}};
 
-/// By sampling rule and by backend: one that runs steps at once, one that runs them when it must (late_backend.h).
+/// By sampling rule and by backend: one that runs steps at once, one that runs them when it must
+/// (late_backend.h).
 class Lossless : public testing::TestWithParam<std::tuple<const char*, bool>> {
  protected:
   const char* rule() const { return std::get<0>(GetParam()); }
@@ -149,6 +150,32 @@ TEST_P(Lossless, DifferentDraftersShareARound) {
   }
 }
 
+/// A decoder that is made for them: the pending token and 15 drafts fill the tape.
+TEST(LargeBlocks, DraftsUpToTheTapesRowsGiveThePlainTokens) {
+  ToyDecoder decoder(make_ref_backend(), 2, {}, 256, 0, kMaxDraft);
+  std::int64_t deepest = 0, rejected = 0;
+  for (const char* kind : {"greedy", "sampled", "penalties"}) {
+    const std::vector<std::int32_t> plain = decoder.answer(prompt(0), options_of(kind, 0));
+    std::vector<std::int32_t> recorded = prompt(0);
+    recorded.insert(recorded.end(), plain.begin(), plain.end());
+    for (const double chance : {1.0, 0.9}) {
+      decoder->force(std::vector<double>(kMaxDraft, chance), 3).record(recorded);
+      for (const DrafterKind drafter : {DrafterKind::kMtp, DrafterKind::kAuto, SyntheticDrafter::kKind}) {
+        SlotOptions options = options_of(kind, 0);
+        options.depth = kMaxDraft;
+        const auto slot = decoder.open(prompt(0), options, drafter);
+        decoder.finish(*slot);
+        EXPECT_EQ(ToyDecoder::output(*slot), plain) << kind << " " << drafter.name() << " " << chance;
+        deepest += slot->report.accepted_at[kMaxDraft - 1];
+        rejected += slot->report.drafted - slot->report.accepted;
+        decoder->close(*slot);
+      }
+    }
+  }
+  EXPECT_GT(deepest, 0) << "no block was accepted whole";
+  EXPECT_GT(rejected, 0);
+}
+
 /// Which ids have columns changes from round to round and with the neighbours; the answers do not.
 class ReducedHead : public testing::TestWithParam<bool> {};
 
@@ -188,8 +215,8 @@ TEST_P(ReducedHead, GivesThePlainTokensWhateverItLearnsOnTheWay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, Lossless,
-                         testing::Combine(testing::Values("greedy", "sampled", "cold", "filtered", "penalties",
-                                                          "greedy_penalties", "mask", "bias"),
+                         testing::Combine(testing::Values("greedy", "sampled", "cold", "filtered",
+                                                          "penalties", "greedy_penalties", "mask", "bias"),
                                           testing::Bool()),
                          [](const auto& param) {
                            return std::string(std::get<0>(param.param)) +
@@ -211,8 +238,8 @@ class LosslessSnapshot : public testing::TestWithParam<bool> {};
 
 TEST_P(LosslessSnapshot, AnAnswerFromASnapshotIsTheColdOneAndDraftsAsWell) {
   LateReport late;
-  ToyDecoder decoder(GetParam() ? make_late_backend(make_ref_backend(), late) : make_ref_backend(), 2, {}, 256,
-                     1 << 20);
+  ToyDecoder decoder(GetParam() ? make_late_backend(make_ref_backend(), late) : make_ref_backend(), 2, {},
+                     256, 1 << 20);
   ASSERT_GT(decoder->room().snapshots, 2);
   const int blocks = decoder->pool().free_blocks();
   const int slots = decoder->pool().free_slots();

@@ -2,6 +2,7 @@
 
 #include "sampling/ratio.h"
 #include "spec/accept.h"
+#include "spec/guarded.h"
 
 namespace ft {
 
@@ -33,8 +34,9 @@ void Round::propose() {
       proposing_.push_back(&entries_[j].draft);
     }
     if (proposing_.empty()) continue;
-    if (const Status status = drafter->propose(proposing_, round_tokens_); !status.ok()) {
-      for (DraftSlot* draft : proposing_) draft->drafted = 0;  // plain decoding needs no draft
+    const Status status = guarded([&] { return drafter->propose(proposing_, round_tokens_); });
+    for (std::size_t j = i; !status.ok() && j < active_; ++j) {  // plain decoding needs no draft
+      if (entries_[j].drafter() == drafter) entries_[j].abandon_drafts();
     }
   }
   for (std::size_t i = 0; i < active_; ++i) {
@@ -109,7 +111,7 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   slot.report.drafted += entry.draft.drafted;
   slot.report.accepted += counted;
   slot.report.emitted += keep;
-  if (!entry.forced) slot.policy.observe(entry.draft.drafted, accepted, entry.cost);
+  if (entry.source != nullptr) slot.policy.observe(entry.draft.drafted, accepted, *entry.source);
   return keep;
 }
 
@@ -120,13 +122,9 @@ void Round::commit(Entry& entry, int keep) {
   if (slot.constraint) {
     slot.constraint->commit(std::span<const std::int32_t>(slot.tokens).last(static_cast<std::size_t>(keep)));
   }
-  if (slot.drafter == nullptr) return;
   const std::size_t first = slot.tokens.size() - static_cast<std::size_t>(keep) - 1;
-  const Status seen = slot.drafter->observe(
-      slot.id, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
-      false);
-  if (!seen.ok())
-    slot.drafter = nullptr;  // the answer goes on without drafts; the report says how many there were
+  observe(slot, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
+          false);
 }
 
 }  // namespace ft

@@ -73,7 +73,8 @@ class LateRows final : public RowStore {
     inner_->read(first, out);
   }
   void write(std::int32_t first, std::span<const float> in) override {
-    queue_->add([this, first, rows = std::vector<float>(in.begin(), in.end())] { inner_->write(first, rows); });
+    queue_->add(
+        [this, first, rows = std::vector<float>(in.begin(), in.end())] { inner_->write(first, rows); });
   }
   void copy(const RowStore& source, std::int32_t from, std::int32_t to, std::int32_t rows) override {
     const RowStore& other = *static_cast<const LateRows&>(source).inner_;
@@ -198,7 +199,8 @@ class LateExecutable final : public ForwardingExecutable {
     return ForwardingExecutable::ids();
   }
   void add_ids(std::span<const std::int32_t> tokens) override {
-    queue_->add([this, copy = std::vector<std::int32_t>(tokens.begin(), tokens.end())] { inner().add_ids(copy); });
+    queue_->add(
+        [this, copy = std::vector<std::int32_t>(tokens.begin(), tokens.end())] { inner().add_ids(copy); });
   }
 
  private:

@@ -3,6 +3,7 @@
 // into the round's buffer do not reach the device, and rows can be seen through read() alone.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "program/backend.h"
@@ -11,10 +12,10 @@ namespace ft::test {
 
 /// What its steps did, for the test.
 struct LateReport {
-  int collects = 0;      // that found steps waiting
-  int steps = 0;         // that ran
-  int most_waiting = 0;  // steps that one collect ran
-  bool lost = false;     // set by the test: every collect throws BackendLost from now on
+  int collects = 0;                // that found steps waiting
+  int steps = 0;                   // that ran
+  int most_waiting = 0;            // steps that one collect ran
+  std::atomic<bool> lost = false;  // set by the test: every collect throws BackendLost from now on
 };
 
 /// `report` must outlive the backend.

@@ -88,6 +88,11 @@ class Timeline {
   /// Of its key/value cache, in order; some behind length() may only be reserved.
   std::span<const std::int32_t> blocks() const { return blocks_; }
 
+  /// Memory for the list of blocks of so many positions, so that no begin() up to there allocates.
+  void reserve(std::int64_t positions) {
+    blocks_.reserve(static_cast<std::size_t>(positions / kBlockRows) + 1);
+  }
+
   /// rows >= 1, 0 <= settled <= rows, rows - settled <= kMaxTapeRows. Reserves blocks for all rows.
   Result<Txn> begin(int rows, int settled);
 

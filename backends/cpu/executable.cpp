@@ -50,7 +50,8 @@ class SelectOp final : public Operation {
   static std::span<const std::int32_t> drafts_of(const Step& step, std::size_t w) {
     const DraftPlaces& drafts = step.args->selects[w].drafts;
     const auto count = static_cast<std::size_t>(drafts.count);
-    if (drafts.first >= 0) return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
+    if (drafts.first >= 0)
+      return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
     return {step.tokens + step.args->wanted[w] + 1 - drafts.count, count};
   }
 

@@ -123,9 +123,7 @@ class RefExecutable final : public Executable {
   void execute(const Step& step, const Geglu& op) { geglu(step, op); }
   void execute(const Step& step, const Add& op) { add(step, op); }
   void execute(const Step& step, const Concat& op) { concat(step, op); }
-  void execute(const Step& step, const Tap& op) {
-    capture_rows(step.args->capture, step.row(op.in, 0));
-  }
+  void execute(const Step& step, const Tap& op) { capture_rows(step.args->capture, step.row(op.in, 0)); }
   void execute(const Step& step, const Logits& op) {
     const Decoded& head = take();
     for (std::size_t w = 0; w < step.args->wanted.size(); ++w) {
@@ -142,7 +140,8 @@ class RefExecutable final : public Executable {
   static std::span<const std::int32_t> drafts_of(const Step& step, std::size_t w) {
     const DraftPlaces& drafts = step.args->selects[w].drafts;
     const auto count = static_cast<std::size_t>(drafts.count);
-    if (drafts.first >= 0) return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
+    if (drafts.first >= 0)
+      return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
     const auto end = static_cast<std::size_t>(step.args->wanted[w]) + 1;
     return std::span<const std::int32_t>(step.tokens).subspan(end - count, count);
   }

@@ -1,4 +1,4 @@
-#include "drafters/forced.h"
+#include "drafters/synthetic.h"
 
 #include <algorithm>
 
@@ -6,19 +6,20 @@
 
 namespace ft {
 
-int ForcedDrafter::plan(const DraftSlot& slot) {
+int SyntheticDrafter::plan(const DraftSlot& slot) {
   if (slot.tokens.size() >= recorded_.size()) return 0;
   const std::size_t left = recorded_.size() - slot.tokens.size();
-  return static_cast<int>(std::min({left, schedule_.size(), static_cast<std::size_t>(kMaxDepth)}));
+  return static_cast<int>(std::min({left, schedule_.size(), slot.drafts.size()}));
 }
 
-Status ForcedDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
+Status SyntheticDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   if (inner_ != nullptr) {
     inner_slots_.clear(), inner_pointers_.clear();
     inner_tokens_.resize(round_tokens.size());
     for (const DraftSlot* slot : slots) {
       DraftSlot& own = inner_slots_.emplace_back(*slot);
-      own.drafts = std::span(inner_tokens_).subspan(static_cast<std::size_t>(slot->store), slot->drafts.size());
+      own.drafts =
+          std::span(inner_tokens_).subspan(static_cast<std::size_t>(slot->store), slot->drafts.size());
     }
     for (DraftSlot& slot : inner_slots_) inner_pointers_.push_back(&slot);
     FT_TRY(inner_->propose(inner_pointers_, inner_tokens_));
