@@ -25,7 +25,7 @@ Account account(const std::vector<Choice>& choices) {
     SpeculationReport& to = sum.speculation;
     to.rounds += from.rounds, to.drafted += from.drafted;
     to.accepted += from.accepted, to.emitted += from.emitted;
-    for (std::size_t i = 0; i < kMaxDepth; ++i) {
+    for (std::size_t i = 0; i < to.drafted_at.size(); ++i) {
       to.drafted_at[i] += from.drafted_at[i];
       to.accepted_at[i] += from.accepted_at[i];
     }
@@ -49,7 +49,7 @@ Json openai_usage(const Account& account) {
 Json speculation_json(const Account& account) {
   const SpeculationReport& speculation = account.speculation;
   std::size_t deepest = 0;
-  while (deepest < kMaxDepth && speculation.drafted_at[deepest] > 0) ++deepest;
+  while (deepest < speculation.drafted_at.size() && speculation.drafted_at[deepest] > 0) ++deepest;
   Json accepted = Json::array(), drafted = Json::array();
   for (std::size_t i = 0; i < deepest; ++i) {
     accepted.push_back(speculation.accepted_at[i]);

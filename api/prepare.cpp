@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <optional>
 
 #include "api/encoding.h"
 #include "api/rendering.h"
+#include "spec/not_drafted.h"
 
 namespace ft::api {
 namespace {
@@ -146,12 +148,12 @@ Compiled grammar_of(const Served& served, const Call& call) {
 /// "require": better no answer than one that cannot be drafted.
 Status check_speculation(const Served& served, const Call& call) {
   if (call.speculation != Speculation::kRequire) return {};
-  std::string why;
-  if (call.drafter == DrafterKind::kNone) why = "the drafter is none";
-  if (call.depth == 0) why = "the depth is 0";
-  if (call.drafter == DrafterKind::kMtp) why = served.drafter_problem;
-  if (why.empty()) return {};
-  return Error{Code::kUnsupported, "speculation is required and cannot be had: " + why, "speculation"};
+  const std::string problem = call.drafter == DrafterKind::kMtp ? served.drafter_problem : std::string();
+  const std::optional<NotDrafted> why = ruled_out(call.drafter, call.depth, problem);
+  if (!why) return {};
+  return Error{Code::kUnsupported,
+               "speculation is required and cannot be had: " + not_drafted_text(*why, problem),
+               "speculation"};
 }
 
 }  // namespace

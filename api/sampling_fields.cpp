@@ -99,7 +99,7 @@ Status read_speculation(const Fields& fields, Call& call) {
   if (acceptance == "ratio") call.acceptance = Acceptance::kRatio;
   FT_ASSIGN(const auto drafter, fields.word("drafter", {"auto", "mtp", "lookup", "none"}));
   if (drafter) {
-    FT_ASSIGN(call.drafter, drafter_kind(*drafter));
+    FT_ASSIGN(call.drafter, DrafterKind::parse(*drafter));
   }
   FT_ASSIGN(const auto depth, fields.integer("depth", -1, kMaxDepth));
   call.depth = static_cast<int>(depth.value_or(-1));

@@ -56,13 +56,14 @@ Result<std::unique_ptr<DecodeBench>> DecodeBench::make(const Loaded& loaded, con
   FT_ASSIGN(bench->decoder_, Decoder::make(*loaded.backend, loaded.model, options));
   bench->pack_ms_ = ms_since(begin);
   Drafter* head = bench->decoder_->drafter(DrafterKind::kMtp);
-  bench->headed_right_ = ForcedDrafter(head, always(1), plan.seed);
+  bench->headed_right_ = SyntheticDrafter(head, always(1), plan.seed);
   for (const auto& schedule : plan.schedules) {
     const int deepest = plan.fixed ? static_cast<int>(schedule.size()) : 0;
     for (int depth = 0; depth <= deepest; ++depth) {
       const int fixed = depth == 0 ? -1 : depth;  // auto first
-      bench->variants_.push_back(std::make_unique<Variant>(Variant{
-          bench->figures_.forced.size(), ForcedDrafter(head, schedule, plan.seed + 1), DepthPolicy(fixed)}));
+      bench->variants_.push_back(std::make_unique<Variant>(
+          Variant{bench->figures_.forced.size(), SyntheticDrafter(head, schedule, plan.seed + 1),
+                  DepthPolicy(fixed)}));
       bench->figures_.forced.push_back({schedule, fixed, {}, {}, 0, 0, 0});
     }
   }
@@ -144,7 +145,7 @@ DecodeBench::Timed DecodeBench::round(Slot& slot) {
   return timed;
 }
 
-DecodeBench::Timed DecodeBench::round_at(Slot& slot, ForcedDrafter& drafter, int depth) {
+DecodeBench::Timed DecodeBench::round_at(Slot& slot, SyntheticDrafter& drafter, int depth) {
   drafter.record(plain_->tokens);
   slot.drafter = &drafter;
   slot.policy = DepthPolicy(depth);
@@ -158,7 +159,7 @@ Status DecodeBench::lead(const Slot& slot, int ahead) {
   return {};
 }
 
-Status DecodeBench::catch_up(Slot& slot, ForcedDrafter& drafter, int lag) {
+Status DecodeBench::catch_up(Slot& slot, SyntheticDrafter& drafter, int lag) {
   while (slot.tokens.size() + static_cast<std::size_t>(lag) < plain_->tokens.size()) {
     if (round_at(slot, drafter, kMaxDepth - 1).emitted == 0) return slot.error;
   }

@@ -14,7 +14,7 @@
 #include "cli/bandwidth.h"
 #include "cli/loading.h"
 #include "cli/watched_backend.h"
-#include "drafters/forced.h"
+#include "drafters/synthetic.h"
 #include "text/answer.h"
 
 namespace ft::cli {
@@ -71,7 +71,7 @@ class DecodeBench {
   };
   struct Variant {
     std::size_t result;  // index into figures_.forced
-    ForcedDrafter drafter;
+    SyntheticDrafter drafter;
     DepthPolicy policy;
   };
   DecodeBench(const Loaded& loaded, const StepWatch& watch, const DecodePlan& plan);
@@ -83,10 +83,10 @@ class DecodeBench {
   Status compare(Variant& variant, bool plain_first);
   Status tick();
   Timed round(Slot& slot);
-  Timed round_at(Slot& slot, ForcedDrafter& drafter, int depth);
+  Timed round_at(Slot& slot, SyntheticDrafter& drafter, int depth);
   Result<double> timed_plain(int tokens);
   /// Moves `slot` to `lag` tokens before the end of the plain sequence, untimed.
-  Status catch_up(Slot& slot, ForcedDrafter& drafter, int lag);
+  Status catch_up(Slot& slot, SyntheticDrafter& drafter, int lag);
   /// Moves the plain sequence `ahead` tokens past `slot`, untimed.
   Status lead(const Slot& slot, int ahead);
 
@@ -98,7 +98,7 @@ class DecodeBench {
   std::vector<std::int32_t> prompt_;
   std::unique_ptr<Slot> plain_, free_, headed_;
   std::vector<std::optional<Answer>> answers_;  // by slot id: text is decoded as for a client
-  ForcedDrafter free_right_, free_wrong_, headed_right_;
+  SyntheticDrafter free_right_, free_wrong_, headed_right_;
   std::vector<std::unique_ptr<Variant>> variants_;
   DecodeFigures figures_;
   std::function<bool(int, int)> progress_;

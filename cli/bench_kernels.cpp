@@ -29,11 +29,14 @@ double last_cache_bytes() {
 /// than a round allows form a prompt.
 class StepInput {
  public:
-  StepInput(const KernelCase& kernel, std::int64_t width, int most_rows, std::int64_t context)
-      : kernel_(kernel), width_(width), context_(context) {
+  /// `hidden`: the program's input, or null.
+  StepInput(const KernelCase& kernel, std::unique_ptr<RowStore> hidden, std::int64_t width, int most_rows,
+            std::int64_t context)
+      : kernel_(kernel), context_(context), hidden_(std::move(hidden)) {
     Random random(1, "rows");
-    hidden_.resize(static_cast<std::size_t>(most_rows * width));
-    for (float& value : hidden_) value = 2 * random.uniform() - 1;
+    std::vector<float> values(static_cast<std::size_t>(most_rows * width));
+    for (float& value : values) value = 2 * random.uniform() - 1;
+    if (hidden_) hidden_->write(0, values);
     blocks_.resize(static_cast<std::size_t>((context + most_rows) / kBlockRows + 1));
     for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = static_cast<std::int32_t>(i);
     for (int row = 0; row < most_rows; ++row) {
@@ -48,7 +51,7 @@ class StepInput {
     segment_ = {{blocks_, 0, 0, 0}, context_, rows, rows <= kMaxTapeRows ? 1 : rows};
     StepArgs args;
     args.tokens = std::span<const std::int32_t>(tokens_).first(count);
-    args.hidden = std::span<const float>(hidden_).first(count * static_cast<std::size_t>(width_));
+    if (hidden_) args.hidden = {hidden_.get(), std::span<const std::int32_t>(wanted_).first(count)};
     args.segments = {&segment_, 1};
     if (kernel_.instruction == "logits") args.wanted = std::span<const std::int32_t>(wanted_).first(count);
     return args;
@@ -56,8 +59,8 @@ class StepInput {
 
  private:
   const KernelCase& kernel_;
-  std::int64_t width_, context_;
-  std::vector<float> hidden_;
+  std::int64_t context_;
+  std::unique_ptr<RowStore> hidden_;
   std::vector<std::int32_t> blocks_, tokens_, wanted_;
   Segment segment_;
 };
@@ -75,7 +78,12 @@ Result<std::vector<KernelFigures>> KernelBench::measure(const KernelCase& kernel
                                                         const std::vector<int>& row_counts) {
   const int count = copies(kernel), most = row_counts.back();
   const Program program = kernel_program(kernel, count, pool_);
-  StepInput input(kernel, kernel_input_width(program), most, context_);
+  const auto width = static_cast<int>(kernel_input_width(program));
+  std::unique_ptr<RowStore> hidden;
+  if (width > 0) {
+    FT_ASSIGN(hidden, backend_.make_rows(width, most));
+  }
+  StepInput input(kernel, std::move(hidden), width, most, context_);
   CompileOptions options;
   options.max_rows = most, options.max_wanted = most;
   FT_ASSIGN(const std::unique_ptr<Executable> executable, backend_.compile(program, options));

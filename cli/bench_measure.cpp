@@ -22,7 +22,7 @@ Result<GatheredAnswer> BenchMeasure::answer(const BenchCase& bench_case, bool sp
     ask.speculation.drafter = DrafterKind::kNone;
     ask.speculation.depth = 0;
   } else if (!forced_.empty()) {
-    ask.speculation.drafter = DrafterKind::kForced;
+    ask.speculation.drafter = SyntheticDrafter::kKind;
   }
   FT_ASSIGN(Request request, make_request(bench_case.prompt, ask, loaded_));
   FT_ASSIGN(Ticket ticket, engine_.submit(std::move(request)));

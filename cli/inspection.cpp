@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "drafters/registry.h"
+
 namespace ft::cli {
 
 Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,
@@ -36,7 +38,7 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
                                                                   : "does not fit";
   found.head_state = head_state_name(model.head.state);
   found.head_sentence = model.head.sentence, found.head_file = model.head.file;
-  found.drafter = model.mtp ? "mtp+lookup" : "lookup";
+  found.drafter = drafter_name(DrafterKind::kAuto, model);
   if (with_program) {
     found.program = to_text(model.trunk);
     if (model.mtp) found.program += "\nmtp head:\n" + to_text(*model.mtp);

@@ -14,22 +14,6 @@ constexpr SamplingKind kKinds[] = {
     SamplingKind::kGreedy, SamplingKind::kSampled, SamplingKind::kPenalties, SamplingKind::kMaskAndBias,
     SamplingKind::kStop,   SamplingKind::kGrammar, SamplingKind::kBudget};
 
-std::string_view drafter_name(DrafterKind kind) {
-  switch (kind) {
-    case DrafterKind::kAuto:
-      return "auto";
-    case DrafterKind::kMtp:
-      return "mtp";
-    case DrafterKind::kLookup:
-      return "lookup";
-    case DrafterKind::kNone:
-      return "none";
-    case DrafterKind::kForced:
-      return "forced";
-  }
-  return "none";
-}
-
 std::string_view way_name(Way way) {
   switch (way) {
     case Way::kCold:
@@ -379,8 +363,8 @@ std::string_view sampling_kind_name(SamplingKind kind) {
 
 std::string Cell::text() const {
   return fmt::format("{}, {} depth {}, batch {}, chunk {}, {}, {} thread{}", sampling_kind_name(sampling),
-                     drafter_name(drafter), depth < 0 ? "auto" : std::to_string(depth), batch, chunk,
-                     way_name(way), threads, threads == 1 ? "" : "s");
+                     drafter.name(), depth < 0 ? "auto" : std::to_string(depth), batch, chunk, way_name(way),
+                     threads, threads == 1 ? "" : "s");
 }
 
 std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained) {

@@ -50,7 +50,7 @@ Setter reads_draft_bits(int& target) {
 
 Setter reads_drafter(DrafterKind& target) {
   return [&target](const std::string& text) -> Status {
-    FT_ASSIGN(target, drafter_kind(text));
+    FT_ASSIGN(target, DrafterKind::parse(text));
     return {};
   };
 }

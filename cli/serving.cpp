@@ -135,11 +135,7 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->family = model.family, served->quantisation = model.quantisation;
   served->backend = loaded.backend->describe();
   served->drafter_problem = decoder.drafter_problem(DrafterKind::kMtp);
-  served->drafter = choice.drafter == DrafterKind::kNone     ? "none"
-                    : choice.drafter == DrafterKind::kLookup ? "lookup"
-                    : !served->drafter_problem.empty()       ? "lookup"
-                    : choice.drafter == DrafterKind::kMtp    ? "mtp"
-                                                             : "mtp+lookup";
+  served->drafter = drafter_name(choice.drafter, model);
   served->version = FORETOKEN_VERSION;
   served->parameters = model.parameters, served->bytes = decoder.packed_bytes();
   served->draft_vocabulary = model.draft_vocabulary;

@@ -9,9 +9,11 @@
 
 namespace ft::cli {
 
-/// Time inside Executable::run, over all executables.
+/// Time that the host waited for steps, over all executables: inside the steps of a backend that runs them at
+/// once, in collect() for a device.
 struct StepWatch {
   std::int64_t run_ns = 0;
+  std::int64_t submit_ns = 0;  // in submit() since the last collect: the steps themselves, if they run there
   std::int64_t steps = 0;
 };
 

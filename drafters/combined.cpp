@@ -2,9 +2,9 @@
 
 namespace ft {
 
-Status CombinedDrafter::open(int slot) {
-  FT_TRY(lookup_.open(slot));
-  return head_.open(slot);
+Status CombinedDrafter::open(int slot, std::int64_t position) {
+  FT_TRY(lookup_.open(slot, position));
+  return head_.open(slot, position);
 }
 
 void CombinedDrafter::close(int slot) {
@@ -13,14 +13,13 @@ void CombinedDrafter::close(int slot) {
 }
 
 Status CombinedDrafter::restore(int slot, const DraftMemory& memory, std::int64_t length) {
-  FT_TRY(lookup_.open(slot));  // it reads the tokens
+  FT_TRY(lookup_.open(slot, length));  // it reads the tokens
   return head_.restore(slot, memory, length);
 }
 
-Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                                bool prompt) {
-  FT_TRY(lookup_.observe(slot, tokens, hidden, prompt));
-  return head_.observe(slot, tokens, hidden, prompt);
+Status CombinedDrafter::observe(int slot, std::span<const std::int32_t> tokens, bool prompt) {
+  FT_TRY(lookup_.observe(slot, tokens, prompt));
+  return head_.observe(slot, tokens, prompt);
 }
 
 int CombinedDrafter::plan(const DraftSlot& slot) {
@@ -34,7 +33,7 @@ int CombinedDrafter::plan(const DraftSlot& slot) {
 Status CombinedDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   by_head_.clear(), by_lookup_.clear();
   for (DraftSlot* slot : slots) {
-    (long_match_[static_cast<std::size_t>(slot->id)] != 0 ? by_lookup_ : by_head_).push_back(slot);
+    (by_lookup(slot->id) ? by_lookup_ : by_head_).push_back(slot);
   }
   FT_TRY(lookup_.propose(by_lookup_, round_tokens));
   if (by_head_.empty()) return {};

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-#include "drafters/forced.h"
+#include "drafters/synthetic.h"
 
 namespace ft {
 namespace {
@@ -12,17 +12,17 @@ namespace {
 class Recorder final : public Drafter {
  public:
   std::string_view name() const override { return "recorder"; }
-  Status open(int slot) override {
+  Status open(int slot, std::int64_t) override {
     opened.insert(slot);
     return {};
   }
   void close(int slot) override { opened.erase(slot); }
-  Status observe(int, std::span<const std::int32_t> tokens, std::span<const float>, bool) override {
+  Status observe(int, std::span<const std::int32_t> tokens, bool) override {
     observed += static_cast<int>(tokens.size());
     return {};
   }
   int plan(const DraftSlot&) override { return available; }
-  bool free_of_cost(int /*slot*/) const override { return false; }
+  int draft_cost(int depth) const override { return depth; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t>) override {
     proposals += 1;
     for (DraftSlot* slot : slots) {
@@ -57,7 +57,7 @@ class CombinedDrafterTest : public testing::Test {
     return result;
   }
   std::int32_t first_draft(int match) {
-    EXPECT_TRUE(combined_.open(0).ok());
+    EXPECT_TRUE(combined_.open(0, 0).ok());
     const std::vector<std::int32_t> tokens = repeating(match);
     DraftSlot one = slot(0, tokens);
     one.depth = std::min(2, combined_.plan(one));
@@ -88,8 +88,8 @@ TEST_F(CombinedDrafterTest, AShortMatchIsBetterThanAHeadThatHasNothing) {
 TEST_F(CombinedDrafterTest, EachSlotOfARoundGoesToItsOwnDrafter) {
   const std::vector<std::int32_t> long_match = repeating(20);
   const std::vector<std::int32_t> short_match = repeating(4);
-  ASSERT_TRUE(combined_.open(0).ok());
-  ASSERT_TRUE(combined_.open(1).ok());
+  ASSERT_TRUE(combined_.open(0, 0).ok());
+  ASSERT_TRUE(combined_.open(1, 0).ok());
   DraftSlot a = slot(0, long_match), b = slot(1, short_match);
   a.depth = std::min(3, combined_.plan(a));
   b.depth = std::min(3, combined_.plan(b));
@@ -101,19 +101,19 @@ TEST_F(CombinedDrafterTest, EachSlotOfARoundGoesToItsOwnDrafter) {
 }
 
 TEST_F(CombinedDrafterTest, BothSeeEveryCommittedRowAndBothAreClosed) {
-  ASSERT_TRUE(combined_.open(1).ok());
+  ASSERT_TRUE(combined_.open(1, 0).ok());
   EXPECT_EQ(head_.opened, (std::set<int>{1}));
   const std::vector<std::int32_t> tokens = {1, 2, 3};
-  ASSERT_TRUE(combined_.observe(1, tokens, {}, false).ok());
+  ASSERT_TRUE(combined_.observe(1, tokens, false).ok());
   EXPECT_EQ(head_.observed, 3);
   combined_.close(1);
   EXPECT_TRUE(head_.opened.empty());
 }
 
-class ForcedDrafterTest : public testing::Test {
+class SyntheticDrafterTest : public testing::Test {
  protected:
   /// Drafts behind the first `known` tokens of 0, 1, 2, ...; the recorded run.
-  std::vector<std::int32_t> drafts(ForcedDrafter& drafter, int known, int depth, bool ratio = false) {
+  std::vector<std::int32_t> drafts(SyntheticDrafter& drafter, int known, int depth, bool ratio = false) {
     std::vector<std::int32_t> tokens = recorded(known);
     DraftSlot slot;
     slot.tokens = tokens;
@@ -131,13 +131,13 @@ class ForcedDrafterTest : public testing::Test {
     return tokens;
   }
   std::array<std::int32_t, kMaxDepth> buffer_{};
-  std::array<Distribution, kMaxDepth> proposal_;
+  std::array<Distribution, kMaxDraft> proposal_;
 };
 
-TEST_F(ForcedDrafterTest, IsRightAsOftenAsItsScheduleSays) {
+TEST_F(SyntheticDrafterTest, IsRightAsOftenAsItsScheduleSays) {
   const std::vector<double> schedule = {1.0, 0.9, 0.5, 0.1, 0.0};
   constexpr int kPositions = 4000;
-  ForcedDrafter drafter(nullptr, schedule, 11);
+  SyntheticDrafter drafter(nullptr, schedule, 11);
   drafter.record(recorded(kPositions + 10));
   std::vector<int> right(schedule.size());
   for (int known = 1; known <= kPositions; ++known) {
@@ -150,10 +150,10 @@ TEST_F(ForcedDrafterTest, IsRightAsOftenAsItsScheduleSays) {
   for (std::size_t i = 1; i < 4; ++i) EXPECT_NEAR(right[i] / double{kPositions}, schedule[i], 0.03) << i;
 }
 
-TEST_F(ForcedDrafterTest, SpoilsTheSameDraftsForTheSameSeedWhateverTheDepth) {
-  ForcedDrafter one(nullptr, {0.5, 0.5, 0.5, 0.5}, 3), same(nullptr, {0.5, 0.5, 0.5, 0.5}, 3);
-  ForcedDrafter other(nullptr, {0.5, 0.5, 0.5, 0.5}, 4);
-  for (ForcedDrafter* drafter : {&one, &same, &other}) drafter->record(recorded(200));
+TEST_F(SyntheticDrafterTest, SpoilsTheSameDraftsForTheSameSeedWhateverTheDepth) {
+  SyntheticDrafter one(nullptr, {0.5, 0.5, 0.5, 0.5}, 3), same(nullptr, {0.5, 0.5, 0.5, 0.5}, 3);
+  SyntheticDrafter other(nullptr, {0.5, 0.5, 0.5, 0.5}, 4);
+  for (SyntheticDrafter* drafter : {&one, &same, &other}) drafter->record(recorded(200));
   int different = 0;
   for (int known = 1; known < 150; ++known) {
     const auto deep = drafts(one, known, 4);
@@ -164,8 +164,8 @@ TEST_F(ForcedDrafterTest, SpoilsTheSameDraftsForTheSameSeedWhateverTheDepth) {
   EXPECT_GT(different, 50);
 }
 
-TEST_F(ForcedDrafterTest, OffersNoMoreThanWasRecordedOrScheduled) {
-  ForcedDrafter drafter(nullptr, {1, 1, 1}, 1);
+TEST_F(SyntheticDrafterTest, OffersNoMoreThanWasRecordedOrScheduled) {
+  SyntheticDrafter drafter(nullptr, {1, 1, 1}, 1);
   drafter.record(recorded(10));
   EXPECT_EQ(drafts(drafter, 8, 8), (std::vector<std::int32_t>{8, 9}));
   EXPECT_EQ(drafts(drafter, 2, 8), (std::vector<std::int32_t>{2, 3, 4}));
@@ -173,13 +173,13 @@ TEST_F(ForcedDrafterTest, OffersNoMoreThanWasRecordedOrScheduled) {
   EXPECT_TRUE(drafts(drafter, 12, 8).empty());
 }
 
-TEST_F(ForcedDrafterTest, LetsItsInnerDrafterWorkAndOverwritesItsDrafts) {
+TEST_F(SyntheticDrafterTest, LetsItsInnerDrafterWorkAndOverwritesItsDrafts) {
   Recorder inner;
-  ForcedDrafter drafter(&inner, {1, 1}, 1);
+  SyntheticDrafter drafter(&inner, {1, 1}, 1);
   drafter.record(recorded(10));
   EXPECT_EQ(drafts(drafter, 4, 2, true), (std::vector<std::int32_t>{4, 5}));
   EXPECT_EQ(inner.proposals, 1);
-  EXPECT_FALSE(drafter.free_of_cost(0));
+  EXPECT_EQ(drafter.draft_cost(3), 3);
   EXPECT_EQ(proposal_[1].entries, (std::vector<std::pair<std::int32_t, float>>{{5, 1.0F}}));
 }
 

@@ -1,6 +1,7 @@
 #include "drafters/lookup.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace ft {
 namespace {
@@ -29,33 +30,75 @@ int match_backwards(std::span<const std::int32_t> text, std::size_t end,
 
 }  // namespace
 
-Status LookupDrafter::open(int slot) {
-  slots_[static_cast<std::size_t>(slot)] = {};
+void LookupDrafter::Index::clear() {
+  if (used_ > 0) std::ranges::fill(ends_, 0);
+  used_ = indexed_ = 0;
+}
+
+void LookupDrafter::Index::reserve(std::size_t tokens) {
+  const std::size_t cells = std::bit_ceil(2 * tokens);
+  if (cells > ends_.size()) ends_.assign(cells, 0), used_ = indexed_ = 0;
+}
+
+/// Where the gram is, or the empty cell where it would be.
+std::size_t LookupDrafter::Index::cell(std::span<const std::int32_t> text, const std::int32_t* gram) const {
+  const std::size_t mask = ends_.size() - 1;
+  std::size_t at = gram_hash(gram) & mask;
+  while (ends_[at] != 0 && !std::equal(gram, gram + kMinMatch, text.data() + ends_[at] - kMinMatch)) {
+    at = (at + 1) & mask;
+  }
+  return at;
+}
+
+void LookupDrafter::Index::grow(std::span<const std::int32_t> text, std::size_t cells) {
+  ends_.assign(cells, 0);
+  used_ = 0;
+  const std::size_t until = indexed_ > 0 ? indexed_ - 1 : 0;
+  indexed_ = 0;
+  extend(text, until);
+}
+
+void LookupDrafter::Index::extend(std::span<const std::int32_t> text, std::size_t until) {
+  constexpr std::size_t kLeastCells = 256;
+  for (std::size_t end = std::max<std::size_t>(indexed_, kMinMatch); end <= until; ++end) {
+    if (2 * (used_ + 1) > ends_.size()) grow(text, std::max(kLeastCells, 2 * ends_.size()));
+    std::int32_t& found = ends_[cell(text, text.data() + end - kMinMatch)];
+    used_ += found == 0 ? 1 : 0;
+    found = static_cast<std::int32_t>(end);
+    indexed_ = end + 1;
+  }
+  indexed_ = std::max(indexed_, until + 1);
+}
+
+std::size_t LookupDrafter::Index::find(std::span<const std::int32_t> text, const std::int32_t* gram) const {
+  return ends_.empty() ? 0 : static_cast<std::size_t>(ends_[cell(text, gram)]);
+}
+
+Status LookupDrafter::open(int slot, std::int64_t) {
+  close(slot);
+  slots_[static_cast<std::size_t>(slot)].own.reserve(static_cast<std::size_t>(context_));
   return {};
 }
 
-void LookupDrafter::close(int slot) { slots_[static_cast<std::size_t>(slot)] = {}; }
-
-Status LookupDrafter::observe(int, std::span<const std::int32_t>, std::span<const float>, bool) { return {}; }
+void LookupDrafter::close(int slot) {
+  SlotState& state = slots_[static_cast<std::size_t>(slot)];
+  state.own.clear();
+  state.predicted.clear();
+  state.match = 0;
+  state.continuation = {};
+}
 
 void LookupDrafter::find(const DraftSlot& slot, SlotState& state) {
-  const auto extend = [](Index& index, std::span<const std::int32_t> text, std::size_t until) {
-    for (std::size_t end = std::max<std::size_t>(index.indexed, kMinMatch); end <= until; ++end) {
-      index.last[gram_hash(text.data() + end - kMinMatch)] = static_cast<std::int32_t>(end);
-    }
-    index.indexed = std::max(index.indexed, until + 1);
-  };
   state.match = 0;
   state.continuation = {};
   if (slot.tokens.size() < static_cast<std::size_t>(kMinMatch)) return;
-  // The gram at the very end must not find itself: it is indexed once something stands behind it.
-  extend(state.own, slot.tokens, slot.tokens.size() - 1);
-  extend(state.predicted, slot.predicted, slot.predicted.empty() ? 0 : slot.predicted.size() - 1);
-  const std::uint64_t hash = gram_hash(slot.tokens.data() + slot.tokens.size() - kMinMatch);
+  // The gram at the very end must not find itself: it is indexed once something follows it.
+  state.own.extend(slot.tokens, slot.tokens.size() - 1);
+  if (!slot.predicted.empty()) state.predicted.extend(slot.predicted, slot.predicted.size() - 1);
+  const std::int32_t* gram = slot.tokens.data() + slot.tokens.size() - kMinMatch;
   const auto consider = [&](const Index& index, std::span<const std::int32_t> text, bool own) {
-    const auto found = index.last.find(hash);
-    if (found == index.last.end()) return;
-    const auto end = static_cast<std::size_t>(found->second);
+    const std::size_t end = index.find(text, gram);
+    if (end == 0) return;
     const int length = match_backwards(text, end, slot.tokens);
     if (length < kMinMatch || length <= state.match) return;
     state.match = length;
@@ -70,8 +113,8 @@ int LookupDrafter::plan(const DraftSlot& slot) {
   SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
   find(slot, state);
   if (state.continuation.empty()) return 0;
-  return state.repeats ? kMaxDepth
-                       : static_cast<int>(std::min<std::size_t>(state.continuation.size(), kMaxDepth));
+  return state.repeats ? slot.max_depth()
+                       : static_cast<int>(std::min(state.continuation.size(), slot.drafts.size()));
 }
 
 Status LookupDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t>) {

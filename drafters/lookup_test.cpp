@@ -9,7 +9,7 @@ namespace {
 /// A slot of a drafter, as the round would show it.
 struct View {
   std::array<std::int32_t, kMaxDepth> drafts{};
-  std::array<Distribution, kMaxDepth> proposal;
+  std::array<Distribution, kMaxDraft> proposal;
   DraftSlot slot;
 
   View(int id, std::span<const std::int32_t> tokens, int depth,
@@ -33,7 +33,7 @@ std::vector<std::int32_t> propose(LookupDrafter& drafter, View& view) {
 std::vector<std::int32_t> guess(const std::vector<std::int32_t>& tokens, int depth,
                                 const std::vector<std::int32_t>& predicted = {}) {
   LookupDrafter drafter(1);
-  EXPECT_TRUE(drafter.open(0).ok());
+  EXPECT_TRUE(drafter.open(0, 0).ok());
   View view(0, tokens, depth, predicted);
   return propose(drafter, view);
 }
@@ -75,20 +75,20 @@ TEST(LookupDrafter, ASlotForgetsWhenItIsOpenedAgain) {
   LookupDrafter drafter(2);
   const Tokens first = {1, 2, 3, 4, 5, 1, 2, 3};
   const Tokens second = {9, 8, 7, 1, 2, 3};
-  for (const int slot : {0, 1}) ASSERT_TRUE(drafter.open(slot).ok());
+  for (const int slot : {0, 1}) ASSERT_TRUE(drafter.open(slot, 0).ok());
   View before(0, first, 2);
   EXPECT_EQ(propose(drafter, before), (Tokens{4, 5}));
   View other(1, second, 2);
   EXPECT_TRUE(propose(drafter, other).empty()) << "slots do not see each other";
   drafter.close(0);
-  ASSERT_TRUE(drafter.open(0).ok());
+  ASSERT_TRUE(drafter.open(0, 0).ok());
   View after(0, second, 2);
   EXPECT_TRUE(propose(drafter, after).empty());
 }
 
 TEST(LookupDrafter, ReportsCertainProposalsForTheRatioRule) {
   LookupDrafter drafter(1);
-  ASSERT_TRUE(drafter.open(0).ok());
+  ASSERT_TRUE(drafter.open(0, 0).ok());
   const Tokens tokens = {1, 2, 3, 4, 5, 1, 2, 3};
   View view(0, tokens, 2);
   view.slot.ratio = true;
@@ -146,7 +146,7 @@ TEST(LookupDrafter, FindsWhatASlowSearchFindsHoweverTheTextGrows) {
       return tokens;
     };
     LookupDrafter drafter(1);
-    ASSERT_TRUE(drafter.open(0).ok());
+    ASSERT_TRUE(drafter.open(0, 0).ok());
     const Tokens predicted = text(random() % 2 == 0 ? 0 : 40);
     Tokens tokens = text(1 + random() % 20);
     for (int round = 0; round < 60; ++round) {

@@ -1,19 +1,21 @@
-// Drafts with the model's own multi-token-prediction head: a one-layer network over pairs (hidden state of a
-// token, next token), with its own key/value history of true pairs, fed back with its own output for further
-// tokens. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden state is the one after
-// the final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select. Cost:
-// one pass of the head per depth for the whole batch, rows of the first pass being the pairs committed since
-// the last proposal. Pairs wait until a proposal wants them, so that an answer without drafts does not pay
-// for a history that nobody reads: of a long stretch without drafts only the last kPendingRows pairs are ever
-// seen by the head, which then drafts as after a shorter text; a prompt is seen whole. A head over a part of
-// the vocabulary (Logits::spare) is told the tokens of each text that it drafts for, so what it can draft
-// depends on the slots beside it; what is answered does not. Memory: one key/value layer per sequence, up to
-// kPendingRows + kRecentRows hidden rows a slot.
+// Drafts with the model's own multi-token-prediction (MTP) head: a one-layer network over pairs (hidden row of
+// a token, next token). It has its own key/value history of true pairs; for further drafts it reads its own
+// output. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden row is the one after the
+// final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select.
+// Cost: one pass of the head per depth for the whole batch; the first pass takes the pairs that were committed
+// since the last proposal. Pairs wait until a proposal needs them, so an answer without drafts does not pay for
+// a history that nobody reads: of a long stretch without drafts the head only sees the last kPendingRows pairs,
+// and then drafts as after a shorter text. A prompt is seen whole.
+// A head over a part of the vocabulary (Logits::spare) is told the tokens of each text that it drafts for. What
+// it can draft depends on the slots beside it; what is answered does not.
+// Memory: one key/value layer per sequence. Hidden rows stay in the ring of captured rows; a memory of a
+// sequence holds up to kMemoryRows of them.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
 #include "program/backend.h"
 #include "sampling/select.h"
@@ -30,74 +32,92 @@ class MtpDrafter final : public Drafter {
   /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
   static constexpr int kRecentRows = kMaxTapeRows + 1;
 
+  /// Hidden rows of a memory, at most: those of the pending pairs and the boundary.
+  static constexpr int kMemoryRows = kPendingRows + 1;
+
   struct Options {
     int slots = 1;
-    int blocks = 1;    // key/value blocks of the head's own cache
-    int hidden = 0;    // width of a hidden row
-    int memories = 0;  // what may be saved at once, beside the slots
+    int blocks = 1;             // key/value blocks of the head's own cache
+    int hidden = 0;             // width of a hidden row
+    int memories = 0;           // what may be saved at once, beside the slots
+    int max_depth = kMaxDepth;  // drafts of a slot in a round
+    std::int64_t context = 0;   // tokens of a slot that memory is reserved for
   };
+  /// What it reads of a target whose hidden rows have this width.
+  static CaptureRequest request(int hidden) { return {"hidden", hidden, kMemoryRows + kRecentRows}; }
+  /// `captured`: of request(); must outlive the drafter.
   static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program,
-                                                  const Options& options);
+                                                  CapturedRows& captured, const Options& options);
 
   std::string_view name() const override { return "mtp"; }
-  Status open(int slot) override;
+  Status open(int slot, std::int64_t position) override;
   void close(int slot) override;
-  Status observe(int slot, std::span<const std::int32_t> tokens, std::span<const float> hidden,
-                 bool prompt) override;
+  bool reads_rows() const override { return true; }
+  Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override;
   bool remembers() const override { return true; }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override;
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
-  /// What the write_to() of a memory of `length` rows wrote: kCorrupt if it cannot be that, kExhausted
-  /// without room.
-  Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length);
+  bool restores(const DraftMemory& memory) const override { return memory.drafter() == number(); }
+  Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length) override;
+  std::string memory_identity() const override { return identity_; }
   int plan(const DraftSlot& slot) override;
-  bool free_of_cost(int /*slot*/) const override { return false; }
+  int draft_cost(int depth) const override { return depth; }
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+  void collect() override { head_->collect(); }
 
-  std::int64_t packed_bytes() const { return head_->packed_bytes(); }
-  const State& state() const { return *state_; }
-  const TimelinePool& pool() const { return pool_; }
+  std::int64_t packed_bytes() const override { return head_->packed_bytes(); }
+  const TimelinePool* pool() const override { return &pool_; }
   /// Bytes of one memory beside its blocks, at most.
   static std::int64_t memory_bytes(int hidden);
 
  private:
   struct SlotState {
     std::optional<Timeline> timeline;  // of pairs, in order
-    std::vector<std::int32_t> tokens;  // pending pairs: their tokens ...
-    std::vector<float> hidden;         // ... and hidden rows [tokens, width]
-    std::vector<float> recent;         // [kRecentRows, width]; row of committed token p at p % kRecentRows
+    std::vector<std::int32_t> tokens;  // of the pending pairs; their hidden rows are captured rows
+    std::int64_t first = 0;            // position of the first row that was observed
     std::int64_t seen = 0;             // committed tokens; the last one's row is the boundary
     std::int64_t skipped = 0;          // pairs that no pass will see
     std::size_t from_prompt = 0;       // of the pending pairs: the first so many, which are not skipped
-    std::int64_t first_recent = 0;     // the first token whose row may be in `recent`
+    std::int64_t first_recent = 0;     // the first token from whose row a sequence may begin
     bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline or waits
     std::size_t named = 0;             // tokens of the sequence that the head was told it may draft
+
+    /// Position of the hidden row of the first pending pair.
+    std::int64_t first_row() const { return timeline->length() + skipped; }
   };
   struct Memory;
-  MtpDrafter(Options options, std::unique_ptr<Executable> head, std::unique_ptr<State> state);
+  MtpDrafter(Options options, CapturedRows& captured, std::unique_ptr<Executable> head,
+             std::unique_ptr<State> state, std::unique_ptr<RowStore> chain, std::unique_ptr<RowStore> kept,
+             std::string identity);
 
-  std::span<float> recent_row(SlotState& slot, std::int64_t token) const;
-  void add_pair(SlotState& slot, std::int32_t token);
-  Status flush(SlotState& slot, std::size_t most_left);
-  void forget_oldest(SlotState& slot, std::size_t pairs) const;
+  Status flush(int slot, std::size_t most_left);
+  static void forget_oldest(SlotState& slot, std::size_t pairs);
   Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
-  void run(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
+  void submit(std::span<DraftSlot*> slots, int step, RowStore& hidden, std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
   void name_tokens(const DraftSlot& slot);
   SelectRow select_row(const DraftSlot& slot, int step) const;
+  std::int32_t chain_place(int slot, int step) const { return (step % 2) * options_.slots + slot; }
+  Result<std::unique_ptr<Memory>> new_memory(Timeline timeline, std::int64_t seen, std::int64_t skipped,
+                                             std::int64_t first_recent, std::vector<std::int32_t> tokens);
 
   Options options_;
+  std::string identity_;  // of memories
+  CapturedRows& captured_;
   std::unique_ptr<Executable> head_;
   std::unique_ptr<State> state_;
   TimelinePool pool_;
+  std::unique_ptr<RowStore> chain_;        // [2, slots] the rows that the passes feed back, by turns
+  std::unique_ptr<RowStore> memory_rows_;  // [areas, kMemoryRows] of all memories
+  std::vector<std::int32_t> free_areas_;
   std::vector<SlotState> slots_;
   SelectScratch scratch_;
   std::vector<std::optional<Txn>> txns_;  // [slots], open during propose
   std::vector<int> first_rows_;           // [slots]: rows of the first pass
+  bool collected_ = true;                 // the last pass was
   // One step's arguments, reused.
-  std::vector<std::int32_t> tokens_, wanted_;
-  std::vector<float> hidden_;
+  std::vector<std::int32_t> tokens_, wanted_, rows_, fed_back_;
   std::vector<Segment> segments_;
   std::vector<SelectRow> selects_;
 };

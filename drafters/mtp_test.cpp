@@ -1,6 +1,7 @@
 #include "drafters/mtp.h"
 
 #include <gtest/gtest.h>
+#include <map>
 #include <random>
 #include <set>
 
@@ -44,23 +45,29 @@ struct Ask {
 
 class MtpDrafterTest : public testing::Test {
  protected:
-  std::unique_ptr<MtpDrafter> make(int slots) {
-    return std::move(*MtpDrafter::make(*backend_, toy_.head, {slots, slots * 8, width_, 1}));
+  std::unique_ptr<MtpDrafter> make(int slots) { return make(toy_.head, slots); }
+  std::unique_ptr<MtpDrafter> make(const Program& head, int slots) {
+    auto captured = std::move(*CapturedRows::make(*backend_, MtpDrafter::request(width_), slots, kLength));
+    auto drafter = std::move(*MtpDrafter::make(*backend_, head, *captured, {slots, slots * 8, width_, 1}));
+    captured_[drafter.get()] = std::move(captured);
+    return drafter;
   }
 
   void show(MtpDrafter& drafter, int slot, const Text& text, int from, int count, bool prompt = false) {
     const auto width = static_cast<std::size_t>(width_);
     const auto first = static_cast<std::size_t>(from);
     const auto rows = static_cast<std::size_t>(count);
-    ASSERT_TRUE(drafter
-                    .observe(slot, std::span(text.tokens).subspan(first, rows),
-                             std::span(text.hidden).subspan(first * width, rows * width), prompt)
-                    .ok());
+    CapturedRows& captured = *captured_.at(&drafter);
+    for (std::size_t row = first; row < first + rows; ++row) {
+      captured.store().write(captured.place(slot, static_cast<std::int64_t>(row)),
+                             std::span(text.hidden).subspan(row * width, width));
+    }
+    ASSERT_TRUE(drafter.observe(slot, std::span(text.tokens).subspan(first, rows), prompt).ok());
   }
 
   std::vector<Proposal> propose(MtpDrafter& drafter, const std::vector<Ask>& asks) {
     std::vector<std::int32_t> tokens(asks.size() * kMaxDepth, -7);
-    std::vector<std::array<Distribution, kMaxDepth>> proposals(asks.size());
+    std::vector<std::array<Distribution, kMaxDraft>> proposals(asks.size());
     std::vector<DraftSlot> slots(asks.size());
     std::vector<DraftSlot*> pointers;
     for (std::size_t i = 0; i < asks.size(); ++i) {
@@ -79,6 +86,7 @@ class MtpDrafterTest : public testing::Test {
       pointers.push_back(&slot);
     }
     EXPECT_TRUE(drafter.propose(pointers, tokens).ok());
+    drafter.collect();
     std::vector<Proposal> result(asks.size());
     for (std::size_t i = 0; i < asks.size(); ++i) {
       EXPECT_EQ(slots[i].drafted, asks[i].depth);
@@ -94,7 +102,7 @@ class MtpDrafterTest : public testing::Test {
   /// A drafter that sees everything at once.
   Proposal fresh(Ask ask) {
     const auto drafter = make(1);
-    EXPECT_TRUE(drafter->open(0).ok());
+    EXPECT_TRUE(drafter->open(0, 0).ok());
     show(*drafter, 0, *ask.text, 0, ask.committed, true);
     ask.slot = 0;
     return propose(*drafter, {ask})[0];
@@ -103,6 +111,7 @@ class MtpDrafterTest : public testing::Test {
   std::unique_ptr<Backend> backend_ = make_ref_backend();
   test::ToyModel toy_;
   int width_ = toy_.options.hidden;
+  std::map<const MtpDrafter*, std::unique_ptr<CapturedRows>> captured_;
 };
 
 TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
@@ -112,7 +121,7 @@ TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
     std::mt19937 random(seed);
     const Text text(seed, width_);
     const auto drafter = make(1);
-    ASSERT_TRUE(drafter->open(0).ok());
+    ASSERT_TRUE(drafter->open(0, 0).ok());
     int committed = 0;
     while (committed < kLength - 40) {
       const int rows = committed == 0 || random() % 8 == 0 ? 1 + static_cast<int>(random() % 30)
@@ -140,7 +149,7 @@ TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
     std::mt19937 random(seed);
     const Text text(seed, width_);
     const auto drafter = make(2);
-    ASSERT_TRUE(drafter->open(0).ok());
+    ASSERT_TRUE(drafter->open(0, 0).ok());
     int committed = 1 + static_cast<int>(random() % 90);
     show(*drafter, 0, text, 0, committed);
     for (int slot = 0; committed < kLength - 10; slot = 1 - slot) {
@@ -165,8 +174,8 @@ TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
       committed += std::min(more, kLength - committed);
     }
     drafter->close(0), drafter->close(1);
-    EXPECT_EQ(drafter->pool().free_blocks(), 16) << "nothing is left behind";
-    EXPECT_EQ(drafter->pool().free_slots(), 3);
+    EXPECT_EQ(drafter->pool()->free_blocks(), 16) << "nothing is left behind";
+    EXPECT_EQ(drafter->pool()->free_slots(), 3);
   }
   EXPECT_GT(shortened, 10);
 }
@@ -180,7 +189,7 @@ TEST_F(MtpDrafterTest, APromptIsSeenWholeWhateverItsChunksAndHoweverLongNobodyDr
   for (const int chunk : {1, 7, 20, kCommitted}) {
     for (const int prompt : {kCommitted, 70}) {  // the rest: rounds of one token
       const auto drafter = make(1);
-      ASSERT_TRUE(drafter->open(0).ok());
+      ASSERT_TRUE(drafter->open(0, 0).ok());
       int done = 0;
       for (int rows = 0; done < prompt; done += rows) {
         rows = std::min(chunk, prompt - done);
@@ -206,7 +215,7 @@ TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAnd
   cold.temperature = 0.01F;  // noise that decides nothing: it differs by position
   const Proposal expected = fresh({0, &end, kCommitted - kBegin, 6, &cold, true});
   const auto drafter = make(2);
-  ASSERT_TRUE(drafter->open(0).ok());
+  ASSERT_TRUE(drafter->open(0, 0).ok());
   for (int i = 0; i < kCommitted; ++i) show(*drafter, 0, text, i, 1);
   std::unique_ptr<DraftMemory> memory = std::move(*drafter->save(0));
   EXPECT_EQ(propose(*drafter, {{0, &text, kCommitted, 6, &cold, true}})[0], expected);
@@ -240,7 +249,7 @@ TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
   const Text texts[] = {Text(1, width_), Text(2, width_), Text(3, width_)};
   const auto drafter = make(3);
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(drafter->open(i).ok());
+    ASSERT_TRUE(drafter->open(i, 0).ok());
     show(*drafter, i, texts[i], 0, 40 + 17 * i);
   }
   std::vector<Ask> asks = {{2, &texts[2], 74, 2, &sampled, true},
@@ -286,7 +295,7 @@ TEST_F(ReducedMtpDrafterTest, DraftsTheFirstIdsAndTheLastOthersThatTheTextsHaveS
   text.tokens = {5, 90, 91, 3, 92, 90, 93, 94, 7, 95, 96, 97, 98};
   other.tokens = {30, 4, 31, 30, 32};
   const auto drafter = make(2);
-  ASSERT_TRUE(drafter->open(0).ok() && drafter->open(1).ok());
+  ASSERT_TRUE(drafter->open(0, 0).ok() && drafter->open(1, 0).ok());
   show(*drafter, 0, text, 0, 1), show(*drafter, 1, other, 0, 1);
   EXPECT_EQ(drafted(propose(*drafter, {{0, &text, 1, 1, &sampler_, true}})[0]),
             columns({20, 21, 22, 23, 24, 90}));
@@ -299,7 +308,7 @@ TEST_F(ReducedMtpDrafterTest, DraftsTheFirstIdsAndTheLastOthersThatTheTextsHaveS
     EXPECT_EQ(drafted(proposal), columns({93, 94, 95, 30, 31, 32})) << "both slots' words, oldest gone";
   }
   drafter->close(1);
-  ASSERT_TRUE(drafter->open(1).ok());
+  ASSERT_TRUE(drafter->open(1, 0).ok());
   show(*drafter, 1, text, 0, 5);
   EXPECT_EQ(drafted(propose(*drafter, {{1, &text, 5, 1, &sampler_, true}})[0]),
             columns({30, 31, 32, 90, 91, 92}))
@@ -310,11 +319,11 @@ TEST_F(ReducedMtpDrafterTest, ReportsTheWholeHeadsDistributionOverWhatItMayDraft
   Text text(3, width_);
   text.tokens[10] = 77;
   const auto drafter = make(1);
-  const auto whole = std::move(*MtpDrafter::make(*backend_, whole_.head, {1, 8, width_, 1}));
+  const auto whole = make(whole_.head, 1);
   const Ask ask{0, &text, 40, 1, &sampler_, true};
   Proposal got[2];
   for (MtpDrafter* each : {drafter.get(), whole.get()}) {
-    ASSERT_TRUE(each->open(0).ok());
+    ASSERT_TRUE(each->open(0, 0).ok());
     show(*each, 0, text, 0, 40);
     got[each == whole.get() ? 1 : 0] = propose(*each, {ask})[0];
   }
@@ -341,7 +350,7 @@ TEST_F(ReducedMtpDrafterTest, OfALongTextOnlyTheEndIsNamed) {
     text.tokens.assign(static_cast<std::size_t>(kNamed) + 1, 1);
     text.tokens[beyond ? 0 : 1] = 99;
     const auto drafter = make(1);
-    ASSERT_TRUE(drafter->open(0).ok());
+    ASSERT_TRUE(drafter->open(0, 0).ok());
     show(*drafter, 0, text, 0, 1);
     const Proposal proposal = propose(*drafter, {{0, &text, kNamed, 1, &sampler_, true}})[0];
     EXPECT_EQ(drafted(proposal), columns({20, 21, 22, 23, 24, beyond ? 25 : 99}));
@@ -365,11 +374,11 @@ TEST_F(MtpDrafterTest, ASlotForgetsWhenItIsOpenedAgain) {
   const Sampler greedy;
   const Text first(6, width_), second(7, width_);
   const auto drafter = make(1);
-  ASSERT_TRUE(drafter->open(0).ok());
+  ASSERT_TRUE(drafter->open(0, 0).ok());
   show(*drafter, 0, first, 0, 50);
   propose(*drafter, {{0, &first, 50, 3, &greedy, false}});
   drafter->close(0);
-  ASSERT_TRUE(drafter->open(0).ok());
+  ASSERT_TRUE(drafter->open(0, 0).ok());
   show(*drafter, 0, second, 0, 20);
   const Ask ask{0, &second, 20, 6, &greedy, false};
   EXPECT_EQ(propose(*drafter, {ask})[0], fresh(ask));

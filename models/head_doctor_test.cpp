@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/ref/backend.h"
+#include "backends/test_rows.h"
 #include "base/log.h"
 #include "models/model.h"
 #include "tests/copied_model.h"
@@ -34,7 +35,9 @@ Outputs run(const Model& model) {
   const auto step = [&](const Program& program, std::span<const float> hidden) {
     const auto executable = std::move(*backend->compile(program, {16, 16}));
     const auto state = std::move(*backend->make_state(program.layout(), {1, 1}));
-    const StepResult result = executable->run({tokens, hidden, {&segment, 1}, wanted, {}, {}}, *state);
+    const StepResult result =
+        run_rows(*backend, *executable, *state, {tokens, {}, {&segment, 1}, wanted, {}, {}}, hidden, 0)
+            .result;
     return std::vector<float>(result.logits.begin(), result.logits.end());
   };
   outputs.trunk = step(model.trunk, {});

@@ -1,26 +1,31 @@
-// A backend compiles programs and runs them in steps. It is a noun here: ref/ and cpu/ (later cuda/, mlx/)
+// A backend compiles programs and runs them in steps. This is the contract; backends/ref and backends/cpu
 // implement it.
-//   Backend::compile    weights packed, memory planned, once per program
-//   Backend::make_state the memory of timelines: key/value blocks, convolution rings, recurrent states with
-//   their tapes Executable::run     one pass over the list for the rows of one step
-// Thread: one engine thread calls everything here; a backend's own workers are its business. A step allocates
-// nothing after warm-up and takes no lock. StepArgs is plain data that a device backend copies into fixed
-// buffers before it replays a graph; tokens may name tokens that an earlier step of the round selected
-// (round_tokens), so a chain draft - verify - select - accept needs no host in between. Errors: compile and
-// make_state return them; run throws std::exception if the machine fails under it (caught in one place,
-// sched/engine.cpp); the timelines of that step are lost then.
+//   Backend::compile     packs weights and plans memory, once per program
+//   Backend::make_state  the memory of timelines: key/value blocks, convolution rings, recurrent states,
+//   tapes Backend::make_rows   hidden rows that stay in the backend's memory (program/rows.h)
+//   Executable::submit   begins one pass over the list for the rows of one step
+//   Executable::collect  waits for all that was submitted; then the results can be read
+// Steps run in the order of submit(), whatever their executable. A step may use tokens and hidden rows of
+// steps before it by place, so draft - verify - sample needs no host in between.
+// Thread: one engine thread calls everything here, except where a comment allows a second one. A backend's
+// own workers are its business. A step allocates nothing after warm-up and takes no lock.
+// Errors: compile, make_state and make_rows return them. submit and collect throw std::exception if the
+// machine fails under them; the timelines of the steps since the last collect are lost then. They throw
+// BackendLost if no later step can succeed either. sched/scheduler.cpp catches both.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 #include "program/profile.h"
 #include "program/program.h"
+#include "program/rows.h"
 #include "program/select.h"
 
 namespace ft {
@@ -31,6 +36,12 @@ inline constexpr int kMaxTapeRows = 16;  // unsettled rows of one timeline in on
 /// look back at, so taps + kMaxTapeRows + 1 at least; a power of two.
 inline constexpr int kRing = 32;
 
+/// The backend cannot run any further step: its device is gone. The text says why.
+class BackendLost : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// Where one timeline's memory is. Positions [b * kBlockRows, (b + 1) * kBlockRows) are in block blocks[b].
 struct SequenceView {
   std::span<const std::int32_t> blocks;
@@ -40,8 +51,8 @@ struct SequenceView {
 };
 
 /// Consecutive rows of one timeline. The first `settled` rows are certain to be kept (prompt, pending token):
-/// after the step the recurrent state stands behind them. The others (drafts) leave only tape entries, at
-/// most kMaxTapeRows.
+/// after the step the recurrent state includes them. The others (drafts) leave only tape entries, at most
+/// kMaxTapeRows.
 struct Segment {
   SequenceView sequence;
   std::int64_t position = 0;  // of the first row
@@ -49,23 +60,31 @@ struct Segment {
   std::int32_t settled = 0;
 };
 
+/// Plain data. submit() copies what the step needs, so the caller may reuse its vectors at once.
 struct StepArgs {
   std::span<const std::int32_t> tokens;  // [rows]; t < 0 means round_tokens[-1 - t]
-  std::span<const float> hidden;         // [rows, width of Input], for programs that have one
+  RowPlaces hidden;                      // rows that Input takes, for programs that have one
   std::span<const Segment> segments;     // in row order, of different timelines
   std::span<const std::int32_t> wanted;  // ascending rows whose logits are computed
   std::span<const SelectRow> selects;    // one per wanted row, or empty: logits only
-  std::span<std::int32_t> round_tokens;  // the round's token buffer (SelectRow::store)
+  /// The round's token buffer. Steps write it (SelectRow::store) and read what earlier steps wrote; the host
+  /// reads it after collect(). What the host writes there is not visible to steps.
+  std::span<std::int32_t> round_tokens;
+  RowPlaces capture = {};  // where the Tap's rows go; a place < 0: nowhere. Never a place that `hidden` names
+  bool logits = true;      // somebody reads StepResult::logits; false saves a device the copy
 };
 
-/// Views into the executable's memory, valid until its next run.
+/// Views into the executable's memory, valid until its next submit.
 struct StepResult {
-  std::span<const float> logits;           // [wanted, vocabulary or Logits::ids]
+  std::span<const float> logits;           // [wanted, vocabulary or Logits::ids]; empty if nobody asked
   std::span<const std::int32_t> selected;  // [wanted] token ids, if selects were given
-  std::span<const float> tap;              // [rows, width] of the program's Tap
+  /// What collect() spent in waiting for a device; 0: the steps ran inside submit().
+  std::int64_t waited_ns = 0;
 };
 
 /// The memory of a program's timelines. timeline/ decides which block and slot belongs to whom.
+/// Copies, reads and writes are in order with steps. copy_* may return before they are done. read_* and
+/// write_* wait. One second thread may read blocks and slots that no step writes meanwhile.
 class State {
  public:
   virtual ~State() = default;
@@ -95,21 +114,38 @@ struct StateOptions {
 class Executable {
  public:
   virtual ~Executable() = default;
+  /// Begins a step. A backend that works alone on its device only records it here.
+  virtual void submit(const StepArgs& args, State& state) { result_ = run(args, state); }
+  /// Waits for everything that was submitted to the backend. Returns the results of this executable's last
+  /// step; round_tokens and captured rows are there from now on, not before.
+  virtual StepResult collect() { return result_; }
+  /// submit and collect in one.
   virtual StepResult run(const StepArgs& args, State& state) = 0;
   virtual int vocabulary() const = 0;  // columns of logits
   /// Token ids of those columns, ascending (Logits::ids and the spare ones); empty: column v is token v.
   /// Valid until add_ids.
   virtual std::span<const std::int32_t> ids() const = 0;
-  /// Names tokens: those without a column get a spare one (Logits::spare), if there are any, from the ids
-  /// that were named longest ago. Between two runs.
+  /// Tokens without a column get a spare one (Logits::spare), if there are any, in place of the ids that
+  /// were added longest ago. For the steps submitted from now on.
   virtual void add_ids(std::span<const std::int32_t> tokens) = 0;
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
+
+ private:
+  StepResult result_;  // of run(), until collect() asks for it
 };
 
 struct CompileOptions {
   int max_rows = 256;            // rows of one step, all segments together
   int max_wanted = 16;           // rows with logits
   Profiler* profiler = nullptr;  // told what each step of the executable cost; null: nothing is measured
+};
+
+/// What a backend needs and can take, known before anything is allocated.
+struct Limits {
+  std::int64_t block_bytes = 0;   // of a State of this layout, for each block
+  std::int64_t slot_bytes = 0;    // for each slot
+  std::int64_t memory_bytes = 0;  // that the backend may use; 0: the machine's memory
+  int chunk = 256;                // prompt rows of one step that suit it
 };
 
 class Backend {
@@ -120,10 +156,13 @@ class Backend {
   virtual std::string describe() const = 0;
   /// What the bits of its results depend on: describe() less what cannot change them.
   virtual std::string arithmetic() const { return describe(); }
+  virtual Limits limits(const StateLayout& layout) const = 0;
   virtual Result<std::unique_ptr<Executable>> compile(const Program& program,
                                                       const CompileOptions& options) = 0;
   virtual Result<std::unique_ptr<State>> make_state(const StateLayout& layout,
                                                     const StateOptions& options) = 0;
+  /// kExhausted if there is no memory for them. Rows that were never written cost nothing.
+  virtual Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) = 0;
 };
 
 }  // namespace ft

@@ -218,7 +218,7 @@ struct Slice {
   int out_width() const { return width; }
   void describe(Describer& d) const;
 };
-/// Makes `in` readable after the step under `name` (StepResult::tap).
+/// Writes `in` to the places that the step names (StepArgs::capture). A program has at most one.
 struct Tap {
   static constexpr std::string_view kName = "tap";
   std::string name;

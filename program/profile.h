@@ -15,9 +15,9 @@ namespace ft {
 
 class Program;
 
-/// One thing that a backend runs: an instruction, or work of its own before the first one.
+/// One operation of a backend: an instruction, or work of its own before the first one.
 struct ProfiledOperation {
-  std::string_view name;  // instruction_name(), or the backend's word; text that lives for ever
+  std::string_view name;  // instruction_name(), or the backend's word; a literal
   int instruction = -1;   // index into the program's list; -1: none
 };
 
@@ -25,14 +25,14 @@ struct ProfiledOperation {
 struct OperationTime {
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;     // its own part is done
-  std::int64_t left_ns = 0;    // everybody's is
+  std::int64_t left_ns = 0;    // all workers are
   std::int64_t waited_ns = 0;  // between begin and end, in barriers inside of the operation
 };
 
 struct ProfiledStep {
   int executable = 0;                     // what compiled() returned
   int rows = 0, wanted = 0;               // of the step
-  std::int64_t begin_ns = 0, end_ns = 0;  // of Executable::run
+  std::int64_t begin_ns = 0, end_ns = 0;  // of the whole step
   std::span<const OperationTime> times;   // [workers, operations]
 };
 

@@ -1,10 +1,10 @@
-// What one `select` needs to turn a row of logits into a token: plain data without pointers to behaviour, so
-// that a device can evaluate it where the logits are. The host's evaluation is in sampling/, its order:
+// What one sample instruction needs to turn a row of logits into a token: plain data without pointers to
+// behaviour, so a device can evaluate it where the logits are. The host evaluates it in sampling/, in order:
 //   repetition, presence and frequency penalties, bias, mask, temperature, top-k, top-p, min-p, noise, argmax
 // Ties go to the lowest id. Temperature 0 skips the filters and the noise.
 // The noise is gumbel(seed, position, token, stream) from Philox 4x32-10, so the token is a function of the
 // row's own inputs alone: never of the batch, the depth, or whether the row was drafted. Spans are owned by
-// the caller and must live until the step has returned.
+// the caller and must live until submit() has returned.
 #pragma once
 
 #include <cstdint>
@@ -41,15 +41,21 @@ struct LogitBias {
 /// test and residual draw of the ratio rule. The coupled rule drafts with the target's noise on purpose.
 enum class Stream : std::uint32_t { kTarget = 0, kDraft = 1, kAccept = 2, kResidual = 3 };
 
+/// The drafts before a row, by place: their values may be known to the device alone.
+struct DraftPlaces {
+  std::int32_t first = -1;  // of them in StepArgs::round_tokens; -1: they are the step's own tokens
+  std::int32_t count = 0;   // with first -1: the tokens of the row itself and of those before it
+};
+
 struct SelectRow {
   const Sampler* sampler = nullptr;
   std::int64_t position = 0;  // absolute position of the token that is being selected
   Stream stream = Stream::kTarget;
-  std::span<const TokenCount> history;   // ascending by token, before this step's drafts
-  std::span<const std::int32_t> drafts;  // tokens before this row in the same step, seen as emitted
-  std::span<const LogitBias> bias;       // ascending by token
-  std::span<const std::uint32_t> mask;   // bit v of word v / 32 set: v is allowed; empty: all are
-  std::int32_t store = -1;               // place in StepArgs::round_tokens to write the token to; -1: none
+  std::span<const TokenCount> history;  // ascending by token, before the drafts
+  DraftPlaces drafts;                   // that count as emitted before this row
+  std::span<const LogitBias> bias;      // ascending by token
+  std::span<const std::uint32_t> mask;  // bit v of word v / 32 set: v is allowed; empty: all are
+  std::int32_t store = -1;              // place in StepArgs::round_tokens to write the token to; -1: none
 };
 
 }  // namespace ft

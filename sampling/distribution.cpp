@@ -13,9 +13,9 @@ float Distribution::probability(std::int32_t token) const {
 }
 
 void distribution(std::span<const float> logits, std::span<const std::int32_t> ids, const SelectRow& row,
-                  SelectScratch& scratch, Distribution& out) {
+                  SelectScratch& scratch, Distribution& out, std::span<const std::int32_t> drafts) {
   out.entries.clear();
-  const std::span<const float> values = adjust(logits, ids, row, scratch);
+  const std::span<const float> values = adjust(logits, ids, row, scratch, drafts);
   const Highest highest = find_highest(values);
   const Sampler& sampler = *row.sampler;
   if (highest.value == kNever) {

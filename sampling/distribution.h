@@ -22,6 +22,6 @@ struct Distribution {
 };
 
 void distribution(std::span<const float> logits, std::span<const std::int32_t> ids, const SelectRow& row,
-                  SelectScratch& scratch, Distribution& out);
+                  SelectScratch& scratch, Distribution& out, std::span<const std::int32_t> drafts = {});
 
 }  // namespace ft

@@ -94,6 +94,7 @@ class Toy {
     History history;
     Sampler sampler;
     SelectRow row;
+    std::span<const std::int32_t> drafts;  // that count as emitted before it
   };
 
   void fill(Row& out, bool drafter, const Tokens& output, const Tokens& drafts, std::uint64_t seed,
@@ -115,7 +116,7 @@ class Toy {
     out.row.sampler = &out.sampler;
     out.row.position = static_cast<std::int64_t>(all.size());
     out.row.history = out.history.counts();
-    if (drafts_are_history) out.row.drafts = drafts;
+    out.drafts = drafts_are_history ? std::span<const std::int32_t>(drafts) : std::span<const std::int32_t>();
     if (setting_.masked) out.row.mask = out.mask;
   }
 
@@ -130,7 +131,7 @@ class Toy {
       }
       Distribution next;
       fill(row, false, output, {}, 0);
-      distribution(row.logits, {}, row.row, scratch, next);
+      distribution(row.logits, {}, row.row, scratch, next, row.drafts);
       for (const auto& [token, share] : next.entries) {
         Tokens longer = output;
         longer.push_back(token);
@@ -160,7 +161,7 @@ Tokens plain(const Toy& toy, std::uint64_t seed) {
   Tokens output;
   while (output.size() < kLength) {
     toy.fill(row, false, output, {}, seed);
-    output.push_back(select(row.logits, {}, row.row, scratch));
+    output.push_back(select(row.logits, {}, row.row, scratch, row.drafts));
   }
   return output;
 }
@@ -173,13 +174,13 @@ Tokens coupled(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wron
     Tokens drafts;
     while (drafts.size() < depth) {
       toy.fill(row, true, output, drafts, seed);
-      drafts.push_back(select(row.logits, {}, row.row, scratch));
+      drafts.push_back(select(row.logits, {}, row.row, scratch, row.drafts));
     }
     Tokens emitted;
     for (std::size_t i = 0; i <= depth; ++i) {
       const Tokens before(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(i));
       toy.fill(row, false, output, before, seed, wrong != Wrong::kDraftsForgotten);
-      const std::int32_t token = select(row.logits, {}, row.row, scratch);
+      const std::int32_t token = select(row.logits, {}, row.row, scratch, row.drafts);
       const bool unchecked = wrong == Wrong::kUnchecked && i == 0 && depth > 0;
       emitted.push_back(unchecked ? drafts[i] : token);
       if (i == depth || emitted[i] != drafts[i]) break;
@@ -215,7 +216,7 @@ Tokens by_ratio(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wro
     while (drafts.size() < depth) {
       toy.fill(row, true, output, drafts, seed);
       Distribution& own = q[drafts.size()];
-      distribution(row.logits, {}, row.row, scratch, own);
+      distribution(row.logits, {}, row.row, scratch, own, row.drafts);
       drafts.push_back(draw(own, seed, row.row.position, Stream::kDraft));
     }
     Tokens emitted;
@@ -223,7 +224,7 @@ Tokens by_ratio(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wro
       const Tokens before(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(i));
       toy.fill(row, false, output, before, seed, wrong != Wrong::kDraftsForgotten);
       Distribution p;
-      distribution(row.logits, {}, row.row, scratch, p);
+      distribution(row.logits, {}, row.row, scratch, p, row.drafts);
       if (i == depth) {
         emitted.push_back(draw(p, seed, row.row.position, Stream::kTarget));
         break;

@@ -205,15 +205,16 @@ std::int32_t lowest_allowed(std::size_t count, std::span<const std::int32_t> ids
 }
 
 std::span<const float> adjust(std::span<const float> logits, std::span<const std::int32_t> ids,
-                              const SelectRow& row, SelectScratch& scratch) {
+                              const SelectRow& row, SelectScratch& scratch,
+                              std::span<const std::int32_t> drafts) {
   FT_ASSERT(row.sampler != nullptr);
   FT_ASSERT(!logits.empty() && (ids.empty() || ids.size() == logits.size()));
-  const bool penalties = penalises(*row.sampler) && !(row.history.empty() && row.drafts.empty());
+  const bool penalties = penalises(*row.sampler) && !(row.history.empty() && drafts.empty());
   if (!penalties && row.bias.empty() && row.mask.empty()) return logits;
   scratch.values.assign(logits.begin(), logits.end());
   const std::span<float> values = scratch.values;
   if (penalties) {
-    scratch.drafts.assign(row.drafts.begin(), row.drafts.end());
+    scratch.drafts.assign(drafts.begin(), drafts.end());
     std::ranges::sort(scratch.drafts);
     penalise_seen(row, scratch.drafts, Places(values.size(), ids), values);
   }

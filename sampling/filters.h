@@ -28,7 +28,8 @@ std::int32_t lowest_allowed(std::size_t count, std::span<const std::int32_t> ids
 
 /// The logits after penalties, bias and mask: `logits` itself if nothing applies, otherwise scratch.values.
 std::span<const float> adjust(std::span<const float> logits, std::span<const std::int32_t> ids,
-                              const SelectRow& row, SelectScratch& scratch);
+                              const SelectRow& row, SelectScratch& scratch,
+                              std::span<const std::int32_t> drafts);
 
 struct Highest {
   float value = kNever;   // never NaN, at most FLT_MAX; kNever if no value is above it

@@ -77,8 +77,8 @@ void SelectScratch::reserve(std::size_t vocabulary) {
 }
 
 std::int32_t select(std::span<const float> logits, std::span<const std::int32_t> ids, const SelectRow& row,
-                    SelectScratch& scratch) {
-  const std::span<const float> values = adjust(logits, ids, row, scratch);
+                    SelectScratch& scratch, std::span<const std::int32_t> drafts) {
+  const std::span<const float> values = adjust(logits, ids, row, scratch, drafts);
   const Highest highest = find_highest(values);
   if (highest.value == kNever) return lowest_allowed(values.size(), ids, row.mask);
   const Sampler& sampler = *row.sampler;

@@ -39,8 +39,8 @@ struct SelectScratch {
 };
 
 /// The token of one row. logits[i] belongs to token ids[i] (ascending), or to token i if ids is empty. There
-/// is at least one.
+/// is at least one. `drafts`: the values of row.drafts.
 std::int32_t select(std::span<const float> logits, std::span<const std::int32_t> ids, const SelectRow& row,
-                    SelectScratch& scratch);
+                    SelectScratch& scratch, std::span<const std::int32_t> drafts = {});
 
 }  // namespace ft

@@ -34,7 +34,6 @@ struct Case {
     out.sampler = &sampler;
     out.position = position;
     out.history = history;
-    out.drafts = drafts;
     out.bias = bias;
     out.mask = mask;
     return out;
@@ -174,7 +173,7 @@ TEST(Select, AgreesWithTheObviousRulesOnRandomRows) {
   SelectScratch scratch;
   for (int i = 0; i < 30'000; ++i) {
     const Case c = random_case(random);
-    ASSERT_EQ(select(c.logits, c.ids, c.row(), scratch), slow_select(c)) << "case " << i;
+    ASSERT_EQ(select(c.logits, c.ids, c.row(), scratch, c.drafts), slow_select(c)) << "case " << i;
   }
 }
 
@@ -184,7 +183,7 @@ TEST(Distribution, AgreesWithTheObviousRulesOnRandomRows) {
   Distribution out;
   for (int i = 0; i < 10'000; ++i) {
     const Case c = random_case(random);
-    distribution(c.logits, c.ids, c.row(), scratch, out);
+    distribution(c.logits, c.ids, c.row(), scratch, out, c.drafts);
     const std::vector<Entry> kept = slow_candidates(c);
     if (kept.empty() || c.sampler.temperature == 0) {
       ASSERT_EQ(out.entries.size(), 1U);
@@ -219,16 +218,16 @@ TEST(Select, PassingOverNoiseNeverChangesTheTokenOfALargeVocabulary) {
     c.sampler.temperature = temperature;
     c.position += 7;
     c.sampler.top_p = 1;
-    EXPECT_EQ(select(c.logits, {}, c.row(), scratch), slow_select(c)) << temperature;
+    EXPECT_EQ(select(c.logits, {}, c.row(), scratch, c.drafts), slow_select(c)) << temperature;
     c.sampler.top_p = 0.95F;
-    EXPECT_EQ(select(c.logits, {}, c.row(), scratch), slow_select(c)) << temperature;
+    EXPECT_EQ(select(c.logits, {}, c.row(), scratch, c.drafts), slow_select(c)) << temperature;
   }
   EXPECT_LE(scratch.candidates.capacity(), c.logits.size());  // the reserved size was enough
 }
 
 TEST(Select, TakesItsStepsInTheStatedOrder) {
   SelectScratch scratch;
-  const auto greedy = [&](const Case& c) { return select(c.logits, c.ids, c.row(), scratch); };
+  const auto greedy = [&](const Case& c) { return select(c.logits, c.ids, c.row(), scratch, c.drafts); };
   // Repetition first: 4 / 2 - 1 = 1 loses to 1.2; the other way round (4 - 1) / 2 = 1.5 would win.
   Case c{.logits = {4, 1.2F}, .sampler = {.repetition = 2, .presence = 1}, .history = {{0, 1}}};
   EXPECT_EQ(greedy(c), 1);
@@ -279,20 +278,20 @@ TEST(Select, SeesDraftsAsIfTheyHadBeenEmitted) {
       }
     }
     emitted.drafts.clear();
-    ASSERT_EQ(select(drafted.logits, drafted.ids, drafted.row(), scratch),
-              select(emitted.logits, emitted.ids, emitted.row(), scratch));
+    ASSERT_EQ(select(drafted.logits, drafted.ids, drafted.row(), scratch, drafted.drafts),
+              select(emitted.logits, emitted.ids, emitted.row(), scratch, emitted.drafts));
   }
 }
 
 TEST(Select, TiesGoToTheLowestIdAndTopKKeepsExactlyK) {
   SelectScratch scratch;
   Case c{.logits = std::vector<float>(3000, 1.0F)};
-  EXPECT_EQ(select(c.logits, {}, c.row(), scratch), 0);
+  EXPECT_EQ(select(c.logits, {}, c.row(), scratch, c.drafts), 0);
   c.logits[5] = c.logits[2999] = 2;
-  EXPECT_EQ(select(c.logits, {}, c.row(), scratch), 5);
+  EXPECT_EQ(select(c.logits, {}, c.row(), scratch, c.drafts), 5);
   c.sampler = {.temperature = 1, .top_k = 4};
   Distribution out;
-  distribution(c.logits, {}, c.row(), scratch, out);
+  distribution(c.logits, {}, c.row(), scratch, out, c.drafts);
   std::vector<std::int32_t> kept;
   for (const auto& entry : out.entries) kept.push_back(entry.first);
   EXPECT_EQ(kept, (std::vector<std::int32_t>{0, 1, 5, 2999}));
@@ -313,8 +312,8 @@ TEST(Select, NoiseBelongsToTheTokenNotToItsPlace) {
       part.ids.push_back(token);
       part.logits.push_back(full.logits.back());
     }
-    ASSERT_EQ(select(full.logits, {}, full.row(), scratch),
-              select(part.logits, part.ids, part.row(), scratch));
+    ASSERT_EQ(select(full.logits, {}, full.row(), scratch, full.drafts),
+              select(part.logits, part.ids, part.row(), scratch, part.drafts));
   }
 }
 
@@ -323,13 +322,13 @@ TEST(Select, RowsWithoutAFiniteLogitTakeTheLowestAllowedId) {
   for (const float temperature : {0.0F, 1.0F}) {
     for (const int top_k : {0, 2}) {
       Case c{.logits = {kNan, -kInf, kNan, -kInf}, .sampler = {.temperature = temperature, .top_k = top_k}};
-      EXPECT_EQ(select(c.logits, {}, c.row(), scratch), 0);
+      EXPECT_EQ(select(c.logits, {}, c.row(), scratch, c.drafts), 0);
       c.mask = {12};
-      EXPECT_EQ(select(c.logits, {}, c.row(), scratch), 2);
+      EXPECT_EQ(select(c.logits, {}, c.row(), scratch, c.drafts), 2);
       c.mask = {0};
-      EXPECT_EQ(select(c.logits, {}, c.row(), scratch), 0);
+      EXPECT_EQ(select(c.logits, {}, c.row(), scratch, c.drafts), 0);
       c.ids = {3, 9, 31, 32};
-      EXPECT_EQ(select(c.logits, c.ids, c.row(), scratch), 3);
+      EXPECT_EQ(select(c.logits, c.ids, c.row(), scratch, c.drafts), 3);
     }
   }
 }

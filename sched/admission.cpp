@@ -6,8 +6,8 @@
 namespace ft {
 namespace {
 
-std::int64_t positions_of(std::int64_t context) {
-  return Decoder::blocks_of(context) * std::int64_t{kBlockRows};
+std::int64_t positions_of(std::int64_t context, int max_depth) {
+  return Decoder::blocks_of(context, max_depth) * std::int64_t{kBlockRows};
 }
 
 /// Upper bound of the activation rows: every row of the list at its full width. A backend's plan overlays
@@ -32,21 +32,21 @@ double gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) * 1e-9;
 
 }  // namespace
 
-Result<MemoryReport> memory_needed(Backend& backend, const Model& model, const DecoderOptions& options) {
+MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& asked) {
+  const DecoderOptions options = Decoder::resolved(asked, backend, model);
   MemoryReport report;
-  const std::int64_t positions = positions_of(options.context) * options.slots;
+  const std::int64_t positions = positions_of(options.context, options.max_depth) * options.slots;
   std::int64_t block_bytes = 0;
-  const auto add = [&](const Program& program) -> Status {
-    FT_ASSIGN(const std::unique_ptr<State> one, backend.make_state(program.layout(), {1, 1}));
-    block_bytes += one->block_bytes();
-    report.states += one->slot_bytes() * options.slots;
+  const auto add = [&](const Program& program) {
+    const Limits one = backend.limits(program.layout());
+    block_bytes += one.block_bytes;
+    report.states += one.slot_bytes * options.slots;
     report.weights += program.bytes_per_step();
-    report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (kMaxDepth + 1)),
-                                 options.slots * (kMaxDepth + 1));
-    return {};
+    report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (options.max_depth + 1)),
+                                 options.slots * (options.max_depth + 1));
   };
-  FT_TRY(add(model.trunk));
-  if (model.mtp.has_value()) FT_TRY(add(*model.mtp));
+  add(model.trunk);
+  for (const Program* network : drafter_networks(model)) add(*network);
   report.context_bytes = block_bytes * options.slots / kBlockRows;
   report.key_values = block_bytes * (positions / kBlockRows);
   report.cache = options.cache_bytes;

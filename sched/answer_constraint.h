@@ -70,7 +70,7 @@ class AnswerConstraint final : public Constraint {
   std::optional<GrammarMatcher> matcher_;
   std::size_t matcher_at_ = 0;           // tokens it has consumed
   std::vector<std::int32_t> content_;    // tokens for the grammar: emitted ones, then drafts
-  std::array<Row, kMaxDepth + 2> rows_;  // [0] after the emitted tokens, [i] after i drafts
+  std::array<Row, kMaxDraft + 2> rows_;  // [0] after the emitted tokens, [i] after i drafts
   std::size_t known_ = 0;                // number of drafts that rows_ cover
   Error problem_;
 };

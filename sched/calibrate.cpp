@@ -74,7 +74,9 @@ bool calibrate(Decoder& decoder, int long_sweeps) {
   const Plan lookup{4, {0, 1, 3, 7}, {0, 3}, 200, long_sweeps};
   const Plan head{2, {3, 3}, {3}, 60, long_sweeps};
   std::array<double, CostModel::kRows + 1> by_rows{};
+  const Drafter* network = decoder.network_drafter();
   double with_head = 0;
+  int with_steps = 3;
   const auto keep_best = [](double& best, double ms) {
     if (ms > 0 && (best == 0 || ms < best)) best = ms;
   };
@@ -83,17 +85,18 @@ bool calibrate(Decoder& decoder, int long_sweeps) {
       const auto rows = static_cast<std::size_t>(depth) + 1;
       if (shape.rows == depth + 1) keep_best(by_rows[rows], ms);
     });
-    measure(decoder, DrafterKind::kMtp, head, [&](int, const RoundShape& shape, double ms) {
-      if (shape.passes > 0 && shape.rows == 4) keep_best(with_head, ms);
-    });
+    if (network != nullptr) {
+      measure(decoder, DrafterKind(network->name()), head, [&](int, const RoundShape& shape, double ms) {
+        if (shape.passes > 0 && shape.rows == 4) with_steps = shape.passes, keep_best(with_head, ms);
+      });
+    }
   } catch (const std::exception& failure) {
     log_warn(std::string("calibration failed, draft depths use estimates: ") + failure.what());
   }
   const bool drafted = with_head > 0 && by_rows[4] > 0;
   const double least = 0.01 * by_rows[1];
-  decoder.costs().calibrate(by_rows, drafted ? std::max((with_head - by_rows[4]) / 3, least) : 0);
-  const bool has_head = decoder.drafter(DrafterKind::kMtp) != nullptr;
-  return by_rows[1] > 0 && by_rows[4] > 0 && (drafted || !has_head);
+  decoder.costs().calibrate(by_rows, drafted ? std::max((with_head - by_rows[4]) / with_steps, least) : 0);
+  return by_rows[1] > 0 && by_rows[4] > 0 && (drafted || network == nullptr);
 }
 
 }  // namespace ft

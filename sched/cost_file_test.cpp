@@ -11,6 +11,7 @@
 
 #include "base/checksum.h"
 #include "base/log.h"
+#include "program/forwarding_backend.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test {
@@ -122,39 +123,29 @@ TEST(CostText, CountsForItsKeyAndThirtyDays) {
 }
 
 /// Counts the steps of its executables.
-class CountingBackend final : public Backend {
+class CountingBackend final : public ForwardingBackend {
  public:
-  explicit CountingBackend(int& steps) : inner_(make_ref_backend()), steps_(steps) {}
-  std::string_view name() const override { return "counting"; }
-  std::string describe() const override { return "counts its steps"; }
+  explicit CountingBackend(int& steps) : ForwardingBackend(make_ref_backend()), steps_(steps) {}
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    FT_ASSIGN(std::unique_ptr<Executable> inner, inner_->compile(program, options));
-    return std::unique_ptr<Executable>(std::make_unique<Counted>(std::move(inner), steps_));
-  }
-  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    return inner_->make_state(layout, options);
+    FT_ASSIGN(std::unique_ptr<Executable> executable, inner().compile(program, options));
+    return std::unique_ptr<Executable>(std::make_unique<Counted>(std::move(executable), steps_));
   }
 
  private:
-  class Counted final : public Executable {
+  class Counted final : public ForwardingExecutable {
    public:
-    Counted(std::unique_ptr<Executable> inner, int& steps) : inner_(std::move(inner)), steps_(steps) {}
-    StepResult run(const StepArgs& args, State& state) override {
+    Counted(std::unique_ptr<Executable> executable, int& steps)
+        : ForwardingExecutable(std::move(executable)), steps_(steps) {}
+    void submit(const StepArgs& args, State& state) override {
       ++steps_;
-      return inner_->run(args, state);
+      inner().submit(args, state);
     }
-    int vocabulary() const override { return inner_->vocabulary(); }
-    std::span<const std::int32_t> ids() const override { return inner_->ids(); }
-    void add_ids(std::span<const std::int32_t> tokens) override { inner_->add_ids(tokens); }
-    std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
 
    private:
-    std::unique_ptr<Executable> inner_;
     int& steps_;
   };
 
-  std::unique_ptr<Backend> inner_;
   int& steps_;
 };
 

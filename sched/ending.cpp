@@ -3,20 +3,23 @@
 #include <algorithm>
 
 #include "sched/scheduler.h"
+#include "spec/not_drafted.h"
 
 namespace ft {
 namespace {
 
 /// Why nothing was drafted, for the report, which always gives a reason.
 std::string idle_reason(const Decoder& decoder, const RequestFields& fields, const Slot& slot) {
-  if (fields.drafter == DrafterKind::kNone) return "the drafter is none";
-  if (fields.slot.depth == 0) return "the depth is 0";
-  std::string problem = decoder.drafter_problem(fields.drafter);
-  if (!problem.empty()) return problem;
-  if (slot.report.rounds == 0) return "no round was run";
-  if (slot.drafter == nullptr) return "the drafter failed; the answer continued without it";
-  if (slot.options.depth > 0 || fields.drafter == DrafterKind::kLookup) return "no draft was found";
-  return "drafting was estimated to be slower than plain decoding";
+  const std::string problem = decoder.drafter_problem(fields.drafter);
+  if (const auto why = ruled_out(fields.drafter, fields.slot.depth, problem)) {
+    return not_drafted_text(*why, problem);
+  }
+  const bool lookup_alone = fields.drafter == DrafterKind::kLookup;
+  return not_drafted_text(slot.report.rounds == 0                  ? NotDrafted::kNoRound
+                          : slot.drafter_failed                    ? NotDrafted::kFailed
+                          : slot.options.depth > 0 || lookup_alone ? NotDrafted::kNothingFound
+                                                                   : NotDrafted::kWouldNotPay,
+                          problem);
 }
 
 Event::Kind event_kind(AnswerEvent::Kind kind) {

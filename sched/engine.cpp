@@ -11,8 +11,10 @@ namespace ft {
 
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
                                               const Tokenizer& tokenizer, const EngineOptions& options) {
-  FT_ASSIGN(MemoryReport memory, memory_needed(backend, model, options.decoder));
-  memory.limit = options.memory_bytes > 0 ? options.memory_bytes : available_memory();
+  MemoryReport memory = memory_needed(backend, model, options.decoder);
+  const std::int64_t of_device = backend.limits(model.trunk.layout()).memory_bytes;
+  memory.limit = options.memory_bytes > 0 ? options.memory_bytes : of_device;
+  if (memory.limit <= 0) memory.limit = available_memory();
   FT_TRY(check_memory(memory, options.decoder));
   std::unique_ptr<CacheFolder> folder;
   if (!options.folder.directory.empty()) {
@@ -63,6 +65,10 @@ Result<Ticket> Engine::submit(Request request) {
     const std::lock_guard lock(mutex_);
     // A free slot is room too, even if the engine thread has not yet filled it.
     const int free_slots = std::max(0, decoder_->options().slots - status_.running);
+    if (!status_.lost.empty()) {
+      ++refused_;
+      return Error{Code::kCancelled, status_.lost};
+    }
     if (draining_ || waiting_.size() >= options_.queue + static_cast<std::size_t>(free_slots)) {
       ++refused_;
       if (draining_)

@@ -40,7 +40,7 @@ class Engine {
   /// kExhausted with the numbers if the prompt leaves no room in a slot's context.
   Status fits(const Request& request) const;
   /// kExhausted if it does not fit, kBusy if the queue is full, kCancelled if the engine drains
-  /// (status().draining).
+  /// (status().draining) or has lost its backend (status().lost).
   Result<Ticket> submit(Request request);
 
   EngineStatus status() const;
@@ -61,8 +61,8 @@ class Engine {
   /// are cancelled. True if none was cancelled. For a stop signal: the engine takes no requests afterwards.
   bool drain(double timeout_ms);
 
-  /// For measuring: requests of the synthetic drafter draft `recorded`, perturbed by `schedule`. Waits until
-  /// no request runs.
+  /// For measuring: requests with SyntheticDrafter::kKind draft `recorded`, perturbed by `schedule`. Waits
+  /// until no request runs.
   void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
 
   const Decoder& decoder() const { return *decoder_; }

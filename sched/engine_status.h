@@ -43,6 +43,7 @@ struct EngineStatus {
   int waiting = 0;     // in the queue
   int queue = 0;       // its limit, beyond the requests that free slots will take
   bool draining = false;
+  std::string lost;  // the backend is gone and why; empty: it works
 
   // Since the start.
   std::int64_t requests = 0;                          // admitted to the queue
@@ -52,7 +53,7 @@ struct EngineStatus {
   std::int64_t emitted = 0;                           // output tokens
   std::int64_t rounds = 0;                            // of the engine; a round may serve several requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
-  std::array<std::int64_t, kMaxDepth> drafted_at{}, accepted_at{};
+  std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};
   std::int64_t engaged = 0;                         // ended requests with at least one draft
   std::map<std::string, std::int64_t> not_engaged;  // ended requests without a draft, by reason
   double prefill_seconds = 0, round_seconds = 0;    // time of the engine thread

@@ -89,7 +89,7 @@ void Mailbox::post(Event event) {
   const std::lock_guard lock(mutex_);
   if (cancelled_ && event.kind != Event::Kind::kEnd) return;
   over_ = over_ || event.kind == Event::Kind::kEnd;
-  events_.push_back(std::move(event));
+  events_.push(std::move(event));
   if (events_.size() >= limit_) full_ = true;
   posted_ = true;
   changed_.notify_all();
@@ -110,8 +110,7 @@ void Mailbox::tell() {
 Event Mailbox::next() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !events_.empty(); });
-  Event event = std::move(events_.front());
-  events_.pop_front();
+  Event event = events_.pop();
   note_read();
   return event;
 }
@@ -119,8 +118,7 @@ Event Mailbox::next() {
 std::optional<Event> Mailbox::try_next() {
   const std::lock_guard lock(mutex_);
   if (events_.empty()) return std::nullopt;
-  std::optional<Event> event(std::move(events_.front()));
-  events_.pop_front();
+  std::optional<Event> event(events_.pop());
   note_read();
   return event;
 }

@@ -9,8 +9,8 @@
 // while the engine thread posts. Cost: one lock per event. Errors: Request::make names the field.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -95,6 +95,35 @@ struct Event {
   Report report;                     // kEnd
 };
 
+/// Events in order, in memory that grows to the longest queue so far and is reused.
+class EventQueue {
+ public:
+  bool empty() const { return count_ == 0; }
+  std::size_t size() const { return count_; }
+  void push(Event event) {
+    if (count_ == events_.size()) grow();
+    events_[(first_ + count_++) % events_.size()] = std::move(event);
+  }
+  Event pop() {
+    Event event = std::move(events_[first_]);
+    first_ = (first_ + 1) % events_.size();
+    --count_;
+    return event;
+  }
+
+ private:
+  void grow() {
+    constexpr std::size_t kLeast = 16;
+    std::vector<Event> larger(std::max(kLeast, 2 * events_.size()));
+    for (std::size_t i = 0; i < count_; ++i) larger[i] = std::move(events_[(first_ + i) % events_.size()]);
+    events_ = std::move(larger);
+    first_ = 0;
+  }
+
+  std::vector<Event> events_;
+  std::size_t first_ = 0, count_ = 0;
+};
+
 /// The two ends of one answer share a Mailbox.
 class Mailbox {
  public:
@@ -121,7 +150,7 @@ class Mailbox {
   const std::size_t limit_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Event> events_;
+  EventQueue events_;
   bool cancelled_ = false, full_ = false;
   bool posted_ = false;      // since the last tell()
   bool over_ = false;        // the end was posted

@@ -47,8 +47,12 @@ bool Scheduler::stalled() const {
 
 void Scheduler::admit(std::unique_ptr<Job> job) {
   Status started;
+  if (!lost().empty()) return end(*job, Finish::kError, lost());
   try {
     started = start(*job);
+  } catch (const BackendLost& failure) {
+    started = Error{Code::kExhausted, std::string("the backend is lost: ") + failure.what()};
+    lose_backend(failure.what());
   } catch (const std::exception& failure) {
     started = failed("the request could not begin: ", failure);
   }
@@ -98,6 +102,8 @@ Status Scheduler::start(Job& job) {
 void Scheduler::step() {
   try {
     work();
+  } catch (const BackendLost& failure) {
+    lose_backend(failure.what());
   } catch (const std::exception& failure) {
     // The backend failed during a step: the timelines of this step are lost, and so are their requests.
     for (const auto& job : running_) {
@@ -107,6 +113,15 @@ void Scheduler::step() {
     }
   }
   retire();
+}
+
+/// No later step can succeed: every request ends, and what asks from now on is told why.
+void Scheduler::lose_backend(const std::string& why) {
+  status_.lost = "the backend is lost: " + why + "; restart the program";
+  for (const auto& job : running_) {
+    job->slot->finish = Finish::kError;
+    job->slot->error = status_.lost;
+  }
 }
 
 void Scheduler::work() {
@@ -255,11 +270,18 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
 /// Keeps the slot's current state for prompts with the same prefix; false if it is kept already or cannot be.
 bool Scheduler::keep(Job& job) {
   const Slot& slot = *job.slot;
+  if (!lost().empty()) return false;
   const std::int64_t length = slot.timeline->length();
   if (slot.finish == Finish::kError || slot.timeline->lost() || length == 0) return false;
   const auto tokens = std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(length));
-  return cache_.store(tokens, slot.drafter != nullptr && slot.drafter->remembers(),
-                      [&] { return decoder_.snapshot(slot); });
+  try {
+    return cache_.store(tokens, slot.drafter != nullptr && slot.drafter->remembers(),
+                        [&] { return decoder_.snapshot(slot); });
+  } catch (const BackendLost& failure) {
+    lose_backend(failure.what());
+  } catch (const std::exception&) {  // the answer does not need it
+  }
+  return false;
 }
 
 void Scheduler::retire() {

@@ -4,8 +4,9 @@
 // but one that was passed over kPatience times goes next. While others decode, a chunk takes about as long as
 // a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
 // keep half their speed. If no other request decodes, a chunk takes at most kChunkMs, so that a cancel is
-// seen soon. This is the only place that catches what a backend throws. Owner: sched/engine.h, or a
-// simulation. Thread: the engine thread. Errors: end the request that has them.
+// seen soon. This is the only place that catches what a target's step throws: the requests of that step end
+// with the sentence, and all requests end if the backend is lost. Owner: sched/engine.h, or a simulation.
+// Thread: the engine thread. Errors: end the request that has them.
 #pragma once
 
 #include <functional>
@@ -51,6 +52,8 @@ class Scheduler {
   void step();
   /// Ends all running requests; what was computed stays in the cache.
   void cancel_all();
+  /// Why no step can run any more; empty while the backend works. Requests are ended then, none is admitted.
+  const std::string& lost() const { return status_.lost; }
   /// Ends a request that never had a slot.
   void end_unstarted(Job& job, Finish finish, Error error);
 
@@ -63,6 +66,7 @@ class Scheduler {
   Status start(Job& job);
   void watch(Job& job);
   void work();
+  void lose_backend(const std::string& why);
   Job* next_prompt();
   bool decoding() const;
   int chunk_rows(const Job& job) const;

@@ -175,6 +175,8 @@ Reply Router::health() const {
   } else if (app_.engine() == nullptr) {
     reply.status = 503;
     reply.body = fmt::format(R"({{"status":"loading","progress":{:.3f}}})", app_.progress());
+  } else if (!app_.engine()->status().lost.empty()) {
+    reply.status = 503, reply.body = R"({"status":"lost"})";
   } else {
     reply.body = R"({"status":"ready"})";
   }

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/late_backend.h"
+#include "tests/small_engine.h"
+
 namespace ft::server {
 namespace {
 
@@ -32,6 +35,29 @@ class RouterTest : public testing::Test {
   ServerOptions options_;
   App app_;
 };
+
+TEST_F(RouterTest, SaysThatTheBackendIsLost) {
+  test::LateReport report;
+  const Model model = std::move(*load_model(test::kModel));
+  const Tokenizer tokenizer = std::move(*Tokenizer::load(test::kModel));
+  const auto backend = test::make_late_backend(std::move(*make_backend({})), report);
+  EngineOptions options;
+  options.decoder.slots = 1, options.decoder.context = 64;
+  const auto engine = std::move(*Engine::start(*backend, model, tokenizer, options));
+  app_.ready(*engine, nullptr);
+  EXPECT_EQ(ask("GET", "/health").status, 200);
+  report.lost = true;
+  RequestFields fields;
+  fields.prompt = {1, 2, 3}, fields.slot.max_tokens = 4;
+  Ticket ticket = std::move(*engine->submit(std::move(*Request::make(fields, engine->vocabulary()))));
+  while (ticket.next().kind != Event::Kind::kEnd) {
+  }
+  const Result<Ticket> next = engine->submit(std::move(*Request::make(fields, engine->vocabulary())));
+  EXPECT_FALSE(next.ok());
+  const api::Reply health = ask("GET", "/health");
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(Json::parse(health.body)["status"], "lost");
+}
 
 TEST_F(RouterTest, TellsHowFarTheLoadingIs) {
   app_.loading(0.25);

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "tests/late_backend.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test {
@@ -129,8 +130,12 @@ SlotOptions options(unsigned which, int depth, Acceptance acceptance = Acceptanc
   return out;
 }
 
-class Constrained : public testing::Test {
+/// On a backend that runs steps at once, and on one that runs them when it must.
+class Constrained : public testing::TestWithParam<bool> {
  protected:
+  std::unique_ptr<Backend> backend() {
+    return GetParam() ? make_late_backend(make_ref_backend(), report_) : make_ref_backend();
+  }
   std::unique_ptr<Slot> open(unsigned which, DrafterKind kind, int depth, Asked& asked,
                              Acceptance acceptance = Acceptance::kCoupled) {
     std::unique_ptr<Slot> slot = decoder_.open(prompt(which), options(which, depth, acceptance), kind);
@@ -152,12 +157,16 @@ class Constrained : public testing::Test {
     return tokens;
   }
 
-  ToyDecoder decoder_{3};
+  LateReport report_;
+  ToyDecoder decoder_{backend(), 3};
 };
+
+INSTANTIATE_TEST_SUITE_P(Steps, Constrained, testing::Bool(),
+                         [](const auto& param) { return param.param ? "Late" : "AtOnce"; });
 
 constexpr DrafterKind kDrafters[] = {DrafterKind::kMtp, DrafterKind::kLookup, DrafterKind::kAuto};
 
-TEST_F(Constrained, AnyDrafterAndDepthGivesThePlainTokens) {
+TEST_P(Constrained, AnyDrafterAndDepthGivesThePlainTokens) {
   std::int64_t drafted = 0, accepted = 0, forced = 0;
   for (unsigned which = 0; which < 3; ++which) {
     const std::vector<std::int32_t> expected = plain(which);
@@ -176,7 +185,7 @@ TEST_F(Constrained, AnyDrafterAndDepthGivesThePlainTokens) {
   EXPECT_GT(forced, 0);
 }
 
-TEST_F(Constrained, RaggedNeighboursChangeNothing) {
+TEST_P(Constrained, RaggedNeighboursChangeNothing) {
   std::vector<std::vector<std::int32_t>> expected;
   for (unsigned which = 0; which < 3; ++which) expected.push_back(plain(which));
   for (const DrafterKind kind : kDrafters) {
@@ -198,7 +207,7 @@ TEST_F(Constrained, RaggedNeighboursChangeNothing) {
   }
 }
 
-TEST_F(Constrained, ARowsMaskIsComputedOnce) {
+TEST_P(Constrained, ARowsMaskIsComputedOnce) {
   Asked asked;
   const auto slot = open(1, DrafterKind::kMtp, 4, asked);
   finish(*slot, asked);
@@ -206,14 +215,14 @@ TEST_F(Constrained, ARowsMaskIsComputedOnce) {
   EXPECT_LE(asked.computed, slot->report.drafted + 2 * slot->report.rounds);
 }
 
-TEST_F(Constrained, TheRatioRuleEmitsWhatIsAllowed) {
+TEST_P(Constrained, TheRatioRuleEmitsWhatIsAllowed) {
   Asked asked;
   const auto slot = open(1, DrafterKind::kMtp, 4, asked, Acceptance::kRatio);
   finish(*slot, asked);
   EXPECT_GT(slot->report.accepted, 0);
 }
 
-TEST_F(Constrained, WithoutAMaskTheAnswerEndsWithTheReason) {
+TEST_P(Constrained, WithoutAMaskTheAnswerEndsWithTheReason) {
   Asked asked;
   for (const DrafterKind kind : {DrafterKind::kNone, DrafterKind::kMtp, DrafterKind::kLookup}) {
     const std::unique_ptr<Slot> slot = decoder_.open(prompt(1), options(1, -1), kind);

@@ -1,6 +1,5 @@
-// What a model of costs knows once it has measured, as plain numbers: what is kept from one start to the next
-// (sched/cost_file.h). Owner: a value. Thread: any. Cost: nothing. Errors: none; plausible() says whether
-// numbers from elsewhere can be costs at all.
+// What a cost model knows once it has measured, as plain numbers that are kept from one start to the next
+// (sched/cost_file.h). plausible() says whether numbers from elsewhere can be costs at all.
 #pragma once
 
 #include <array>

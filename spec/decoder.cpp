@@ -6,15 +6,6 @@
 
 namespace ft {
 
-Result<DrafterKind> drafter_kind(std::string_view name) {
-  if (name == "auto") return DrafterKind::kAuto;
-  if (name == "mtp") return DrafterKind::kMtp;
-  if (name == "lookup") return DrafterKind::kLookup;
-  if (name == "none") return DrafterKind::kNone;
-  return Error{Code::kInvalid,
-               fmt::format("drafter '{}' is unknown; choose auto, mtp, lookup or none", name)};
-}
-
 Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& model,
                                                const DecoderOptions& options) {
   try {
@@ -27,87 +18,148 @@ Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& mo
   }
 }
 
+DecoderOptions Decoder::resolved(DecoderOptions options, const Backend& backend, const Model& model) {
+  if (options.chunk <= 0) options.chunk = backend.limits(model.trunk.layout()).chunk;
+  return options;
+}
+
 Status Decoder::build() {
+  FT_ASSERT(options_.max_depth >= 0 && options_.max_depth <= kMaxDraft);
+  options_ = resolved(options_, backend_, model_);
   CompileOptions compile;
-  const int round_rows = options_.slots * (kMaxDepth + 1);
+  const int round_rows = options_.slots * (options_.max_depth + 1);
   compile.max_rows = std::max({options_.chunk, round_rows, options_.logit_rows});
   compile.max_wanted = std::max(round_rows, options_.logit_rows);
   FT_ASSIGN(target_, backend_.compile(model_.trunk, compile));
-  const int blocks_each = blocks_of(options_.context);
-  FT_TRY(plan_room(blocks_each));
+  const int blocks_each = blocks_of(options_.context, options_.max_depth);
+  plan_room(blocks_each);
   const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks};
   FT_ASSIGN(state_, backend_.make_state(model_.trunk.layout(), state));
   pool_ = std::make_unique<TimelinePool>(*state_, state);
-  lookup_ = std::make_unique<LookupDrafter>(options_.slots);
-  if (model_.mtp.has_value()) {
-    FT_ASSIGN(mtp_, MtpDrafter::make(backend_, *model_.mtp,
-                                     {options_.slots, options_.slots * blocks_each + room_.draft_blocks + 1,
-                                      model_.config.hidden_size, room_.snapshots + 1}));  // one while forking
-    combined_ = std::make_unique<CombinedDrafter>(*mtp_, *lookup_, options_.slots);
-  }
+  FT_TRY(build_drafters(std::max(options_.chunk, round_rows), blocks_each));
   if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
-  round_ = std::make_unique<Round>(*target_, *state_, options_.slots);
+  round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured_.get(), options_.max_depth);
   slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
   return {};
 }
 
-int Decoder::blocks_of(std::int64_t context) {
-  return static_cast<int>((context + kMaxDepth + kBlockRows) / kBlockRows) + 1;
+Status Decoder::build_drafters(int step_rows, int blocks_each) {
+  const std::vector<const DrafterSpec*> specs = drafters_of(model_);
+  CaptureRequest merged;
+  for (const DrafterSpec* spec : specs) {
+    const CaptureRequest request = spec->request(model_);
+    if (request.width == 0) continue;
+    if (merged.width > 0 && (merged.name != request.name || merged.width != request.width)) {
+      return Error{Code::kUnsupported,
+                   fmt::format("drafter {}: it reads other hidden rows of the target than the "
+                               "drafters before it; a decoder captures one kind",
+                               spec->name)};
+    }
+    merged.name = request.name, merged.width = request.width;
+    merged.history = std::max(merged.history, request.history);
+  }
+  if (merged.width > 0) FT_TRY(capture(merged, step_rows));
+  for (const DrafterSpec* spec : specs) {
+    DrafterContext context{backend_, model_};
+    context.captured = captured_.get();
+    context.slots = options_.slots, context.max_depth = options_.max_depth,
+    context.context = options_.context;
+    context.blocks = options_.slots * blocks_each + room_.draft_blocks + 1;  // one while forking
+    context.memories = room_.snapshots + 1;
+    FT_ASSIGN(std::unique_ptr<Drafter> drafter, spec->open(context));
+    drafter->set_number(static_cast<int>(drafters_.size()));
+    drafters_.push_back(std::move(drafter));
+  }
+  combined_ = combine(drafters_, options_.slots);
+  if (combined_) combined_->set_number(static_cast<int>(drafters_.size()));
+  return {};
+}
+
+Status Decoder::capture(const CaptureRequest& request, int step_rows) {
+  const auto& list = model_.trunk.instructions();
+  const bool there = std::any_of(list.begin(), list.end(), [&](const Instruction& instruction) {
+    const auto* tap = std::get_if<Tap>(&instruction);
+    return tap != nullptr && tap->name == request.name && tap->in.width == request.width;
+  });
+  if (!there) {
+    return Error{Code::kUnsupported,
+                 fmt::format("the model's program captures no rows '{}' of width {}, which a "
+                             "drafter needs; choose --drafter none or lookup",
+                             request.name, request.width)};
+  }
+  FT_ASSIGN(captured_, CapturedRows::make(backend_, request, options_.slots, step_rows));
+  return {};
+}
+
+int Decoder::blocks_of(std::int64_t context, int max_depth) {
+  return static_cast<int>((context + max_depth + kBlockRows) / kBlockRows) + 1;
 }
 
 /// As many snapshots as the bytes pay for, each with a block of its own, and as many blocks.
-Status Decoder::plan_room(int blocks_each) {
-  if (options_.cache_bytes <= 0) return {};
-  FT_ASSIGN(const std::unique_ptr<State> one, backend_.make_state(model_.trunk.layout(), {1, 1}));
-  room_.snapshot_bytes = one->slot_bytes();
-  room_.block_bytes = one->block_bytes();
-  if (model_.mtp.has_value()) {
-    FT_ASSIGN(const std::unique_ptr<State> head, backend_.make_state(model_.mtp->layout(), {1, 1}));
-    room_.draft_block_bytes = head->block_bytes();
-    room_.snapshot_bytes += head->slot_bytes() + MtpDrafter::memory_bytes(model_.config.hidden_size);
+void Decoder::plan_room(int blocks_each) {
+  if (options_.cache_bytes <= 0) return;
+  const Limits target = backend_.limits(model_.trunk.layout());
+  room_.snapshot_bytes = target.slot_bytes;
+  room_.block_bytes = target.block_bytes;
+  bool networks = false;
+  for (const DrafterSpec* spec : drafters_of(model_)) {
+    room_.snapshot_bytes += spec->memory_bytes(model_);
+    const Program* network = spec->network(model_);
+    if (network == nullptr) continue;
+    const Limits limits = backend_.limits(network->layout());
+    room_.draft_block_bytes += limits.block_bytes;
+    room_.snapshot_bytes += limits.slot_bytes;
+    networks = true;
   }
   const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
   room_.snapshots = static_cast<int>(
       std::min<std::int64_t>(options_.snapshots, options_.cache_bytes / (room_.snapshot_bytes + block)));
   const std::int64_t useful = std::int64_t{room_.snapshots} * blocks_each;
   room_.blocks = static_cast<int>(std::min(useful, options_.cache_bytes / block));
-  room_.draft_blocks = model_.mtp.has_value() ? room_.blocks + room_.snapshots : 0;
-  return {};
+  room_.draft_blocks = networks ? room_.blocks + room_.snapshots : 0;
 }
 
 Drafter* Decoder::drafter(DrafterKind kind) {
-  switch (kind) {
-    case DrafterKind::kAuto:
-      return combined_ ? static_cast<Drafter*>(combined_.get()) : lookup_.get();
-    case DrafterKind::kMtp:
-      return mtp_.get();
-    case DrafterKind::kLookup:
-      return lookup_.get();
-    case DrafterKind::kForced:
-      return forced_.get();
-    case DrafterKind::kNone:
-      return nullptr;
+  if (kind == DrafterKind::kNone) return nullptr;
+  if (kind == DrafterKind::kAuto) return combined_ ? combined_.get() : drafters_.back().get();
+  if (kind == SyntheticDrafter::kKind) return synthetic_.get();
+  for (const auto& drafter : drafters_) {
+    if (drafter->name() == kind.name()) return drafter.get();
   }
   return nullptr;
 }
 
 void Decoder::give_back_free() const {
   pool_->give_back_free();
-  if (mtp_) mtp_->pool().give_back_free();
+  for (const auto& drafter : drafters_) {
+    if (const TimelinePool* pool = drafter->pool()) pool->give_back_free();
+  }
 }
 
-std::string Decoder::drafter_problem(DrafterKind kind) const {
-  if (kind == DrafterKind::kMtp && !mtp_) return model_.head.sentence;
-  return {};
+Drafter* Decoder::network_drafter() {
+  for (const auto& drafter : drafters_) {
+    if (drafter->draft_cost(1) > 0) return drafter.get();
+  }
+  return nullptr;
 }
 
-ForcedDrafter& Decoder::force(std::vector<double> schedule, std::uint64_t seed) {
-  forced_ = std::make_unique<ForcedDrafter>(mtp_.get(), std::move(schedule), seed);
-  return *forced_;
+const TimelinePool* Decoder::draft_pool() const {
+  for (const auto& drafter : drafters_) {
+    if (const TimelinePool* pool = drafter->pool()) return pool;
+  }
+  return nullptr;
+}
+
+SyntheticDrafter& Decoder::force(std::vector<double> schedule, std::uint64_t seed) {
+  synthetic_ = std::make_unique<SyntheticDrafter>(network_drafter(), std::move(schedule), seed);
+  synthetic_->set_number(static_cast<int>(drafters_.size()) + 1);
+  return *synthetic_;
 }
 
 std::int64_t Decoder::packed_bytes() const {
-  return target_->packed_bytes() + (mtp_ ? mtp_->packed_bytes() : 0);
+  std::int64_t bytes = target_->packed_bytes();
+  for (const auto& drafter : drafters_) bytes += drafter->packed_bytes();
+  return bytes;
 }
 
 Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt, SlotOptions options,
@@ -133,24 +185,31 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   FT_ASSERT(past == nullptr || (beginning.length >= past->low() && beginning.length <= past->high() &&
                                 beginning.length < static_cast<std::int64_t>(prompt.size())));
   FT_ASSIGN(slot->timeline, past != nullptr ? past->timeline.fork(beginning.length) : Timeline::open(*pool_));
+  slot->timeline->reserve(options.context + options_.max_depth + 1);
   slot->drafter = drafter(kind);
-  if (slot->drafter != nullptr) {
-    FT_TRY(past != nullptr && past->draft != nullptr
-               ? slot->drafter->restore(slot->id, *past->draft, beginning.length)
-               : slot->drafter->open(slot->id));
-  }
+  if (slot->drafter != nullptr) FT_TRY(open_drafter(*slot, beginning));
   slot->options = std::move(options);
   slot->policy = DepthPolicy(slot->options.depth, prior_);
-  slot->tokens.reserve(static_cast<std::size_t>(slot->options.context) + kMaxDepth + 1);
+  slot->tokens.reserve(static_cast<std::size_t>(slot->options.context + options_.max_depth) + 1);
   slot->tokens.assign(prompt.begin(), prompt.end());
   slot->prompt_tokens = static_cast<int>(prompt.size());
+  slot->history.reserve(std::min(slot->tokens.capacity(), static_cast<std::size_t>(target_->vocabulary())));
   slot->history.add_prompt(prompt);
   *free = 1;
   return slot;
 }
 
+/// With what the snapshot's drafter remembers, if this drafter takes it.
+Status Decoder::open_drafter(Slot& slot, const Beginning& beginning) {
+  const DraftMemory* memory = beginning.snapshot != nullptr ? beginning.snapshot->draft.get() : nullptr;
+  if (memory == nullptr || !slot.drafter->restores(*memory)) {
+    return slot.drafter->open(slot.id, slot.timeline->length());
+  }
+  return slot.drafter->restore(slot.id, *memory, beginning.length);
+}
+
 void Decoder::observe(const RoundShape& shape, int tokens, double ms) {
-  // Catching up belongs to what drafting costs a batch, and not to what a round of this shape costs.
+  // The backlog belongs to what drafting costs a batch, and not to what a round of this shape costs.
   if (shape.late_rows == 0) costs_.observe(shape.rows, shape.passes, ms, shape.slots);
   batch_.observe(shape.slots, shape.rows > shape.slots, tokens, ms);
 }
@@ -176,9 +235,15 @@ Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions option
 Status Decoder::continue_from(const Slot& slot, Slot& copy) {
   copy.timeline.reset();  // its slot of the pool is the one that the fork needs
   FT_ASSIGN(copy.timeline, slot.timeline->fork());
-  if (copy.drafter == nullptr || slot.drafter == nullptr || !slot.drafter->remembers()) return {};
-  FT_ASSIGN(const std::unique_ptr<DraftMemory> memory, slot.drafter->save(slot.id));
-  return memory ? copy.drafter->restore(copy.id, *memory, slot.timeline->length()) : Status();
+  copy.timeline->reserve(copy.options.context + static_cast<std::int64_t>(kMaxDraft) + 1);
+  if (copy.drafter == nullptr) return {};
+  const std::int64_t length = copy.timeline->length();
+  std::unique_ptr<DraftMemory> memory;
+  if (slot.drafter != nullptr && slot.drafter->remembers()) {
+    FT_ASSIGN(memory, slot.drafter->save(slot.id));
+  }
+  return memory && copy.drafter->restores(*memory) ? copy.drafter->restore(copy.id, *memory, length)
+                                                   : copy.drafter->open(copy.id, length);
 }
 
 Result<Snapshot> Decoder::snapshot(const Slot& slot) {
@@ -193,7 +258,7 @@ Result<Snapshot> Decoder::snapshot(const Slot& slot) {
 
 Status Decoder::score(std::span<const std::int32_t> tokens, int chunk,
                       const std::function<void(std::int64_t, std::span<const float>)>& row) {
-  const int most = std::max(options_.slots * (kMaxDepth + 1), options_.logit_rows);
+  const int most = std::max(options_.slots * (options_.max_depth + 1), options_.logit_rows);
   chunk = chunk <= 0 ? most : std::min(chunk, most);
   FT_ASSIGN(Timeline timeline, Timeline::open(*pool_));
   const auto vocabulary = static_cast<std::size_t>(target_->vocabulary());

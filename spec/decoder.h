@@ -1,17 +1,15 @@
 // Everything one model needs to decode on one backend: the compiled target and its timelines, the drafters,
-// the round. Opens and closes slots; who calls it decides when which slot gets a prompt chunk or a round.
-// Owner: sched/engine.h, or a test. Thread: the engine thread. Cost: make() packs all weights.
-// Errors: make returns those of compile and memory; open returns kExhausted when no slot or cache block is
-// free.
+// the round. It opens and closes slots; its caller decides when which slot gets a prompt chunk or a round.
+// Cost: make() packs all weights. Errors: make returns those of compile and memory; open returns kExhausted
+// when no slot or cache block is free.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "drafters/combined.h"
-#include "drafters/forced.h"
-#include "drafters/lookup.h"
-#include "drafters/mtp.h"
+#include "drafters/captured_rows.h"
+#include "drafters/registry.h"
+#include "drafters/synthetic.h"
 #include "models/model.h"
 #include "spec/batch_choice.h"
 #include "spec/round.h"
@@ -19,15 +17,11 @@
 
 namespace ft {
 
-enum class DrafterKind { kAuto, kMtp, kLookup, kNone, kForced };
-
-/// "auto", "mtp", "lookup", "none"; kInvalid with the list otherwise.
-Result<DrafterKind> drafter_kind(std::string_view name);
-
 struct DecoderOptions {
   int slots = 1;
   std::int64_t context = 4096;   // of each slot, in tokens
-  int chunk = 256;               // prompt rows of one step
+  int chunk = 0;                 // prompt rows of one step; 0: what suits the backend
+  int max_depth = kMaxDepth;     // drafts of a slot in a round, at most kMaxDraft
   int logit_rows = 0;            // rows with logits that a caller of score() needs; 0: those of a round
   std::int64_t cache_bytes = 0;  // memory that snapshots may hold; what none of them used costs nothing
   int snapshots = 4096;          // that there may be within those bytes
@@ -47,7 +41,9 @@ class Decoder {
                                                const DecoderOptions& options);
 
   /// Key/value blocks that a slot of this context has: it may reach it, and a round reserve rows beyond.
-  static int blocks_of(std::int64_t context);
+  static int blocks_of(std::int64_t context, int max_depth);
+  /// The options with what the backend decides filled in.
+  static DecoderOptions resolved(DecoderOptions options, const Backend& backend, const Model& model);
 
   /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the
   /// vocabulary or leaves no room in the context.
@@ -80,10 +76,12 @@ class Decoder {
 
   /// What would draft for a request of this kind; null: nothing.
   Drafter* drafter(DrafterKind kind);
+  /// The first one that has a network; null: none has.
+  Drafter* network_drafter();
   /// Why `kind` cannot be had, empty if it can.
-  std::string drafter_problem(DrafterKind kind) const;
-  /// Measures at a stated acceptance (DrafterKind::kForced). Replaces an earlier one.
-  ForcedDrafter& force(std::vector<double> schedule, std::uint64_t seed);
+  std::string drafter_problem(DrafterKind kind) const { return ft::drafter_problem(kind, model_); }
+  /// For measuring at a stated acceptance: what SyntheticDrafter::kKind names. Replaces an earlier one.
+  SyntheticDrafter& force(std::vector<double> schedule, std::uint64_t seed);
 
   const Model& model() const { return model_; }
   Backend& backend() { return backend_; }
@@ -91,16 +89,20 @@ class Decoder {
   std::int64_t packed_bytes() const;
   std::int64_t state_bytes() const { return state_->bytes(); }
   const TimelinePool& pool() const { return *pool_; }
-  /// Blocks and slots that nobody has give their memory back to the system. Between two steps.
+  /// Free blocks and slots give their memory back to the system. Between two steps.
   void give_back_free() const;
-  const TimelinePool* draft_pool() const { return mtp_ ? &mtp_->pool() : nullptr; }
+  /// The pool of the first drafter that has a cache of its own; null: none has.
+  const TimelinePool* draft_pool() const;
   const DecoderOptions& options() const { return options_; }
 
  private:
   Decoder(Backend& backend, const Model& model, const DecoderOptions& options)
       : backend_(backend), model_(model), options_(options) {}
   Status build();
-  Status plan_room(int blocks_each);
+  Status build_drafters(int step_rows, int blocks_each);
+  Status capture(const CaptureRequest& request, int step_rows);
+  Status open_drafter(Slot& slot, const Beginning& beginning);
+  void plan_room(int blocks_each);
   static Status continue_from(const Slot& slot, Slot& copy);
 
   Backend& backend_;
@@ -109,10 +111,10 @@ class Decoder {
   std::unique_ptr<Executable> target_;
   std::unique_ptr<State> state_;
   std::unique_ptr<TimelinePool> pool_;
-  std::unique_ptr<MtpDrafter> mtp_;
-  std::unique_ptr<LookupDrafter> lookup_;
-  std::unique_ptr<CombinedDrafter> combined_;
-  std::unique_ptr<ForcedDrafter> forced_;
+  std::unique_ptr<CapturedRows> captured_;          // null: no drafter reads hidden rows
+  std::vector<std::unique_ptr<Drafter>> drafters_;  // [Drafter::number()], those that the model can have
+  std::unique_ptr<Drafter> combined_;               // what auto means; null: the last of them
+  std::unique_ptr<SyntheticDrafter> synthetic_;
   std::unique_ptr<Round> round_;
   std::vector<char> slot_used_;  // [slots]
   SnapshotRoom room_;

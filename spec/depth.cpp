@@ -82,7 +82,7 @@ void AcceptanceEstimate::observe(int drafted, int accepted) {
   constexpr double kSlow = 28;      // observations that the slow mean remembers
   constexpr double kFast = 8;       // and the fast one
   constexpr double kUnseen = 0.96;  // weight that a position keeps for a round that did not reach it
-  for (int i = 0; i < kMaxDepth; ++i) {
+  for (int i = 0; i < kMaxDraft; ++i) {
     Position& at = positions_[static_cast<std::size_t>(i)];
     if (i < std::min(drafted, accepted + 1)) {
       const double right = i < accepted ? 1 : 0;
@@ -102,11 +102,11 @@ void AcceptanceEstimate::age() {
   for (Position& at : positions_) at.weight = std::max(std::min(at.weight, kLeast), at.weight * kKept);
 }
 
-std::array<double, kMaxDepth> AcceptanceEstimate::rates() const {
+std::array<double, kMaxDraft> AcceptanceEstimate::rates() const {
   constexpr double kPriorWeight = 3;
   constexpr double kEnough = 8;  // weight from which the two means can tell a change
   constexpr double kApart = 0.32;
-  std::array<double, kMaxDepth> rates{};
+  std::array<double, kMaxDraft> rates{};
   double before = prior_;
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Position& at = positions_[i];
@@ -117,18 +117,24 @@ std::array<double, kMaxDepth> AcceptanceEstimate::rates() const {
   return rates;
 }
 
-DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
-    : fixed_(depth), estimates_{AcceptanceEstimate(prior.first[0]), AcceptanceEstimate(prior.first[1])} {}
+DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior) : fixed_(depth) {
+  for (std::size_t i = 0; i < estimates_.size(); ++i) estimates_[i] = AcceptanceEstimate(prior.first[i]);
+}
 
-int DepthPolicy::choose(const CostModel& costs, int available, int allowed, DraftCost cost,
+int DepthPolicy::choose_none() {
+  reason_ = {};
+  return 0;
+}
+
+int DepthPolicy::choose(const CostModel& costs, int available, int allowed, const Drafter& drafter,
                         const RoundSoFar& others) {
   constexpr double kBatchMargin = 1.1;  // many slots choose by one estimate: its errors add up
-  const int most = std::min({available, allowed, kMaxDepth});
+  const int most = std::min({available, allowed, kMaxDraft});
   reason_ = {};
-  reason_.most = most, reason_.cost = cost;
+  reason_.most = most, reason_.free = drafter.draft_cost(1) == 0;
   if (most <= 0) return 0;
   if (fixed_ >= 0) return reason_.chosen = std::min(fixed_, most);
-  reason_.rates = estimate(cost).rates();
+  reason_.rates = estimate(drafter).rates();
   double chain = 1;
   double tokens = 1;
   reason_.steps = costs.round(others.rows + 1, others.passes, others.slots);
@@ -136,7 +142,7 @@ int DepthPolicy::choose(const CostModel& costs, int available, int allowed, Draf
   for (int depth = 1; depth <= most; ++depth) {
     chain *= reason_.rates[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
-    const int passes = cost == DraftCost::kFree ? others.passes : std::max(others.passes, depth);
+    const int passes = std::max(others.passes, drafter.draft_cost(depth));
     const double steps = costs.round(others.rows + 1 + depth, passes, others.slots);
     const double more = others.tokens + tokens - reason_.tokens;
     const double pace = (others.slots > 1 ? kBatchMargin : 1) * reason_.tokens / reason_.steps;
@@ -150,7 +156,7 @@ int DepthPolicy::choose(const CostModel& costs, int available, int allowed, Draf
     return reason_.chosen;
   }
   // What is never tried is never learnt: try again now and then, less often each time it does not pay.
-  estimate(cost).age();
+  estimate(drafter).age();
   if (++idle_ < next_probe_) return 0;
   idle_ = 0;
   next_probe_ = std::min(2 * next_probe_, kLastProbe);
@@ -158,8 +164,8 @@ int DepthPolicy::choose(const CostModel& costs, int available, int allowed, Draf
   return reason_.chosen = 1;
 }
 
-void DepthPolicy::observe(int drafted, int accepted, DraftCost cost) {
-  estimate(cost).observe(drafted, accepted);
+void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter) {
+  estimate(drafter).observe(drafted, accepted);
   // A probe that was right is followed by another at once.
   if (reason_.probe && drafted > 0 && accepted == drafted) idle_ = next_probe_ - 1;
 }
@@ -181,7 +187,7 @@ std::string DepthPolicy::explain() const {
   std::string rates;
   for (int i = 0; i < std::min(reason_.most, std::max(reason_.chosen, 2) + 1); ++i)
     rates += fmt::format(" {:.2f}", reason_.rates[static_cast<std::size_t>(i)]);
-  const char* source = reason_.cost == DraftCost::kFree ? "free drafts" : "drafts";
+  const char* source = reason_.free ? "free drafts" : "drafts";
   if (reason_.probe) return fmt::format("depth 1: a probe, {} right{}", source, rates);
   if (reason_.chosen == 0) return fmt::format("depth 0: {} right{}, no depth pays", source, rates);
   return fmt::format("depth {}: {} right{}; {:.2f} tokens expected for {:.2f} plain steps", reason_.chosen,

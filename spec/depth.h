@@ -1,10 +1,9 @@
-// How many tokens to draft in the next round of a slot. Fixed, or chosen so that the expected tokens per unit
-// of time are most: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + d * draft), summed over the slots of a
-// round, from costs that the scheduler
-// measures and from the acceptance of recent rounds. Depth never changes an answer, so measured times may
-// decide it. Times on a shared machine are late, never early, so an estimate follows a faster round quickly
-// and a slower one slowly. Owner: one policy a slot, one cost model an engine. Thread: the engine thread.
-// Cost: O(kMaxDepth).
+// How many tokens to draft in the next round of a slot. The depth is fixed, or chosen for the most expected
+// tokens per unit of time: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + draft_cost(d) * step), summed over
+// the slots of a round. The scheduler measures the costs; the acceptance a_i is that of recent rounds,
+// estimated for each drafter. Depth never changes an answer, so measured times may decide it. Times on a
+// shared machine are late, never early, so an estimate follows a faster round quickly and a slower one
+// slowly. A slot has one policy, an engine one cost model.
 #pragma once
 
 #include <array>
@@ -16,16 +15,16 @@
 
 namespace ft {
 
-/// What a round costs, in any one unit of time: so much by its rows, measured for those of one slot and
-/// continued in a straight line beyond them, the passes of a head, and in a batch so much for each further
-/// slot, which has a state of its own, and for each draft, which is a row of the head as well. Before
-/// anything was measured: a guess.
+/// What a round costs, in any one unit of time. Its rows have a cost by their number, measured for those of
+/// one slot and continued in a straight line beyond them. Each draft step costs the same. In a batch each
+/// further slot costs something, because it has a state of its own, and each draft, because it is a row of
+/// the drafter's network too. Before anything was measured the costs are a guess.
 class CostModel {
  public:
   static constexpr int kRows = kMaxDepth + 1;  // of the largest round of one slot
   CostModel();
 
-  /// A round of `rows` verified rows of `slots` sequences and `passes` passes of the head took `cost`.
+  /// A round of `rows` verified rows of `slots` sequences and `passes` draft steps took `cost`.
   void observe(int rows, int passes, double cost, int slots = 1);
   /// Fills the row counts that were not measured from those that were. `measured[rows]` > 0 is a cost; [1]
   /// must be.
@@ -56,10 +55,6 @@ class CostModel {
   bool measured_ = false;
 };
 
-/// Whether drafts that a drafter makes without a network are counted, or those that cost a pass each: a text
-/// that repeats itself says nothing about the model's own head.
-enum class DraftCost : std::uint8_t { kPasses, kFree };
-
 /// The chance that draft i + 1 is right if those before it were, from recent rounds. A slow mean of the last
 /// observations and a fast one; where they are far apart the text has changed and the fast one counts. A
 /// position that was seldom reached is taken to be like the one before it.
@@ -72,7 +67,7 @@ class AcceptanceEstimate {
   void observe(int drafted, int accepted);
   /// A round without a draft: what is known grows old.
   void age();
-  std::array<double, kMaxDepth> rates() const;
+  std::array<double, kMaxDraft> rates() const;
   /// Drafts at the first position that were seen.
   int seen() const { return seen_; }
 
@@ -82,7 +77,7 @@ class AcceptanceEstimate {
   };
   double prior_;
   int seen_ = 0;
-  std::array<Position, kMaxDepth> positions_{};
+  std::array<Position, kMaxDraft> positions_{};
 };
 
 /// The round that a slot's drafts come into: what its neighbours put there already.
@@ -93,23 +88,26 @@ struct RoundSoFar {
   double tokens = 0;  // expected of the others
 };
 
-/// What earlier requests say about the next one. Owner: the decoder, one for all its slots.
+/// What earlier requests say about the next one; a decoder has one for all its slots.
 struct AcceptancePrior {
-  std::array<double, 2> first = {AcceptanceEstimate::kPrior, AcceptanceEstimate::kPrior};  // by DraftCost
+  std::array<double, kMaxDrafters> first;  // [Drafter::number()] of the first draft
+  AcceptancePrior() { first.fill(AcceptanceEstimate::kPrior); }
 };
 
 class DepthPolicy {
  public:
-  /// depth 0..kMaxDepth, or -1 for auto.
+  /// depth 0..kMaxDraft, or -1 for auto.
   explicit DepthPolicy(int depth = -1, const AcceptancePrior& prior = {});
 
-  /// At most `available` and `allowed`. Among neighbours it is the whole round's tokens per unit of time that
-  /// counts: a row costs what it adds to the round.
-  int choose(const CostModel& costs, int available, int allowed, DraftCost cost,
+  /// At most `available` and `allowed`. `drafter`: who offers them. Among neighbours the whole round's tokens
+  /// per unit of time count: a row costs what it adds to the round.
+  int choose(const CostModel& costs, int available, int allowed, const Drafter& drafter,
              const RoundSoFar& others = {});
+  /// Nothing is available.
+  int choose_none();
   /// Tokens that the last choice expects of its slot, its bonus included.
   double expected() const { return reason_.expected; }
-  void observe(int drafted, int accepted, DraftCost cost);
+  void observe(int drafted, int accepted, const Drafter& drafter);
   /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
   /// rounds that measure costs draft for a sequence that is no text.
   void teach(AcceptancePrior& prior) const;
@@ -123,18 +121,20 @@ class DepthPolicy {
   struct Reason {
     int chosen = 0, most = 0;
     bool probe = false;
-    DraftCost cost = DraftCost::kPasses;
+    bool free = false;             // drafts cost no step
     double steps = 1, tokens = 1;  // of the chosen depth's round, all slots together
     double expected = 1;           // tokens of this slot
-    std::array<double, kMaxDepth> rates{};
+    std::array<double, kMaxDraft> rates{};
   };
 
-  AcceptanceEstimate& estimate(DraftCost cost) { return estimates_[static_cast<std::size_t>(cost)]; }
+  AcceptanceEstimate& estimate(const Drafter& drafter) {
+    return estimates_[static_cast<std::size_t>(drafter.number())];
+  }
 
   int fixed_;
   int idle_ = 0;  // rounds at depth 0 since the last draft
   int next_probe_ = kFirstProbe;
-  std::array<AcceptanceEstimate, 2> estimates_;  // by DraftCost
+  std::array<AcceptanceEstimate, kMaxDrafters> estimates_;  // [Drafter::number()]
   Reason reason_;
 };
 

@@ -17,7 +17,25 @@ CostModel costs_of(double row, double draft) {
   return costs;
 }
 
-constexpr DraftCost kPasses = DraftCost::kPasses;
+/// Who drafts, as far as a depth depends on it.
+class Source final : public Drafter {
+ public:
+  Source(int number, int (*cost)(int depth)) : cost_(cost) { set_number(number); }
+  std::string_view name() const override { return "source"; }
+  Status open(int, std::int64_t) override { return {}; }
+  void close(int) override {}
+  Status observe(int, std::span<const std::int32_t>, bool) override { return {}; }
+  int plan(const DraftSlot&) override { return 0; }
+  int draft_cost(int depth) const override { return cost_(depth); }
+  Status propose(std::span<DraftSlot*>, std::span<std::int32_t>) override { return {}; }
+
+ private:
+  int (*cost_)(int depth);
+};
+
+const Source kPasses(0, [](int depth) { return depth; });
+const Source kFree(1, [](int) { return 0; });
+const Source kBlock(2, [](int depth) { return depth > 0 ? 1 : 0; });
 
 int settled_depth(double acceptance, const CostModel& costs) {
   std::mt19937 random(3);
@@ -98,7 +116,7 @@ TEST(DepthPolicy, StartsFromWhatEarlierRequestsSaw) {
   given.teach(untaught);
   EXPECT_EQ(untaught.first, AcceptancePrior().first) << "measuring costs says nothing about texts";
   EXPECT_EQ(DepthPolicy(-1, prior).choose(costs, kMaxDepth, kMaxDepth, kPasses), 0);
-  EXPECT_GT(DepthPolicy(-1, prior).choose(costs, kMaxDepth, kMaxDepth, DraftCost::kFree), 0)
+  EXPECT_GT(DepthPolicy(-1, prior).choose(costs, kMaxDepth, kMaxDepth, kFree), 0)
       << "what the head's drafts were says nothing about those of lookup";
 }
 
@@ -172,8 +190,8 @@ TEST(DepthPolicy, AFixedDepthIsKeptWithinWhatIsThereAndAllowed) {
   EXPECT_EQ(DepthPolicy(5).choose(hopeless, 8, 8, kPasses), 5);
   EXPECT_EQ(DepthPolicy(5).choose(hopeless, 3, 8, kPasses), 3);
   EXPECT_EQ(DepthPolicy(5).choose(hopeless, 8, 2, kPasses), 2);
-  EXPECT_EQ(DepthPolicy(5).choose(hopeless, 0, 8, DraftCost::kFree), 0);
-  EXPECT_EQ(DepthPolicy(0).choose(CostModel(), 8, 8, DraftCost::kFree), 0);
+  EXPECT_EQ(DepthPolicy(5).choose(hopeless, 0, 8, kFree), 0);
+  EXPECT_EQ(DepthPolicy(0).choose(CostModel(), 8, 8, kFree), 0);
 }
 
 TEST(CostModel, InterpolatesWhatWasNotMeasuredAndGoesOnWithItsSlope) {
@@ -295,6 +313,20 @@ TEST(CostModel, TheFirstDraftedBatchSaysWhatItsDraftsCost) {
   for (int i = 0; i < 60; ++i) policy.observe(3, 2, kPasses);
   EXPECT_EQ(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses, {8, 7, 0, 7}), 0)
       << "a draft costs half a step of the batch, and a slot's share of it is less";
+}
+
+TEST(DepthPolicy, ABlockPaysOneStepHoweverDeep) {
+  const CostModel costs = costs_of(0.01, 0.4);  // rows are cheap, steps are not
+  EXPECT_LT(DepthPolicy().choose(costs, kMaxDraft, kMaxDraft, kPasses), 3);
+  EXPECT_GT(DepthPolicy().choose(costs, kMaxDraft, kMaxDraft, kBlock), 5);
+}
+
+TEST(DepthPolicy, WhatOneDrafterGetsWrongSaysNothingAboutAnother) {
+  const CostModel costs = costs_of(0.1, 0.1);
+  DepthPolicy policy;
+  for (int round = 0; round < 200; ++round) policy.observe(kMaxDepth, 0, kPasses);
+  EXPECT_EQ(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses), 0);
+  EXPECT_GT(policy.choose(costs, kMaxDepth, kMaxDepth, kBlock), 0);
 }
 
 }  // namespace

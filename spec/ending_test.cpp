@@ -26,7 +26,7 @@ class Ending : public testing::Test {
   }
 
   std::unique_ptr<Slot> run(const SlotOptions& options) {
-    auto slot = decoder_.open(prompt_, options, DrafterKind::kForced);
+    auto slot = decoder_.open(prompt_, options, SyntheticDrafter::kKind);
     decoder_.finish(*slot);
     expect_counts(*slot);
     decoder_->close(*slot);
@@ -109,8 +109,10 @@ TEST_F(Ending, AFullContextEndsTheAnswer) {
 }
 
 TEST_F(Ending, TheListenerSeesEveryTokenOnceAndMayEndTheAnswer) {
+  SlotOptions options = options_;
+  options.logprobs = 0;  // asks for logits
   for (int stop = 1; stop <= 24; ++stop) {
-    auto slot = decoder_.open(prompt_, options_, DrafterKind::kForced);
+    auto slot = decoder_.open(prompt_, options, SyntheticDrafter::kKind);
     std::vector<std::int32_t> heard;
     slot->on_token = [&](std::int32_t token, std::span<const float> logits, bool) {
       EXPECT_EQ(logits.size(), 101U);
@@ -128,9 +130,11 @@ TEST_F(Ending, TheListenerSeesEveryTokenOnceAndMayEndTheAnswer) {
 
 TEST_F(Ending, TheListenerGetsTheLogitsOfItsOwnRow) {
   std::vector<std::vector<float>> plain_logits, block_logits;
-  for (const DrafterKind kind : {DrafterKind::kNone, DrafterKind::kForced}) {
+  SlotOptions options = options_;
+  options.logprobs = 0;
+  for (const DrafterKind kind : {DrafterKind::kNone, SyntheticDrafter::kKind}) {
     auto& logits_of = kind == DrafterKind::kNone ? plain_logits : block_logits;
-    auto slot = decoder_.open(prompt_, options_, kind);
+    auto slot = decoder_.open(prompt_, options, kind);
     slot->on_token = [&](std::int32_t, std::span<const float> logits, bool) {
       logits_of.emplace_back(logits.begin(), logits.end());
       return false;
@@ -139,6 +143,16 @@ TEST_F(Ending, TheListenerGetsTheLogitsOfItsOwnRow) {
     decoder_->close(*slot);
   }
   EXPECT_EQ(plain_logits, block_logits);
+}
+
+TEST_F(Ending, AListenerThatAskedForNoLogProbabilitiesGetsNoLogits) {
+  auto slot = decoder_.open(prompt_, options_, SyntheticDrafter::kKind);
+  slot->on_token = [&](std::int32_t, std::span<const float> logits, bool) {
+    EXPECT_TRUE(logits.empty());
+    return false;
+  };
+  decoder_.finish(*slot);
+  decoder_->close(*slot);
 }
 
 TEST_F(Ending, AnEndTokenAtTheLimitIsAStop) {
@@ -160,8 +174,8 @@ TEST_F(Ending, NeighboursGoOnWhereOneEnds) {
   pair->force(std::vector<double>(kMaxDepth, 1.0), 1).record(all);
   SlotOptions brief = options_;
   brief.max_tokens = 5;
-  const auto a = pair.open(prompt_, brief, DrafterKind::kForced);
-  const auto b = pair.open(prompt_, options_, DrafterKind::kForced);
+  const auto a = pair.open(prompt_, brief, SyntheticDrafter::kKind);
+  const auto b = pair.open(prompt_, options_, SyntheticDrafter::kKind);
   std::vector<Slot*> running = {a.get(), b.get()};
   while (!running.empty()) {
     pair->round(running);

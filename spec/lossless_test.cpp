@@ -1,6 +1,8 @@
 // Whatever drafts, however deep, whoever shares the round: the tokens are those of plain decoding alone.
 #include <random>
+#include <tuple>
 
+#include "tests/late_backend.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test {
@@ -47,13 +49,21 @@ struct Cell {
 constexpr Cell kDrafters[] = {{DrafterKind::kMtp, "mtp"},
                               {DrafterKind::kLookup, "lookup"},
                               {DrafterKind::kAuto, "combined"},
-                              {DrafterKind::kForced, "forced"}};
+                              {SyntheticDrafter::kKind, "synthetic"}};
 
-class Lossless : public testing::TestWithParam<const char*> {
+/// By sampling rule and by backend: one that runs steps at once, one that runs them when it must
+/// (late_backend.h).
+class Lossless : public testing::TestWithParam<std::tuple<const char*, bool>> {
  protected:
+  const char* rule() const { return std::get<0>(GetParam()); }
+  bool late() const { return std::get<1>(GetParam()); }
+  std::unique_ptr<Backend> backend() {
+    return late() ? make_late_backend(make_ref_backend(), report_) : make_ref_backend();
+  }
+
   void SetUp() override {
     for (int i = 0; i < 3; ++i) {
-      plain_.push_back(decoder_.answer(prompt(i), options_of(GetParam(), i)));
+      plain_.push_back(decoder_.answer(prompt(i), options_of(rule(), i)));
       ASSERT_EQ(static_cast<int>(plain_.back().size()), kTokens + 3 * i);
     }
     std::vector<std::int32_t> recorded = prompt(0);
@@ -63,7 +73,7 @@ class Lossless : public testing::TestWithParam<const char*> {
   }
 
   std::unique_ptr<Slot> start(int which, DrafterKind kind, int depth, int chunk) {
-    SlotOptions options = options_of(GetParam(), which);
+    SlotOptions options = options_of(rule(), which);
     options.depth = depth;
     return decoder_.open(prompt(which), options, kind, chunk);
   }
@@ -98,7 +108,8 @@ class Lossless : public testing::TestWithParam<const char*> {
     }
   }
 
-  ToyDecoder decoder_{3};
+  LateReport report_;
+  ToyDecoder decoder_{backend(), 3};
   std::vector<std::vector<std::int32_t>> plain_;
   std::int64_t drafted_ = 0, accepted_ = 0;
 };
@@ -134,11 +145,44 @@ TEST_P(Lossless, DifferentDraftersShareARound) {
     std::erase_if(running, [](const Slot* slot) { return slot->finish != Finish::kNone; });
   }
   for (int i = 0; i < 3; ++i) expect_plain(*slots[static_cast<std::size_t>(i)], i, "mixed drafters");
+  if (late()) {
+    EXPECT_GT(report_.most_waiting, 4) << "a round's passes and its verification are one batch";
+  }
+}
+
+/// A decoder that is made for them: the pending token and 15 drafts fill the tape.
+TEST(LargeBlocks, DraftsUpToTheTapesRowsGiveThePlainTokens) {
+  ToyDecoder decoder(make_ref_backend(), 2, {}, 256, 0, kMaxDraft);
+  std::int64_t deepest = 0, rejected = 0;
+  for (const char* kind : {"greedy", "sampled", "penalties"}) {
+    const std::vector<std::int32_t> plain = decoder.answer(prompt(0), options_of(kind, 0));
+    std::vector<std::int32_t> recorded = prompt(0);
+    recorded.insert(recorded.end(), plain.begin(), plain.end());
+    for (const double chance : {1.0, 0.9}) {
+      decoder->force(std::vector<double>(kMaxDraft, chance), 3).record(recorded);
+      for (const DrafterKind drafter : {DrafterKind::kMtp, DrafterKind::kAuto, SyntheticDrafter::kKind}) {
+        SlotOptions options = options_of(kind, 0);
+        options.depth = kMaxDraft;
+        const auto slot = decoder.open(prompt(0), options, drafter);
+        decoder.finish(*slot);
+        EXPECT_EQ(ToyDecoder::output(*slot), plain) << kind << " " << drafter.name() << " " << chance;
+        deepest += slot->report.accepted_at[kMaxDraft - 1];
+        rejected += slot->report.drafted - slot->report.accepted;
+        decoder->close(*slot);
+      }
+    }
+  }
+  EXPECT_GT(deepest, 0) << "no block was accepted whole";
+  EXPECT_GT(rejected, 0);
 }
 
 /// Which ids have columns changes from round to round and with the neighbours; the answers do not.
-TEST(ReducedHead, GivesThePlainTokensWhateverItLearnsOnTheWay) {
-  ToyDecoder decoder(3, ToyOptions{.drafts = 20, .spare = 6});
+class ReducedHead : public testing::TestWithParam<bool> {};
+
+TEST_P(ReducedHead, GivesThePlainTokensWhateverItLearnsOnTheWay) {
+  LateReport report;
+  ToyDecoder decoder(GetParam() ? make_late_backend(make_ref_backend(), report) : make_ref_backend(), 3,
+                     ToyOptions{.drafts = 20, .spare = 6});
   std::int64_t accepted = 0, rejected = 0;
   for (const char* kind : {"greedy", "sampled", "filtered", "penalties", "mask", "bias"}) {
     std::vector<std::vector<std::int32_t>> plain;
@@ -171,9 +215,13 @@ TEST(ReducedHead, GivesThePlainTokensWhateverItLearnsOnTheWay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, Lossless,
-                         testing::Values("greedy", "sampled", "cold", "filtered", "penalties",
-                                         "greedy_penalties", "mask", "bias"),
-                         [](const auto& param) { return std::string(param.param); });
+                         testing::Combine(testing::Values("greedy", "sampled", "cold", "filtered",
+                                                          "penalties", "greedy_penalties", "mask", "bias"),
+                                          testing::Bool()),
+                         [](const auto& param) {
+                           return std::string(std::get<0>(param.param)) +
+                                  (std::get<1>(param.param) ? "_late" : "");
+                         });
 
 /// Accepted drafts of an answer alone, from the start.
 SpeculationReport cold_report(ToyDecoder& decoder, const std::vector<std::int32_t>& tokens,
@@ -186,8 +234,12 @@ SpeculationReport cold_report(ToyDecoder& decoder, const std::vector<std::int32_
 
 /// Prompts that share any part of the first one, answered from a snapshot of it: at its prompt's end, at its
 /// answer's end, in the middle of its prompt.
-TEST(LosslessSnapshot, AnAnswerFromASnapshotIsTheColdOneAndDraftsAsWell) {
-  ToyDecoder decoder(2, {}, 256, 1 << 20);
+class LosslessSnapshot : public testing::TestWithParam<bool> {};
+
+TEST_P(LosslessSnapshot, AnAnswerFromASnapshotIsTheColdOneAndDraftsAsWell) {
+  LateReport late;
+  ToyDecoder decoder(GetParam() ? make_late_backend(make_ref_backend(), late) : make_ref_backend(), 2, {},
+                     256, 1 << 20);
   ASSERT_GT(decoder->room().snapshots, 2);
   const int blocks = decoder->pool().free_blocks();
   const int slots = decoder->pool().free_slots();
@@ -252,6 +304,10 @@ TEST(LosslessFork, AForkOfAPromptAnswersLikeItsOwnPrefill) {
     EXPECT_EQ(accepted, cold_report(decoder, prompt(0), other, kind).accepted);
   }
 }
+
+std::string when(const testing::TestParamInfo<bool>& param) { return param.param ? "Late" : "AtOnce"; }
+INSTANTIATE_TEST_SUITE_P(Steps, ReducedHead, testing::Bool(), when);
+INSTANTIATE_TEST_SUITE_P(Steps, LosslessSnapshot, testing::Bool(), when);
 
 }  // namespace
 }  // namespace ft::test

@@ -1,27 +1,32 @@
-// What surrounds the round's page: the plan of each slot, prompts, endings and the ratio rule's acceptance.
+// What surrounds the round's page: the plan of each slot, prompts, endings and rejection sampling.
 #include <algorithm>
 
 #include "sampling/ratio.h"
+#include "spec/guarded.h"
 #include "spec/round.h"
 
 namespace ft {
 
-Round::Round(Executable& target, State& state, int slots)
-    : target_(target), state_(state), entries_(static_cast<std::size_t>(slots)) {
+Round::Round(Executable& target, State& state, int slots, CapturedRows* captured, int max_depth)
+    : target_(target),
+      state_(state),
+      captured_(captured),
+      max_depth_(max_depth),
+      entries_(static_cast<std::size_t>(slots)) {
   scratch_.reserve(static_cast<std::size_t>(target.vocabulary()));
-  round_tokens_.resize(static_cast<std::size_t>(slots) * kMaxDepth);
-  const auto rows = static_cast<std::size_t>(slots) * (kMaxDepth + 1);
-  tokens_.reserve(rows), wanted_.reserve(rows), selects_.reserve(rows);
+  round_tokens_.resize(static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth));
+  const auto rows = static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth + 1);
+  tokens_.reserve(rows), wanted_.reserve(rows), selects_.reserve(rows), captures_.reserve(rows);
   segments_.reserve(static_cast<std::size_t>(slots));
   proposing_.reserve(static_cast<std::size_t>(slots));
-  emitted_.reserve(kMaxDepth + 1);
+  emitted_.reserve(static_cast<std::size_t>(max_depth) + 1);
 }
 
 Status Round::prefill(Slot& slot, int rows) {
   const std::int64_t done = slot.timeline->length();
   const int left = static_cast<int>(static_cast<std::int64_t>(slot.tokens.size()) - 1 - done);
   rows = std::min(rows, left);
-  if (slot.on_prompt_row) rows = std::min(rows, static_cast<int>(entries_.size()) * (kMaxDepth + 1));
+  if (slot.on_prompt_row) rows = std::min(rows, static_cast<int>(entries_.size()) * (max_depth_ + 1));
   if (rows <= 0) return {};
   // A prompt's last rows stay on the tape, so that a snapshot can begin at any of them (spec/snapshot.h).
   if (rows > kMaxTapeRows + 1 && left > rows && left - rows <= kMaxTapeRows) rows = left - kMaxTapeRows - 1;
@@ -30,11 +35,16 @@ Status Round::prefill(Slot& slot, int rows) {
   const Segment segment = txn.segment();
   const auto chunk = std::span<const std::int32_t>(slot.tokens)
                          .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
-  wanted_.clear();
+  wanted_.clear(), captures_.clear();
+  capture_rows(slot, rows);
   for (int i = 0; slot.on_prompt_row && i < rows; ++i) wanted_.push_back(i);
   StepResult result;
   try {
-    result = target_.run(StepArgs{chunk, {}, {&segment, 1}, wanted_, {}, {}}, state_);
+    StepArgs args{chunk, {}, {&segment, 1}, wanted_, {}, {}};
+    if (captured_ != nullptr) args.capture = {&captured_->store(), captures_};
+    args.logits = !wanted_.empty();
+    target_.submit(args, state_);
+    if (args.logits) result = target_.collect();
   } catch (...) {
     txn.rollback();
     throw;
@@ -45,7 +55,30 @@ Status Round::prefill(Slot& slot, int rows) {
     slot.on_prompt_row(done + static_cast<std::int64_t>(i),
                        result.logits.subspan(i * vocabulary, vocabulary));
   }
-  return slot.drafter != nullptr ? slot.drafter->observe(slot.id, chunk, result.tap, true) : Status();
+  observe(slot, chunk, true);
+  return {};
+}
+
+/// Shows committed rows to the slot's drafter; one that fails is not asked again, the answer does without.
+void Round::observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt) {
+  if (slot.drafter == nullptr) return;
+  const Status seen = guarded([&] { return slot.drafter->observe(slot.id, tokens, prompt); });
+  if (!seen.ok()) drop_drafter(slot);
+}
+
+void Round::drop_drafter(Slot& slot) {
+  slot.drafter->close(slot.id);
+  slot.drafter = nullptr;
+  slot.drafter_failed = true;
+}
+
+/// The next `rows` rows of the step are the slot's, from its timeline's end on: where a drafter finds them.
+void Round::capture_rows(const Slot& slot, int rows) {
+  if (captured_ == nullptr) return;
+  const bool read = slot.drafter != nullptr && slot.drafter->reads_rows();
+  for (int i = 0; i < rows; ++i) {
+    captures_.push_back(read ? captured_->place(slot.id, slot.timeline->length() + i) : -1);
+  }
 }
 
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {
@@ -72,9 +105,9 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
     draft.select.mask = slot->options.mask;
     draft.ratio = slot->options.acceptance == Acceptance::kRatio;
     draft.proposal = &entry.proposal;
-    draft.store = static_cast<std::int32_t>(active_) * kMaxDepth;
-    draft.drafts =
-        std::span<std::int32_t>(round_tokens_).subspan(static_cast<std::size_t>(draft.store), kMaxDepth);
+    draft.store = static_cast<std::int32_t>(active_) * max_depth_;
+    draft.drafts = std::span<std::int32_t>(round_tokens_)
+                       .subspan(static_cast<std::size_t>(draft.store), static_cast<std::size_t>(max_depth_));
     if (slot->constraint) {
       draft.constraint = slot->constraint.get();
       const auto mask = draft.constraint->mask({});
@@ -94,7 +127,9 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
     }
     entry.txn.emplace(std::move(*txn));
     shape_.deepest = std::max(shape_.deepest, draft.depth);
-    if (entry.cost == DraftCost::kPasses) shape_.passes = std::max(shape_.passes, draft.depth);
+    if (entry.source != nullptr) {
+      shape_.passes = std::max(shape_.passes, entry.source->draft_cost(draft.depth));
+    }
     others.rows += draft.depth;
     others.passes = shape_.passes;
     others.tokens += entry.forced ? draft.depth : slot->policy.expected() - 1;
@@ -108,18 +143,33 @@ void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& o
   DraftSlot& draft = entry.draft;
   const std::int64_t room = slot.options.context - static_cast<std::int64_t>(slot.tokens.size());
   const std::int64_t budget = slot.options.max_tokens - slot.output_tokens();
-  const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, kMaxDepth));
-  int available = 0;
+  const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, max_depth_));
   drafts = drafts || slot.options.depth >= 0;
-  if (drafts && slot.drafter != nullptr && allowed > 0) {
-    available = slot.drafter->plan(draft);
-    entry.cost = slot.drafter->free_of_cost(slot.id) ? DraftCost::kFree : DraftCost::kPasses;
-  }
-  draft.depth = slot.policy.choose(costs, available, allowed, entry.cost, others);
+  entry.source = nullptr;
+  const int offered = drafts && allowed > 0 ? available(entry) : 0;
+  draft.depth = entry.source != nullptr ? slot.policy.choose(costs, offered, allowed, *entry.source, others)
+                                        : slot.policy.choose_none();
   entry.forced = take_forced(entry, allowed);
   if (!slot.on_depth) return;
   slot.on_depth(entry.forced ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"
                              : slot.policy.explain());
+}
+
+/// What the slot's drafter could offer; sets the entry's source.
+int Round::available(Entry& entry) {
+  Slot& slot = *entry.slot;
+  if (slot.drafter == nullptr) return 0;
+  int found = 0;
+  const Status planned = guarded([&]() -> Status {
+    found = slot.drafter->plan(entry.draft);
+    return {};
+  });
+  if (!planned.ok()) {
+    drop_drafter(slot);
+    return 0;
+  }
+  entry.source = &slot.drafter->source(slot.id);
+  return found;
 }
 
 /// Drafts what may come alone, if that is at least as deep as a drafter would go. A request that asked for no
@@ -132,7 +182,7 @@ bool Round::take_forced(Entry& entry, int allowed) {
   const int forced = draft.constraint->forced(draft.drafts.first(static_cast<std::size_t>(allowed)));
   if (forced == 0 || forced < draft.depth) return false;
   draft.depth = draft.drafted = forced;
-  entry.cost = DraftCost::kFree;
+  entry.source = nullptr;
   for (int i = 0; draft.ratio && i < forced; ++i) {
     const auto at = static_cast<std::size_t>(i);
     (*draft.proposal)[at].entries.assign(1, {draft.drafts[at], 1.0F});
@@ -140,7 +190,7 @@ bool Round::take_forced(Entry& entry, int allowed) {
   return true;
 }
 
-/// Cuts the drafts where the constraint forbids one, or has no mask for the row behind it.
+/// Cuts the drafts where the constraint forbids one, or has no mask for the row after it.
 void Round::keep_allowed(Entry& entry) {
   DraftSlot& draft = entry.draft;
   if (draft.constraint == nullptr) return;
@@ -179,7 +229,7 @@ int Round::accept_by_ratio(Entry& entry, const StepResult& verified, std::vector
     const auto at = static_cast<std::size_t>(entry.first_row + row);
     SelectRow select = selects_[at];
     distribution(verified.logits.subspan(at * vocabulary, vocabulary), {}, select, scratch_,
-                 target_distribution_);
+                 target_distribution_, entry.draft.drafts.first(static_cast<std::size_t>(row)));
     const auto i = static_cast<std::size_t>(row);
     if (row == entry.draft.drafted) {
       emitted[i] = draw(target_distribution_, sampler.seed, select.position, Stream::kTarget);

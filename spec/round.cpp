@@ -2,6 +2,7 @@
 
 #include "sampling/ratio.h"
 #include "spec/accept.h"
+#include "spec/guarded.h"
 
 namespace ft {
 
@@ -13,7 +14,7 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
     const StepResult verified = verify();
     for (std::size_t i = 0; i < active_; ++i) {
       const int keep = emit(entries_[i], verified);
-      commit(entries_[i], verified, keep);
+      commit(entries_[i], keep);
     }
   } catch (...) {
     abandon();  // the backend failed under us: these slots are lost, the caller says so
@@ -33,36 +34,52 @@ void Round::propose() {
       proposing_.push_back(&entries_[j].draft);
     }
     if (proposing_.empty()) continue;
-    if (const Status status = drafter->propose(proposing_, round_tokens_); !status.ok()) {
-      for (DraftSlot* draft : proposing_) draft->drafted = 0;  // plain decoding needs no draft
+    const Status status = guarded([&] { return drafter->propose(proposing_, round_tokens_); });
+    for (std::size_t j = i; !status.ok() && j < active_; ++j) {  // plain decoding needs no draft
+      if (entries_[j].drafter() == drafter) entries_[j].abandon_drafts();
     }
   }
   for (std::size_t i = 0; i < active_; ++i) {
-    shape_.late_rows += entries_[i].draft.late_rows;
-    keep_allowed(entries_[i]);
+    Entry& entry = entries_[i];
+    shape_.late_rows += entry.draft.late_rows;
+    if (entry.draft.constraint != nullptr && !entry.draft.known) entry.drafter()->collect();
+    keep_allowed(entry);
   }
 }
 
 StepResult Round::verify() {
-  tokens_.clear(), wanted_.clear(), segments_.clear(), selects_.clear();
+  tokens_.clear(), wanted_.clear(), segments_.clear(), selects_.clear(), captures_.clear();
+  bool logits = false;
   for (std::size_t i = 0; i < active_; ++i) {
     Entry& entry = entries_[i];
     entry.first_row = static_cast<int>(tokens_.size());
     segments_.push_back(entry.txn->part(0, 1 + entry.draft.drafted));
+    capture_rows(*entry.slot, 1 + entry.draft.drafted);
+    logits = logits || entry.reads_logits();
     tokens_.push_back(entry.slot->tokens.back());
-    for (int d = 0; d < entry.draft.drafted; ++d) tokens_.push_back(-1 - (entry.draft.store + d));
+    for (int d = 0; d < entry.draft.drafted; ++d) {
+      const auto at = static_cast<std::size_t>(d);
+      tokens_.push_back(entry.draft.known ? entry.draft.drafts[at] : -1 - (entry.draft.store + d));
+    }
     for (int row = 0; row <= entry.draft.drafted; ++row) {
       wanted_.push_back(entry.first_row + row);
       SelectRow select = entry.draft.select;
       select.position += row;
-      select.drafts = entry.draft.drafts.first(static_cast<std::size_t>(row));
-      if (entry.draft.constraint != nullptr) select.mask = *entry.draft.constraint->mask(select.drafts);
+      select.drafts = {-1, row};
+      if (entry.draft.constraint != nullptr) {
+        select.mask = *entry.draft.constraint->mask(entry.draft.drafts.first(static_cast<std::size_t>(row)));
+      }
       selects_.push_back(select);
     }
   }
   shape_.rows = static_cast<int>(tokens_.size());
   StepArgs args{tokens_, {}, segments_, wanted_, selects_, round_tokens_};
-  return target_.run(args, state_);
+  if (captured_ != nullptr) args.capture = {&captured_->store(), captures_};
+  args.logits = logits;
+  target_.submit(args, state_);
+  const StepResult verified = target_.collect();  // from here on the host has all drafts
+  shape_.device_ms = static_cast<double>(verified.waited_ns) * 1e-6;
+  return verified;
 }
 
 int Round::emit(Entry& entry, const StepResult& verified) {
@@ -80,7 +97,8 @@ int Round::emit(Entry& entry, const StepResult& verified) {
     const std::int32_t token = emitted_[static_cast<std::size_t>(keep++)];
     slot.tokens.push_back(token);
     slot.history.add_output(token);
-    const auto logits = verified.logits.subspan(row * vocabulary, vocabulary);
+    std::span<const float> logits;
+    if (slot.options.logprobs >= 0) logits = verified.logits.subspan(row * vocabulary, vocabulary);
     if (slot.on_token && slot.on_token(token, logits, keep <= accepted) && slot.finish == Finish::kNone) {
       slot.finish = Finish::kStop;
     }
@@ -93,27 +111,20 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   slot.report.drafted += entry.draft.drafted;
   slot.report.accepted += counted;
   slot.report.emitted += keep;
-  if (!entry.forced) slot.policy.observe(entry.draft.drafted, accepted, entry.cost);
+  if (entry.source != nullptr) slot.policy.observe(entry.draft.drafted, accepted, *entry.source);
   return keep;
 }
 
-void Round::commit(Entry& entry, const StepResult& verified, int keep) {
+void Round::commit(Entry& entry, int keep) {
   Slot& slot = *entry.slot;
   entry.txn->commit(keep);
   entry.txn.reset();
   if (slot.constraint) {
     slot.constraint->commit(std::span<const std::int32_t>(slot.tokens).last(static_cast<std::size_t>(keep)));
   }
-  if (slot.drafter == nullptr || verified.tap.empty()) return;
-  const std::size_t width = verified.tap.size() / static_cast<std::size_t>(shape_.rows);
   const std::size_t first = slot.tokens.size() - static_cast<std::size_t>(keep) - 1;
-  const Status seen = slot.drafter->observe(
-      slot.id, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
-      verified.tap.subspan(static_cast<std::size_t>(entry.first_row) * width,
-                           static_cast<std::size_t>(keep) * width),
-      false);
-  if (!seen.ok())
-    slot.drafter = nullptr;  // the answer goes on without drafts; the report says how many there were
+  observe(slot, std::span<const std::int32_t>(slot.tokens).subspan(first, static_cast<std::size_t>(keep)),
+          false);
 }
 
 }  // namespace ft

@@ -1,10 +1,13 @@
 // The main path. A round takes 1..N slots, each with its own depth and sampler, through plan, propose,
-// verify, accept and commit; round.cpp is one page. Exact: with the coupled rule the tokens of a slot are
-// those of plain decoding, bit for bit, whatever the drafter, the depth and the neighbours; with the ratio
-// rule they have the same distribution. Owner: sched/engine.h, or a test. Thread: the engine thread. Cost:
-// one pass of the target over all rows, the drafter's passes, and O(vocabulary) per row for selection;
-// nothing is allocated after warm-up. Errors: kExhausted for a slot whose timeline cannot grow (that slot
-// finishes with an error, the others go on).
+// verify, accept and commit; round.cpp is one page. With the coupled rule the tokens of a slot are those of
+// plain decoding, bit for bit, whatever the drafter, the depth and the neighbours. With rejection sampling
+// they have the same distribution.
+// Cost: one pass of the target over all rows, the draft steps, and O(vocabulary) per row for sampling. After
+// warm-up a round and its drafters allocate nothing and take no lock (spec/allocation_test.cpp); what
+// on_token does with a token is its owner's business, and rejection sampling builds its distributions anew.
+// Errors: a slot whose timeline cannot grow finishes with kExhausted, the others continue. A drafter that
+// fails or throws costs its slots their drafts, nothing else. If the target's step throws, all slots of the
+// round are lost and the exception continues to the caller.
 #pragma once
 
 #include <functional>
@@ -13,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
 #include "program/backend.h"
 #include "sampling/history.h"
@@ -28,7 +32,7 @@ enum class Finish { kNone, kStop, kLength, kContext, kCancelled, kError };
 /// What speculation did for one request; printed, counted and returned with the answer.
 struct SpeculationReport {
   std::int64_t rounds = 0, drafted = 0, accepted = 0, emitted = 0;
-  std::array<std::int64_t, kMaxDepth> drafted_at{}, accepted_at{};  // by position in the draft
+  std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};  // by position in the draft
 };
 
 /// What the round needs to know of a request. Valid by construction of sched/request.h.
@@ -54,13 +58,13 @@ struct Slot {
   History history;
   DepthPolicy policy;
   Drafter* drafter = nullptr;              // null: plain decoding
+  bool drafter_failed = false;             // in some round, or for good
   std::unique_ptr<Constraint> constraint;  // null: any token may follow
-  /// Called for every emitted token in order, with the target's logits of its row and whether it is an
-  /// accepted draft; true ends the answer with it.
+  /// Called for every emitted token in order, with the target's logits of its row (only if
+  /// options.logprobs >= 0) and whether it is an accepted draft; true ends the answer with it.
   std::function<bool(std::int32_t token, std::span<const float> logits, bool drafted)> on_token;
-  /// If set: called for every row of the prompt but the last, in order, with the target's logits there: what
-  /// it expects after that row's token. The prompt then goes in chunks of a round's rows, whose logits have
-  /// their place already: it costs no memory, but a row of the head and a pass over the vocabulary each.
+  /// If set: called for every row of the prompt but the last, in order, with the target's logits after that
+  /// row's token. The prompt then goes in chunks of a round's rows, which have memory for logits already.
   std::function<void(std::int64_t row, std::span<const float> logits)> on_prompt_row;
   /// If set: called in every round with the reason for its depth.
   std::function<void(std::string why)> on_depth;
@@ -76,13 +80,17 @@ struct Slot {
 /// What one round did, for the cost model and the metrics.
 struct RoundShape {
   int slots = 0, rows = 0, deepest = 0;
-  int passes = 0;     // of a drafter's network
-  int late_rows = 0;  // that drafters had left from earlier rounds
+  int passes = 0;        // draft steps
+  int late_rows = 0;     // draft backlog: rows that drafters had left from earlier rounds
+  double device_ms = 0;  // that the host waited for a device; 0: steps run on the host
 };
 
 class Round {
  public:
-  Round(Executable& target, State& state, int slots);
+  /// `captured`: where the target's hidden rows go; null: no drafter reads them. `max_depth`: of drafts of a
+  /// slot, at most kMaxDraft.
+  Round(Executable& target, State& state, int slots, CapturedRows* captured = nullptr,
+        int max_depth = kMaxDepth);
 
   /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
   Status prefill(Slot& slot, int rows);
@@ -95,36 +103,48 @@ class Round {
   struct Entry {
     Slot* slot = nullptr;
     DraftSlot draft;
-    DraftCost cost = DraftCost::kPasses;
-    bool forced = false;  // the constraint's drafts, no drafter's
+    const Drafter* source = nullptr;  // who offers the drafts; null: nobody, or the constraint
+    bool forced = false;              // the constraint's drafts, no drafter's
     std::optional<Txn> txn;
     int first_row = 0;
-    std::array<Distribution, kMaxDepth> proposal;  // ratio rule only
+    std::array<Distribution, kMaxDraft> proposal;  // ratio rule only
 
     /// Who is to draft in this round; null: nobody.
     Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : slot->drafter; }
+    void abandon_drafts() {
+      draft.drafted = draft.late_rows = 0;
+      draft.known = true;
+      slot->drafter_failed = true;
+    }
+    bool reads_logits() const { return slot->options.logprobs >= 0 || draft.ratio; }
   };
   void plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts);
   void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts);
+  int available(Entry& entry);
   static bool take_forced(Entry& entry, int allowed);
+  static void drop_drafter(Slot& slot);
+  void observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt);
   static void keep_allowed(Entry& entry);
   void propose();
+  void capture_rows(const Slot& slot, int rows);
   StepResult verify();
   int emit(Entry& entry, const StepResult& verified);
   int accept_by_ratio(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
-  void commit(Entry& entry, const StepResult& verified, int keep);
+  void commit(Entry& entry, int keep);
   void abandon();
   void finish_if_over(Slot& slot, std::int32_t token);
 
   Executable& target_;
   State& state_;
+  CapturedRows* captured_;
+  int max_depth_;
   std::vector<Entry> entries_;
   std::size_t active_ = 0;  // entries in use
   RoundShape shape_;
   SelectScratch scratch_;
   Distribution target_distribution_;
   // One step's arguments, reused.
-  std::vector<std::int32_t> round_tokens_, tokens_, wanted_, emitted_;
+  std::vector<std::int32_t> round_tokens_, tokens_, wanted_, emitted_, captures_;
   std::vector<Segment> segments_;
   std::vector<SelectRow> selects_;
   std::vector<DraftSlot*> proposing_;

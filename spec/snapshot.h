@@ -1,9 +1,8 @@
 // What a sequence was at some moment, kept to begin others with: the target's timeline, which shares its full
-// key/value blocks with whoever forked it, and what the drafter remembers, so that a sequence that begins
-// here drafts as well as one that computed everything. It stands for every past from low() to high() tokens,
-// since the last rows are on the recurrent state's tape: a prompt that differs only in its last few tokens
-// still finds it. Owner: sched/prefix_cache.h, or a test; ends before the decoder it came from. Thread: the
-// engine thread. Cost: one slot of recurrent state and at most one block of each cache.
+// key/value blocks with its forks, and what the drafter remembers, so that a sequence that begins here drafts
+// as well as one that computed everything. It stands for every past from low() to high() tokens, since the
+// last rows are on the recurrent state's tape: a prompt that differs only in its last few tokens still finds
+// it. It must end before its decoder. Cost: one slot of recurrent state, at most one block of each cache.
 #pragma once
 
 #include <algorithm>

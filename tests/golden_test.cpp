@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/registry.h"
+#include "backends/test_rows.h"
 #include "spec/decoder.h"
 #include "text/tokenizer.h"
 
@@ -248,10 +249,12 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
       Txn txn = std::move(*timeline.begin(static_cast<int>(rows), static_cast<int>(rows)));
       const Segment segment = txn.segment();
       const std::span<const float> in = hidden.empty() ? hidden : hidden.subspan(done * width, rows * width);
-      const StepResult result =
-          pass.executable->run({tokens.subspan(done, rows), in, {&segment, 1}, wanted, {}, {}}, *pass.state);
+      const auto [captured, result] =
+          run_rows(*backend_, *pass.executable, *pass.state,
+                   {tokens.subspan(done, rows), {}, {&segment, 1}, wanted, {}, {}}, in,
+                   hidden_out != nullptr ? model_.config.hidden_size : 0);
       txn.commit(static_cast<int>(rows));
-      if (hidden_out != nullptr) hidden_out->insert(hidden_out->end(), result.tap.begin(), result.tap.end());
+      if (hidden_out != nullptr) hidden_out->insert(hidden_out->end(), captured.begin(), captured.end());
       for (std::size_t i = 0; i < rows; ++i) row(done + i, result.logits.subspan(i * vocabulary, vocabulary));
     }
   }

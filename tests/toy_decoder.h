@@ -19,7 +19,7 @@ class ToyDecoder {
                       std::int64_t cache_bytes = 0)
       : ToyDecoder(make_ref_backend(), slots, toy_options, context, cache_bytes) {}
   ToyDecoder(std::unique_ptr<Backend> backend, int slots, const ToyOptions& toy_options = {},
-             std::int64_t context = 256, std::int64_t cache_bytes = 0)
+             std::int64_t context = 256, std::int64_t cache_bytes = 0, int max_depth = kMaxDepth)
       : toy_(toy_options), backend_(std::move(backend)) {
     model_.name = "toy";
     model_.config.hidden_size = toy_options.hidden;
@@ -31,6 +31,7 @@ class ToyDecoder {
     options.slots = slots;
     options.context = context;
     options.chunk = 64;
+    options.max_depth = max_depth;
     options.cache_bytes = cache_bytes;
     decoder_ = std::move(*Decoder::make(*backend_, model_, options));
   }

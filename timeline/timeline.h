@@ -91,6 +91,11 @@ class Timeline {
   /// The blocks of its key/value cache, in order; some after length() may only be reserved.
   std::span<const std::int32_t> blocks() const { return blocks_; }
 
+  /// Reserves memory for the block list of `positions`, so that no begin() up to there allocates.
+  void reserve(std::int64_t positions) {
+    blocks_.reserve(static_cast<std::size_t>(positions / kBlockRows) + 1);
+  }
+
   /// rows >= 1, 0 <= confirmed rows (`settled`) <= rows, rows - settled <= kMaxTapeRows. Reserves blocks for
   /// all rows.
   Result<Txn> begin(int rows, int settled);

@@ -7,6 +7,7 @@
 #include "backends/cpu/features.h"
 #include "backends/random_weights.h"
 #include "backends/registry.h"
+#include "backends/test_rows.h"
 #include "backends/test_timeline.h"
 
 namespace ft {
@@ -116,11 +117,12 @@ std::vector<float> attended(const Program& program, const AttendShape& shape, co
     const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, begin, count, count}};
     StepArgs args;
     args.tokens = tokens;
-    args.hidden = std::span(rows).subspan(static_cast<std::size_t>(begin * shape.width()),
-                                          static_cast<std::size_t>(count * shape.width()));
     args.segments = segments;
-    const StepResult result = executable->run(args, *state);
-    all.insert(all.end(), result.tap.begin(), result.tap.end());
+    const auto hidden = std::span(rows).subspan(static_cast<std::size_t>(begin * shape.width()),
+                                                static_cast<std::size_t>(count * shape.width()));
+    const std::vector<float> out =
+        run_rows(*backend, *executable, *state, args, hidden, shape.heads * shape.head_dim).captured;
+    all.insert(all.end(), out.begin(), out.end());
   }
   return all;
 }

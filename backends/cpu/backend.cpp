@@ -5,6 +5,7 @@
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/features.h"
+#include "backends/host_rows.h"
 #include "format/out_of_memory.h"
 
 namespace ft {
@@ -29,12 +30,16 @@ class CpuBackend final : public Backend {
   }
   // The bits of bf16 weights also depend on this: earlier programs added column after column.
   std::string arithmetic() const override { return choices() + ", bf16 weights in pairs"; }
+  Limits limits(const StateLayout& layout) const override { return cpu::CpuState::limits(layout, kv_bits_); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return cpu::compile(program, options, {pool_, kernels_, activation_bits_, prepared_, progress_});
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return cpu::CpuState::make(layout, options, kv_bits_);
+  }
+  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
+    return HostRows::make(width, capacity, "cpu backend");
   }
 
  private:

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "backends/cpu/executable.h"
+#include "backends/host_rows.h"
 #include "backends/weight_rows.h"
 
 namespace ft::cpu {
@@ -24,8 +25,13 @@ class InputOp final : public Operation {
   InputOp(const Input& op, const Parts& parts) : out_(parts.matrix(op.out)) {}
   void run(const Step& step, int worker, int workers) override {
     const Share share = share_of(step.rows * out_.width, kLanes, worker, workers);
-    std::memcpy(out_.data + share.first, step.args->hidden.data() + share.first,
-                static_cast<std::size_t>(share.last - share.first) * sizeof(float));
+    for (std::int64_t at = share.first; at < share.last;) {
+      const std::int64_t row = at / out_.width;
+      const std::int64_t end = std::min(share.last, (row + 1) * out_.width);
+      const float* from = host_row(step.args->hidden, static_cast<int>(row)) + (at - row * out_.width);
+      std::memcpy(out_.data + at, from, static_cast<std::size_t>(end - at) * sizeof(float));
+      at = end;
+    }
   }
 
  private:
@@ -40,7 +46,7 @@ std::unique_ptr<Operation> make(const Embed& op, const Parts& parts) {
 std::unique_ptr<Operation> make(const Input& op, const Parts& parts) {
   return std::make_unique<InputOp>(op, parts);
 }
-/// The row itself is what the caller reads.
+/// The rows are written to their places after the step.
 std::unique_ptr<Operation> make(const Tap& op, const Parts& parts) {
   parts.outcome->tap = parts.matrix(op.in);
   return nullptr;

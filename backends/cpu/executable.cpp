@@ -6,6 +6,7 @@
 #include "backends/cpu/denormals.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/packed_weights.h"
+#include "backends/host_rows.h"
 #include "base/assert.h"
 #include "base/clock.h"
 #include "format/out_of_memory.h"
@@ -88,10 +89,9 @@ class CpuExecutable final : public Executable {
     StepResult result;
     const auto wanted = args.wanted.size();
     const Matrix& logits = outcome_.logits;
-    const Matrix& tap = outcome_.tap;
-    if (logits.width > 0) result.logits = {logits.data, wanted * static_cast<std::size_t>(logits.width)};
+    if (args.logits) result.logits = {logits.data, wanted * static_cast<std::size_t>(logits.width)};
     if (outcome_.selects) result.selected = {outcome_.selected.data(), args.selects.size()};
-    if (tap.width > 0) result.tap = {tap.data, static_cast<std::size_t>(step.rows * tap.width)};
+    if (outcome_.tap.width > 0) capture_rows(args.capture, outcome_.tap.data);
     return result;
   }
 

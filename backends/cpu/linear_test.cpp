@@ -9,6 +9,7 @@
 #include "backends/cpu/features.h"
 #include "backends/random_weights.h"
 #include "backends/registry.h"
+#include "backends/test_rows.h"
 #include "backends/weight_rows.h"
 
 namespace ft {
@@ -57,7 +58,7 @@ class LinearMachine {
  public:
   LinearMachine(const LinearCase& test, const Weight& weight, const std::string& isa, int threads,
                 int activations)
-      : columns_(test.columns) {
+      : columns_(test.columns), rows_(static_cast<int>(weight.rows)) {
     Program program;
     const Row in = program.input(test.columns);
     program.tap("out", program.linear(in, {weight})[0]);
@@ -74,14 +75,12 @@ class LinearMachine {
     const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, 0, rows, rows}};
     StepArgs args;
     args.tokens = tokens;
-    args.hidden = hidden;
     args.segments = segments;
-    const StepResult result = executable_->run(args, *state_);
-    return {result.tap.begin(), result.tap.end()};
+    return run_rows(*backend_, *executable_, *state_, args, hidden, rows_).captured;
   }
 
  private:
-  int columns_;
+  int columns_, rows_;  // of the weight
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
   std::unique_ptr<State> state_;

@@ -22,13 +22,23 @@ class SelectOp final : public Operation {
       if (!spare.empty()) spare.arrange(logits, spare_logits_.data() + own * spare.columns());
       if (w >= selects.size()) continue;
       const std::span<const float> row(logits, static_cast<std::size_t>(outcome_.logits.width));
-      outcome_.selected[w] = ft::select(row, outcome_.tokens(), selects[w], scratch_[own]);
+      outcome_.selected[w] =
+          ft::select(row, outcome_.tokens(), selects[w], scratch_[own], drafts_of(step, w));
       const std::int32_t store = selects[w].store;
       if (store >= 0) step.args->round_tokens[static_cast<std::size_t>(store)] = outcome_.selected[w];
     }
   }
 
  private:
+  /// The tokens that count as emitted before logit row `w`.
+  static std::span<const std::int32_t> drafts_of(const Step& step, std::size_t w) {
+    const DraftPlaces& drafts = step.args->selects[w].drafts;
+    const auto count = static_cast<std::size_t>(drafts.count);
+    if (drafts.first >= 0)
+      return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
+    return {step.tokens + step.args->wanted[w] + 1 - drafts.count, count};
+  }
+
   Outcome& outcome_;
   std::vector<SelectScratch> scratch_;
   std::vector<float> spare_logits_;  // [workers, spare columns]

@@ -45,6 +45,17 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
   return std::unique_ptr<State>(std::move(state));
 }
 
+Limits CpuState::limits(const StateLayout& layout, int kv_bits) {
+  CpuState state;
+  state.kv_bits_ = kv_bits;
+  state.lay_out(layout, {1, 1}, nullptr);
+  state.list_parts();
+  Limits limits;
+  limits.block_bytes = state.block_bytes();
+  limits.slot_bytes = state.slot_bytes();
+  return limits;
+}
+
 std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& options, float* base) {
   caches_.clear();
   windows_.clear();

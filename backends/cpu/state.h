@@ -24,6 +24,8 @@ class CpuState final : public State {
   /// `kv_bits`: bits of a cache element, 16 or 8.
   static Result<std::unique_ptr<State>> make(const StateLayout& layout, const StateOptions& options,
                                              int kv_bits);
+  /// What each block and slot of such a state takes; nothing is allocated.
+  static Limits limits(const StateLayout& layout, int kv_bits);
 
   void copy_block(std::int32_t from, std::int32_t to) override;
   void copy_slot(std::int32_t from, std::int32_t to) override;

@@ -1,5 +1,6 @@
 #include "backends/ref/backend.h"
 
+#include "backends/host_rows.h"
 #include "backends/ref/executable.h"
 #include "format/out_of_memory.h"
 
@@ -10,6 +11,7 @@ class RefBackend final : public Backend {
  public:
   std::string_view name() const override { return "ref"; }
   std::string describe() const override { return "reference float32, 1 thread"; }
+  Limits limits(const StateLayout& layout) const override { return ref::RefState::limits(layout); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return ref::compile(program, options);
@@ -19,6 +21,9 @@ class RefBackend final : public Backend {
     return format::with_memory_guard("hold the key/value cache", "ref backend", [&]() -> Made {
       return std::unique_ptr<State>(std::make_unique<ref::RefState>(layout, options));
     });
+  }
+  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
+    return HostRows::make(width, capacity, "ref backend");
   }
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backends/host_rows.h"
 #include "backends/ref/executable.h"
 
 namespace ft::ref {
@@ -13,13 +14,12 @@ void execute(const Step& step, const Embed& op, Weights weights) {
 }
 
 void execute(const Step& step, const Input& op, Weights /*weights*/) {
-  std::copy_n(step.args->hidden.data(),
-              static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.width), step.row(op.out, 0));
+  for (int r = 0; r < step.rows; ++r)
+    std::copy_n(host_row(step.args->hidden, r), op.width, step.row(op.out, r));
 }
 
 void execute(const Step& step, const Tap& op, Weights /*weights*/) {
-  step.outcome->result.tap = {step.row(op.in, 0),
-                              static_cast<std::size_t>(step.rows) * static_cast<std::size_t>(op.in.width)};
+  capture_rows(step.args->capture, step.row(op.in, 0));
 }
 
 }  // namespace ft::ref

@@ -17,8 +17,23 @@ void execute(const Step& step, const Logits& op, Weights weights) {
       if (op.softcap > 0) logit = op.softcap * std::tanh(logit / op.softcap);
     }
   }
+  if (!step.args->logits) return;
   outcome.result.logits = {outcome.logits.data(), step.args->wanted.size() * columns};
 }
+
+namespace {
+
+/// The tokens that count as emitted before logit row `w`.
+std::span<const std::int32_t> drafts_of(const Step& step, std::size_t w) {
+  const DraftPlaces& drafts = step.args->selects[w].drafts;
+  const auto count = static_cast<std::size_t>(drafts.count);
+  if (drafts.first >= 0)
+    return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
+  const auto end = static_cast<std::size_t>(step.args->wanted[w]) + 1;
+  return std::span<const std::int32_t>(step.tokens).subspan(end - count, count);
+}
+
+}  // namespace
 
 void execute(const Step& step, const Select& /*op*/, Weights /*weights*/) {
   Outcome& outcome = *step.outcome;
@@ -26,7 +41,7 @@ void execute(const Step& step, const Select& /*op*/, Weights /*weights*/) {
   for (std::size_t w = 0; w < step.args->selects.size(); ++w) {
     const SelectRow& row = step.args->selects[w];
     outcome.selected[w] = ft::select(std::span<const float>(outcome.logits).subspan(w * width, width),
-                                     outcome.ids, row, outcome.scratch);
+                                     outcome.ids, row, outcome.scratch, drafts_of(step, w));
     if (row.store >= 0) step.args->round_tokens[static_cast<std::size_t>(row.store)] = outcome.selected[w];
   }
   outcome.result.selected = {outcome.selected.data(), step.args->selects.size()};

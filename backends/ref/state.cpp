@@ -132,21 +132,22 @@ std::int64_t RefState::bytes() const {
   return static_cast<std::int64_t>(floats * sizeof(float));
 }
 
-std::int64_t RefState::block_bytes() const {
-  std::size_t floats = 0;
-  for (const auto& cache : layout.caches) floats += 2 * kBlockRows * cache_width(cache);
-  return static_cast<std::int64_t>(floats * sizeof(float));
-}
+std::int64_t RefState::block_bytes() const { return limits(layout).block_bytes; }
+std::int64_t RefState::slot_bytes() const { return limits(layout).slot_bytes; }
 
-std::int64_t RefState::slot_bytes() const {
-  std::size_t floats = 0;
-  for (const auto& window : layout.windows) floats += kRing * static_cast<std::size_t>(window.width);
+Limits RefState::limits(const StateLayout& layout) {
+  std::size_t block = 0, slot = 0;
+  for (const auto& cache : layout.caches) block += 2 * kBlockRows * cache_width(cache);
+  for (const auto& window : layout.windows) slot += kRing * static_cast<std::size_t>(window.width);
   for (const auto& delta : layout.deltas) {
     const int entry =
         delta.key_heads * delta.key_dim + delta.value_heads * delta.value_dim + delta.value_heads;
-    floats += delta_size(delta) + 2 * kMaxTapeRows * static_cast<std::size_t>(entry);
+    slot += delta_size(delta) + 2 * kMaxTapeRows * static_cast<std::size_t>(entry);
   }
-  return static_cast<std::int64_t>(floats * sizeof(float));
+  Limits limits;
+  limits.block_bytes = static_cast<std::int64_t>(block * sizeof(float));
+  limits.slot_bytes = static_cast<std::int64_t>(slot * sizeof(float));
+  return limits;
 }
 
 // The visitors only read through a Reader; the accessors exist in one form, for steps.

@@ -1,0 +1,82 @@
+// Captured rows in the machine's own memory, for backends that compute there: reads and writes are copies,
+// steps use the rows where they are. Memory that was never written is not there yet.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <memory>
+#include <string_view>
+
+#include "base/assert.h"
+#include "base/result.h"
+#include "program/rows.h"
+
+namespace ft {
+
+class HostRows final : public RowStore {
+ public:
+  /// `who` begins the error's sentence: "cpu backend".
+  static Result<std::unique_ptr<RowStore>> make(int width, int capacity, std::string_view who) {
+    const auto floats = static_cast<std::size_t>(width) * static_cast<std::size_t>(capacity);
+    std::unique_ptr<HostRows> rows(new (std::nothrow) HostRows(width, capacity));
+    if (rows)
+      rows->rows_.reset(static_cast<float*>(std::calloc(std::max<std::size_t>(1, floats), sizeof(float))));
+    if (!rows || !rows->rows_) {
+      return Error{
+          Code::kExhausted,
+          fmt::format("{}: no memory for {} hidden rows of {}; ask for fewer slots or a smaller prompt "
+                      "chunk",
+                      who, capacity, width)};
+    }
+    return std::unique_ptr<RowStore>(std::move(rows));
+  }
+
+  int width() const override { return width_; }
+  int capacity() const override { return capacity_; }
+  void read(std::int32_t first, std::span<float> out) const override {
+    std::copy_n(row(first), out.size(), out.data());
+  }
+  void write(std::int32_t first, std::span<const float> in) override {
+    std::copy_n(in.data(), in.size(), row(first));
+  }
+  void copy(const RowStore& source, std::int32_t from, std::int32_t to, std::int32_t rows) override {
+    const auto& host = static_cast<const HostRows&>(source);
+    std::memmove(row(to), host.row(from), static_cast<std::size_t>(rows) * row_bytes());
+  }
+
+  float* row(std::int32_t place) const {
+    FT_ASSERT(place >= 0 && place < capacity_);
+    return rows_.get() + static_cast<std::size_t>(place) * static_cast<std::size_t>(width_);
+  }
+  std::size_t row_bytes() const { return static_cast<std::size_t>(width_) * sizeof(float); }
+
+ private:
+  struct Free {
+    void operator()(float* rows) const { std::free(rows); }
+  };
+  HostRows(int width, int capacity) : width_(width), capacity_(capacity) {}
+
+  int width_, capacity_;
+  std::unique_ptr<float, Free> rows_;
+};
+
+/// The row that `places` names for row `index` of a step on the host.
+inline float* host_row(const RowPlaces& places, int index) {
+  return static_cast<const HostRows*>(places.store)->row(places.places[static_cast<std::size_t>(index)]);
+}
+
+/// Writes the captured rows [rows, width] of a step to the places that it names.
+inline void capture_rows(const RowPlaces& capture, const float* rows) {
+  if (capture.store == nullptr) return;
+  const auto& store = *static_cast<const HostRows*>(capture.store);
+  for (std::size_t i = 0; i < capture.places.size(); ++i) {
+    if (capture.places[i] < 0) continue;
+    std::memcpy(store.row(capture.places[i]), rows + i * static_cast<std::size_t>(store.width()),
+                store.row_bytes());
+  }
+}
+
+}  // namespace ft

@@ -1,0 +1,98 @@
+#include "drafters/registry.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "drafters/combined.h"
+#include "drafters/lookup.h"
+#include "drafters/mtp.h"
+
+namespace ft {
+namespace {
+
+Result<std::unique_ptr<Drafter>> open_mtp(const DrafterContext& context) {
+  MtpDrafter::Options options;
+  options.slots = context.slots, options.blocks = context.blocks, options.memories = context.memories;
+  options.hidden = context.model.config.hidden_size, options.max_depth = context.max_depth;
+  options.context = context.context;
+  FT_ASSIGN(std::unique_ptr<MtpDrafter> made,
+            MtpDrafter::make(context.backend, *context.model.mtp, *context.captured, options));
+  return std::unique_ptr<Drafter>(std::move(made));
+}
+
+Result<std::unique_ptr<Drafter>> open_lookup(const DrafterContext& context) {
+  return std::unique_ptr<Drafter>(std::make_unique<LookupDrafter>(context.slots, context.context));
+}
+
+constexpr DrafterSpec kSpecs[] = {
+    {"mtp", [](const Model& model) { return model.mtp ? std::string() : model.head.sentence; },
+     [](const Model& model) { return &*model.mtp; },
+     [](const Model& model) { return MtpDrafter::request(model.config.hidden_size); },
+     [](const Model& model) { return MtpDrafter::memory_bytes(model.config.hidden_size); }, open_mtp},
+    {"lookup", [](const Model&) { return std::string(); },
+     [](const Model&) -> const Program* { return nullptr; }, [](const Model&) { return CaptureRequest(); },
+     [](const Model&) { return std::int64_t{0}; }, open_lookup},
+};
+static_assert(std::size(kSpecs) + 2 <= kMaxDrafters,
+              "the combined and a bench's synthetic one come beside them");
+
+const DrafterSpec* find(std::string_view name) {
+  const auto* found = std::ranges::find(kSpecs, name, &DrafterSpec::name);
+  return found != std::end(kSpecs) ? found : nullptr;
+}
+
+}  // namespace
+
+std::span<const DrafterSpec> drafter_specs() { return kSpecs; }
+
+std::vector<const DrafterSpec*> drafters_of(const Model& model) {
+  std::vector<const DrafterSpec*> list;
+  for (const DrafterSpec& spec : kSpecs) {
+    if (spec.problem(model).empty()) list.push_back(&spec);
+  }
+  return list;
+}
+
+std::vector<const Program*> drafter_networks(const Model& model) {
+  std::vector<const Program*> networks;
+  for (const DrafterSpec* spec : drafters_of(model)) {
+    if (const Program* network = spec->network(model)) networks.push_back(network);
+  }
+  return networks;
+}
+
+Result<DrafterKind> DrafterKind::parse(std::string_view name) {
+  for (const DrafterKind kind : {kAuto, kNone}) {
+    if (name == kind.name()) return kind;
+  }
+  if (const DrafterSpec* spec = find(name)) return DrafterKind(spec->name);
+  std::string names = "auto";
+  for (const DrafterSpec& spec : kSpecs) names += fmt::format(", {}", spec.name);
+  return Error{Code::kInvalid, fmt::format("drafter '{}' is unknown; choose {} or none", name, names)};
+}
+
+std::string drafter_problem(DrafterKind kind, const Model& model) {
+  const DrafterSpec* spec = find(kind.name());
+  return spec != nullptr ? spec->problem(model) : std::string();
+}
+
+std::string drafter_name(DrafterKind kind, const Model& model) {
+  const bool mtp = drafter_problem(DrafterKind::kMtp, model).empty();
+  if (kind == DrafterKind::kAuto)
+    return std::string(mtp ? CombinedDrafter::kName : DrafterKind::kLookup.name());
+  const bool refused = !drafter_problem(kind, model).empty();
+  return std::string(refused ? DrafterKind::kLookup.name() : kind.name());
+}
+
+std::unique_ptr<Drafter> combine(std::span<const std::unique_ptr<Drafter>> drafters, int slots) {
+  MtpDrafter* head = nullptr;
+  LookupDrafter* lookup = nullptr;
+  for (const auto& drafter : drafters) {
+    if (auto* found = dynamic_cast<MtpDrafter*>(drafter.get())) head = found;
+    if (auto* found = dynamic_cast<LookupDrafter*>(drafter.get())) lookup = found;
+  }
+  if (head == nullptr || lookup == nullptr) return nullptr;
+  return std::make_unique<CombinedDrafter>(*head, *lookup, slots);
+}
+
+}  // namespace ft

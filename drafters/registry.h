@@ -1,0 +1,82 @@
+// The drafters that this build has. A new one is a class and an entry in registry.cpp: it says itself what it
+// needs of its target, what it costs and what it remembers.
+//   DrafterKind   the name of a drafter, checked once; requests, flags and tests pass it on
+//   DrafterSpec   one drafter: whether a model has what it needs, and how it is opened
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "drafters/captured_rows.h"
+#include "drafters/drafter.h"
+#include "models/model.h"
+
+namespace ft {
+
+class DrafterKind {
+ public:
+  static const DrafterKind kAuto;  // the best that the model allows
+  static const DrafterKind kNone;  // plain decoding
+  static const DrafterKind kMtp;
+  static const DrafterKind kLookup;
+
+  /// "auto", "none" or a name of the registry; kInvalid with the list otherwise.
+  static Result<DrafterKind> parse(std::string_view name);
+  /// `name` must live as long as the program.
+  explicit constexpr DrafterKind(std::string_view name) : name_(name) {}
+
+  constexpr std::string_view name() const { return name_; }
+  friend constexpr bool operator==(const DrafterKind&, const DrafterKind&) = default;
+  friend constexpr auto operator<=>(const DrafterKind&, const DrafterKind&) = default;
+
+ private:
+  std::string_view name_;
+};
+
+inline constexpr DrafterKind DrafterKind::kAuto{"auto"};
+inline constexpr DrafterKind DrafterKind::kNone{"none"};
+inline constexpr DrafterKind DrafterKind::kMtp{"mtp"};
+inline constexpr DrafterKind DrafterKind::kLookup{"lookup"};
+
+struct DrafterContext {
+  Backend& backend;
+  const Model& model;
+  CapturedRows* captured = nullptr;  // of its request; null if it asked for none
+  int slots = 1;
+  int blocks = 1;             // key/value blocks of its own cache, if it has one
+  int memories = 0;           // that may be saved at once, beside the slots
+  int max_depth = kMaxDepth;  // drafts of a slot in a round
+  std::int64_t context = 0;   // tokens of a slot, at most
+};
+
+struct DrafterSpec {
+  std::string_view name;
+  /// Why this model cannot have it, one sentence; empty if it can. The functions below are asked only then.
+  std::string (*problem)(const Model& model);
+  /// Its network; null: it has none.
+  const Program* (*network)(const Model& model);
+  CaptureRequest (*request)(const Model& model);
+  /// Bytes of one memory beside its blocks and its slot, at most.
+  std::int64_t (*memory_bytes)(const Model& model);
+  Result<std::unique_ptr<Drafter>> (*open)(const DrafterContext& context);
+};
+
+/// In the order in which a decoder numbers them.
+std::span<const DrafterSpec> drafter_specs();
+/// Those that this model can have.
+std::vector<const DrafterSpec*> drafters_of(const Model& model);
+/// The networks of those.
+std::vector<const Program*> drafter_networks(const Model& model);
+/// Why this model cannot have the drafter; empty if it can, and for auto and none.
+std::string drafter_problem(DrafterKind kind, const Model& model);
+/// What would draft for a request of this kind, in the words of reports: also what auto means, and what takes
+/// the place of a drafter that the model cannot have.
+std::string drafter_name(DrafterKind kind, const Model& model);
+/// The drafter of `auto` over those that were opened; null: no combination, the last one alone.
+std::unique_ptr<Drafter> combine(std::span<const std::unique_ptr<Drafter>> drafters, int slots);
+
+}  // namespace ft

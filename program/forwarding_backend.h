@@ -1,0 +1,58 @@
+// A backend that passes everything on to another one: the base of those that watch, count or fail on purpose.
+// A wrapper overrides what it is interested in; steps always come through submit() and collect().
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "program/backend.h"
+
+namespace ft {
+
+class ForwardingExecutable : public Executable {
+ public:
+  explicit ForwardingExecutable(std::unique_ptr<Executable> inner) : inner_(std::move(inner)) {}
+  void submit(const StepArgs& args, State& state) override { inner_->submit(args, state); }
+  StepResult collect() override { return inner_->collect(); }
+  StepResult run(const StepArgs& args, State& state) final {
+    submit(args, state);
+    return collect();
+  }
+  int vocabulary() const override { return inner_->vocabulary(); }
+  std::span<const std::int32_t> ids() const override { return inner_->ids(); }
+  void add_ids(std::span<const std::int32_t> tokens) override { inner_->add_ids(tokens); }
+  std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
+
+ protected:
+  Executable& inner() { return *inner_; }
+
+ private:
+  std::unique_ptr<Executable> inner_;
+};
+
+class ForwardingBackend : public Backend {
+ public:
+  explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  std::string_view name() const override { return inner_->name(); }
+  std::string describe() const override { return inner_->describe(); }
+  std::string arithmetic() const override { return inner_->arithmetic(); }
+  Limits limits(const StateLayout& layout) const override { return inner_->limits(layout); }
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    return inner_->compile(program, options);
+  }
+  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
+    return inner_->make_state(layout, options);
+  }
+  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
+    return inner_->make_rows(width, capacity);
+  }
+
+ protected:
+  Backend& inner() { return *inner_; }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+};
+
+}  // namespace ft

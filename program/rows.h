@@ -1,0 +1,32 @@
+// Rows of floats that stay in a backend's memory: hidden rows that a step captures, which later steps of the
+// same backend read. The host names rows by place and sees their values through read() and write() only.
+//   RowStore   a matrix [capacity, width] in the backend's memory; Backend::make_rows makes one
+//   RowPlaces  which places of a store a step reads or writes, one for each of its rows
+// Thread: the engine thread. One second thread may call read() for places that no step writes meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ft {
+
+class RowStore {
+ public:
+  virtual ~RowStore() = default;
+  virtual int width() const = 0;
+  virtual int capacity() const = 0;
+  /// Rows [first, first + n) into `out` [n, width]. Waits for the steps that were submitted.
+  virtual void read(std::int32_t first, std::span<float> out) const = 0;
+  /// `in` [n, width] into rows [first, first + n). Steps submitted before it do not see it, later ones do.
+  virtual void write(std::int32_t first, std::span<const float> in) = 0;
+  /// Copies `rows` rows of a store of the same backend and width, or of this one. It is in order with steps
+  /// and may return before it is done.
+  virtual void copy(const RowStore& source, std::int32_t from, std::int32_t to, std::int32_t rows) = 0;
+};
+
+struct RowPlaces {
+  RowStore* store = nullptr;
+  std::span<const std::int32_t> places;  // [rows of the step]
+};
+
+}  // namespace ft

@@ -1,0 +1,23 @@
+// Calls into a drafter, which must not harm a round: what it throws becomes an error. A lost backend is no
+// drafter's fault and goes through.
+#pragma once
+
+#include <exception>
+
+#include "base/result.h"
+#include "program/backend.h"
+
+namespace ft {
+
+template <class Call>
+Status guarded(Call call) {
+  try {
+    return call();
+  } catch (const BackendLost&) {
+    throw;
+  } catch (const std::exception& failure) {
+    return Error{Code::kExhausted, failure.what()};
+  }
+}
+
+}  // namespace ft

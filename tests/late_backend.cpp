@@ -1,0 +1,241 @@
+#include "tests/late_backend.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "program/forwarding_backend.h"
+
+namespace ft::test {
+namespace {
+
+constexpr std::int32_t kNonsense = -1'000'000;
+
+/// What was submitted and did not run yet, and the device's copies of token buffers.
+class Queue {
+ public:
+  explicit Queue(LateReport& report) : report_(report) {}
+
+  void add(std::function<void()> work, bool step = false) {
+    work_.push_back(std::move(work));
+    steps_ += step ? 1 : 0;
+  }
+  /// Runs everything; the tokens that its steps stored reach the host.
+  void drain() {
+    if (report_.lost) {
+      work_.clear(), stored_.clear(), steps_ = 0;
+      throw BackendLost("the device fell off the bus");
+    }
+    if (steps_ > 0) {
+      report_.collects += 1, report_.steps += steps_;
+      report_.most_waiting = std::max(report_.most_waiting, steps_);
+    }
+    steps_ = 0;
+    const auto work = std::exchange(work_, {});
+    const auto stored = std::exchange(stored_, {});
+    for (const auto& each : work) each();
+    for (std::int32_t* const place : stored) {
+      for (const auto& [host, device] : tokens_) {
+        const auto at = static_cast<std::size_t>(place - host);
+        if (place >= host && at < device.size()) *place = device[at];
+      }
+    }
+  }
+  std::span<std::int32_t> device(std::span<std::int32_t> host) {
+    std::vector<std::int32_t>& own = tokens_[host.data()];
+    if (own.size() != host.size()) own.assign(host.size(), kNonsense);
+    return own;
+  }
+  void will_store(std::int32_t* place) {
+    *place = kNonsense;
+    stored_.push_back(place);
+  }
+
+ private:
+  LateReport& report_;
+  std::vector<std::function<void()>> work_;
+  int steps_ = 0;
+  std::map<std::int32_t*, std::vector<std::int32_t>> tokens_;  // by the host's buffer
+  std::vector<std::int32_t*> stored_;
+};
+
+class LateRows final : public RowStore {
+ public:
+  LateRows(std::unique_ptr<RowStore> inner, std::shared_ptr<Queue> queue)
+      : inner_(std::move(inner)), queue_(std::move(queue)) {}
+  int width() const override { return inner_->width(); }
+  int capacity() const override { return inner_->capacity(); }
+  void read(std::int32_t first, std::span<float> out) const override {
+    queue_->drain();
+    inner_->read(first, out);
+  }
+  void write(std::int32_t first, std::span<const float> in) override {
+    queue_->add(
+        [this, first, rows = std::vector<float>(in.begin(), in.end())] { inner_->write(first, rows); });
+  }
+  void copy(const RowStore& source, std::int32_t from, std::int32_t to, std::int32_t rows) override {
+    const RowStore& other = *static_cast<const LateRows&>(source).inner_;
+    queue_->add([this, &other, from, to, rows] { inner_->copy(other, from, to, rows); });
+  }
+  RowStore* inner() const { return inner_.get(); }
+
+ private:
+  std::unique_ptr<RowStore> inner_;
+  std::shared_ptr<Queue> queue_;
+};
+
+class LateState final : public State {
+ public:
+  LateState(std::unique_ptr<State> inner, std::shared_ptr<Queue> queue)
+      : inner_(std::move(inner)), queue_(std::move(queue)) {}
+  void copy_block(std::int32_t from, std::int32_t to) override {
+    queue_->add([this, from, to] { inner_->copy_block(from, to); });
+  }
+  void copy_slot(std::int32_t from, std::int32_t to) override {
+    queue_->add([this, from, to] { inner_->copy_slot(from, to); });
+  }
+  std::int64_t bytes() const override { return inner_->bytes(); }
+  std::int64_t block_bytes() const override { return inner_->block_bytes(); }
+  std::int64_t slot_bytes() const override { return inner_->slot_bytes(); }
+  void read_block(std::int32_t block, std::span<std::byte> out) const override {
+    queue_->drain();
+    inner_->read_block(block, out);
+  }
+  void write_block(std::int32_t block, std::span<const std::byte> in) override {
+    queue_->drain();
+    inner_->write_block(block, in);
+  }
+  void read_slot(std::int32_t slot, std::span<std::byte> out) const override {
+    queue_->drain();
+    inner_->read_slot(slot, out);
+  }
+  void write_slot(std::int32_t slot, std::span<const std::byte> in) override {
+    queue_->drain();
+    inner_->write_slot(slot, in);
+  }
+  State& inner() { return *inner_; }
+
+ private:
+  std::unique_ptr<State> inner_;
+  std::shared_ptr<Queue> queue_;
+};
+
+/// A step's arguments with everything that they point to.
+struct Copied {
+  std::vector<std::int32_t> tokens, wanted, hidden_places, capture_places;
+  std::vector<Segment> segments;
+  std::vector<std::vector<std::int32_t>> blocks;
+  std::vector<SelectRow> selects;
+  std::vector<Sampler> samplers;
+  std::vector<std::vector<TokenCount>> histories;
+  std::vector<std::vector<LogitBias>> biases;
+  std::vector<std::vector<std::uint32_t>> masks;
+  StepArgs args;
+
+  explicit Copied(const StepArgs& from)
+      : tokens(from.tokens.begin(), from.tokens.end()),
+        wanted(from.wanted.begin(), from.wanted.end()),
+        hidden_places(from.hidden.places.begin(), from.hidden.places.end()),
+        capture_places(from.capture.places.begin(), from.capture.places.end()),
+        segments(from.segments.begin(), from.segments.end()),
+        selects(from.selects.begin(), from.selects.end()),
+        args(from) {
+    for (const Segment& segment : segments)
+      blocks.emplace_back(segment.sequence.blocks.begin(), segment.sequence.blocks.end());
+    for (std::size_t i = 0; i < segments.size(); ++i) segments[i].sequence.blocks = blocks[i];
+    for (const SelectRow& row : selects) {
+      samplers.push_back(*row.sampler);
+      histories.emplace_back(row.history.begin(), row.history.end());
+      biases.emplace_back(row.bias.begin(), row.bias.end());
+      masks.emplace_back(row.mask.begin(), row.mask.end());
+    }
+    for (std::size_t i = 0; i < selects.size(); ++i) {
+      SelectRow& row = selects[i];
+      row.sampler = &samplers[i], row.history = histories[i], row.bias = biases[i], row.mask = masks[i];
+    }
+    args.tokens = tokens, args.wanted = wanted, args.segments = segments, args.selects = selects;
+    const auto inner = [](const RowPlaces& places, std::span<const std::int32_t> copied) {
+      return places.store != nullptr ? RowPlaces{static_cast<LateRows*>(places.store)->inner(), copied}
+                                     : RowPlaces{};
+    };
+    args.hidden = inner(from.hidden, hidden_places);
+    args.capture = inner(from.capture, capture_places);
+  }
+  Copied(const Copied&) = delete;
+  Copied& operator=(const Copied&) = delete;
+};
+
+class LateExecutable final : public ForwardingExecutable {
+ public:
+  LateExecutable(std::unique_ptr<Executable> executable, std::shared_ptr<Queue> queue)
+      : ForwardingExecutable(std::move(executable)), queue_(std::move(queue)) {}
+
+  void submit(const StepArgs& args, State& state) override {
+    const auto step = std::make_shared<Copied>(args);
+    step->args.round_tokens = queue_->device(args.round_tokens);
+    for (const SelectRow& row : args.selects) {
+      if (row.store >= 0) queue_->will_store(&args.round_tokens[static_cast<std::size_t>(row.store)]);
+    }
+    std::fill(logits_.begin(), logits_.end(), std::numeric_limits<float>::quiet_NaN());
+    std::fill(selected_.begin(), selected_.end(), kNonsense);
+    State& inner_state = static_cast<LateState&>(state).inner();
+    queue_->add(
+        [this, step, &inner_state] {
+          const StepResult result = inner().run(step->args, inner_state);
+          logits_.assign(result.logits.begin(), result.logits.end());
+          selected_.assign(result.selected.begin(), result.selected.end());
+        },
+        true);
+  }
+  StepResult collect() override {
+    queue_->drain();
+    return {logits_, selected_, kWaitedNs};
+  }
+  std::span<const std::int32_t> ids() const override {
+    queue_->drain();
+    return ForwardingExecutable::ids();
+  }
+  void add_ids(std::span<const std::int32_t> tokens) override {
+    queue_->add(
+        [this, copy = std::vector<std::int32_t>(tokens.begin(), tokens.end())] { inner().add_ids(copy); });
+  }
+
+ private:
+  static constexpr std::int64_t kWaitedNs = 1'000'000;
+  std::shared_ptr<Queue> queue_;
+  std::vector<float> logits_;
+  std::vector<std::int32_t> selected_;
+};
+
+class LateBackend final : public ForwardingBackend {
+ public:
+  LateBackend(std::unique_ptr<Backend> backend, LateReport& report)
+      : ForwardingBackend(std::move(backend)), queue_(std::make_shared<Queue>(report)) {}
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    FT_ASSIGN(std::unique_ptr<Executable> executable, inner().compile(program, options));
+    return std::unique_ptr<Executable>(std::make_unique<LateExecutable>(std::move(executable), queue_));
+  }
+  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
+    FT_ASSIGN(std::unique_ptr<State> state, inner().make_state(layout, options));
+    return std::unique_ptr<State>(std::make_unique<LateState>(std::move(state), queue_));
+  }
+  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
+    FT_ASSIGN(std::unique_ptr<RowStore> rows, inner().make_rows(width, capacity));
+    return std::unique_ptr<RowStore>(std::make_unique<LateRows>(std::move(rows), queue_));
+  }
+
+ private:
+  std::shared_ptr<Queue> queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_late_backend(std::unique_ptr<Backend> inner, LateReport& report) {
+  return std::make_unique<LateBackend>(std::move(inner), report);
+}
+
+}  // namespace ft::test
