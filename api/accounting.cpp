@@ -74,11 +74,11 @@ Json timings_json(const Account& account) {
               {"predicted_ms", account.decode_ms}, {"predicted_per_second", speed}};
 }
 
-Reply accounted_reply(Json json, const Account& account) {
+HttpResponse accounted_reply(Json json, const Account& account) {
   json["usage"] = openai_usage(account);
   json["speculation"] = speculation_json(account);
   json["timings"] = timings_json(account);
-  Reply reply;
+  HttpResponse reply;
   reply.body = dump(json);
   reply.headers.emplace_back("X-Speculation", speculation_header(account));
   return reply;

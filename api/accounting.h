@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "api/choice.h"
+#include "api/http_response.h"
 #include "api/json.h"
-#include "api/reply.h"
 
 namespace ft::api {
 
@@ -28,7 +28,7 @@ Json speculation_json(const Account& account);
 /// {prompt_n, prompt_ms, cached_n, predicted_n, predicted_ms, predicted_per_second}
 Json timings_json(const Account& account);
 /// The whole answer `json` with its usage, speculation and timings, and the header.
-Reply accounted_reply(Json json, const Account& account);
+HttpResponse accounted_reply(Json json, const Account& account);
 /// "engaged; drafter=mtp; rounds=9; drafted=20; accepted=14" or "idle; reason"
 std::string speculation_header(const Account& account);
 

@@ -88,7 +88,7 @@ Json logprobs_json(const Choice& choice, std::size_t from, std::size_t to, const
   for (std::size_t i = from; i < to; ++i) {
     const Choice::Token& token = choice.tokens[i];
     if (!token.logprobs) continue;
-    Json item = entry(token.id, token.logprobs->selected, tokenizer);
+    Json item = entry(token.id, token.logprobs->sampled, tokenizer);
     item["top_logprobs"] = Json::array();
     for (const TokenLogprob& top : token.logprobs->top) {
       item["top_logprobs"].push_back(entry(top.token, top.logprob, tokenizer));

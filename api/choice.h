@@ -13,7 +13,7 @@
 namespace ft::api {
 
 struct Choice {
-  struct Call {
+  struct GenerateParams {
     std::string id, name, arguments;
   };
   struct Token {
@@ -23,7 +23,7 @@ struct Choice {
   };
 
   std::string text, reasoning;
-  std::vector<Call> calls;
+  std::vector<GenerateParams> calls;
   std::vector<Token> prompt;  // if it was scored; the first without log-probabilities
   std::vector<Token> tokens;  // without the end token
   std::optional<Token> end_token;

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "api/served.h"
+#include "api/model_info.h"
 #include "base/result.h"
 
 namespace ft::api {
@@ -19,8 +19,8 @@ struct Encoded {
 };
 
 /// `add_special`: see Tokenizer::encode. May have more tokens than the context: check_length() tells.
-Result<std::vector<std::int32_t>> encode_within(const Served& served, std::string_view text, bool add_special,
-                                                const Encoded& encoded);
-Status check_length(const Served& served, std::size_t tokens, const Encoded& encoded);
+Result<std::vector<std::int32_t>> encode_within(const ModelInfo& model_info, std::string_view text,
+                                                bool add_special, const Encoded& encoded);
+Status check_length(const ModelInfo& model_info, std::size_t tokens, const Encoded& encoded);
 
 }  // namespace ft::api

@@ -73,8 +73,8 @@ Json openai_code(const Error& error, int status) {
 
 }  // namespace
 
-Reply error_reply(Dialect dialect, const Error& error, const std::string& request_id, int status) {
-  Reply reply;
+HttpResponse error_reply(Dialect dialect, const Error& error, const std::string& request_id, int status) {
+  HttpResponse reply;
   reply.status = status != 0 ? status : status_of(error.code);
   if (dialect == Dialect::kAnthropic && reply.status == 503) reply.status = 529;
   if (dialect == Dialect::kOpenAi) {

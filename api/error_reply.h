@@ -7,13 +7,13 @@
 
 #include <string>
 
-#include "api/reply.h"
+#include "api/http_response.h"
 #include "base/result.h"
 
 namespace ft::api {
 
 /// `request_id` may be empty. `status` 0 chooses by the error's code; others are for what HTTP itself refuses
 /// (401, 404, 405, 413 ...).
-Reply error_reply(Dialect dialect, const Error& error, const std::string& request_id, int status = 0);
+HttpResponse error_reply(Dialect dialect, const Error& error, const std::string& request_id, int status = 0);
 
 }  // namespace ft::api

@@ -9,14 +9,14 @@
 namespace ft::api {
 namespace {
 
-bool says_not_to_retry(const Reply& reply) {
+bool says_not_to_retry(const HttpResponse& reply) {
   return std::find(reply.headers.begin(), reply.headers.end(),
                    std::pair<std::string, std::string>("x-should-retry", "false")) != reply.headers.end();
 }
 
 TEST(ErrorReply, AnthropicsClientsGetTheirKinds) {
   const auto kind = [](Code code, int status = 0) {
-    const Reply reply = error_reply(Dialect::kAnthropic, {code, "why"}, "req_1", status);
+    const HttpResponse reply = error_reply(Dialect::kAnthropic, {code, "why"}, "req_1", status);
     const Json json = Json::parse(reply.body);
     EXPECT_EQ(json["type"], "error");
     EXPECT_EQ(json["error"]["message"], "why");

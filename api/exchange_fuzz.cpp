@@ -6,14 +6,14 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "api/call.h"
-#include "api/chat.h"
-#include "api/completions.h"
+#include "api/anthropic/messages.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "api/generate_params.h"
 #include "api/listing.h"
-#include "api/messages.h"
-#include "api/responses.h"
+#include "api/openai/chat.h"
+#include "api/openai/completions.h"
+#include "api/openai/responses.h"
 #include "tests/api_events.h"
 
 namespace {
@@ -28,12 +28,12 @@ void demand(bool holds) {
   if (!holds) std::abort();
 }
 
-const Served& served() {
+const ModelInfo& model_info() {
   static const auto tokenizer = Tokenizer::load(kModel);
   static const auto chat_template = ChatTemplate::load(kModel);
   demand(tokenizer.ok() && chat_template.ok());
-  static const Served served = [] {
-    Served made = test::served();
+  static const ModelInfo model_info = [] {
+    ModelInfo made = test::model_info();
     made.tokenizer = &*tokenizer, made.chat_template = &*chat_template;
     made.tool_form = tool_call_form(chat_template->source());
     made.eos = {8180, 8178};
@@ -42,7 +42,7 @@ const Served& served() {
     made.responses->put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"});
     return made;
   }();
-  return served;
+  return model_info;
 }
 
 void check_error(const Error& error) {
@@ -55,9 +55,9 @@ void check_error(const Error& error) {
 Event event_of(std::uint8_t byte, const Request& request) {
   Event event;
   event.text = byte % 3 == 0 ? "\xF0\x9F\xA6\x8A" : R"({"a":)";
-  event.token = byte * 31 % served().vocabulary;
+  event.token = byte * 31 % model_info().vocabulary;
   if (const int alternatives = request.fields().slot.logprobs; alternatives >= 0) {
-    event.logprobs.emplace().selected = -0.5 * byte;
+    event.logprobs.emplace().sampled = -0.5 * byte;
     for (int i = 0; i < alternatives; ++i) event.logprobs->top.push_back({i, -0.25 * i});
   }
   constexpr Event::Kind kKinds[] = {
@@ -79,9 +79,9 @@ void check_requests(const std::vector<Request>& requests) {
   demand(!requests.empty() && requests.size() <= kMaxPrompts * kMaxChoices);
   for (const Request& request : requests) {
     const RequestFields& fields = request.fields();
-    demand(!fields.prompt.empty() && static_cast<std::int64_t>(fields.prompt.size()) < served().context);
+    demand(!fields.prompt.empty() && static_cast<std::int64_t>(fields.prompt.size()) < model_info().context);
     demand(fields.slot.max_tokens >= (fields.score_prompt ? 0 : 1));
-    demand(fields.slot.max_tokens + static_cast<std::int64_t>(fields.prompt.size()) <= served().context);
+    demand(fields.slot.max_tokens + static_cast<std::int64_t>(fields.prompt.size()) <= model_info().context);
   }
 }
 
@@ -104,7 +104,7 @@ void answer(Exchange exchange, std::string_view events) {
   }
   exchange.writer->end(stream);
   for (const test::Frame& frame : test::frames(stream)) demand(frame.event != "malformed");
-  const Reply reply = exchange.writer->reply();
+  const HttpResponse reply = exchange.writer->reply();
   demand(reply.status == 200 || reply.status >= 400);
   demand(Json::parse(reply.body, nullptr, false).is_object());
 }
@@ -115,18 +115,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 3) return 0;
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::string_view body = input.substr(1);
-  constexpr Result<Exchange> (*kDecode[])(const Served&, std::string_view, const Stamp&) = {
+  constexpr Result<Exchange> (*kDecode[])(const ModelInfo&, std::string_view, const ResponseMeta&) = {
       chat_exchange, completions_exchange, responses_exchange, messages_exchange};
-  constexpr Result<Reply> (*kReply[])(const Served&, std::string_view) = {
+  constexpr Result<HttpResponse> (*kReply[])(const ModelInfo&, std::string_view) = {
       responses_count_reply, tokenize_reply, detokenize_reply, count_tokens_reply};
   const std::size_t route = data[0] % 8;
   if (route < 4) {
-    Result<Exchange> exchange = kDecode[route](served(), body, Stamp{"0", 1, 2, "req_1"});
+    Result<Exchange> exchange = kDecode[route](model_info(), body, ResponseMeta{"0", 1, 2, "req_1"});
     if (!exchange.ok()) return check_error(exchange.error()), 0;
     answer(std::move(*exchange), body.substr(body.size() - std::min(body.size(), kMaxEvents)));
     return 0;
   }
-  const Result<Reply> reply = kReply[route - 4](served(), body);
+  const Result<HttpResponse> reply = kReply[route - 4](model_info(), body);
   if (!reply.ok()) return check_error(reply.error()), 0;
   demand(Json::parse(reply->body, nullptr, false).is_object());
   return 0;

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "api/chat_request.h"
 #include "api/encoding.h"
 #include "api/fields.h"
+#include "api/openai/chat_request.h"
 #include "api/prepare.h"
 
 namespace ft::api {
@@ -23,29 +23,31 @@ std::string iso_time(std::int64_t seconds) {
   return {text, size};
 }
 
-Json openai_model(const Served& served, const std::string& id) {
-  return Json{
-      {"id", id},
-      {"object", "model"},
-      {"created", served.created_s},
-      {"owned_by", "foretoken"},
-      {"max_model_len", served.context},
-      {"context_length", served.context},
-      {"context_window", served.context},
-      {"max_context_now", served.context},
-      {"supports_vision", false},
-      {"modalities", Json::array({"text"})},
-      {"meta", {{"n_ctx_train", served.positions}, {"n_params", served.parameters}, {"size", served.bytes}}}};
+Json openai_model(const ModelInfo& model_info, const std::string& id) {
+  return Json{{"id", id},
+              {"object", "model"},
+              {"created", model_info.created_s},
+              {"owned_by", "foretoken"},
+              {"max_model_len", model_info.context},
+              {"context_length", model_info.context},
+              {"context_window", model_info.context},
+              {"max_context_now", model_info.context},
+              {"supports_vision", false},
+              {"modalities", Json::array({"text"})},
+              {"meta",
+               {{"n_ctx_train", model_info.positions},
+                {"n_params", model_info.parameters},
+                {"size", model_info.bytes}}}};
 }
 
-Json anthropic_model(const Served& served, const std::string& id) {
+Json anthropic_model(const ModelInfo& model_info, const std::string& id) {
   return Json{{"type", "model"},
               {"id", id},
               {"display_name", id},
-              {"created_at", iso_time(served.created_s)},
+              {"created_at", iso_time(model_info.created_s)},
               {"lifecycle", "active"},
-              {"max_input_tokens", served.context},
-              {"max_tokens", served.context}};
+              {"max_input_tokens", model_info.context},
+              {"max_tokens", model_info.context}};
 }
 
 /// Of the list of models: [begin, end), and whether there are more in the direction of reading.
@@ -79,24 +81,24 @@ Result<Range> range_of(const Page& page, const std::vector<std::string>& ids) {
   return Range{begin, end, end < ids.size()};
 }
 
-Reply json_reply(const Json& json) {
-  Reply reply;
+HttpResponse json_reply(const Json& json) {
+  HttpResponse reply;
   reply.body = dump(json);
   return reply;
 }
 
 }  // namespace
 
-Result<Reply> models_reply(const Served& served, Dialect dialect, const Page& page) {
-  std::vector<std::string> ids{served.id};
-  ids.insert(ids.end(), served.aliases.begin(), served.aliases.end());
+Result<HttpResponse> models_reply(const ModelInfo& model_info, Dialect dialect, const Page& page) {
+  std::vector<std::string> ids{model_info.id};
+  ids.insert(ids.end(), model_info.aliases.begin(), model_info.aliases.end());
   Json list = Json::array();
   if (dialect == Dialect::kOpenAi) {
-    for (const std::string& id : ids) list.push_back(openai_model(served, id));
+    for (const std::string& id : ids) list.push_back(openai_model(model_info, id));
     return json_reply(Json{{"object", "list"}, {"data", std::move(list)}});
   }
   FT_ASSIGN(const Range range, range_of(page, ids));
-  for (std::size_t i = range.begin; i < range.end; ++i) list.push_back(anthropic_model(served, ids[i]));
+  for (std::size_t i = range.begin; i < range.end; ++i) list.push_back(anthropic_model(model_info, ids[i]));
   const bool none = range.begin == range.end;
   return json_reply(Json{{"data", std::move(list)},
                          {"has_more", range.more},
@@ -104,35 +106,36 @@ Result<Reply> models_reply(const Served& served, Dialect dialect, const Page& pa
                          {"last_id", none ? Json() : Json(ids[range.end - 1])}});
 }
 
-Result<Reply> model_reply(const Served& served, const std::string& id, Dialect dialect) {
-  FT_TRY(check_model(served, id));
-  return json_reply(dialect == Dialect::kOpenAi ? openai_model(served, id) : anthropic_model(served, id));
+Result<HttpResponse> model_reply(const ModelInfo& model_info, const std::string& id, Dialect dialect) {
+  FT_TRY(check_model(model_info, id));
+  return json_reply(dialect == Dialect::kOpenAi ? openai_model(model_info, id)
+                                                : anthropic_model(model_info, id));
 }
 
-Reply props_reply(const Served& served) {
-  return json_reply(
-      Json{{"model", served.id},
-           {"aliases", served.aliases},
-           {"family", served.family},
-           {"quantisation", served.quantisation},
-           {"backend", served.backend},
-           {"drafter", served.drafter},
-           {"drafter_problem", served.drafter_problem.empty() ? Json() : Json(served.drafter_problem)},
-           {"draft_vocabulary", served.draft_vocabulary},
-           {"depth", served.default_depth < 0 ? Json("auto") : Json(served.default_depth)},
-           {"context", served.context},
-           {"slots", served.slots},
-           {"parameters", served.parameters},
-           {"bytes", served.bytes},
-           {"sampling",
-            {{"temperature", served.sampler.temperature},
-             {"top_k", served.sampler.top_k},
-             {"top_p", served.sampler.top_p},
-             {"min_p", served.sampler.min_p}}},
-           {"version", served.version}});
+HttpResponse props_reply(const ModelInfo& model_info) {
+  return json_reply(Json{
+      {"model", model_info.id},
+      {"aliases", model_info.aliases},
+      {"family", model_info.family},
+      {"quantisation", model_info.quantisation},
+      {"backend", model_info.backend},
+      {"drafter", model_info.drafter},
+      {"drafter_problem", model_info.drafter_problem.empty() ? Json() : Json(model_info.drafter_problem)},
+      {"draft_vocabulary", model_info.draft_vocabulary},
+      {"depth", model_info.default_depth < 0 ? Json("auto") : Json(model_info.default_depth)},
+      {"context", model_info.context},
+      {"slots", model_info.slots},
+      {"parameters", model_info.parameters},
+      {"bytes", model_info.bytes},
+      {"sampling",
+       {{"temperature", model_info.sampler.temperature},
+        {"top_k", model_info.sampler.top_k},
+        {"top_p", model_info.sampler.top_p},
+        {"min_p", model_info.sampler.min_p}}},
+      {"version", model_info.version}});
 }
 
-Reply cache_reply(const CacheReport& cache, bool cleared) {
+HttpResponse cache_reply(const CacheReport& cache, bool cleared) {
   Json json{{"enabled", cache.enabled}, {"sessions", cache.sessions},         {"snapshots", cache.snapshots},
             {"size", cache.bytes},      {"limit", cache.limit_bytes},         {"lookups", cache.lookups},
             {"hits", cache.hits},       {"tokens_saved", cache.tokens_saved}, {"stored", cache.stored},
@@ -146,24 +149,26 @@ Reply cache_reply(const CacheReport& cache, bool cleared) {
   return json_reply(json);
 }
 
-Reply cancelled_reply(const std::string& id) { return json_reply(Json{{"id", id}, {"cancelled", true}}); }
+HttpResponse cancelled_reply(const std::string& id) {
+  return json_reply(Json{{"id", id}, {"cancelled", true}});
+}
 
-Result<Reply> tokenize_reply(const Served& served, std::string_view body) {
+Result<HttpResponse> tokenize_reply(const ModelInfo& model_info, std::string_view body) {
   FT_ASSIGN(const Json json, parse_body(body));
   const Fields fields(json, "");
   std::vector<std::int32_t> ids;
   if (fields.find("messages") != nullptr) {
-    FT_ASSIGN(const Call call, read_chat(json));
-    FT_ASSIGN(ids, prompt_of(served, call));
+    FT_ASSIGN(const GenerateParams call, read_chat(json));
+    FT_ASSIGN(ids, prompt_of(model_info, call));
   } else {
     FT_ASSIGN(const auto text, fields.text("text"));
     if (!text) return wrong("text", "is missing; send {\"text\": ...} or {\"messages\": [...]}");
-    FT_ASSIGN(ids, encode_within(served, *text, false, {"the text", "text"}));
+    FT_ASSIGN(ids, encode_within(model_info, *text, false, {"the text", "text"}));
   }
   return json_reply(Json{{"tokens", ids}, {"count", ids.size()}});
 }
 
-Result<Reply> detokenize_reply(const Served& served, std::string_view body) {
+Result<HttpResponse> detokenize_reply(const ModelInfo& model_info, std::string_view body) {
   FT_ASSIGN(const Json json, parse_body(body));
   FT_ASSIGN(const Json* tokens, Fields(json, "").array("tokens", std::size_t{1} << 24));
   if (tokens == nullptr) return wrong("tokens", "is missing; send {\"tokens\": [1, 2]}");
@@ -171,14 +176,14 @@ Result<Reply> detokenize_reply(const Served& served, std::string_view body) {
   for (std::size_t i = 0; i < tokens->size(); ++i) {
     const Json& token = (*tokens)[i];
     const bool good = token.is_number_integer() && token.get<std::int64_t>() >= 0 &&
-                      token.get<std::int64_t>() < served.vocabulary;
+                      token.get<std::int64_t>() < model_info.vocabulary;
     if (!good) {
-      return wrong(fmt::format("tokens[{}]", i),
-                   fmt::format("must be a token id below {}, found {}", served.vocabulary, kind_of(token)));
+      return wrong(fmt::format("tokens[{}]", i), fmt::format("must be a token id below {}, found {}",
+                                                             model_info.vocabulary, kind_of(token)));
     }
     ids.push_back(token.get<std::int32_t>());
   }
-  return json_reply(Json{{"text", served.tokenizer->decode(ids, false)}});
+  return json_reply(Json{{"text", model_info.tokenizer->decode(ids, false)}});
 }
 
 }  // namespace ft::api

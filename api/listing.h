@@ -2,8 +2,8 @@
 // Pure. Thread: any. Errors: kNotFound for an unknown model; kInvalid naming the field.
 #pragma once
 
-#include "api/reply.h"
-#include "api/served.h"
+#include "api/http_response.h"
+#include "api/model_info.h"
 #include "base/result.h"
 #include "sched/engine_status.h"
 
@@ -16,15 +16,15 @@ struct Page {
   std::string limit, after_id, before_id;
 };
 /// OpenAI's listing has no pages. Errors name limit, after_id or before_id.
-Result<Reply> models_reply(const Served& served, Dialect dialect, const Page& page = {});
-Result<Reply> model_reply(const Served& served, const std::string& id, Dialect dialect);
-Reply props_reply(const Served& served);
+Result<HttpResponse> models_reply(const ModelInfo& model_info, Dialect dialect, const Page& page = {});
+Result<HttpResponse> model_reply(const ModelInfo& model_info, const std::string& id, Dialect dialect);
+HttpResponse props_reply(const ModelInfo& model_info);
 /// {enabled, snapshots, sessions, bytes, ...}; `cleared`: says that it was emptied.
-Reply cache_reply(const CacheReport& cache, bool cleared);
-Reply cancelled_reply(const std::string& id);
+HttpResponse cache_reply(const CacheReport& cache, bool cleared);
+HttpResponse cancelled_reply(const std::string& id);
 /// {text} or {messages, tools} -> {tokens, count}
-Result<Reply> tokenize_reply(const Served& served, std::string_view body);
+Result<HttpResponse> tokenize_reply(const ModelInfo& model_info, std::string_view body);
 /// {tokens} -> {text}
-Result<Reply> detokenize_reply(const Served& served, std::string_view body);
+Result<HttpResponse> detokenize_reply(const ModelInfo& model_info, std::string_view body);
 
 }  // namespace ft::api

@@ -11,15 +11,15 @@ namespace ft::api {
 namespace {
 
 /// A model with `aliases` other names: m0 (itself), m1, m2, ...
-Served named(int aliases) {
-  Served served = test::served();
-  served.id = "m0";
-  for (int i = 1; i <= aliases; ++i) served.aliases.push_back(fmt::format("m{}", i));
-  return served;
+ModelInfo named(int aliases) {
+  ModelInfo model_info = test::model_info();
+  model_info.id = "m0";
+  for (int i = 1; i <= aliases; ++i) model_info.aliases.push_back(fmt::format("m{}", i));
+  return model_info;
 }
 
-Json list(const Served& served, const Page& page, Dialect dialect = Dialect::kAnthropic) {
-  const Result<Reply> reply = models_reply(served, dialect, page);
+Json list(const ModelInfo& model_info, const Page& page, Dialect dialect = Dialect::kAnthropic) {
+  const Result<HttpResponse> reply = models_reply(model_info, dialect, page);
   EXPECT_TRUE(reply.ok()) << reply.error().message;
   return Json::parse(reply->body);
 }
@@ -30,39 +30,39 @@ std::string ids(const Json& listing) {
   return joined + (listing["has_more"] == true ? "..." : "");
 }
 
-std::string field_of(const Served& served, const Page& page) {
-  const Result<Reply> reply = models_reply(served, Dialect::kAnthropic, page);
+std::string field_of(const ModelInfo& model_info, const Page& page) {
+  const Result<HttpResponse> reply = models_reply(model_info, Dialect::kAnthropic, page);
   return reply.ok() ? "(none)" : reply.error().field;
 }
 
 TEST(Listing, PagesOfModelsAreCutForwardsAndBackwards) {
-  const Served served = named(4);
-  EXPECT_EQ(ids(list(served, {})), "m0 m1 m2 m3 m4 ");
-  EXPECT_EQ(ids(list(served, {"2", "", ""})), "m0 m1 ...");
-  EXPECT_EQ(ids(list(served, {"2", "m1", ""})), "m2 m3 ...");
-  EXPECT_EQ(ids(list(served, {"2", "m2", ""})), "m3 m4 ");
-  EXPECT_EQ(ids(list(served, {"2", "", "m4"})), "m2 m3 ...");
-  EXPECT_EQ(ids(list(served, {"2", "", "m2"})), "m0 m1 ");
-  const Json page = list(served, {"2", "m1", ""});
+  const ModelInfo model_info = named(4);
+  EXPECT_EQ(ids(list(model_info, {})), "m0 m1 m2 m3 m4 ");
+  EXPECT_EQ(ids(list(model_info, {"2", "", ""})), "m0 m1 ...");
+  EXPECT_EQ(ids(list(model_info, {"2", "m1", ""})), "m2 m3 ...");
+  EXPECT_EQ(ids(list(model_info, {"2", "m2", ""})), "m3 m4 ");
+  EXPECT_EQ(ids(list(model_info, {"2", "", "m4"})), "m2 m3 ...");
+  EXPECT_EQ(ids(list(model_info, {"2", "", "m2"})), "m0 m1 ");
+  const Json page = list(model_info, {"2", "m1", ""});
   EXPECT_EQ(page["first_id"], "m2");
   EXPECT_EQ(page["last_id"], "m3");
-  const Json none = list(served, {"", "m4", ""});
+  const Json none = list(model_info, {"", "m4", ""});
   EXPECT_EQ(ids(none), "");
   EXPECT_TRUE(none["first_id"].is_null() && none["last_id"].is_null());
   EXPECT_EQ(ids(list(named(kDefaultModels), {})).substr(0, 6), "m0 m1 ");
   EXPECT_TRUE(list(named(kDefaultModels), {})["has_more"]);
-  EXPECT_EQ(list(served, {"2", "", ""}, Dialect::kOpenAi)["data"].size(), 5U);
+  EXPECT_EQ(list(model_info, {"2", "", ""}, Dialect::kOpenAi)["data"].size(), 5U);
 }
 
 TEST(Listing, AWrongPageNamesItsField) {
-  const Served served = named(1);
+  const ModelInfo model_info = named(1);
   for (const char* limit : {"0", "-1", "1001", "2x", "two", " 2", "99999999999999999999"}) {
-    EXPECT_EQ(field_of(served, {limit, "", ""}), "limit") << limit;
+    EXPECT_EQ(field_of(model_info, {limit, "", ""}), "limit") << limit;
   }
-  EXPECT_EQ(field_of(served, {"1000", "", ""}), "(none)");
-  EXPECT_EQ(field_of(served, {"", "m9", ""}), "after_id");
-  EXPECT_EQ(field_of(served, {"", "", "m9"}), "before_id");
-  EXPECT_EQ(field_of(served, {"", "m0", "m1"}), "before_id");
+  EXPECT_EQ(field_of(model_info, {"1000", "", ""}), "(none)");
+  EXPECT_EQ(field_of(model_info, {"", "m9", ""}), "after_id");
+  EXPECT_EQ(field_of(model_info, {"", "", "m9"}), "before_id");
+  EXPECT_EQ(field_of(model_info, {"", "m0", "m1"}), "before_id");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "api/encoding.h"
 #include "api/rendering.h"
-#include "spec/not_drafted.h"
+#include "speculation/not_drafted.h"
 
 namespace ft::api {
 namespace {
@@ -19,10 +19,11 @@ struct Rendered {
   std::vector<std::int32_t> ids;
 };
 
-Result<Rendered> render(const Served& served, const Call& call) {
-  if (served.chat_template == nullptr) {
+Result<Rendered> render(const ModelInfo& model_info, const GenerateParams& call) {
+  if (model_info.chat_template == nullptr) {
     return Error{Code::kUnsupported,
-                 served.chat_template_problem + "; use /v1/completions, which needs no template", "messages"};
+                 model_info.chat_template_problem + "; use /v1/completions, which needs no template",
+                 "messages"};
   }
   RenderOptions options;
   options.enable_thinking = call.think;
@@ -31,15 +32,15 @@ Result<Rendered> render(const Served& served, const Call& call) {
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   Rendered rendered;
-  Result<std::string> text = render_conversation(*served.chat_template, call, options);
+  Result<std::string> text = render_conversation(*model_info.chat_template, call, options);
   if (!text.ok()) return Error{text.error().code, text.error().message, "messages"};
   rendered.text = std::move(*text);
-  FT_ASSIGN(rendered.ids, encode_within(served, rendered.text, false, kPrompt));
+  FT_ASSIGN(rendered.ids, encode_within(model_info, rendered.text, false, kPrompt));
   return rendered;
 }
 
-Sampler choose_sampler(const Served& served, const Call& call, std::uint64_t seed) {
-  Sampler sampler = served.sampler;
+SamplingParams choose_sampler(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t seed) {
+  SamplingParams sampler = model_info.sampler;
   if (call.temperature) sampler.temperature = *call.temperature;
   if (call.top_p) sampler.top_p = *call.top_p;
   if (call.min_p) sampler.min_p = *call.min_p;
@@ -51,39 +52,40 @@ Sampler choose_sampler(const Served& served, const Call& call, std::uint64_t see
   return sampler;
 }
 
-Result<RequestFields> fields_of(const Served& served, const Call& call, const Call::Prompt& prompt) {
+Result<RequestFields> fields_of(const ModelInfo& model_info, const GenerateParams& call,
+                                const GenerateParams::Prompt& prompt) {
   RequestFields fields;
   fields.parse = call.prompts.empty();
   if (fields.parse) {
-    FT_ASSIGN(Rendered rendered, render(served, call));
+    FT_ASSIGN(Rendered rendered, render(model_info, call));
     fields.prompt = std::move(rendered.ids), fields.prompt_text = std::move(rendered.text);
     if (call.tool_choice != ToolChoice::kNone) fields.tools = call.tools;
   } else if (!prompt.text.empty()) {
-    FT_ASSIGN(fields.prompt, encode_within(served, prompt.text, true, kPrompt));
+    FT_ASSIGN(fields.prompt, encode_within(model_info, prompt.text, true, kPrompt));
     fields.prompt_text = prompt.text;
   } else {
     fields.prompt = prompt.ids;
   }
-  FT_TRY(check_length(served, fields.prompt.size(), kPrompt));
+  FT_TRY(check_length(model_info, fields.prompt.size(), kPrompt));
   if (!call.predicted.empty()) {
     constexpr Encoded kPrediction{"the prediction", "prediction"};
-    FT_ASSIGN(fields.slot.predicted, encode_within(served, call.predicted, false, kPrediction));
-    FT_TRY(check_length(served, fields.slot.predicted.size(), kPrediction));
+    FT_ASSIGN(fields.slot.predicted, encode_within(model_info, call.predicted, false, kPrediction));
+    FT_TRY(check_length(model_info, fields.slot.predicted.size(), kPrediction));
   }
-  const std::int64_t room = served.context - static_cast<std::int64_t>(fields.prompt.size());
+  const std::int64_t room = model_info.context - static_cast<std::int64_t>(fields.prompt.size());
   fields.slot.max_tokens =
       static_cast<int>(call.max_tokens > 0 ? std::min<std::int64_t>(call.max_tokens, room) : room);
   if (call.only_prompt) fields.slot.max_tokens = 0;
   fields.score_prompt = call.score_prompt;
-  fields.slot.context = served.context;
-  fields.slot.eos = served.eos;
-  fields.slot.bias = call.bias.empty() ? served.bias : call.bias;
+  fields.slot.context = model_info.context;
+  fields.slot.eos = model_info.eos;
+  fields.slot.bias = call.bias.empty() ? model_info.bias : call.bias;
   fields.slot.logprobs = call.logprobs;
   fields.slot.acceptance = call.acceptance;
-  fields.slot.depth = call.depth < 0 ? served.default_depth : call.depth;
+  fields.slot.depth = call.depth < 0 ? model_info.default_depth : call.depth;
   fields.stops = call.stops;
   fields.thinking_budget = call.thinking_budget;
-  fields.drafter = call.drafter == DrafterKind::kAuto ? served.default_drafter : call.drafter;
+  fields.drafter = call.drafter == DrafterKind::kAuto ? model_info.default_drafter : call.drafter;
   if (call.speculation == Speculation::kOff) fields.drafter = DrafterKind::kNone;
   return fields;
 }
@@ -94,12 +96,12 @@ Error as_field(const Error& error, const std::string& field) {
 
 using Compiled = GrammarCompiler::Compiled;
 
-SchemaRule schema_rule(const Call& call) {
+SchemaRule schema_rule(const GenerateParams& call) {
   return call.format == Format::kJsonSchema && call.strict_schema ? SchemaRule::kStrict
                                                                   : SchemaRule::kLenient;
 }
 
-Compiled format_grammar(const GrammarCompiler& grammars, const Call& call) {
+Compiled format_grammar(const GrammarCompiler& grammars, const GenerateParams& call) {
   Compiled grammar = call.format == Format::kJsonObject
                          ? grammars.json_object()
                          : grammars.json_schema(call.schema, schema_rule(call));
@@ -109,46 +111,48 @@ Compiled format_grammar(const GrammarCompiler& grammars, const Call& call) {
 
 /// Calls; if they are not required, text before or instead of them, or an answer of the call's format
 /// instead.
-Compiled call_grammar(const Served& served, const Call& call, bool required) {
+Compiled call_grammar(const ModelInfo& model_info, const GenerateParams& call, bool required) {
   ToolCallRules rules;
-  rules.tools_json = call.tools, rules.form = served.tool_form, rules.required = required;
+  rules.tools_json = call.tools, rules.form = model_info.tool_form, rules.required = required;
   if (call.tool_choice == ToolChoice::kNamed) rules.allowed = {call.named_tool};
   rules.parallel = call.parallel_tools && call.tool_choice != ToolChoice::kNamed;
   if (call.format != Format::kText) {
     rules.answer_schema = call.format == Format::kJsonObject ? R"({"type": "object"})" : call.schema;
     rules.answer_rule = schema_rule(call);
   }
-  Compiled grammar = served.grammars->tool_calls(rules);
+  Compiled grammar = model_info.grammars->tool_calls(rules);
   if (!grammar.ok()) return as_field(grammar.error(), "tools");
   return grammar;
 }
 
-bool may_call(const Call& call) { return !call.tools.empty() && call.tool_choice != ToolChoice::kNone; }
+bool may_call(const GenerateParams& call) {
+  return !call.tools.empty() && call.tool_choice != ToolChoice::kNone;
+}
 
 /// An answer of the format, or calls.
-bool either(const Call& call) {
+bool either(const GenerateParams& call) {
   return may_call(call) && call.tool_choice == ToolChoice::kAuto && call.format != Format::kText;
 }
 
 /// What the content must follow; null: nothing.
-Compiled grammar_of(const Served& served, const Call& call) {
+Compiled grammar_of(const ModelInfo& model_info, const GenerateParams& call) {
   const bool tools = may_call(call), formatted = call.format != Format::kText;
   const bool must = tools && call.tool_choice != ToolChoice::kAuto;
   if (!formatted && !must && !(tools && (call.strict_tools || !call.parallel_tools))) {
     return std::shared_ptr<const Grammar>();
   }
-  if (served.grammars == nullptr) {
+  if (model_info.grammars == nullptr) {
     return Error{Code::kUnsupported, "this model has no tokenizer that a format could be enforced with"};
   }
-  if (must || !formatted) return call_grammar(served, call, must);
-  Compiled format = format_grammar(*served.grammars, call);  // alone too: its faults are not the tools'
-  return format.ok() && tools ? call_grammar(served, call, false) : format;
+  if (must || !formatted) return call_grammar(model_info, call, must);
+  Compiled format = format_grammar(*model_info.grammars, call);  // alone too: its faults are not the tools'
+  return format.ok() && tools ? call_grammar(model_info, call, false) : format;
 }
 
 /// "require": better no answer than one that cannot be drafted.
-Status check_speculation(const Served& served, const Call& call) {
+Status check_speculation(const ModelInfo& model_info, const GenerateParams& call) {
   if (call.speculation != Speculation::kRequire) return {};
-  const std::string problem = call.drafter == DrafterKind::kMtp ? served.drafter_problem : std::string();
+  const std::string problem = call.drafter == DrafterKind::kMtp ? model_info.drafter_problem : std::string();
   const std::optional<NotDrafted> why = ruled_out(call.drafter, call.depth, problem);
   if (!why) return {};
   return Error{Code::kUnsupported,
@@ -158,36 +162,37 @@ Status check_speculation(const Served& served, const Call& call) {
 
 }  // namespace
 
-Status check_model(const Served& served, const std::string& model) {
-  const bool known = model.empty() || served.any_model || model == served.id ||
-                     std::find(served.aliases.begin(), served.aliases.end(), model) != served.aliases.end();
+Status check_model(const ModelInfo& model_info, const std::string& model) {
+  const bool known =
+      model.empty() || model_info.any_model || model == model_info.id ||
+      std::find(model_info.aliases.begin(), model_info.aliases.end(), model) != model_info.aliases.end();
   if (known) return {};
-  std::string names = served.id;
-  for (const std::string& alias : served.aliases) names += ", " + alias;
+  std::string names = model_info.id;
+  for (const std::string& alias : model_info.aliases) names += ", " + alias;
   return Error{Code::kNotFound,
                fmt::format("the model \"{}\" is not served here; this server has {}", model, names), "model"};
 }
 
-Result<std::vector<std::int32_t>> prompt_of(const Served& served, const Call& call) {
-  FT_TRY(check_model(served, call.model));
-  FT_ASSIGN(Rendered rendered, render(served, call));
+Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const GenerateParams& call) {
+  FT_TRY(check_model(model_info, call.model));
+  FT_ASSIGN(Rendered rendered, render(model_info, call));
   return std::move(rendered.ids);
 }
 
-Result<Prepared> prepare(const Served& served, const Call& call, std::uint64_t random_seed) {
-  FT_TRY(check_model(served, call.model));
-  FT_TRY(check_speculation(served, call));
+Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed) {
+  FT_TRY(check_model(model_info, call.model));
+  FT_TRY(check_speculation(model_info, call));
   Prepared prepared;
-  FT_ASSIGN(const std::shared_ptr<const Grammar> grammar, grammar_of(served, call));
-  const std::vector<Call::Prompt> one(1);
-  for (const Call::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
-    FT_ASSIGN(RequestFields fields, fields_of(served, call, prompt));
+  FT_ASSIGN(const std::shared_ptr<const Grammar> grammar, grammar_of(model_info, call));
+  const std::vector<GenerateParams::Prompt> one(1);
+  for (const GenerateParams::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
+    FT_ASSIGN(RequestFields fields, fields_of(model_info, call, prompt));
     fields.grammar = grammar, fields.calls_come_first = either(call);
     for (int i = 0; i < call.choices; ++i) {
       RequestFields copy = fields;
       copy.slot.sampler =
-          choose_sampler(served, call, call.seed.value_or(random_seed) + static_cast<std::uint64_t>(i));
-      FT_ASSIGN(Request request, Request::make(std::move(copy), served.vocabulary));
+          choose_sampler(model_info, call, call.seed.value_or(random_seed) + static_cast<std::uint64_t>(i));
+      FT_ASSIGN(Request request, Request::make(std::move(copy), model_info.vocabulary));
       prepared.requests.push_back(std::move(request));
       prepared.prompt_tokens.push_back(static_cast<int>(fields.prompt.size()));
     }

@@ -5,8 +5,8 @@
 // kUnsupported with the field.
 #pragma once
 
-#include "api/call.h"
-#include "api/served.h"
+#include "api/generate_params.h"
+#include "api/model_info.h"
 #include "sched/request.h"
 
 namespace ft::api {
@@ -17,12 +17,12 @@ struct Prepared {
 };
 
 /// `random_seed` is used where the call names none.
-Result<Prepared> prepare(const Served& served, const Call& call, std::uint64_t random_seed);
+Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed);
 
 /// The prompt alone, for counting: what prepare() would send to the engine.
-Result<std::vector<std::int32_t>> prompt_of(const Served& served, const Call& call);
+Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const GenerateParams& call);
 
 /// kNotFound unless `model` is empty, the model's id or one of its names.
-Status check_model(const Served& served, const std::string& model);
+Status check_model(const ModelInfo& model_info, const std::string& model);
 
 }  // namespace ft::api

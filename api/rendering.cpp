@@ -41,7 +41,7 @@ bool turn_late_systems(Json& messages) {
 
 }  // namespace
 
-Result<std::string> render_conversation(const ChatTemplate& chat_template, const Call& call,
+Result<std::string> render_conversation(const ChatTemplate& chat_template, const GenerateParams& call,
                                         const RenderOptions& options) {
   const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
   Json messages = Json::parse(call.messages, nullptr, false);

@@ -6,12 +6,12 @@
 
 #include <string>
 
-#include "api/call.h"
+#include "api/generate_params.h"
 #include "text/chat_template.h"
 
 namespace ft::api {
 
-Result<std::string> render_conversation(const ChatTemplate& chat_template, const Call& call,
+Result<std::string> render_conversation(const ChatTemplate& chat_template, const GenerateParams& call,
                                         const RenderOptions& options);
 
 }  // namespace ft::api

@@ -11,7 +11,7 @@ class Rendering : public testing::Test {
  protected:
   /// With the shipped model's template, which takes a system message in the first place only.
   std::string render(const std::string& messages, bool continues = false) const {
-    Call call;
+    GenerateParams call;
     call.messages = messages, call.continues = continues;
     RenderOptions options;
     options.enable_thinking = false;

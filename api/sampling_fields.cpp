@@ -65,20 +65,20 @@ Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_vi
   return stops;
 }
 
-Status read_noise(const Fields& fields, Call& call, double hottest, int least_k) {
+Status read_noise(const Fields& fields, GenerateParams& call, double max_temperature, int min_top_k) {
   constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
   constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
-  FT_ASSIGN(call.temperature, fields.number("temperature", 0, hottest));
+  FT_ASSIGN(call.temperature, fields.number("temperature", 0, max_temperature));
   FT_ASSIGN(call.top_p, fields.number("top_p", 0, 1));
   if (call.top_p && *call.top_p == 0) call.top_p = 1e-6F;  // the likeliest token alone
-  FT_ASSIGN(const auto top_k, fields.integer("top_k", least_k, 1 << 24));
+  FT_ASSIGN(const auto top_k, fields.integer("top_k", min_top_k, 1 << 24));
   if (top_k) call.top_k = std::max(0, static_cast<int>(*top_k));
   FT_ASSIGN(const auto seed, fields.integer("seed", kLowest, kHighest));
   if (seed) call.seed = static_cast<std::uint64_t>(*seed);
   return {};
 }
 
-Status read_sampling(const Fields& fields, Call& call) {
+Status read_sampling(const Fields& fields, GenerateParams& call) {
   FT_TRY(read_noise(fields, call, 2, -1));  // top_k -1: all, as vLLM writes it
   FT_ASSIGN(call.min_p, fields.number("min_p", 0, 1));
   FT_ASSIGN(call.repetition, fields.number("repetition_penalty", 0.01, 10));
@@ -91,12 +91,12 @@ Status read_sampling(const Fields& fields, Call& call) {
   return {};
 }
 
-Status read_speculation(const Fields& fields, Call& call) {
+Status read_speculation(const Fields& fields, GenerateParams& call) {
   FT_ASSIGN(const auto speculation, fields.word("speculation", {"auto", "require", "off"}));
   if (speculation == "require") call.speculation = Speculation::kRequire;
   if (speculation == "off") call.speculation = Speculation::kOff;
   FT_ASSIGN(const auto acceptance, fields.word("acceptance", {"coupled", "ratio"}));
-  if (acceptance == "ratio") call.acceptance = Acceptance::kRatio;
+  if (acceptance == "ratio") call.acceptance = Acceptance::kRejection;
   FT_ASSIGN(const auto drafter, fields.word("drafter", {"auto", "mtp", "lookup", "none"}));
   if (drafter) {
     FT_ASSIGN(call.drafter, DrafterKind::parse(*drafter));

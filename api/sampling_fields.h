@@ -2,18 +2,18 @@
 // Pure. Thread: any. Errors: kInvalid naming the field.
 #pragma once
 
-#include "api/call.h"
 #include "api/fields.h"
+#include "api/generate_params.h"
 
 namespace ft::api {
 
-/// What every dialect has: temperature of 0 to `hottest`, top_p, top_k (-1: all, where `least_k` allows it),
-/// seed.
-Status read_noise(const Fields& fields, Call& call, double hottest, int least_k);
+/// What every dialect has: temperature of 0 to `hottest`, top_p, top_k (-1: all, where `min_top_k` allows
+/// it), seed.
+Status read_noise(const Fields& fields, GenerateParams& call, double max_temperature, int min_top_k);
 /// temperature, top_p, top_k, min_p, penalties, seed, logit_bias, stop, n.
-Status read_sampling(const Fields& fields, Call& call);
+Status read_sampling(const Fields& fields, GenerateParams& call);
 /// speculation, acceptance, depth, drafter, stream, stream_options, stream_speculation.
-Status read_speculation(const Fields& fields, Call& call);
+Status read_speculation(const Fields& fields, GenerateParams& call);
 /// A text or a list of texts, at most kMaxStops of kMaxStopBytes.
 Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_view name);
 /// reasoning_effort's word as a switch: "none" is off, any other on.

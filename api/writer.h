@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "api/reply.h"
-#include "api/served.h"
+#include "api/http_response.h"
+#include "api/model_info.h"
 #include "sched/request.h"
 
 namespace ft::api {
 
 /// What the server gives to every answer.
-struct Stamp {
+struct ResponseMeta {
   std::string id;  // 24 hexadecimal digits, random; dialects put their prefix before it
   std::int64_t created_s = 0;
   std::uint64_t seed = 0;  // random: of calls that name none
@@ -35,7 +35,7 @@ class AnswerWriter {
   virtual void add(std::size_t choice, const Event& event, std::string& out) = 0;
   virtual void keep_alive(std::string& out) = 0;
   virtual void end(std::string& out) = 0;
-  virtual Reply reply() = 0;
+  virtual HttpResponse reply() = 0;
 };
 
 /// One HTTP exchange that decodes: who writes its answer, and its requests in order of choices.

@@ -14,17 +14,17 @@ namespace ft {
 
 /// Packed-weight cache (cpu): where packed weights are kept between starts. A file is valid for one `place`
 /// and one `source`.
-struct PreparedOptions {
+struct PackedCacheOptions {
   std::string folder;  // made when needed; empty: no cache
   std::string name;    // the start of file names
   std::string place;   // of the model, so that two models of one name do not share files
   std::string source;  // fingerprint of the model's state
 };
-inline constexpr const char* kPreparedEnding = ".packed";
+inline constexpr const char* kPackedFileSuffix = ".packed";
 
 /// Reports a long task and its progress in bytes; the last call reports all of them. Runs on the engine
 /// thread.
-using PackProgress = std::function<void(const char* deed, std::int64_t done, std::int64_t total)>;
+using PackProgress = std::function<void(const char* task, std::int64_t done, std::int64_t total)>;
 
 struct BackendOptions {
   std::string name = "auto";  // auto, cpu, ref
@@ -32,7 +32,7 @@ struct BackendOptions {
   std::string isa = "auto";   // cpu: auto, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
   int activations = 0;        // cpu: bits of quantised activations, 8 or 16; 0: the default
   int kv_bits = 16;           // cpu: of cached keys and values, 8 or 16; ref keeps float32
-  PreparedOptions prepared = {};
+  PackedCacheOptions packed_cache = {};
   PackProgress progress = {};  // of packing (cpu); may be empty
 };
 

@@ -13,13 +13,13 @@ namespace ft {
 struct TestShape {
   int hidden = 128, vocabulary = 128, mlp = 192;
   int heads = 4, kv_heads = 2, head_dim = 64, rotary = 16;
-  int key_heads = 2, value_heads = 4, key_dim = 64, value_dim = 128, taps = 4;
+  int key_heads = 2, value_heads = 4, key_dim = 64, value_dim = 128, kernel_width = 4;
   int bits = 4, group = 64;  // bits 0: bf16
   Format scales = Format::kBf16;
   int layers = 2;  // of both kinds each
   bool attention = true;
   std::vector<std::int32_t> ids;
-  Spare spare = {};
+  ExtraIds extra = {};
   int window = 0;       // of every second attention layer
   bool gemma = false;   // values normalised, norms without weight, scaled and sliced rows
   bool shares = false;  // every second attention layer reads the cache of the one before
@@ -56,7 +56,7 @@ struct TestShape {
     shape.value_heads = 4;
     shape.key_dim = 20;
     shape.value_dim = 40;
-    shape.taps = 3;
+    shape.kernel_width = 3;
     shape.group = 32;
     shape.scales = Format::kF16;
     shape.bits = 5;
@@ -76,9 +76,9 @@ class TestProgram {
       x = program.add(x, mlp(norm(x), layer % 2 == 1));
     }
     x = shape_.gemma ? program.norm(widen(x), {}, 1e-6F) : norm(x);
-    program.tap("final", x);
-    program.logits(Logits{x, table, shape_.ids, shape_.spare, shape_.labels, shape_.softcap});
-    program.select();
+    program.capture("final", x);
+    program.logits(Logits{x, table, shape_.ids, shape_.extra, shape_.labels, shape_.softcap});
+    program.sample();
   }
 
   Program program;
@@ -144,7 +144,7 @@ class TestProgram {
                            weights_.plain(Format::kBf16, shape_.value_heads, x.width, 0.1F),
                            matrix(shape_.value_heads, x.width)});
     DeltaRule delta;
-    delta.in = program.conv(rows[0], weights_.plain(Format::kBf16, rows[0].width, shape_.taps, 0.8F));
+    delta.in = program.conv(rows[0], weights_.plain(Format::kBf16, rows[0].width, shape_.kernel_width, 0.8F));
     delta.a = rows[2];
     delta.b = rows[3];
     delta.a_log = weights_.plain(Format::kF32, 1, shape_.value_heads, 1);

@@ -16,26 +16,26 @@ class TestTimeline {
   TestTimeline(Executable& executable, State& state, std::vector<std::int32_t> blocks, std::int32_t slot)
       : executable_(executable), state_(state), blocks_(std::move(blocks)), slot_(slot) {}
 
-  Segment segment(int rows, int settled) const {
-    return {{blocks_, slot_, replay_, tape_}, position_, rows, settled};
+  Segment segment(int rows, int confirmed) const {
+    return {{blocks_, slot_, replay_, tape_}, position_, rows, confirmed};
   }
 
   /// Runs one step of this timeline alone. Returns logits [rows, vocabulary].
-  std::vector<float> step(const std::vector<std::int32_t>& tokens, int settled) {
-    const std::vector<Segment> segments = {segment(static_cast<int>(tokens.size()), settled)};
-    std::vector<std::int32_t> wanted(tokens.size());
-    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<std::int32_t>(i);
+  std::vector<float> step(const std::vector<std::int32_t>& tokens, int confirmed) {
+    const std::vector<Segment> segments = {segment(static_cast<int>(tokens.size()), confirmed)};
+    std::vector<std::int32_t> logit_rows(tokens.size());
+    for (std::size_t i = 0; i < logit_rows.size(); ++i) logit_rows[i] = static_cast<std::int32_t>(i);
     StepArgs args;
     args.tokens = tokens;
     args.segments = segments;
-    args.wanted = wanted;
+    args.logit_rows = logit_rows;
     const StepResult result = executable_.run(args, state_);
     return {result.logits.begin(), result.logits.end()};
   }
 
   /// Ends a step: its confirmed rows and `kept` of the others stay.
-  void keep(int settled, int kept) {
-    position_ += settled + kept;
+  void keep(int confirmed, int kept) {
+    position_ += confirmed + kept;
     // Without unconfirmed rows nothing was written to the other tape, so nothing is left to replay.
     replay_ = kept;
     tape_ = 1 - tape_;

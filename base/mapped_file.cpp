@@ -34,7 +34,7 @@ class Descriptor {
   int fd_;
 };
 
-Error system_error(const std::string& path, const char* deed, int number) {
+Error system_error(const std::string& path, const char* task, int number) {
   const char* next = "check the disk and the file's permissions";
   Code code = Code::kIo;
   if (number == ENOENT || number == ENOTDIR) {
@@ -46,7 +46,7 @@ Error system_error(const std::string& path, const char* deed, int number) {
     code = Code::kExhausted;
     next = "close other programs or raise the limit (ulimit -n, ulimit -v)";
   }
-  return Error{code, path + ": cannot " + deed + ": " + std::strerror(number) + "; " + next};
+  return Error{code, path + ": cannot " + task + ": " + std::strerror(number) + "; " + next};
 }
 
 }  // namespace

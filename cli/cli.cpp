@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "cli/command_line.h"
-#include "cli/report_json.h"
-#include "cli/subcommands.h"
+#include "cli/args/command_line.h"
+#include "cli/commands/subcommands.h"
+#include "cli/terminal/report_json.h"
 
 extern char** environ;  // declared by POSIX
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/conversation.h"
+#include "cli/commands/conversation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "drafters/drafter.h"
-#include "drafters/lookup.h"
+#include "drafters/ngram.h"
 
 namespace ft {
 
@@ -16,7 +16,7 @@ class CombinedDrafter final : public Drafter {
   /// Tokens of a match; shorter repetitions are less likely to continue than the head's guess.
   static constexpr int kLongMatch = 12;
 
-  CombinedDrafter(Drafter& head, LookupDrafter& lookup, int slots)
+  CombinedDrafter(Drafter& head, NgramDrafter& lookup, int slots)
       : head_(head), lookup_(lookup), long_match_(static_cast<std::size_t>(slots)) {}
   std::string_view name() const override { return kName; }
   Status open(int slot, std::int64_t position) override;
@@ -41,7 +41,7 @@ class CombinedDrafter final : public Drafter {
   bool by_lookup(int slot) const { return long_match_[static_cast<std::size_t>(slot)] != 0; }
 
   Drafter& head_;
-  LookupDrafter& lookup_;
+  NgramDrafter& lookup_;
   std::vector<char> long_match_;  // [slots]
   std::vector<DraftSlot*> by_head_, by_lookup_;
 };

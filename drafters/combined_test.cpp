@@ -67,7 +67,7 @@ class CombinedDrafterTest : public testing::Test {
   }
 
   Recorder head_;
-  LookupDrafter lookup_{2};
+  NgramDrafter lookup_{2};
   CombinedDrafter combined_{head_, lookup_, 2};
   std::array<std::array<std::int32_t, kMaxDepth>, 2> drafts_{};
 };
@@ -81,8 +81,8 @@ TEST_F(CombinedDrafterTest, LookupDraftsOnlyWhereItsMatchIsLong) {
 
 TEST_F(CombinedDrafterTest, AShortMatchIsBetterThanAHeadThatHasNothing) {
   head_.available = 0;
-  EXPECT_EQ(first_draft(LookupDrafter::kMinMatch), 100);
-  EXPECT_EQ(first_draft(LookupDrafter::kMinMatch - 1), -1);
+  EXPECT_EQ(first_draft(NgramDrafter::kMinMatch), 100);
+  EXPECT_EQ(first_draft(NgramDrafter::kMinMatch - 1), -1);
 }
 
 TEST_F(CombinedDrafterTest, EachSlotOfARoundGoesToItsOwnDrafter) {
@@ -113,13 +113,13 @@ TEST_F(CombinedDrafterTest, BothSeeEveryCommittedRowAndBothAreClosed) {
 class SyntheticDrafterTest : public testing::Test {
  protected:
   /// Drafts behind the first `known` tokens of 0, 1, 2, ...; the recorded run.
-  std::vector<std::int32_t> drafts(SyntheticDrafter& drafter, int known, int depth, bool ratio = false) {
+  std::vector<std::int32_t> drafts(SyntheticDrafter& drafter, int known, int depth, bool rejection = false) {
     std::vector<std::int32_t> tokens = recorded(known);
     DraftSlot slot;
     slot.tokens = tokens;
     slot.depth = depth;
     slot.drafts = buffer_;
-    slot.ratio = ratio;
+    slot.rejection = rejection;
     slot.proposal = &proposal_;
     DraftSlot* pointer = &slot;
     EXPECT_TRUE(drafter.propose({&pointer, 1}, buffer_).ok());

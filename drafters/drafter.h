@@ -40,14 +40,14 @@ struct DraftSlot {
       tokens;  // prompt and output; the last one is pending: not yet in the target's timeline
   int prompt_tokens = 0;
   std::span<const std::int32_t> predicted;  // text that the caller expects, or empty
-  SelectRow select;  // sampler, history, bias and mask of the next token; position = tokens.size()
+  SampleRow sample;  // sampler, history, bias and mask of the next token; position = tokens.size()
   Constraint* constraint = nullptr;  // if set: the masks of tokens after drafts
-  bool ratio = false;                // draft with independent noise and report the distributions
+  bool rejection = false;            // draft with independent noise and report the distributions
   int depth = 0;                     // wanted now
 
   int drafted = 0;                 // out
   bool known = true;               // out: the host has the drafts; false: only the device, until collect()
-  int late_rows = 0;               // out: rows of earlier tokens that the drafter had left for now
+  int backlog_rows = 0;            // out: rows of earlier tokens that the drafter had left for now
   std::span<std::int32_t> drafts;  // out: [the decoder's limit], part of the round's token buffer
   std::int32_t store = 0;          // index of drafts[0] in the round's token buffer
   std::array<Distribution, kMaxDraft>* proposal = nullptr;  // out if ratio: what drafts[i] was drawn from

@@ -10,7 +10,7 @@ Result<std::unique_ptr<MtpDrafter>> MtpDrafter::make(Backend& backend, const Pro
                                                      CapturedRows& captured, const Options& options) {
   CompileOptions compile;
   compile.max_rows = std::max(kPassRows, options.slots * (options.max_depth + 2)) + kPassRows * options.slots;
-  compile.max_wanted = options.slots;
+  compile.max_logit_rows = options.slots;
   const StateOptions memory{options.slots + options.memories, options.blocks};
   FT_ASSIGN(std::unique_ptr<Executable> head, backend.compile(program, compile));
   FT_ASSIGN(std::unique_ptr<State> state, backend.make_state(program.layout(), memory));
@@ -117,10 +117,10 @@ int MtpDrafter::plan(const DraftSlot& slot) {
   return state.timeline && !state.timeline->lost() && state.seen > state.first ? slot.max_depth() : 0;
 }
 
-SelectRow MtpDrafter::select_row(const DraftSlot& slot, int step) const {
-  SelectRow row = slot.select;
+SampleRow MtpDrafter::sample_row(const DraftSlot& slot, int step) const {
+  SampleRow row = slot.sample;
   row.position += step;
-  row.stream = slot.ratio ? Stream::kDraft : Stream::kTarget;
+  row.stream = slot.rejection ? Stream::kDraft : Stream::kTarget;
   row.drafts = {slot.store, step};
   row.store = slot.store + step;
   if (slot.constraint != nullptr && step > 0) {
@@ -138,8 +138,8 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, RowStore& hidden,
   args.tokens = tokens_;
   args.hidden = {&hidden, rows_};
   args.segments = segments_;
-  args.wanted = wanted_;
-  args.selects = selects_;
+  args.logit_rows = logit_rows_;
+  args.samples = samples_;
   args.round_tokens = round_tokens;
   args.logits = false;
   fed_back_.assign(tokens_.size(), -1);
@@ -148,11 +148,11 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, RowStore& hidden,
   for (DraftSlot* slot : slots) {
     if (slot->depth <= step) continue;
     if (slot->depth > step + 1) {  // the next pass reads it
-      fed_back_[static_cast<std::size_t>(wanted_[next])] = chain_place(slot->id, step);
+      fed_back_[static_cast<std::size_t>(logit_rows_[next])] = chain_place(slot->id, step);
       args.capture = {chain_.get(), fed_back_};
     }
-    args.logits = args.logits || slot->ratio;
-    wait = wait || slot->ratio || slot->constraint != nullptr;
+    args.logits = args.logits || slot->rejection;
+    wait = wait || slot->rejection || slot->constraint != nullptr;
     ++next;
   }
   head_->submit(args, *state_);
@@ -162,9 +162,9 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, RowStore& hidden,
   next = 0;
   for (DraftSlot* slot : slots) {
     if (slot->depth <= step) continue;
-    if (slot->ratio) {
+    if (slot->rejection) {
       const auto at = static_cast<std::size_t>(step);
-      distribution(result.logits.subspan(next * vocabulary, vocabulary), head_->ids(), selects_[next],
+      distribution(result.logits.subspan(next * vocabulary, vocabulary), head_->ids(), samples_[next],
                    scratch_, (*slot->proposal)[at], slot->drafts.first(at));
     }
     slot->drafted = step + 1;
@@ -176,7 +176,7 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, RowStore& hidden,
 void MtpDrafter::name_tokens(const DraftSlot& slot) {
   std::size_t& named = slots_[static_cast<std::size_t>(slot.id)].named;
   const std::size_t fresh = std::min(slot.tokens.size() - named, kMaxNamed);
-  head_->add_ids(slot.tokens.last(fresh));
+  head_->add_draft_tokens(slot.tokens.last(fresh));
   named = slot.tokens.size();
 }
 
@@ -186,10 +186,10 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
     if (!state.boundary_paired)
       state.tokens.push_back(slot->tokens.back());  // it is, after a draft that failed
     state.boundary_paired = true;
-    slot->late_rows = std::max(0, static_cast<int>(state.tokens.size()) - (options_.max_depth + 1));
+    slot->backlog_rows = std::max(0, static_cast<int>(state.tokens.size()) - (options_.max_depth + 1));
     FT_TRY(flush(slot->id, kPassRows));
   }
-  tokens_.clear(), rows_.clear(), segments_.clear(), wanted_.clear(), selects_.clear();
+  tokens_.clear(), rows_.clear(), segments_.clear(), logit_rows_.clear(), samples_.clear();
   for (DraftSlot* slot : slots) {
     const auto id = static_cast<std::size_t>(slot->id);
     SlotState& state = slots_[id];
@@ -201,8 +201,8 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
     txns_[id].emplace(std::move(txn));
     segments_.push_back(txns_[id]->part(0, rows));
     tokens_.insert(tokens_.end(), state.tokens.begin(), state.tokens.end());
-    wanted_.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
-    selects_.push_back(select_row(*slot, 0));
+    logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
+    samples_.push_back(sample_row(*slot, 0));
     state.tokens.clear();
     state.from_prompt = 0;
   }
@@ -211,15 +211,15 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
 }
 
 Status MtpDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
-  tokens_.clear(), rows_.clear(), segments_.clear(), wanted_.clear(), selects_.clear();
+  tokens_.clear(), rows_.clear(), segments_.clear(), logit_rows_.clear(), samples_.clear();
   for (DraftSlot* slot : slots) {
     if (slot->depth <= step) continue;
     const auto id = static_cast<std::size_t>(slot->id);
     segments_.push_back(txns_[id]->part(first_rows_[id] + step - 1, 1));
-    wanted_.push_back(static_cast<std::int32_t>(tokens_.size()));
+    logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()));
     tokens_.push_back(-1 - (slot->store + step - 1));
     rows_.push_back(chain_place(slot->id, step - 1));
-    selects_.push_back(select_row(*slot, step));
+    samples_.push_back(sample_row(*slot, step));
   }
   if (!tokens_.empty()) submit(slots, step, *chain_, round_tokens);
   return {};

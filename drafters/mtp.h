@@ -18,7 +18,7 @@
 #include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
 #include "program/backend.h"
-#include "sampling/select.h"
+#include "sampling/sample.h"
 #include "timeline/timeline.h"
 
 namespace ft {
@@ -97,7 +97,7 @@ class MtpDrafter final : public Drafter {
   void submit(std::span<DraftSlot*> slots, int step, RowStore& hidden, std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
   void name_tokens(const DraftSlot& slot);
-  SelectRow select_row(const DraftSlot& slot, int step) const;
+  SampleRow sample_row(const DraftSlot& slot, int step) const;
   std::int32_t chain_place(int slot, int step) const { return (step % 2) * options_.slots + slot; }
   Result<std::unique_ptr<Memory>> new_memory(Timeline timeline, std::int64_t seen, std::int64_t skipped,
                                              std::int64_t first_recent, std::vector<std::int32_t> tokens);
@@ -112,14 +112,14 @@ class MtpDrafter final : public Drafter {
   std::unique_ptr<RowStore> memory_rows_;  // [areas, kMemoryRows] of all memories
   std::vector<std::int32_t> free_areas_;
   std::vector<SlotState> slots_;
-  SelectScratch scratch_;
+  SampleScratch scratch_;
   std::vector<std::optional<Txn>> txns_;  // [slots], open during propose
   std::vector<int> first_rows_;           // [slots]: rows of the first pass
   bool collected_ = true;                 // the last pass was
   // One step's arguments, reused.
-  std::vector<std::int32_t> tokens_, wanted_, rows_, fed_back_;
+  std::vector<std::int32_t> tokens_, logit_rows_, rows_, fed_back_;
   std::vector<Segment> segments_;
-  std::vector<SelectRow> selects_;
+  std::vector<SampleRow> samples_;
 };
 
 }  // namespace ft

@@ -39,8 +39,8 @@ struct Ask {
   const Text* text = nullptr;
   int committed = 0;  // the pending token stands here
   int depth = 0;
-  const Sampler* sampler = nullptr;
-  bool ratio = false;
+  const SamplingParams* sampler = nullptr;
+  bool rejection = false;
 };
 
 class MtpDrafterTest : public testing::Test {
@@ -75,9 +75,9 @@ class MtpDrafterTest : public testing::Test {
       DraftSlot& slot = slots[i];
       slot.id = ask.slot;
       slot.tokens = std::span(ask.text->tokens).first(static_cast<std::size_t>(ask.committed) + 1);
-      slot.select.sampler = ask.sampler;
-      slot.select.position = ask.committed + 1;
-      slot.ratio = ask.ratio;
+      slot.sample.sampler = ask.sampler;
+      slot.sample.position = ask.committed + 1;
+      slot.rejection = ask.rejection;
       slot.depth = ask.depth;
       slot.store = static_cast<std::int32_t>(i) * kMaxDepth;
       slot.drafts = std::span(tokens).subspan(static_cast<std::size_t>(slot.store), kMaxDepth);
@@ -92,7 +92,7 @@ class MtpDrafterTest : public testing::Test {
       EXPECT_EQ(slots[i].drafted, asks[i].depth);
       for (int d = 0; d < slots[i].drafted; ++d) {
         result[i].drafts.push_back(slots[i].drafts[static_cast<std::size_t>(d)]);
-        if (asks[i].ratio)
+        if (asks[i].rejection)
           result[i].distributions.push_back(proposals[i][static_cast<std::size_t>(d)].entries);
       }
     }
@@ -115,7 +115,7 @@ class MtpDrafterTest : public testing::Test {
 };
 
 TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
-  Sampler sampler;
+  SamplingParams sampler;
   sampler.temperature = 1;
   for (unsigned seed = 0; seed < 6; ++seed) {
     std::mt19937 random(seed);
@@ -142,7 +142,7 @@ TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
 
 /// Also from memories of sequences that began with a memory themselves.
 TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
-  Sampler sampler;
+  SamplingParams sampler;
   sampler.temperature = 1;
   int shortened = 0;
   for (unsigned seed = 0; seed < 8; ++seed) {
@@ -184,7 +184,7 @@ TEST_F(MtpDrafterTest, APromptIsSeenWholeWhateverItsChunksAndHoweverLongNobodyDr
   constexpr int kCommitted = kLength - 10;
   static_assert(kCommitted > MtpDrafter::kPendingRows);
   const Text text(9, width_);
-  Sampler sampler;
+  SamplingParams sampler;
   sampler.temperature = 1;
   for (const int chunk : {1, 7, 20, kCommitted}) {
     for (const int prompt : {kCommitted, 70}) {  // the rest: rounds of one token
@@ -211,7 +211,7 @@ TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAnd
   Text end = text;
   end.tokens.erase(end.tokens.begin(), end.tokens.begin() + kBegin);
   end.hidden.erase(end.hidden.begin(), end.hidden.begin() + std::ptrdiff_t{kBegin} * width_);
-  Sampler cold;
+  SamplingParams cold;
   cold.temperature = 0.01F;  // noise that decides nothing: it differs by position
   const Proposal expected = fresh({0, &end, kCommitted - kBegin, 6, &cold, true});
   const auto drafter = make(2);
@@ -242,10 +242,10 @@ TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAnd
 }
 
 TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
-  Sampler sampled;
+  SamplingParams sampled;
   sampled.temperature = 0.8F;
   sampled.seed = 4;
-  const Sampler greedy;
+  const SamplingParams greedy;
   const Text texts[] = {Text(1, width_), Text(2, width_), Text(3, width_)};
   const auto drafter = make(3);
   for (int i = 0; i < 3; ++i) {
@@ -271,7 +271,7 @@ TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
 class ReducedMtpDrafterTest : public MtpDrafterTest {
  protected:
   ReducedMtpDrafterTest() {
-    toy_ = test::ToyModel(test::ToyOptions{.drafts = 20, .spare = 6});
+    toy_ = test::ToyModel(test::ToyOptions{.drafts = 20, .extra = 6});
     sampler_.temperature = 1;
   }
 
@@ -287,7 +287,7 @@ class ReducedMtpDrafterTest : public MtpDrafterTest {
   }
 
   test::ToyModel whole_;  // of the same weights
-  Sampler sampler_;
+  SamplingParams sampler_;
 };
 
 TEST_F(ReducedMtpDrafterTest, DraftsTheFirstIdsAndTheLastOthersThatTheTextsHaveShown) {
@@ -363,7 +363,7 @@ TEST_F(MtpDrafterTest, ADraftDependsOnTheTokensAndTheHiddenRows) {
   other_hidden.hidden[3] += 2;
   Text other_token = text;
   other_token.tokens[7] = (other_token.tokens[7] + 50) % 101;
-  Sampler sampler;
+  SamplingParams sampler;
   sampler.temperature = 1;
   const Proposal base = fresh({0, &text, 30, 4, &sampler, true});
   EXPECT_NE(base, fresh({0, &other_hidden, 30, 4, &sampler, true})) << "hidden rows of the past count";
@@ -371,7 +371,7 @@ TEST_F(MtpDrafterTest, ADraftDependsOnTheTokensAndTheHiddenRows) {
 }
 
 TEST_F(MtpDrafterTest, ASlotForgetsWhenItIsOpenedAgain) {
-  const Sampler greedy;
+  const SamplingParams greedy;
   const Text first(6, width_), second(7, width_);
   const auto drafter = make(1);
   ASSERT_TRUE(drafter->open(0, 0).ok());

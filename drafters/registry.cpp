@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "drafters/combined.h"
-#include "drafters/lookup.h"
 #include "drafters/mtp.h"
+#include "drafters/ngram.h"
 
 namespace ft {
 namespace {
@@ -21,7 +21,7 @@ Result<std::unique_ptr<Drafter>> open_mtp(const DrafterContext& context) {
 }
 
 Result<std::unique_ptr<Drafter>> open_lookup(const DrafterContext& context) {
-  return std::unique_ptr<Drafter>(std::make_unique<LookupDrafter>(context.slots, context.context));
+  return std::unique_ptr<Drafter>(std::make_unique<NgramDrafter>(context.slots, context.context));
 }
 
 constexpr DrafterSpec kSpecs[] = {
@@ -86,10 +86,10 @@ std::string drafter_name(DrafterKind kind, const Model& model) {
 
 std::unique_ptr<Drafter> combine(std::span<const std::unique_ptr<Drafter>> drafters, int slots) {
   MtpDrafter* head = nullptr;
-  LookupDrafter* lookup = nullptr;
+  NgramDrafter* lookup = nullptr;
   for (const auto& drafter : drafters) {
     if (auto* found = dynamic_cast<MtpDrafter*>(drafter.get())) head = found;
-    if (auto* found = dynamic_cast<LookupDrafter*>(drafter.get())) lookup = found;
+    if (auto* found = dynamic_cast<NgramDrafter*>(drafter.get())) lookup = found;
   }
   if (head == nullptr || lookup == nullptr) return nullptr;
   return std::make_unique<CombinedDrafter>(*head, *lookup, slots);

@@ -27,14 +27,14 @@ Status SyntheticDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int
   for (std::size_t s = 0; s < slots.size(); ++s) {
     DraftSlot* const slot = slots[s];
     slot->drafted = std::min(slot->depth, plan(*slot));
-    if (inner_ != nullptr) slot->late_rows = inner_slots_[s].late_rows;
+    if (inner_ != nullptr) slot->backlog_rows = inner_slots_[s].backlog_rows;
     for (int i = 0; i < slot->drafted; ++i) {
       const auto at = static_cast<std::size_t>(i);
       const std::int64_t position = static_cast<std::int64_t>(slot->tokens.size()) + i;
       const std::int32_t right = recorded_[static_cast<std::size_t>(position)];
       const bool good = uniform(seed_, position, i, Stream::kAccept) < schedule_[at];
       slot->drafts[at] = good ? right : (right == 0 ? 1 : right - 1);
-      if (slot->ratio) (*slot->proposal)[at].entries.assign(1, {slot->drafts[at], 1.0F});
+      if (slot->rejection) (*slot->proposal)[at].entries.assign(1, {slot->drafts[at], 1.0F});
     }
   }
   return {};

@@ -140,7 +140,7 @@ void read_layer_types(KeyReader& text, ModelConfig& c) {
   }
 }
 
-void add_ids(KeyReader& level, ModelConfig& c) {
+void add_draft_tokens(KeyReader& level, ModelConfig& c) {
   const json* value = level.find("eos_token_id");
   if (value == nullptr) return;
   const std::size_t count = value->is_array() ? value->size() : 1;
@@ -157,7 +157,7 @@ void add_ids(KeyReader& level, ModelConfig& c) {
 }
 
 void read_generation(KeyReader& generation, ModelConfig& c) {
-  add_ids(generation, c);
+  add_draft_tokens(generation, c);
   SamplingDefaults& s = c.sampling;
   s.do_sample = generation.optional_flag("do_sample");
   s.temperature = generation.optional_real("temperature", 0.0, 100.0);
@@ -205,8 +205,8 @@ Result<ModelConfig> parse_texts(const std::string& config_text, const std::strin
   KeyReader generation(*generation_root, generation_path);
   read_generation(generation, c);
   FT_TRY(generation.status());
-  add_ids(top, c);
-  if (nested) add_ids(text, c);
+  add_draft_tokens(top, c);
+  if (nested) add_draft_tokens(text, c);
   c.bos_id = text.optional_whole("bos_token_id", 0, c.vocab_size - 1);
   const std::optional<bool> tied = top.optional_flag("tie_word_embeddings");
   c.tied = tied ? tied : text.optional_flag("tie_word_embeddings");

@@ -13,9 +13,9 @@
 
 namespace ft::format {
 
-inline Error out_of_memory(std::string_view deed, std::string_view object) {
+inline Error out_of_memory(std::string_view task, std::string_view object) {
   try {
-    return Error{Code::kExhausted, std::string(object) + ": not enough memory to " + std::string(deed) +
+    return Error{Code::kExhausted, std::string(object) + ": not enough memory to " + std::string(task) +
                                        "; close other programs or use a smaller model"};
   } catch (const std::bad_alloc&) {
     return Error{Code::kExhausted, "out of memory"};
@@ -24,13 +24,13 @@ inline Error out_of_memory(std::string_view deed, std::string_view object) {
 
 /// Runs `work`, which returns a Result or Status. On failure: "OBJECT: not enough memory to TASK; ...".
 template <class Work>
-auto with_memory_guard(std::string_view deed, std::string_view object, Work&& work) -> decltype(work()) {
+auto with_memory_guard(std::string_view task, std::string_view object, Work&& work) -> decltype(work()) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {
-    return out_of_memory(deed, object);
+    return out_of_memory(task, object);
   } catch (const std::length_error&) {
-    return out_of_memory(deed, object);
+    return out_of_memory(task, object);
   }
 }
 

@@ -61,8 +61,8 @@ class WeightIndex {
                               std::int64_t cols);
   Result<StoredMatrix> block_float(const TensorView& codes, const TensorView& scales, std::int64_t rows,
                                    std::int64_t cols);
-  Result<bool> count_votes();
-  Result<bool> judge_mtp_norms();
+  Result<bool> count_evidence();
+  Result<bool> check_mtp_norms();
   void compare_with_config(const TensorView& codes, const Quantisation& found);
   std::optional<double> mean_of_input_norms(std::string_view prefix, int layers) const;
   void warn(std::string sentence) { warnings_.push_back(std::move(sentence)); }

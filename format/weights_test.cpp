@@ -190,20 +190,21 @@ TEST_F(Weights, BrokenQuantisationIsNamed) {
   EXPECT_NE(message_of(open(float_codes).matrix("a.weight", 3, 64)).find("expected U32"), std::string::npos);
 }
 
-std::vector<Piece> trunk(const std::string& prefix, const std::string& conv_shape, float norm) {
+std::vector<Piece> target(const std::string& prefix, const std::string& conv_shape, float norm) {
   return {
       {prefix + "layers.0.linear_attn.conv1d.weight", "F32", conv_shape, floats(std::vector<float>(8, 0))},
       {prefix + "layers.0.input_layernorm.weight", "F32", "[2]", floats({norm, norm})}};
 }
 
 TEST_F(Weights, AgreeingSignsDecideHowNormsAreStored) {
-  auto raw = open(trunk("model.language_model.", "[2,1,4]", 0.1F), R"({"format":"pt"})").norms_are_shifted();
+  auto raw = open(target("model.language_model.", "[2,1,4]", 0.1F), R"({"format":"pt"})").norms_are_shifted();
   ASSERT_TRUE(raw.ok()) << raw.error().message;
   EXPECT_FALSE(*raw);
-  auto mlx = open(trunk("language_model.model.", "[2,4,1]", 1.1F), R"({"format":"mlx"})").norms_are_shifted();
+  auto mlx =
+      open(target("language_model.model.", "[2,4,1]", 1.1F), R"({"format":"mlx"})").norms_are_shifted();
   ASSERT_TRUE(mlx.ok());
   EXPECT_TRUE(*mlx);
-  auto text_only = open(trunk("model.", "[2,1,4]", 0.1F)).norms_are_shifted();
+  auto text_only = open(target("model.", "[2,1,4]", 0.1F)).norms_are_shifted();
   ASSERT_TRUE(text_only.ok()) << "conv1d and the values agree";
   EXPECT_FALSE(*text_only);
   EXPECT_TRUE(index_->warnings().empty());
@@ -211,7 +212,7 @@ TEST_F(Weights, AgreeingSignsDecideHowNormsAreStored) {
 
 TEST_F(Weights, OneSignAgainstThreeIsOutvotedAndSaid) {
   auto shifted =
-      open(trunk("language_model.model.", "[2,4,1]", 1.1F), R"({"format":"pt"})").norms_are_shifted();
+      open(target("language_model.model.", "[2,4,1]", 1.1F), R"({"format":"pt"})").norms_are_shifted();
   ASSERT_TRUE(shifted.ok()) << shifted.error().message;
   EXPECT_TRUE(*shifted);
   ASSERT_EQ(index_->warnings().size(), 1U);
@@ -220,7 +221,7 @@ TEST_F(Weights, OneSignAgainstThreeIsOutvotedAndSaid) {
 
 TEST_F(Weights, SignsThatDoNotAgreeAreAnErrorThatListsThem) {
   const std::string split = message_of(
-      open(trunk("model.language_model.", "[2,4,1]", 1.1F), R"({"format":"pt"})").norms_are_shifted());
+      open(target("model.language_model.", "[2,4,1]", 1.1F), R"({"format":"pt"})").norms_are_shifted());
   for (const char* part : {"last side of conv1d says shifted", "metadata format says raw",
                            "name prefix says raw", "mean of the input norms says shifted (1.1"}) {
     EXPECT_NE(split.find(part), std::string::npos) << split;
@@ -230,7 +231,7 @@ TEST_F(Weights, SignsThatDoNotAgreeAreAnErrorThatListsThem) {
 }
 
 TEST_F(Weights, TheHeadsNormsFollowContractThenPlaceThenValues) {
-  auto pieces = trunk("model.language_model.", "[2,1,4]", 0.1F);
+  auto pieces = target("model.language_model.", "[2,1,4]", 0.1F);
   pieces.push_back(plain("mtp.layers.0.input_layernorm.weight", 2, "[2]", 0.9F));
   EXPECT_FALSE(*open(pieces).mtp_norms_are_shifted()) << "in a raw trunk's shard, whatever its mean";
   EXPECT_TRUE(*open(pieces, "", R"(,"mtplx_mtp_norm_encoding":"final")").mtp_norms_are_shifted());

@@ -119,10 +119,10 @@ SafetensorsWriter::~SafetensorsWriter() {
   ::unlink(part().c_str());
 }
 
-Error SafetensorsWriter::system_error(const char* deed, int number) const {
+Error SafetensorsWriter::system_error(const char* task, int number) const {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
   return Error{full ? Code::kExhausted : Code::kIo,
-               part() + ": cannot " + deed + " the file: " + std::strerror(number) + "; " +
+               part() + ": cannot " + task + " the file: " + std::strerror(number) + "; " +
                    (full ? "it needs " + std::to_string(size_) + " bytes: free space or choose another disk"
                          : std::string("check the directory, its permissions and the disk"))};
 }

@@ -52,7 +52,7 @@ class SafetensorsWriter {
   static Result<SafetensorsWriter> begin(const std::string& path, const std::vector<TensorSpec>& tensors,
                                          const std::map<std::string, std::string>& metadata);
   Status write_at(std::uint64_t position, std::span<const std::byte> bytes);
-  Error system_error(const char* deed, int number) const;
+  Error system_error(const char* task, int number) const;
   std::string part() const { return path_ + ".part"; }
 
   std::string path_;

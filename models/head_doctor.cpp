@@ -119,10 +119,10 @@ HeadReport examine_head(const Model& model, WeightSource& source) {
                                shape.name, where(model)));
     }
   }
-  const Result<std::string> mended = source.settle_head_norms();
-  if (!mended.ok()) return found(state_after(mended.error()), "its norms: " + mended.error().message);
-  if (!mended->empty())
-    return found(HeadState::kMended, "raw norms where shifted ones were declared: " + *mended);
+  const Result<std::string> repaired = source.settle_head_norms();
+  if (!repaired.ok()) return found(state_after(repaired.error()), "its norms: " + repaired.error().message);
+  if (!repaired->empty())
+    return found(HeadState::kMended, "raw norms where shifted ones were declared: " + *repaired);
   report.state = HeadState::kReady;
   return report;
 }

@@ -20,14 +20,14 @@ constexpr int kWidth = 96;
 
 /// Logits of a short text, and rows of the MTP head if there is one.
 struct Outputs {
-  std::vector<float> trunk, head;
+  std::vector<float> target, head;
 };
 
 Outputs run(const Model& model) {
   const std::vector<std::int32_t> tokens = {372, 423, 151, 61, 28, 5, 516};
   const auto rows = static_cast<std::int32_t>(tokens.size());
-  std::vector<std::int32_t> wanted;
-  for (std::int32_t i = 0; i < rows; ++i) wanted.push_back(i);
+  std::vector<std::int32_t> logit_rows;
+  for (std::int32_t i = 0; i < rows; ++i) logit_rows.push_back(i);
   const auto backend = make_ref_backend();
   const std::int32_t block = 0;
   const Segment segment{{{&block, 1}, 0, 0, 0}, 0, rows, rows};
@@ -36,11 +36,11 @@ Outputs run(const Model& model) {
     const auto executable = std::move(*backend->compile(program, {16, 16}));
     const auto state = std::move(*backend->make_state(program.layout(), {1, 1}));
     const StepResult result =
-        run_rows(*backend, *executable, *state, {tokens, {}, {&segment, 1}, wanted, {}, {}}, hidden, 0)
+        run_rows(*backend, *executable, *state, {tokens, {}, {&segment, 1}, logit_rows, {}, {}}, hidden, 0)
             .result;
     return std::vector<float>(result.logits.begin(), result.logits.end());
   };
-  outputs.trunk = step(model.trunk, {});
+  outputs.target = step(model.target, {});
   std::vector<float> hidden(tokens.size() * kWidth);
   for (std::size_t i = 0; i < hidden.size(); ++i) hidden[i] = static_cast<float>(i % 17) / 8 - 1;
   if (model.mtp) outputs.head = step(*model.mtp, hidden);
@@ -74,7 +74,7 @@ class HeadDoctorTest : public testing::Test {
       EXPECT_NE(model.head.sentence.find(words), std::string::npos)
           << words << " in: " << model.head.sentence;
     }
-    EXPECT_EQ(run(model).trunk, original_.trunk);
+    EXPECT_EQ(run(model).target, original_.target);
   }
 
   Outputs original_;
@@ -86,7 +86,7 @@ TEST_F(HeadDoctorTest, AWholeHeadIsReadyAndSaysNothing) {
   EXPECT_EQ(model.head.state, HeadState::kReady);
   EXPECT_EQ(model.head.sentence, "");
   const Outputs outputs = run(model);
-  EXPECT_EQ(outputs.trunk, original_.trunk);
+  EXPECT_EQ(outputs.target, original_.target);
   EXPECT_EQ(outputs.head, original_.head);
 }
 
@@ -166,7 +166,7 @@ TEST_F(HeadDoctorTest, MlxNamesAndNormsGiveTheBitsOfHuggingFaceNamesAndNorms) {
   const Model model = load(copy_.write());
   EXPECT_EQ(model.head.state, HeadState::kReady) << model.head.sentence;
   const Outputs outputs = run(model);
-  EXPECT_EQ(outputs.trunk, original_.trunk);
+  EXPECT_EQ(outputs.target, original_.target);
   EXPECT_EQ(outputs.head, original_.head);
 }
 
@@ -178,7 +178,7 @@ TEST_F(HeadDoctorTest, RawNormsWhereFinalOnesAreDeclaredAreMended) {
   EXPECT_EQ(model.head.sentence.find('\n'), std::string::npos);
   ASSERT_TRUE(model.mtp.has_value());
   const Outputs outputs = run(model);
-  EXPECT_EQ(outputs.trunk, original_.trunk);
+  EXPECT_EQ(outputs.target, original_.target);
   EXPECT_EQ(outputs.head, original_.head) << "mended means that it drafts like the original";
 }
 

@@ -42,7 +42,7 @@ struct Model {
   std::string quantisation;  // "affine 4-bit group 32, 8-bit group 64; bf16"
   format::ModelConfig config;
   std::unique_ptr<format::Checkpoint> checkpoint;
-  Program trunk;               // the target; captures hidden states after the final norm
+  Program target;              // the target; captures hidden states after the final norm
   std::optional<Program> mtp;  // takes hidden states; captures those to feed back
   HeadReport head;
   int draft_vocabulary = 0;  // tokens that the MTP head can draft at a time
@@ -52,17 +52,17 @@ struct Model {
 };
 
 /// The default draft vocabulary of a model with kLargeVocabulary or more tokens: the first kFrequentDrafts
-/// ids and kSpareDrafts extra ids (docs/decisions/009).
+/// ids and kExtraDraftIds extra ids (docs/decisions/009).
 inline constexpr int kLargeVocabulary = 65536;
 inline constexpr int kFrequentDrafts = 32768;
-inline constexpr int kSpareDrafts = 2048;
+inline constexpr int kExtraDraftIds = 2048;
 
 struct LoadOptions {
   /// Draft vocabulary of the MTP head: the ids below this, the end tokens and those seen last in prompt and
-  /// answer (kSpareDrafts of both kinds); 0: all; -1: the default above. Tokenizers number tokens by
+  /// answer (kExtraDraftIds of both kinds); 0: all; -1: the default above. Tokenizers number tokens by
   /// frequency, so the first ids are the likely ones. A small draft vocabulary makes drafts faster and leaves
   /// answers unchanged.
-  int frequent_drafts = -1;
+  int draft_vocab_size = -1;
   /// The MTP head's matrices with more bits are requantised to this many, 4 or 8 (cpu backend). 0: as stored;
   /// -1: like the target, 4 if its matrices have less than 6 bits on average, otherwise 8
   /// (docs/decisions/013). Fewer bits make drafts faster and leave answers unchanged.

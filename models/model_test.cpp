@@ -23,7 +23,7 @@ class ModelTest : public testing::Test {
     return model.ok() ? "ok" : model.error().message;
   }
   const Attend& first_attention(const Model& model) {
-    for (const Instruction& instruction : model.trunk.instructions()) {
+    for (const Instruction& instruction : model.target.instructions()) {
       if (const auto* attend = std::get_if<Attend>(&instruction)) return *attend;
     }
     ADD_FAILURE() << "no attention";
@@ -82,10 +82,10 @@ TEST_F(ModelTest, AHeadThatTheConfigPromisesAndNoFileHoldsIsMissed) {
   }
 }
 
-const Tap* tap_of(const Program& program) {
-  const Tap* found = nullptr;
+const Capture* tap_of(const Program& program) {
+  const Capture* found = nullptr;
   for (const Instruction& instruction : program.instructions()) {
-    if (const auto* tap = std::get_if<Tap>(&instruction)) found = tap;
+    if (const auto* capture = std::get_if<Capture>(&instruction)) found = capture;
   }
   return found;
 }
@@ -101,7 +101,7 @@ int normed_row(const Program& program) {
 TEST_F(ModelTest, TheHeadIsFedFromBeforeTheNormIfItsContractSaysSo) {
   const Result<Model> usual = load_model(copy_.write());
   ASSERT_TRUE(usual.ok() && usual->mtp.has_value());
-  EXPECT_EQ(tap_of(usual->trunk)->in.id, normed_row(usual->trunk));
+  EXPECT_EQ(tap_of(usual->target)->in.id, normed_row(usual->target));
   EXPECT_EQ(tap_of(*usual->mtp)->in.id, normed_row(*usual->mtp));
   copy_.edit(
       "\"model_type\": \"qwen3_5\"",
@@ -109,7 +109,7 @@ TEST_F(ModelTest, TheHeadIsFedFromBeforeTheNormIfItsContractSaysSo) {
       "\"model_type\": \"qwen3_5\"");
   const Result<Model> early = load_model(copy_.write());
   ASSERT_TRUE(early.ok()) << early.error().message;
-  EXPECT_NE(tap_of(early->trunk)->in.id, normed_row(early->trunk));
+  EXPECT_NE(tap_of(early->target)->in.id, normed_row(early->target));
   EXPECT_NE(tap_of(*early->mtp)->in.id, normed_row(*early->mtp));
 }
 
@@ -151,28 +151,28 @@ const Logits& logits_of(const Program& program) {
 
 TEST_F(ModelTest, AReducedHeadDraftsFrequentIdsEndTokensAndWordsOfTheText) {
   LoadOptions options;
-  options.frequent_drafts = 100;
+  options.draft_vocab_size = 100;
   const Result<Model> model = load_model(test::kOddModel, options);
   ASSERT_TRUE(model.ok()) << model.error().message;
   const int rest = model->config.vocab_size - 100;
-  ASSERT_LT(rest, kSpareDrafts) << "then the spare columns hold all of the rest";
+  ASSERT_LT(rest, kExtraDraftIds) << "then the spare columns hold all of the rest";
   const Logits& drafts = logits_of(*model->mtp);
   EXPECT_EQ(drafts.ids.size(), 100U);
   EXPECT_EQ(drafts.ids.back(), 99);
-  EXPECT_EQ(drafts.spare.count, rest);
+  EXPECT_EQ(drafts.extra.count, rest);
   EXPECT_EQ(model->draft_vocabulary, model->config.vocab_size);
   std::set<std::int32_t> ends;
   for (const int end : model->config.eos_ids) {
     if (end >= 100) ends.insert(end);
   }
-  EXPECT_EQ(drafts.spare.always, std::vector<std::int32_t>(ends.begin(), ends.end()));
-  EXPECT_TRUE(logits_of(model->trunk).ids.empty()) << "the answer's head is whole";
+  EXPECT_EQ(drafts.extra.always, std::vector<std::int32_t>(ends.begin(), ends.end()));
+  EXPECT_TRUE(logits_of(model->target).ids.empty()) << "the answer's head is whole";
 }
 
 TEST_F(ModelTest, TheWholeOfASmallVocabularyIsDrafted) {  // the default, because a small LM head costs little
   for (const int asked : {-1, 0, 1 << 24}) {
     LoadOptions options;
-    options.frequent_drafts = asked;
+    options.draft_vocab_size = asked;
     const Result<Model> model = load_model(test::kOddModel, options);
     ASSERT_TRUE(model.ok()) << model.error().message;
     ASSERT_LT(model->config.vocab_size, kLargeVocabulary);
@@ -184,20 +184,20 @@ TEST_F(ModelTest, TheWholeOfASmallVocabularyIsDrafted) {  // the default, becaus
 TEST_F(ModelTest, TheHeadsMatricesAreReadInAboutAsManyBitsAsTheTrunks) {
   const Result<Model> four = load_model("assets/qwen3.5-tiny");  // 4 bits, the embedding 8, mtp.fc bf16
   ASSERT_TRUE(four.ok()) << four.error().message;
-  EXPECT_EQ(four->mtp->most_bits(), 4);
+  EXPECT_EQ(four->mtp->max_weight_bits(), 4);
   EXPECT_EQ(four->draft_bits, 4);
-  EXPECT_EQ(four->trunk.most_bits(), 0) << "the answer's matrices stay as stored";
+  EXPECT_EQ(four->target.max_weight_bits(), 0) << "the answer's matrices stay as stored";
   EXPECT_EQ(draft_vocabulary_text(*four), "all 8192 tokens, in 4 bits");
   const Result<Model> eight = load_model("assets/qwen3.5-tiny", {.draft_bits = 8});
   ASSERT_TRUE(eight.ok()) << eight.error().message;
   EXPECT_EQ(eight->draft_bits, 8);
   const Result<Model> odd = load_model(test::kOddModel);  // bf16
   ASSERT_TRUE(odd.ok()) << odd.error().message;
-  EXPECT_EQ(odd->mtp->most_bits(), 8);
+  EXPECT_EQ(odd->mtp->max_weight_bits(), 8);
   EXPECT_EQ(odd->draft_bits, 8);
   const Result<Model> stored = load_model("assets/qwen3.5-tiny", {.draft_bits = 0});
   ASSERT_TRUE(stored.ok()) << stored.error().message;
-  EXPECT_EQ(stored->mtp->most_bits() + stored->draft_bits, 0);
+  EXPECT_EQ(stored->mtp->max_weight_bits() + stored->draft_bits, 0);
   EXPECT_EQ(draft_vocabulary_text(*stored), "all 8192 tokens");
 }
 
@@ -249,7 +249,7 @@ TEST_F(ModelTest, StateGrowsByBlocksAndCountsEveryLayer) {
   ASSERT_TRUE(model.ok());
   // Two attention layers with one head of 32 each; keys and values in float16, or as codes with a float
   // scale.
-  const auto bytes = [&](int context, int bits) { return state_bytes(model->trunk, context, bits); };
+  const auto bytes = [&](int context, int bits) { return state_bytes(model->target, context, bits); };
   EXPECT_EQ(bytes(33, 16) - bytes(32, 16), 2 * 2 * kBlockRows * 32 * 2);
   EXPECT_EQ(bytes(33, 8) - bytes(32, 8), 2 * 2 * kBlockRows * (32 + 4));
   EXPECT_EQ(bytes(32, 16), bytes(1, 16));

@@ -137,48 +137,48 @@ class Builder {
   float eps_;
 };
 
-void build_trunk(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
-                 const Weight& head) {
+void build_target(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
+                  const Weight& head) {
   Builder build(p, config, source);
   Row x = p.embed(embedding);
   for (std::size_t i = 0; i < config.layer_types.size(); ++i) {
     x = build.layer(x, fmt::format("layers.{}.", i), config.layer_types[i] == LayerType::kFullAttention);
   }
   const Row last = build.norm(x, "norm");
-  p.tap("hidden", config.mtp.base_hidden_pre_norm ? x : last);
+  p.capture("hidden", config.mtp.base_hidden_pre_norm ? x : last);
   p.logits(last, head);
-  p.select();
+  p.sample();
 }
 
 /// The draft vocabulary of the MTP head.
 struct DraftIds {
   std::vector<std::int32_t> ids;  // empty: all
-  Spare spare;
+  ExtraIds extra;
 
-  int count() const { return static_cast<int>(ids.size()) + spare.count; }
+  int count() const { return static_cast<int>(ids.size()) + extra.count; }
 };
 
 DraftIds draft_ids(const LoadOptions& options, const ModelConfig& config) {
-  int frequent = options.frequent_drafts;
+  int frequent = options.draft_vocab_size;
   if (frequent < 0) frequent = config.vocab_size < kLargeVocabulary ? 0 : kFrequentDrafts;
   if (frequent == 0 || frequent >= config.vocab_size) return {};
   DraftIds drafts;
   drafts.ids.resize(static_cast<std::size_t>(frequent));
   std::iota(drafts.ids.begin(), drafts.ids.end(), 0);
-  drafts.spare.count = std::min(kSpareDrafts, config.vocab_size - frequent);
-  std::vector<std::int32_t>& always = drafts.spare.always;
+  drafts.extra.count = std::min(kExtraDraftIds, config.vocab_size - frequent);
+  std::vector<std::int32_t>& always = drafts.extra.always;
   for (const int end : config.eos_ids) {
     if (end >= frequent) always.push_back(end);
   }
   std::ranges::sort(always);
-  if (std::ssize(always) > drafts.spare.count) always.resize(static_cast<std::size_t>(drafts.spare.count));
+  if (std::ssize(always) > drafts.extra.count) always.resize(static_cast<std::size_t>(drafts.extra.count));
   return drafts;
 }
 
 /// In how many bits the head's matrices are read at most, by default: about as the trunk's are.
-int bits_like(const Program& trunk) {
+int bits_like(const Program& target) {
   double bits = 0, elements = 0;
-  each_matrix(trunk, [&](const Weight& weight) {
+  each_matrix(target, [&](const Weight& weight) {
     const auto count = static_cast<double>(weight.rows * weight.cols);
     bits += weight.stored_bits() * count, elements += count;
   });
@@ -199,9 +199,9 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
   Row x = p.linear(embedding_first ? p.concat(e, h) : p.concat(h, e), {fc})[0];
   for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}.", i), true);
   const Row last = build.norm(x, "mtp.norm");
-  p.tap("hidden", config.mtp.hidden_pre_norm ? x : last);
-  p.logits(last, head, std::move(drafts.ids), std::move(drafts.spare));
-  p.select();
+  p.capture("hidden", config.mtp.hidden_pre_norm ? x : last);
+  p.logits(last, head, std::move(drafts.ids), std::move(drafts.extra));
+  p.sample();
 }
 
 }  // namespace
@@ -224,7 +224,7 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
   FT_ASSIGN(model.tied, source.head_is_tied());
   const Weight head =
       model.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
-  build_trunk(model.trunk, config, source, embedding, head);
+  build_target(model.target, config, source, embedding, head);
   FT_TRY(source.status());
   model.head = examine_head(model, source);
   if (model.head.usable()) {
@@ -236,8 +236,8 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
       model.head.state = state_after(status.error());
       model.head.sentence = "MTP head: " + status.error().message;
     } else {
-      const int most = options.draft_bits < 0 ? bits_like(model.trunk) : options.draft_bits;
-      program.set_most_bits(most);
+      const int most = options.draft_bits < 0 ? bits_like(model.target) : options.draft_bits;
+      program.set_max_weight_bits(most);
       each_matrix(program, [&](const Weight& weight) {
         if (most > 0 && weight.stored_bits() > most) model.draft_bits = most;
       });

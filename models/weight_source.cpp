@@ -68,7 +68,7 @@ Result<WeightSource> WeightSource::open(const format::Checkpoint& checkpoint,
                                         const format::ModelConfig& config) {
   WeightSource source(format::WeightIndex(checkpoint, config));
   FT_ASSIGN(const bool shifted, source.index_.norms_are_shifted());
-  source.trunk_offset_ = shifted ? 0.0F : 1.0F;
+  source.target_offset_ = shifted ? 0.0F : 1.0F;
   return source;
 }
 
@@ -110,7 +110,7 @@ Weight WeightSource::vector(const std::string& name, std::int64_t size) {
 
 Weight WeightSource::norm(const std::string& name, std::int64_t size) {
   Weight weight = vector(name, size);
-  weight.offset = name.starts_with("mtp.") ? head_offset_ : trunk_offset_;
+  weight.offset = name.starts_with("mtp.") ? head_offset_ : target_offset_;
   return weight;
 }
 

@@ -40,7 +40,7 @@ class WeightSource {
   Weight keep(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols);
 
   format::WeightIndex index_;
-  float trunk_offset_ = 0, head_offset_ = 0;
+  float target_offset_ = 0, head_offset_ = 0;
   Status status_;
   std::map<std::string, std::int64_t> formats_;  // format text -> parameters
   std::set<std::string> counted_;                // by stored name: a tied LM head counts once

@@ -26,7 +26,7 @@
 #include "program/profile.h"
 #include "program/program.h"
 #include "program/rows.h"
-#include "program/select.h"
+#include "program/sample_row.h"
 
 namespace ft {
 
@@ -57,17 +57,17 @@ struct Segment {
   SequenceView sequence;
   std::int64_t position = 0;  // of the first row
   std::int32_t rows = 0;
-  std::int32_t settled = 0;
+  std::int32_t confirmed = 0;
 };
 
 /// Plain data. submit() copies what the step needs, so the caller may reuse its vectors at once.
 struct StepArgs {
-  std::span<const std::int32_t> tokens;  // [rows]; t < 0 means round_tokens[-1 - t]
-  RowPlaces hidden;                      // rows that Input takes, for programs that have one
-  std::span<const Segment> segments;     // in row order, of different timelines
-  std::span<const std::int32_t> wanted;  // ascending rows whose logits are computed
-  std::span<const SelectRow> selects;    // one per wanted row, or empty: logits only
-  /// The round's token buffer. Steps write it (SelectRow::store) and read what earlier steps wrote; the host
+  std::span<const std::int32_t> tokens;      // [rows]; t < 0 means round_tokens[-1 - t]
+  RowPlaces hidden;                          // rows that Input takes, for programs that have one
+  std::span<const Segment> segments;         // in row order, of different timelines
+  std::span<const std::int32_t> logit_rows;  // ascending rows whose logits are computed
+  std::span<const SampleRow> samples;        // one per wanted row, or empty: logits only
+  /// The round's token buffer. Steps write it (SampleRow::store) and read what earlier steps wrote; the host
   /// reads it after collect(). What the host writes there is not visible to steps.
   std::span<std::int32_t> round_tokens;
   RowPlaces capture = {};  // where the Tap's rows go; a place < 0: nowhere. Never a place that `hidden` names
@@ -76,8 +76,8 @@ struct StepArgs {
 
 /// Views into the executable's memory, valid until its next submit.
 struct StepResult {
-  std::span<const float> logits;           // [wanted, vocabulary or Logits::ids]; empty if nobody asked
-  std::span<const std::int32_t> selected;  // [wanted] token ids, if selects were given
+  std::span<const float> logits;          // [wanted, vocabulary or Logits::ids]; empty if nobody asked
+  std::span<const std::int32_t> sampled;  // [wanted] token ids, if selects were given
   /// What collect() spent in waiting for a device; 0: the steps ran inside submit().
   std::int64_t waited_ns = 0;
 };
@@ -123,11 +123,11 @@ class Executable {
   virtual StepResult run(const StepArgs& args, State& state) = 0;
   virtual int vocabulary() const = 0;  // columns of logits
   /// Token ids of those columns, ascending (Logits::ids and the spare ones); empty: column v is token v.
-  /// Valid until add_ids.
+  /// Valid until add_draft_tokens.
   virtual std::span<const std::int32_t> ids() const = 0;
   /// Tokens without a column get a spare one (Logits::spare), if there are any, in place of the ids that
   /// were added longest ago. For the steps submitted from now on.
-  virtual void add_ids(std::span<const std::int32_t> tokens) = 0;
+  virtual void add_draft_tokens(std::span<const std::int32_t> tokens) = 0;
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
 
  private:
@@ -136,7 +136,7 @@ class Executable {
 
 struct CompileOptions {
   int max_rows = 256;            // rows of one step, all segments together
-  int max_wanted = 16;           // rows with logits
+  int max_logit_rows = 16;       // rows with logits
   Profiler* profiler = nullptr;  // told what each step of the executable cost; null: nothing is measured
 };
 

@@ -11,18 +11,18 @@ class Checker final : public Describer {
       : program_(program), written_(static_cast<std::size_t>(program.row_count())) {}
 
   Status run() {
-    bool has_spare = false;
+    bool has_extra = false;
     for (const Instruction& instruction : program_.instructions()) {
       describe(instruction, *this);
       if (!problem_.empty()) {
         return Error{Code::kInvalid, fmt::format("program: instruction {} ({}): {}", number_,
                                                  instruction_name(instruction), problem_)};
       }
-      if (const auto* logits = std::get_if<Logits>(&instruction)) has_spare |= logits->spare.count > 0;
+      if (const auto* logits = std::get_if<Logits>(&instruction)) has_extra |= logits->extra.count > 0;
       ++number_;
     }
-    if (has_spare && !selects_) {  // select puts them in order
-      return Error{Code::kInvalid, "program: it has spare columns of logits and no select"};
+    if (has_extra && !samples_) {  // select puts them in order
+      return Error{Code::kInvalid, "program: it has extra columns of logits and no sample"};
     }
     return {};
   }
@@ -38,7 +38,7 @@ class Checker final : public Describer {
   }
   void reads_logits() override {
     require(logits_, "has no logits before it");
-    selects_ = true;
+    samples_ = true;
   }
   void writes_logits(std::int64_t /*columns*/) override { logits_ = true; }
   void vector(const Weight& weight, std::int64_t size) override {
@@ -83,7 +83,7 @@ class Checker final : public Describer {
   std::vector<bool> written_;
   std::string problem_;
   int number_ = 0;
-  bool logits_ = false, selects_ = false;
+  bool logits_ = false, samples_ = false;
 };
 
 }  // namespace

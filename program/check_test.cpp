@@ -34,7 +34,7 @@ TEST(Check, AcceptsAProgramOfTheWidenedInstructions) {
   second.shared = true, second.cache = 0;
   const Row z = program.append(Slice{program.attend(second), 2, 4, {}});
   program.logits(Logits{z, weight(3, 4), {}, {}, {1, 4, 9}, 30});
-  program.select();
+  program.sample();
   EXPECT_EQ(problem(program), "");
   ASSERT_EQ(program.layout().caches.size(), 1U) << "a shared cache is kept once";
   EXPECT_EQ(program.layout().caches[0].window, 4);

@@ -20,7 +20,7 @@ class ForwardingExecutable : public Executable {
   }
   int vocabulary() const override { return inner_->vocabulary(); }
   std::span<const std::int32_t> ids() const override { return inner_->ids(); }
-  void add_ids(std::span<const std::int32_t> tokens) override { inner_->add_ids(tokens); }
+  void add_draft_tokens(std::span<const std::int32_t> tokens) override { inner_->add_draft_tokens(tokens); }
   std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
 
  protected:

@@ -16,16 +16,16 @@ bool ascend(const std::vector<std::int32_t>& ids) {
   return std::ranges::adjacent_find(ids, std::greater_equal<>()) == ids.end();
 }
 
-void describe_spare(Describer& d, const Logits& op) {
-  const std::vector<std::int32_t>& always = op.spare.always;
+void describe_extra(Describer& d, const Logits& op) {
+  const std::vector<std::int32_t>& always = op.extra.always;
   const std::int64_t left = op.ids.empty() ? 0 : op.head.rows - op.ids.back() - 1;
-  d.require(op.spare.count >= 0 && op.spare.count <= std::min<std::int64_t>(left, kMaxSpare),
-            "has more spare columns than ids above the listed ones, or than can be counted");
-  d.require(std::ssize(always) <= op.spare.count, "has fewer spare columns than ids that always have one");
+  d.require(op.extra.count >= 0 && op.extra.count <= std::min<std::int64_t>(left, kMaxExtraIds),
+            "has more extra columns than ids above the listed ones, or than can be counted");
+  d.require(std::ssize(always) <= op.extra.count, "has fewer extra columns than ids that always have one");
   for (std::size_t j = 0; j < always.size(); ++j) {
     const std::int32_t before = j > 0 ? always[j - 1] : op.ids.empty() ? -1 : op.ids.back();
     d.require(always[j] > before && always[j] < op.head.rows,
-              "an id that always has a spare column is listed already, out of order or outside the head");
+              "an id that always has a extra column is listed already, out of order or outside the head");
   }
 }
 
@@ -39,7 +39,7 @@ void Attend::keep_state(StateLayout& layout) {
 
 void Conv::keep_state(StateLayout& layout) {
   state = static_cast<int>(layout.windows.size());
-  layout.windows.push_back({in.width, taps});
+  layout.windows.push_back({in.width, kernel_width});
 }
 
 void DeltaRule::keep_state(StateLayout& layout) {
@@ -96,9 +96,9 @@ void Attend::describe(Describer& d) const {
 
 void Conv::describe(Describer& d) const {
   d.reads(in, in.width, Grain::columns());
-  d.vector(kernel, static_cast<std::int64_t>(in.width) * taps);
-  d.require(kernel.rows == in.width && kernel.cols == taps, "has a kernel of another shape");
-  d.require(taps >= 1 && taps <= 8, "takes 1 to 8 taps");
+  d.vector(kernel, static_cast<std::int64_t>(in.width) * kernel_width);
+  d.require(kernel.rows == in.width && kernel.cols == kernel_width, "has a kernel of another shape");
+  d.require(kernel_width >= 1 && kernel_width <= 8, "takes 1 to 8 taps");
   d.note(fmt::format("window {}", state));
   d.writes(out, in.width, Grain::columns());
 }
@@ -150,7 +150,7 @@ void Slice::describe(Describer& d) const {
   d.writes(out, width, Grain::replicated());
 }
 
-void Tap::describe(Describer& d) const {
+void Capture::describe(Describer& d) const {
   d.note(name);
   d.reads(in, in.width, Grain::replicated());  // after the step, by the caller
 }
@@ -161,19 +161,19 @@ void Logits::describe(Describer& d) const {
   d.require(ids.empty() || (ids.front() >= 0 && ids.back() < head.rows),
             "a listed id is outside the LM head");
   d.require(ascend(ids), "ids must ascend");
-  d.require(labels.empty() || (ids.empty() && spare.count == 0 && std::ssize(labels) == head.rows),
+  d.require(labels.empty() || (ids.empty() && extra.count == 0 && std::ssize(labels) == head.rows),
             "needs one label a row of the LM head, without a list of ids");
   d.require(ascend(labels) && (labels.empty() || labels.front() >= 0), "labels must ascend from 0 on");
   d.require(softcap >= 0, "has a negative soft cap");
-  describe_spare(d, *this);
+  describe_extra(d, *this);
   if (!ids.empty()) d.note(fmt::format("{} ids", ids.size()));
-  if (spare.count > 0) d.note(fmt::format("{} spare", spare.count));
+  if (extra.count > 0) d.note(fmt::format("{} extra", extra.count));
   if (!labels.empty()) d.note(fmt::format("{} labels", labels.size()));
   if (softcap > 0) d.note(fmt::format("soft cap {}", softcap));
   d.writes_logits(columns());
 }
 
-void Select::describe(Describer& d) const { d.reads_logits(); }
+void Sample::describe(Describer& d) const { d.reads_logits(); }
 
 std::string_view instruction_name(const Instruction& instruction) {
   return std::visit([](const auto& op) { return op.kName; }, instruction);

@@ -70,7 +70,7 @@ struct StateLayout {
     int window = 0;  // positions that a row sees, its own among them; 0: all
   };
   struct Window {
-    int width, taps;
+    int width, kernel_width;
   };
   struct Delta {
     int key_heads, value_heads, key_dim, value_dim;
@@ -142,7 +142,7 @@ struct Conv {
   static constexpr std::string_view kName = "conv";
   Row in;
   Weight kernel;
-  int taps = 0;
+  int kernel_width = 0;
   int state = 0;
   Row out;
   int out_width() const { return in.width; }
@@ -219,16 +219,16 @@ struct Slice {
   void describe(Describer& d) const;
 };
 /// Writes `in` to the places that the step names (StepArgs::capture). A program has at most one.
-struct Tap {
-  static constexpr std::string_view kName = "tap";
+struct Capture {
+  static constexpr std::string_view kName = "capture";
   std::string name;
   Row in;
   void describe(Describer& d) const;
 };
 /// Logit columns beside a list of ids, for ids above the last listed one. They are assigned at run time
-/// (Executable::add_ids).
-inline constexpr int kMaxSpare = 1 << 14;
-struct Spare {
+/// (Executable::add_draft_tokens).
+inline constexpr int kMaxExtraIds = 1 << 14;
+struct ExtraIds {
   int count = 0;
   std::vector<std::int32_t> always;  // ascending; they are never replaced
 };
@@ -239,20 +239,20 @@ struct Logits {
   Row in;
   Weight head;
   std::vector<std::int32_t> ids;  // ascending; empty: all rows
-  Spare spare = {};
+  ExtraIds extra = {};
   std::vector<std::int32_t> labels = {};  // [head.rows] ascending; empty: row v is token v. Excludes `ids`
   float softcap = 0;                      // > 0: softcap * tanh(logit / softcap)
   /// Columns of logits.
   std::int64_t columns() const {
-    return ids.empty() ? head.rows : static_cast<std::int64_t>(ids.size()) + spare.count;
+    return ids.empty() ? head.rows : static_cast<std::int64_t>(ids.size()) + extra.count;
   }
   /// Token ids of the columns that never change; empty: column v is token v.
   const std::vector<std::int32_t>& tokens() const { return labels.empty() ? ids : labels; }
   void describe(Describer& d) const;
 };
-/// Turns each wanted row's logits into a token (program/select.h), if the step gives SelectRows.
-struct Select {
-  static constexpr std::string_view kName = "select";
+/// Turns each wanted row's logits into a token (program/sample_row.h), if the step gives SelectRows.
+struct Sample {
+  static constexpr std::string_view kName = "sample";
   void describe(Describer& d) const;
 };
 
@@ -272,9 +272,9 @@ struct Select {
   X(Scale)                 \
   X(Concat)                \
   X(Slice)                 \
-  X(Tap)                   \
+  X(Capture)               \
   X(Logits)                \
-  X(Select)
+  X(Sample)
 
 template <class First, class... Ops>
 struct VariantWithout {

@@ -31,7 +31,7 @@ struct OperationTime {
 
 struct ProfiledStep {
   int executable = 0;                     // what compiled() returned
-  int rows = 0, wanted = 0;               // of the step
+  int rows = 0, logit_rows = 0;           // of the step
   std::int64_t begin_ns = 0, end_ns = 0;  // of the whole step
   std::span<const OperationTime> times;   // [workers, operations]
 };

@@ -77,7 +77,8 @@ std::int64_t Program::bytes_per_step() const {
 std::string to_text(const Program& program) {
   std::string text;
   int number = 0;
-  if (program.most_bits() > 0) text += fmt::format("matrices in at most {} bits\n", program.most_bits());
+  if (program.max_weight_bits() > 0)
+    text += fmt::format("matrices in at most {} bits\n", program.max_weight_bits());
   for (const Instruction& instruction : program.instructions()) {
     Text line;
     describe(instruction, line);

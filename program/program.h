@@ -47,16 +47,16 @@ class Program {
     return append(Add{a, b, {}});
   }
   Row concat(Row a, Row b) { return append(Concat{a, b, {}}); }
-  void tap(std::string name, Row in) { instructions_.emplace_back(Tap{std::move(name), in}); }
-  void logits(Row in, const Weight& head, std::vector<std::int32_t> ids = {}, Spare spare = {}) {
-    logits(Logits{in, head, std::move(ids), std::move(spare)});
+  void capture(std::string name, Row in) { instructions_.emplace_back(Capture{std::move(name), in}); }
+  void logits(Row in, const Weight& head, std::vector<std::int32_t> ids = {}, ExtraIds extra = {}) {
+    logits(Logits{in, head, std::move(ids), std::move(extra)});
   }
   void logits(Logits instruction) { instructions_.emplace_back(std::move(instruction)); }
-  void select() { instructions_.emplace_back(Select{}); }
+  void sample() { instructions_.emplace_back(Sample{}); }
   /// A backend may requantise the matrices of linear and logits that are stored in more bits to affine codes
   /// of `bits` (4 or 8) in groups of 64 or 32. For drafts only: they need not be reproduced. 0: as stored.
-  void set_most_bits(int bits) { most_bits_ = bits; }
-  int most_bits() const { return most_bits_; }
+  void set_max_weight_bits(int bits) { max_weight_bits_ = bits; }
+  int max_weight_bits() const { return max_weight_bits_; }
 
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const StateLayout& layout() const { return layout_; }
@@ -70,7 +70,7 @@ class Program {
   std::vector<Instruction> instructions_;
   StateLayout layout_;
   int row_count_ = 0;
-  int most_bits_ = 0;
+  int max_weight_bits_ = 0;
 };
 
 /// Calls visit(weight) for every matrix that the program multiplies by.

@@ -20,7 +20,7 @@ class Constraint {
  public:
   virtual ~Constraint() = default;
 
-  /// The mask (SelectRow::mask) of the row after the emitted tokens and `drafts`; valid until commit. Empty
+  /// The mask (SampleRow::mask) of the row after the emitted tokens and `drafts`; valid until commit. Empty
   /// if a draft is not allowed in its own row, or if the mask cannot be computed.
   virtual std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) = 0;
 

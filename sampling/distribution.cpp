@@ -12,12 +12,12 @@ float Distribution::probability(std::int32_t token) const {
   return at != entries.end() && at->first == token ? at->second : 0;
 }
 
-void distribution(std::span<const float> logits, std::span<const std::int32_t> ids, const SelectRow& row,
-                  SelectScratch& scratch, Distribution& out, std::span<const std::int32_t> drafts) {
+void distribution(std::span<const float> logits, std::span<const std::int32_t> ids, const SampleRow& row,
+                  SampleScratch& scratch, Distribution& out, std::span<const std::int32_t> drafts) {
   out.entries.clear();
   const std::span<const float> values = adjust(logits, ids, row, scratch, drafts);
   const Highest highest = find_highest(values);
-  const Sampler& sampler = *row.sampler;
+  const SamplingParams& sampler = *row.sampler;
   if (highest.value == kNever) {
     out.entries.emplace_back(lowest_allowed(values.size(), ids, row.mask), 1.0F);
     return;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sampling/select.h"
+#include "sampling/sample.h"
 
 namespace ft {
 
@@ -21,7 +21,7 @@ struct Distribution {
   float probability(std::int32_t token) const;  // 0 for a token that is not listed
 };
 
-void distribution(std::span<const float> logits, std::span<const std::int32_t> ids, const SelectRow& row,
-                  SelectScratch& scratch, Distribution& out, std::span<const std::int32_t> drafts = {});
+void distribution(std::span<const float> logits, std::span<const std::int32_t> ids, const SampleRow& row,
+                  SampleScratch& scratch, Distribution& out, std::span<const std::int32_t> drafts = {});
 
 }  // namespace ft

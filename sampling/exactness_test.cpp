@@ -13,8 +13,8 @@
 #include "sampling/distribution.h"
 #include "sampling/history.h"
 #include "sampling/philox.h"
-#include "sampling/ratio.h"
-#include "sampling/select.h"
+#include "sampling/rejection.h"
+#include "sampling/sample.h"
 
 namespace ft {
 namespace {
@@ -57,7 +57,7 @@ double excess(const std::map<Tokens, int>& seen, const std::map<Tokens, double>&
 
 struct Setting {
   const char* name;
-  Sampler sampler;
+  SamplingParams sampler;
   bool masked;
   float drafter_agrees;  // 0: unrelated to the target, 1: the same logits
 };
@@ -92,8 +92,8 @@ class Toy {
     std::array<float, kVocabulary> logits;
     std::array<std::uint32_t, 1> mask;
     History history;
-    Sampler sampler;
-    SelectRow row;
+    SamplingParams sampler;
+    SampleRow row;
     std::span<const std::int32_t> drafts;  // that count as emitted before it
   };
 
@@ -123,7 +123,7 @@ class Toy {
   std::map<Tokens, double> exact() const {
     std::map<Tokens, double> joint;
     Row row;
-    SelectScratch scratch;
+    SampleScratch scratch;
     const std::function<void(const Tokens&, double)> extend = [&](const Tokens& output, double probability) {
       if (output.size() == kLength) {
         joint[output] = probability;
@@ -157,30 +157,30 @@ std::uint64_t seed_of(int sequence) {
 
 Tokens plain(const Toy& toy, std::uint64_t seed) {
   Toy::Row row;
-  SelectScratch scratch;
+  SampleScratch scratch;
   Tokens output;
   while (output.size() < kLength) {
     toy.fill(row, false, output, {}, seed);
-    output.push_back(select(row.logits, {}, row.row, scratch, row.drafts));
+    output.push_back(sample(row.logits, {}, row.row, scratch, row.drafts));
   }
   return output;
 }
 
 Tokens coupled(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wrong) {
   Toy::Row row;
-  SelectScratch scratch;
+  SampleScratch scratch;
   Tokens output;
   while (output.size() < kLength) {
     Tokens drafts;
     while (drafts.size() < depth) {
       toy.fill(row, true, output, drafts, seed);
-      drafts.push_back(select(row.logits, {}, row.row, scratch, row.drafts));
+      drafts.push_back(sample(row.logits, {}, row.row, scratch, row.drafts));
     }
     Tokens emitted;
     for (std::size_t i = 0; i <= depth; ++i) {
       const Tokens before(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(i));
       toy.fill(row, false, output, before, seed, wrong != Wrong::kDraftsForgotten);
-      const std::int32_t token = select(row.logits, {}, row.row, scratch, row.drafts);
+      const std::int32_t token = sample(row.logits, {}, row.row, scratch, row.drafts);
       const bool unchecked = wrong == Wrong::kUnchecked && i == 0 && depth > 0;
       emitted.push_back(unchecked ? drafts[i] : token);
       if (i == depth || emitted[i] != drafts[i]) break;
@@ -191,24 +191,24 @@ Tokens coupled(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wron
   return output;
 }
 
-RatioOutcome wrong_ratio(const Distribution& p, const Distribution& q, std::int32_t draft, std::uint64_t seed,
-                         std::int64_t position, Wrong wrong) {
+RejectionOutcome wrong_ratio(const Distribution& p, const Distribution& q, std::int32_t draft,
+                             std::uint64_t seed, std::int64_t position, Wrong wrong) {
   if (wrong == Wrong::kSharedNoise) {
     const double u = uniform(seed, position, 0, Stream::kDraft);  // this same number drew the draft
     if (u * static_cast<double>(q.probability(draft)) < static_cast<double>(p.probability(draft))) {
       return {true, draft};
     }
-    const RatioOutcome right = accept_ratio(p, q, draft, seed, position);
-    return right.accepted ? RatioOutcome{false, draw(p, seed, position, Stream::kResidual)} : right;
+    const RejectionOutcome right = rejection_sample(p, q, draft, seed, position);
+    return right.accepted ? RejectionOutcome{false, draw(p, seed, position, Stream::kResidual)} : right;
   }
-  const RatioOutcome right = accept_ratio(p, q, draft, seed, position);
+  const RejectionOutcome right = rejection_sample(p, q, draft, seed, position);
   if (wrong != Wrong::kNoSubtraction || right.accepted) return right;
   return {false, draw(p, seed, position, Stream::kResidual)};
 }
 
-Tokens by_ratio(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wrong) {
+Tokens by_rejection(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wrong) {
   Toy::Row row;
-  SelectScratch scratch;
+  SampleScratch scratch;
   Tokens output;
   while (output.size() < kLength) {
     Tokens drafts;
@@ -229,7 +229,7 @@ Tokens by_ratio(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wro
         emitted.push_back(draw(p, seed, row.row.position, Stream::kTarget));
         break;
       }
-      const RatioOutcome outcome = wrong_ratio(p, q[i], drafts[i], seed, row.row.position, wrong);
+      const RejectionOutcome outcome = wrong_ratio(p, q[i], drafts[i], seed, row.row.position, wrong);
       emitted.push_back(outcome.token);
       if (!outcome.accepted) break;
     }
@@ -251,7 +251,7 @@ double excess_of(const Setting& setting, Process process, std::size_t depth, Wro
 TEST(Exactness, PlainDrawsFollowTheDistribution) {
   for (const Setting& setting : kSettings) {
     EXPECT_LT(excess_of(setting, coupled, 0, Wrong::kNothing), 1) << setting.name;
-    EXPECT_LT(excess_of(setting, by_ratio, 0, Wrong::kNothing), 1) << setting.name;
+    EXPECT_LT(excess_of(setting, by_rejection, 0, Wrong::kNothing), 1) << setting.name;
   }
 }
 
@@ -277,29 +277,29 @@ TEST(Exactness, CoupledRuleKeepsTheJointDistribution) {
 TEST(Exactness, RatioRuleKeepsTheJointDistribution) {
   for (std::size_t depth = 1; depth <= 4; ++depth) {
     for (const Setting& setting : kSettings) {
-      EXPECT_LT(excess_of(setting, by_ratio, depth, Wrong::kNothing), 1) << setting.name << " " << depth;
+      EXPECT_LT(excess_of(setting, by_rejection, depth, Wrong::kNothing), 1) << setting.name << " " << depth;
     }
   }
 }
 
 TEST(Exactness, WrongRulesAreRejectedByTheSameMeasure) {
   const Setting& setting = kSettings[1];
-  EXPECT_GT(excess_of(setting, by_ratio, 2, Wrong::kSharedNoise), 1);
-  EXPECT_GT(excess_of(setting, by_ratio, 2, Wrong::kNoSubtraction), 1);
-  EXPECT_GT(excess_of(setting, by_ratio, 2, Wrong::kDraftsForgotten), 1);
+  EXPECT_GT(excess_of(setting, by_rejection, 2, Wrong::kSharedNoise), 1);
+  EXPECT_GT(excess_of(setting, by_rejection, 2, Wrong::kNoSubtraction), 1);
+  EXPECT_GT(excess_of(setting, by_rejection, 2, Wrong::kDraftsForgotten), 1);
   EXPECT_GT(excess_of(setting, coupled, 2, Wrong::kUnchecked), 1);
   EXPECT_GT(excess_of(setting, coupled, 2, Wrong::kDraftsForgotten), 1);
 }
 
 TEST(Ratio, SameDistributionAlwaysAccepts) {
   const Distribution p{{{1, 0.25F}, {4, 0.75F}}};
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(accept_ratio(p, p, i % 2 == 0 ? 1 : 4, 5, i).accepted);
+  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(rejection_sample(p, p, i % 2 == 0 ? 1 : 4, 5, i).accepted);
 }
 
 TEST(Ratio, DisjointDistributionsReplaceByTheTarget) {
   const Distribution p{{{1, 1.0F}}};
   const Distribution q{{{0, 1.0F}}};
-  const RatioOutcome outcome = accept_ratio(p, q, 0, 5, 6);
+  const RejectionOutcome outcome = rejection_sample(p, q, 0, 5, 6);
   EXPECT_FALSE(outcome.accepted);
   EXPECT_EQ(outcome.token, 1);
 }
@@ -310,7 +310,7 @@ TEST(Ratio, WithoutAResidualDrawsFromTheTarget) {
   const Distribution q{{{1, 0.5F}, {2, 0.5F}, {9, 1e-8F}}};
   int ones = 0;
   for (int i = 0; i < 1000; ++i) {
-    const RatioOutcome outcome = accept_ratio(p, q, 9, 5, i);
+    const RejectionOutcome outcome = rejection_sample(p, q, 9, 5, i);
     EXPECT_FALSE(outcome.accepted);
     ASSERT_TRUE(outcome.token == 1 || outcome.token == 2);
     ones += outcome.token == 1 ? 1 : 0;

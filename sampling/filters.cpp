@@ -27,11 +27,11 @@ class Places {
   std::span<const std::int32_t> ids_;
 };
 
-bool penalises(const Sampler& sampler) {
+bool penalises(const SamplingParams& sampler) {
   return sampler.repetition != 1 || sampler.presence != 0 || sampler.frequency != 0;
 }
 
-float penalise(float value, const Sampler& sampler, std::int32_t output) {
+float penalise(float value, const SamplingParams& sampler, std::int32_t output) {
   value = value > 0 ? value / sampler.repetition : value * sampler.repetition;
   if (output > 0) value = value - sampler.frequency * static_cast<float>(output) - sampler.presence;
   return value;
@@ -39,7 +39,7 @@ float penalise(float value, const Sampler& sampler, std::int32_t output) {
 
 /// Merges the history with the drafts of this step, both ascending. Each token comes once, with its output
 /// count.
-void penalise_seen(const SelectRow& row, std::span<const std::int32_t> drafts, Places places,
+void penalise_seen(const SampleRow& row, std::span<const std::int32_t> drafts, Places places,
                    std::span<float> values) {
   std::span<const TokenCount> history = row.history;
   while (!history.empty() || !drafts.empty()) {
@@ -177,8 +177,8 @@ float value_at(double depth, float highest, float temperature) {
 
 /// top-p over a whole row. Only its upper end is collected, deeper until the fraction is reached. A value 32
 /// below the highest has no mass.
-void take_top_p_of(std::span<const float> values, std::span<const std::int32_t> ids, const Sampler& sampler,
-                   float highest, std::vector<Candidate>& kept) {
+void take_top_p_of(std::span<const float> values, std::span<const std::int32_t> ids,
+                   const SamplingParams& sampler, float highest, std::vector<Candidate>& kept) {
   const std::uint64_t need = share_of(sampler.top_p, mass_of(values, highest, sampler.temperature));
   for (const double depth : {4.0, 8.0, 16.0, 32.0}) {
     kept.clear();
@@ -205,7 +205,7 @@ std::int32_t lowest_allowed(std::size_t count, std::span<const std::int32_t> ids
 }
 
 std::span<const float> adjust(std::span<const float> logits, std::span<const std::int32_t> ids,
-                              const SelectRow& row, SelectScratch& scratch,
+                              const SampleRow& row, SampleScratch& scratch,
                               std::span<const std::int32_t> drafts) {
   FT_ASSERT(row.sampler != nullptr);
   FT_ASSERT(!logits.empty() && (ids.empty() || ids.size() == logits.size()));
@@ -257,8 +257,8 @@ Highest find_highest(std::span<const float> values) {
   return best;
 }
 
-void filter(std::span<const float> values, std::span<const std::int32_t> ids, const Sampler& sampler,
-            float highest, SelectScratch& scratch) {
+void filter(std::span<const float> values, std::span<const std::int32_t> ids, const SamplingParams& sampler,
+            float highest, SampleScratch& scratch) {
   std::vector<Candidate>& kept = scratch.candidates;
   kept.clear();
   const double min_p = std::min(1.0, static_cast<double>(sampler.min_p));

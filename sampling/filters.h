@@ -1,5 +1,5 @@
 // The steps that `select` and `distribution` share: penalties, bias and mask to values, values to candidates.
-// sampling/select.h states the rules and the cost. Each step reads its inputs in ascending order of token,
+// sampling/sample.h states the rules and the cost. Each step reads its inputs in ascending order of token,
 // but candidates come in no particular order. Nothing depends on their order except ties, which go to the
 // lower id.
 #pragma once
@@ -9,7 +9,7 @@
 #include <limits>
 #include <span>
 
-#include "sampling/select.h"
+#include "sampling/sample.h"
 
 namespace ft {
 
@@ -28,7 +28,7 @@ std::int32_t lowest_allowed(std::size_t count, std::span<const std::int32_t> ids
 
 /// The logits after penalties, bias and mask: `logits` itself if nothing applies, otherwise scratch.values.
 std::span<const float> adjust(std::span<const float> logits, std::span<const std::int32_t> ids,
-                              const SelectRow& row, SelectScratch& scratch,
+                              const SampleRow& row, SampleScratch& scratch,
                               std::span<const std::int32_t> drafts);
 
 struct Highest {
@@ -38,7 +38,7 @@ struct Highest {
 
 Highest find_highest(std::span<const float> values);
 
-inline bool filters(const Sampler& sampler, std::size_t count) {
+inline bool filters(const SamplingParams& sampler, std::size_t count) {
   return (sampler.top_k > 0 && static_cast<std::size_t>(sampler.top_k) < count) || sampler.top_p < 1 ||
          sampler.min_p > 0;
 }
@@ -51,7 +51,7 @@ inline double tempered(float value, float highest, float temperature) {
 
 /// Fills scratch.candidates with what top-k, top-p and min-p leave of `values`, in no particular order.
 /// Requires temperature > 0 and a finite highest value. Weights are set if top-p or min-p is on.
-void filter(std::span<const float> values, std::span<const std::int32_t> ids, const Sampler& sampler,
-            float highest, SelectScratch& scratch);
+void filter(std::span<const float> values, std::span<const std::int32_t> ids, const SamplingParams& sampler,
+            float highest, SampleScratch& scratch);
 
 }  // namespace ft

@@ -1,6 +1,6 @@
 // What penalties need of a request: each token of its prompt and output once, ascending, with the number of
-// times it was emitted. Owner: the request's slot; `counts` goes into SelectRow::history and is valid until
-// the next change. Drafts are never entered: a row lists the drafts before it in SelectRow::drafts. Cost:
+// times it was emitted. Owner: the request's slot; `counts` goes into SampleRow::history and is valid until
+// the next change. Drafts are never entered: a row lists the drafts before it in SampleRow::drafts. Cost:
 // add_prompt sorts the prompt. add_output is a binary search and, for a new token, a move of the tokens above
 // it (8 bytes each), without allocation within `reserve`.
 #pragma once
@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "program/select.h"
+#include "program/sample_row.h"
 
 namespace ft {
 

@@ -30,7 +30,7 @@ double log_sum(std::span<const float> logits, float highest) {
 void logprobs(std::span<const float> logits, std::int32_t token, std::size_t top, Logprobs& out) {
   FT_ASSERT(!logits.empty() && top <= kMaxTopLogprobs);
   out.top.clear();
-  out.selected = static_cast<double>(kNever);
+  out.sampled = static_cast<double>(kNever);
   const float highest = find_highest(logits).value;
   if (highest == kNever) return;
   const double rest = log_sum(logits, highest);
@@ -38,7 +38,7 @@ void logprobs(std::span<const float> logits, std::int32_t token, std::size_t top
     return value > kNever ? tempered(value, highest, 1) - rest : kNever;
   };
   if (token >= 0 && static_cast<std::size_t>(token) < logits.size()) {
-    out.selected = logprob(logits[static_cast<std::size_t>(token)]);
+    out.sampled = logprob(logits[static_cast<std::size_t>(token)]);
   }
   top = std::min(top, kMaxTopLogprobs);
   if (top == 0) return;

@@ -21,7 +21,7 @@ struct TokenLogprob {
 };
 
 struct Logprobs {
-  double selected = 0;            // of the token that was emitted
+  double sampled = 0;             // of the token that was emitted
   std::vector<TokenLogprob> top;  // likeliest first, ties to the lowest id; allowed or not
 };
 

@@ -25,7 +25,7 @@ TEST(Logprobs, AreTheLogSoftmaxOfTheRawLogits) {
     const auto expected = [&](std::int32_t id) {
       return static_cast<double>(logits[static_cast<std::size_t>(id)] - std::log(sum));
     };
-    EXPECT_NEAR(out.selected, expected(token), 1e-12);
+    EXPECT_NEAR(out.sampled, expected(token), 1e-12);
     std::vector<std::int32_t> order(logits.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
     std::ranges::sort(order, [&](std::int32_t a, std::int32_t b) {
@@ -44,12 +44,12 @@ TEST(Logprobs, AreTheLogSoftmaxOfTheRawLogits) {
 TEST(Logprobs, PassOverWhatIsNotANumber) {
   Logprobs out;
   logprobs(std::vector<float>{std::nanf(""), 2, -kInf, 2}, 0, 4, out);
-  EXPECT_EQ(out.selected, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(out.sampled, -std::numeric_limits<double>::infinity());
   ASSERT_EQ(out.top.size(), 2U);
   EXPECT_EQ(out.top[0].token, 1);
   EXPECT_NEAR(out.top[0].logprob, std::log(0.5), 1e-15);
   logprobs(std::vector<float>{-kInf, -kInf}, 1, 4, out);
-  EXPECT_EQ(out.selected, -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(out.sampled, -std::numeric_limits<double>::infinity());
   EXPECT_TRUE(out.top.empty());
 }
 

@@ -14,7 +14,7 @@
 #include <array>
 #include <cstdint>
 
-#include "program/select.h"
+#include "program/sample_row.h"
 #include "sampling/exp_log.h"
 
 namespace ft {

@@ -16,11 +16,11 @@ TEST(Processors, LeaveTheTokensAndProbabilitiesOfTransformers) {
   ASSERT_TRUE(file.good()) << "run from the repository root";
   const auto golden = nlohmann::json::parse(file);
   ASSERT_GE(golden["cases"].size(), 14U);
-  SelectScratch scratch;
+  SampleScratch scratch;
   Distribution out;
   for (const auto& one : golden["cases"]) {
     const auto& setting = one["setting"];
-    Sampler sampler;
+    SamplingParams sampler;
     sampler.temperature = setting.value("temperature", 1.0F);
     sampler.repetition = setting.value("repetition", 1.0F);
     sampler.top_k = setting.value("top_k", 0);
@@ -29,7 +29,7 @@ TEST(Processors, LeaveTheTokensAndProbabilitiesOfTransformers) {
     const auto logits = one["logits"].get<std::vector<float>>();
     History history;
     history.add_prompt(one["seen"].get<std::vector<std::int32_t>>());
-    SelectRow row;
+    SampleRow row;
     row.sampler = &sampler;
     row.history = history.counts();
     distribution(logits, {}, row, scratch, out);

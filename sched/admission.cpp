@@ -45,7 +45,7 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
     report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (options.max_depth + 1)),
                                  options.slots * (options.max_depth + 1));
   };
-  add(model.trunk);
+  add(model.target);
   for (const Program* network : drafter_networks(model)) add(*network);
   report.context_bytes = block_bytes * options.slots / kBlockRows;
   report.key_values = block_bytes * (positions / kBlockRows);

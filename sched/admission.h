@@ -11,7 +11,7 @@
 #include "models/model.h"
 #include "program/backend.h"
 #include "sched/engine_status.h"
-#include "spec/decoder.h"
+#include "speculation/decoder.h"
 
 namespace ft {
 

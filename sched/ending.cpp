@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sched/scheduler.h"
-#include "spec/not_drafted.h"
+#include "speculation/not_drafted.h"
 
 namespace ft {
 namespace {

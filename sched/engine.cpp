@@ -12,7 +12,7 @@ namespace ft {
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
                                               const Tokenizer& tokenizer, const EngineOptions& options) {
   MemoryReport memory = memory_needed(backend, model, options.decoder);
-  const std::int64_t of_device = backend.limits(model.trunk.layout()).memory_bytes;
+  const std::int64_t of_device = backend.limits(model.target.layout()).memory_bytes;
   memory.limit = options.memory_bytes > 0 ? options.memory_bytes : of_device;
   if (memory.limit <= 0) memory.limit = available_memory();
   FT_TRY(check_memory(memory, options.decoder));

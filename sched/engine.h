@@ -14,7 +14,7 @@
 #include <mutex>
 #include <thread>
 
-#include "sched/cost_file.h"
+#include "sched/calibration/calibration_cache.h"
 #include "sched/scheduler.h"
 
 namespace ft {
@@ -27,7 +27,7 @@ struct EngineOptions {
   std::int64_t memory_bytes = 0;        // limit for everything; 0: what the machine has left
   std::int64_t snapshot_tokens = 2048;  // between two snapshots of a long prompt
   CacheFolderOptions folder;            // the prefix cache's second tier, if it names a directory
-  CostFileOptions costs;                // the calibration cache, if it names a file
+  CalibrationCacheOptions costs;        // the calibration cache, if it names a file
 };
 
 class Engine {
@@ -47,7 +47,7 @@ class Engine {
   CacheReport cache() const;
   /// The folder of the cache's second tier; empty if it has none.
   const std::string& cache_directory() const { return options_.folder.directory; }
-  /// The source of the calibration at the start, as a word (sched/cost_file.h).
+  /// The source of the calibration at the start, as a word (sched/calibration/calibration_cache.h).
   const char* cost_source() const { return costs_.source(); }
   /// The memory reserved at the start.
   const MemoryReport& memory() const { return memory_; }
@@ -82,8 +82,8 @@ class Engine {
   std::unique_ptr<CacheFolder> folder_;  // null: no folder
   const EngineOptions options_;
   const MemoryReport memory_;
-  CostFile costs_;       // belongs to the engine thread; unchanged since calibrated_
-  Scheduler scheduler_;  // belongs to the engine thread
+  CalibrationCache costs_;  // belongs to the engine thread; unchanged since calibrated_
+  Scheduler scheduler_;     // belongs to the engine thread
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   // The mutex_ guards these.

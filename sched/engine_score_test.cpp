@@ -46,7 +46,7 @@ TEST_F(EngineTest, TokensOfAPromptScoreAsTheyDidWhenTheyWereGenerated) {
       const Event& token = whole.prompt[given + i];
       EXPECT_EQ(token.token, generated.answer[i].token) << i;
       ASSERT_TRUE(token.logprobs.has_value()) << i;
-      EXPECT_EQ(token.logprobs->selected, generated.answer[i].logprobs->selected) << i;
+      EXPECT_EQ(token.logprobs->sampled, generated.answer[i].logprobs->sampled) << i;
       EXPECT_EQ(token.logprobs->top[1].token, generated.answer[i].logprobs->top[1].token) << i;
     }
   }
@@ -58,7 +58,7 @@ void expect_same(const std::vector<Event>& found, const std::vector<Event>& want
     EXPECT_EQ(found[i].token, wanted[i].token) << i;
     ASSERT_EQ(found[i].logprobs.has_value(), wanted[i].logprobs.has_value()) << i;
     if (!found[i].logprobs) continue;
-    EXPECT_EQ(found[i].logprobs->selected, wanted[i].logprobs->selected) << i;
+    EXPECT_EQ(found[i].logprobs->sampled, wanted[i].logprobs->sampled) << i;
     ASSERT_EQ(found[i].logprobs->top.size(), wanted[i].logprobs->top.size()) << i;
     for (std::size_t k = 0; k < found[i].logprobs->top.size(); ++k) {
       EXPECT_EQ(found[i].logprobs->top[k].token, wanted[i].logprobs->top[k].token) << i;

@@ -171,7 +171,7 @@ TEST_F(EngineTest, LogprobsAreThoseOfTheTargetForAcceptedDraftsToo) {
   const std::vector<Logprobs> drafted = logprobs_of(request);
   ASSERT_EQ(plain.size(), drafted.size());
   for (std::size_t i = 0; i < plain.size(); ++i) {
-    EXPECT_EQ(plain[i].selected, drafted[i].selected);
+    EXPECT_EQ(plain[i].sampled, drafted[i].sampled);
     ASSERT_EQ(plain[i].top.size(), 5U);
     EXPECT_EQ(plain[i].top.front().logprob, drafted[i].top.front().logprob);
   }

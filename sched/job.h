@@ -28,9 +28,9 @@ struct Job {
   double full_since_ms = 0;
 
   int cached_tokens = 0;
-  int kept_tokens = 0;      // prompt tokens after the cached ones that were kept for later prompts
-  std::int64_t branch = 0;  // end of the prefix shared with earlier prompts; 0: none
-  int passed_over = 0;      // steps in which another prompt went first
+  int kept_tokens = 0;             // prompt tokens after the cached ones that were kept for later prompts
+  std::int64_t shared_prefix = 0;  // end of the prefix shared with earlier prompts; 0: none
+  int passed_over = 0;             // steps in which another prompt went first
   double prompt_ms = 0, decode_ms = 0;
   double last_token_ms = 0;  // 0: none yet
 

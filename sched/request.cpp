@@ -12,7 +12,7 @@ Error wrong(std::string_view field, std::string_view rule, double found) {
 }
 
 /// NaN fails every comparison, so each rule is written as the condition that must hold.
-Status check_sampler(const Sampler& s) {
+Status check_sampler(const SamplingParams& s) {
   if (!(s.temperature >= 0 && s.temperature <= 100)) return wrong("temperature", "0 to 100", s.temperature);
   if (!(s.top_k >= 0)) return wrong("top_k", "0 (off) or more", s.top_k);
   if (!(s.top_p > 0 && s.top_p <= 1)) return wrong("top_p", "above 0 and at most 1", s.top_p);

@@ -21,7 +21,7 @@
 
 #include "base/result.h"
 #include "sampling/logprobs.h"
-#include "spec/decoder.h"
+#include "speculation/decoder.h"
 #include "text/grammar.h"
 #include "text/stop_matcher.h"
 

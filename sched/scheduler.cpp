@@ -83,7 +83,7 @@ Status Scheduler::start(Job& job) {
   job.slot->constraint = std::move(constraint);
   job.answer.emplace(std::move(answer));
   job.cached_tokens = static_cast<int>(found.beginning.length);
-  job.branch = found.shared;
+  job.shared_prefix = found.shared;
   job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, bool drafted) {
     return take_token(job, token, logits, drafted);
   };
@@ -201,7 +201,8 @@ int Scheduler::chunk_rows(const Job& job) const {
   const std::int64_t every = options_.snapshot_tokens;
   if (!cache_.enabled() || every <= 0) return chunk;
   chunk = static_cast<int>(std::min<std::int64_t>(chunk, (done / every + 1) * every - done));
-  if (job.branch > done) chunk = static_cast<int>(std::min<std::int64_t>(chunk, job.branch - done));
+  if (job.shared_prefix > done)
+    chunk = static_cast<int>(std::min<std::int64_t>(chunk, job.shared_prefix - done));
   return chunk;
 }
 
@@ -225,7 +226,7 @@ void Scheduler::prefill(Job& job) {
     row_ms_ = row_ms_ > 0 ? row_ms_ + 0.3 * (row_ms - row_ms_) : row_ms;
   }
   const std::int64_t every = options_.snapshot_tokens;
-  if (!job.prefilling() || done == job.branch || (every > 0 && done % every == 0)) {
+  if (!job.prefilling() || done == job.shared_prefix || (every > 0 && done % every == 0)) {
     if (keep(job)) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
   }
 }

@@ -16,7 +16,7 @@
 
 #include "sched/engine_status.h"
 #include "sched/job.h"
-#include "sched/prefix_cache.h"
+#include "sched/prefix_cache/prefix_cache.h"
 #include "text/thinking_marks.h"
 #include "text/tokenizer.h"
 

@@ -51,11 +51,11 @@ std::string cut(std::string_view text) {
 
 }  // namespace
 
-std::string access_text(const Incoming& incoming, const AccessLine& line, bool json) {
+std::string access_text(const HttpRequest& http_request, const AccessLine& line, bool json) {
   if (!json) {
     const auto field = [](std::string_view text) { return escaped(cut(text), true); };
-    return fmt::format("{} {} {} {:.0f} ms{}{}", field(incoming.method), field(incoming.path), line.status,
-                       line.ms, line.note.empty() ? "" : ", ", field(line.note));
+    return fmt::format("{} {} {} {:.0f} ms{}{}", field(http_request.method), field(http_request.path),
+                       line.status, line.ms, line.note.empty() ? "" : ", ", field(line.note));
   }
   // JSON's own escapes, and for the other controls the form that JSON has too.
   const auto quoted = [](std::string_view text) { return escaped(json_quoted(cut(text)), false); };
@@ -63,14 +63,14 @@ std::string access_text(const Incoming& incoming, const AccessLine& line, bool j
   return fmt::format(
       "{{\"time\":\"{:%FT%TZ}\",\"id\":{},\"method\":{},\"path\":{},\"status\":{},\"ms\":{:.1f},\"note\":{}}"
       "}",
-      now, quoted(incoming.id), quoted(incoming.method), quoted(incoming.path), line.status, line.ms,
-      quoted(line.note));
+      now, quoted(http_request.id), quoted(http_request.method), quoted(http_request.path), line.status,
+      line.ms, quoted(line.note));
 }
 
-void AccessLog::write(const Incoming& incoming, const AccessLine& line) const {
+void AccessLog::write(const HttpRequest& http_request, const AccessLine& line) const {
   if (quiet_) return;
-  if (json_) return log_plain(access_text(incoming, line, true));
-  log_info(access_text(incoming, line, false));
+  if (json_) return log_plain(access_text(http_request, line, true));
+  log_info(access_text(http_request, line, false));
 }
 
 }  // namespace ft::server

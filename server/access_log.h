@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "server/incoming.h"
+#include "server/http_request.h"
 #include "server/options.h"
 
 namespace ft::server {
@@ -18,12 +18,12 @@ struct AccessLine {
 };
 
 /// The line without its end: printable UTF-8.
-std::string access_text(const Incoming& incoming, const AccessLine& line, bool json);
+std::string access_text(const HttpRequest& http_request, const AccessLine& line, bool json);
 
 class AccessLog {
  public:
   explicit AccessLog(const ServerOptions& options) : json_(options.log_json), quiet_(options.quiet) {}
-  void write(const Incoming& incoming, const AccessLine& line) const;
+  void write(const HttpRequest& http_request, const AccessLine& line) const;
 
  private:
   bool json_, quiet_;

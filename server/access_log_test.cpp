@@ -8,10 +8,10 @@
 namespace ft::server {
 namespace {
 
-Incoming asked(std::string path) {
-  Incoming incoming;
-  incoming.method = "GET", incoming.path = std::move(path), incoming.id = "req_1";
-  return incoming;
+HttpRequest asked(std::string path) {
+  HttpRequest http_request;
+  http_request.method = "GET", http_request.path = std::move(path), http_request.id = "req_1";
+  return http_request;
 }
 
 std::string line_of(const std::string& path, bool json = false) {

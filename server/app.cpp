@@ -19,14 +19,14 @@ class LocalEngine : public EngineClient {
 
 }  // namespace
 
-void App::ready(Engine& engine, std::shared_ptr<const api::Served> served) {
-  ready(std::make_unique<LocalEngine>(engine), std::move(served));
+void App::ready(Engine& engine, std::shared_ptr<const api::ModelInfo> model_info) {
+  ready(std::make_unique<LocalEngine>(engine), std::move(model_info));
 }
 
-void App::ready(std::unique_ptr<EngineClient> engine, std::shared_ptr<const api::Served> served) {
+void App::ready(std::unique_ptr<EngineClient> engine, std::shared_ptr<const api::ModelInfo> model_info) {
   const std::lock_guard lock(mutex_);
   engine_ = std::move(engine);
-  served_ = std::move(served);
+  model_info_ = std::move(model_info);
   progress_ = 1;
 }
 
@@ -35,17 +35,17 @@ EngineClient* App::engine() const {
   return engine_.get();
 }
 
-std::shared_ptr<const api::Served> App::served() const {
+std::shared_ptr<const api::ModelInfo> App::model_info() const {
   const std::lock_guard lock(mutex_);
-  return served_;
+  return model_info_;
 }
 
-void App::enlist(const std::string& id, std::function<void()> cancel) {
+void App::add(const std::string& id, std::function<void()> cancel) {
   const std::lock_guard lock(mutex_);
   decoding_[id] = std::move(cancel);
 }
 
-void App::strike(const std::string& id) {
+void App::remove(const std::string& id) {
   const std::lock_guard lock(mutex_);
   decoding_.erase(id);
 }

@@ -1,6 +1,6 @@
 // What stands behind the routes: the engine and what is served, once they are ready; until then how far the
 // loading is. Also the list of answers being decoded, so that one can be cancelled by its id.
-// Owner: cli/serve.cpp; outlives the server. Threads: any. Cost: one lock a call. Errors: none.
+// Owner: cli/commands/serve.cpp; outlives the server. Threads: any. Cost: one lock a call. Errors: none.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "api/served.h"
+#include "api/model_info.h"
 #include "sched/engine.h"
 #include "server/metrics_text.h"
 
@@ -34,11 +34,11 @@ class App {
   double progress() const { return progress_; }
 
   /// Both must outlive the server's last answer.
-  void ready(Engine& engine, std::shared_ptr<const api::Served> served);
-  void ready(std::unique_ptr<EngineClient> engine, std::shared_ptr<const api::Served> served);
+  void ready(Engine& engine, std::shared_ptr<const api::ModelInfo> model_info);
+  void ready(std::unique_ptr<EngineClient> engine, std::shared_ptr<const api::ModelInfo> model_info);
   /// Null while loading.
   EngineClient* engine() const;
-  std::shared_ptr<const api::Served> served() const;
+  std::shared_ptr<const api::ModelInfo> model_info() const;
 
   /// From now on nothing new is taken on.
   void drain() { draining_ = true; }
@@ -50,9 +50,9 @@ class App {
   class Enlisted {
    public:
     Enlisted(App& app, std::string id, std::function<void()> cancel) : app_(app), id_(std::move(id)) {
-      app_.enlist(id_, std::move(cancel));
+      app_.add(id_, std::move(cancel));
     }
-    ~Enlisted() { app_.strike(id_); }
+    ~Enlisted() { app_.remove(id_); }
     Enlisted(const Enlisted&) = delete;
     Enlisted& operator=(const Enlisted&) = delete;
 
@@ -65,12 +65,12 @@ class App {
   std::size_t decoding() const;
 
  private:
-  void enlist(const std::string& id, std::function<void()> cancel);
-  void strike(const std::string& id);
+  void add(const std::string& id, std::function<void()> cancel);
+  void remove(const std::string& id);
 
   mutable std::mutex mutex_;
   std::unique_ptr<EngineClient> engine_;
-  std::shared_ptr<const api::Served> served_;
+  std::shared_ptr<const api::ModelInfo> model_info_;
   std::map<std::string, std::function<void()>, std::less<>> decoding_;
   HttpCounters http_;
   std::atomic<double> progress_{0};

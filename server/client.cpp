@@ -8,7 +8,7 @@
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
 
-#include "server/incoming.h"
+#include "server/http_request.h"
 
 namespace ft::server {
 namespace {
@@ -112,7 +112,7 @@ Result<bool> Wire::read(Parser& parser, int ms) {
 
 }  // namespace
 
-std::string_view ClientReply::header(std::string_view name) const {
+std::string_view ClientResponse::header(std::string_view name) const {
   const auto found = std::find_if(headers.begin(), headers.end(),
                                   [&](const auto& field) { return same_name(field.first, name); });
   return found == headers.end() ? std::string_view() : std::string_view(found->second);
@@ -160,9 +160,9 @@ std::string Client::authority() const {
 
 std::string Client::url() const { return "http://" + authority() + prefix_; }
 
-Result<ClientReply> Client::exchange(const std::string& method, const std::string& path,
-                                     const std::string& json,
-                                     const std::function<bool(std::string_view)>& take) const {
+Result<ClientResponse> Client::exchange(const std::string& method, const std::string& path,
+                                        const std::string& json,
+                                        const std::function<bool(std::string_view)>& take) const {
   Wire wire(url());
   FT_TRY(wire.connect(host_, port_, options_.connect_ms));
   http::request<http::string_body> request(http::string_to_verb(method), prefix_ + path, 11);
@@ -178,7 +178,7 @@ Result<ClientReply> Client::exchange(const std::string& method, const std::strin
   parser.body_limit(take ? boost::optional<std::uint64_t>()
                          : boost::optional<std::uint64_t>(kMaxAnswerBytes));
   const Lines lines(take);
-  ClientReply reply;
+  ClientResponse reply;
   for (bool whole = false; !whole;) {
     FT_ASSIGN(whole, wire.read(parser, options_.silence_ms));
     if (!parser.is_header_done() || !take || parser.get().result_int() != 200) continue;

@@ -25,7 +25,7 @@ struct ClientOptions {
   int silence_ms = 600'000;  // without a byte from the server
 };
 
-struct ClientReply {
+struct ClientResponse {
   int status = 0;
   std::string body;  // empty where it was read by lines
   std::vector<std::pair<std::string, std::string>> headers;
@@ -43,21 +43,21 @@ class Client {
   /// "127.0.0.1:8080", "[::1]:8080"
   std::string authority() const;
 
-  Result<ClientReply> get(const std::string& path) const { return exchange("GET", path, "", {}); }
-  Result<ClientReply> post(const std::string& path, const std::string& json) const {
+  Result<ClientResponse> get(const std::string& path) const { return exchange("GET", path, "", {}); }
+  Result<ClientResponse> post(const std::string& path, const std::string& json) const {
     return exchange("POST", path, json, {});
   }
   /// `take` gets each line of a 200, without its end; false closes the connection and ends the call. The body
   /// of any other status is in the reply.
-  Result<ClientReply> stream(const std::string& path, const std::string& json,
-                             const std::function<bool(std::string_view line)>& take) const {
+  Result<ClientResponse> stream(const std::string& path, const std::string& json,
+                                const std::function<bool(std::string_view line)>& take) const {
     return exchange("POST", path, json, take);
   }
 
  private:
   Client() = default;
-  Result<ClientReply> exchange(const std::string& method, const std::string& path, const std::string& json,
-                               const std::function<bool(std::string_view)>& take) const;
+  Result<ClientResponse> exchange(const std::string& method, const std::string& path, const std::string& json,
+                                  const std::function<bool(std::string_view)>& take) const;
 
   std::string host_, port_ = "80", prefix_, api_key_;
   ClientOptions options_;

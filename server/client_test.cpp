@@ -70,7 +70,7 @@ TEST(Client, ReadsAnUrlInItsForms) {
 
 TEST(Client, GivesStatusHeadAndBody) {
   OneAnswer server("HTTP/1.1 404 Not Found\r\nX-Thing: a\r\nContent-Length: 2\r\n\r\nno");
-  const Result<ClientReply> reply = client(server.url()).get("/v1/models");
+  const Result<ClientResponse> reply = client(server.url()).get("/v1/models");
   ASSERT_TRUE(reply.ok()) << reply.error().message;
   EXPECT_EQ(reply->status, 404);
   EXPECT_EQ(reply->body, "no");
@@ -85,7 +85,7 @@ TEST(Client, ReadsAStreamByLinesHoweverItIsCut) {
       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
       "4\r\nda\r\n\r\n8\r\nta: 1\n\nd\r\n3\r\nata\r\n0\r\n\r\n");
   std::vector<std::string> lines;
-  const Result<ClientReply> reply = client(server.url()).stream("/x", "{}", [&](std::string_view line) {
+  const Result<ClientResponse> reply = client(server.url()).stream("/x", "{}", [&](std::string_view line) {
     lines.emplace_back(line);
     return true;
   });
@@ -98,7 +98,7 @@ TEST(Client, ReadsAStreamByLinesHoweverItIsCut) {
 TEST(Client, AStreamThatIsEnoughIsLeft) {
   OneAnswer server("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\na\nb\nc\n");
   int lines = 0;
-  const Result<ClientReply> reply =
+  const Result<ClientResponse> reply =
       client(server.url()).stream("/x", "{}", [&](std::string_view) { return ++lines < 2; });
   ASSERT_TRUE(reply.ok()) << reply.error().message;
   EXPECT_EQ(lines, 2);
@@ -107,7 +107,7 @@ TEST(Client, AStreamThatIsEnoughIsLeft) {
 TEST(Client, ARefusedStreamGivesItsBody) {
   OneAnswer server("HTTP/1.1 400 Bad\r\nContent-Length: 2\r\n\r\n{}");
   bool called = false;
-  const Result<ClientReply> reply = client(server.url()).stream("/x", "{}", [&](std::string_view) {
+  const Result<ClientResponse> reply = client(server.url()).stream("/x", "{}", [&](std::string_view) {
     called = true;
     return true;
   });
@@ -119,7 +119,7 @@ TEST(Client, ARefusedStreamGivesItsBody) {
 
 TEST(Client, SilenceEnds) {
   OneAnswer server("");
-  const Result<ClientReply> reply = client(server.url(), {1'000, 50}).get("/");
+  const Result<ClientResponse> reply = client(server.url(), {1'000, 50}).get("/");
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().code, Code::kIo);
   EXPECT_NE(reply.error().message.find("50 ms"), std::string::npos) << reply.error().message;
@@ -130,21 +130,21 @@ TEST(Client, NobodyThereIsSaid) {
   net::ip::tcp::acceptor taken(io, {net::ip::address_v4::loopback(), 0});
   const int port = taken.local_endpoint().port();
   taken.close();
-  const Result<ClientReply> reply = client(fmt::format("http://127.0.0.1:{}", port)).get("/");
+  const Result<ClientResponse> reply = client(fmt::format("http://127.0.0.1:{}", port)).get("/");
   ASSERT_FALSE(reply.ok());
   EXPECT_NE(reply.error().message.find("nobody answers"), std::string::npos);
 }
 
 TEST(Client, WhatIsNoHttpIsAnError) {
   OneAnswer server("hello\r\n\r\n");
-  const Result<ClientReply> reply = client(server.url()).get("/");
+  const Result<ClientResponse> reply = client(server.url()).get("/");
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().code, Code::kIo);
 }
 
 TEST(Client, OneByteBeyondTheLimitIsTooLong) {
   OneAnswer server(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", kMaxAnswerBytes + 1));
-  const Result<ClientReply> reply = client(server.url()).get("/");
+  const Result<ClientResponse> reply = client(server.url()).get("/");
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().code, Code::kTooLong);
 }

@@ -16,10 +16,10 @@
 #include "api/error_reply.h"
 #include "api/fields.h"
 #include "base/log.h"
-#include "server/bell.h"
-#include "server/hub.h"
 #include "server/reader.h"
 #include "server/routes.h"
+#include "server/server_context.h"
+#include "server/wake_event.h"
 
 namespace ft::server {
 namespace {
@@ -41,13 +41,14 @@ constexpr milliseconds kGather{50};  // where only the end matters, the mailbox 
 
 class Connection {
  public:
-  Connection(net::ip::tcp::socket socket, Hub& hub) : hub_(hub), stream_(std::move(socket)) {
-    hub_.app.http().connections(++hub_.connections);
+  Connection(net::ip::tcp::socket socket, ServerContext& server_context)
+      : server_context_(server_context), stream_(std::move(socket)) {
+    server_context_.app.http().connections(++server_context_.connections);
     beast::error_code error;
     const auto here = beast::get_lowest_layer(stream_).socket().local_endpoint(error);
     if (!error) here_ = here.address().to_string();
   }
-  ~Connection() { hub_.app.http().connections(--hub_.connections); }
+  ~Connection() { server_context_.app.http().connections(--server_context_.connections); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -57,7 +58,7 @@ class Connection {
   struct Running {
     std::vector<Ticket> tickets;
     std::vector<bool> ended;
-    std::shared_ptr<Bell> bell;
+    std::shared_ptr<WakeEvent> wake;
     api::Exchange exchange;
     std::string id;
     int tokens = 0;
@@ -67,12 +68,12 @@ class Connection {
 
   awaitable<Received> next();
   awaitable<bool> serve(Received& received, AccessLine& line);
-  awaitable<Answer> answer(const Incoming& incoming);
-  Answer route(const Incoming& incoming) const;
+  awaitable<Answer> answer(const HttpRequest& http_request);
+  Answer route(const HttpRequest& http_request) const;
   awaitable<bool> contained(Running& running, awaitable<bool> work);
-  awaitable<bool> send(const Received& received, api::Reply reply, AccessLine& line);
+  awaitable<bool> send(const Received& received, api::HttpResponse reply, AccessLine& line);
   awaitable<bool> decode(const Received& received, api::Exchange exchange, AccessLine& line);
-  std::optional<api::Reply> submit(const Received& received, Running& running);
+  std::optional<api::HttpResponse> submit(const Received& received, Running& running);
   awaitable<void> watch();
   awaitable<bool> gather(Running& running);
   awaitable<bool> stream(const Received& received, Running& running);
@@ -81,7 +82,7 @@ class Connection {
   void drain(Running& running, std::string& frames);
   awaitable<void> close();
 
-  Hub& hub_;
+  ServerContext& server_context_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_{kMaxHeadBytes};
   std::string here_;  // this machine's address of the connection
@@ -89,15 +90,15 @@ class Connection {
 
 awaitable<void> Connection::run() {
   bool keep_alive = true;
-  while (keep_alive && !hub_.stopping) {
+  while (keep_alive && !server_context_.stopping) {
     Received received = co_await next();
     if (received.kind == Received::Kind::kGone) break;
     const Clock::time_point start = Clock::now();
     AccessLine line;
     keep_alive = co_await serve(received, line);
     line.ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-    hub_.log.write(received.incoming, line);
-    hub_.app.http().answered(route_of(received.incoming.path), line.status);
+    server_context_.log.write(received.http_request, line);
+    server_context_.app.http().answered(route_of(received.http_request.path), line.status);
   }
   co_await close();
 }
@@ -105,15 +106,15 @@ awaitable<void> Connection::run() {
 /// A request whose head is refused is answered without its body, and the connection ends if it has one: so is
 /// one whose method needs none.
 awaitable<Received> Connection::next() {
-  RequestReader reader(stream_, buffer_, hub_.options, hub_.bodies);
+  RequestReader reader(stream_, buffer_, server_context_.options, server_context_.bodies);
   Received received = co_await reader.head();
-  received.incoming.here = here_;
+  received.http_request.here = here_;
   if (received.kind != Received::Kind::kRequest) co_return received;
-  if (std::optional<api::Reply> refusal = hub_.router.judge(received.incoming)) {
+  if (std::optional<api::HttpResponse> refusal = server_context_.router.judge(received.http_request)) {
     received.kind = Received::Kind::kRefused;
     received.refusal = std::move(*refusal);
     received.keep_alive = received.keep_alive && !received.has_body;
-  } else if (received.incoming.method == "POST") {
+  } else if (received.http_request.method == "POST") {
     co_await reader.body(received);
   } else if (received.has_body) {
     received.keep_alive = false;
@@ -125,31 +126,32 @@ awaitable<bool> Connection::serve(Received& received, AccessLine& line) {
   if (received.kind == Received::Kind::kRefused) {
     co_return co_await send(received, std::move(received.refusal), line);
   }
-  Answer given = co_await answer(received.incoming);
-  received.incoming.body = std::string();  // and its share of what all bodies may take
+  Answer given = co_await answer(received.http_request);
+  received.http_request.body = std::string();  // and its share of what all bodies may take
   received.share = BodyBudget::Share();
-  if (auto* reply = std::get_if<api::Reply>(&given)) {
+  if (auto* reply = std::get_if<api::HttpResponse>(&given)) {
     co_return co_await send(received, std::move(*reply), line);
   }
   co_return co_await decode(received, std::get<api::Exchange>(std::move(given)), line);
 }
 
-Answer Connection::route(const Incoming& incoming) const {
+Answer Connection::route(const HttpRequest& http_request) const {
   try {
-    return hub_.router.route(incoming);
+    return server_context_.router.route(http_request);
   } catch (const std::exception& what) {
     log_error(fmt::format("a request failed: {}", what.what()));
-    return api::error_reply(incoming.dialect(), {Code::kIo, "the server failed at this request"},
-                            incoming.id);
+    return api::error_reply(http_request.dialect(), {Code::kIo, "the server failed at this request"},
+                            http_request.id);
   }
 }
 
 /// GET at once; POST on the text pool, because rendering and encoding take their time.
-awaitable<Answer> Connection::answer(const Incoming& incoming) {
-  if (incoming.method != "POST") co_return route(incoming);
-  const TextLanes::Lane lane = co_await hub_.text.lane_of(incoming, hub_.app.served());
+awaitable<Answer> Connection::answer(const HttpRequest& http_request) {
+  if (http_request.method != "POST") co_return route(http_request);
+  const TextLanes::Lane lane =
+      co_await server_context_.text.lane_of(http_request, server_context_.app.model_info());
   std::optional<Answer> given;
-  co_await hub_.text.run(lane, [&] { given = route(incoming); });
+  co_await server_context_.text.run(lane, [&] { given = route(http_request); });
   co_return std::move(*given);
 }
 
@@ -167,22 +169,23 @@ awaitable<bool> Connection::contained(Running& running, awaitable<bool> work) {
   co_return false;
 }
 
-awaitable<bool> Connection::send(const Received& received, api::Reply reply, AccessLine& line) {
+awaitable<bool> Connection::send(const Received& received, api::HttpResponse reply, AccessLine& line) {
   const bool has_body = reply.status != 204 && reply.status != 304;
   http::response<http::string_body> response(static_cast<http::status>(reply.status), received.version);
   response.set(http::field::server, "foretoken");
   if (!reply.type.empty()) response.set(http::field::content_type, reply.type);
-  for (const auto& [name, value] : hub_.router.standing_headers(received.incoming)) response.set(name, value);
+  for (const auto& [name, value] : server_context_.router.standing_headers(received.http_request))
+    response.set(name, value);
   for (const auto& [name, value] : reply.headers) response.set(name, value);
-  const bool keep_alive = received.keep_alive && !hub_.stopping;
+  const bool keep_alive = received.keep_alive && !server_context_.stopping;
   response.keep_alive(keep_alive);
   line.status = reply.status;
   const std::size_t size = reply.body.size();
-  if (received.incoming.method != "HEAD") response.body() = std::move(reply.body);
+  if (received.http_request.method != "HEAD") response.body() = std::move(reply.body);
   if (has_body) response.content_length(size);
-  stream_.expires_after(milliseconds(hub_.options.write_ms));
+  stream_.expires_after(milliseconds(server_context_.options.write_ms));
   http::response_serializer<http::string_body> serializer(response);
-  if (received.incoming.method == "HEAD") {
+  if (received.http_request.method == "HEAD") {
     const auto [error, bytes] = co_await http::async_write_header(stream_, serializer, kAwait);
     (void)bytes;
     co_return !error && keep_alive;
@@ -194,18 +197,18 @@ awaitable<bool> Connection::send(const Received& received, api::Reply reply, Acc
 }
 
 /// Hands the requests to the engine; a reply if it does not take them.
-std::optional<api::Reply> Connection::submit(const Received& received, Running& running) {
-  EngineClient* engine = hub_.app.engine();
+std::optional<api::HttpResponse> Connection::submit(const Received& received, Running& running) {
+  EngineClient* engine = server_context_.app.engine();
   for (Request& request : running.exchange.requests) {
     Result<Ticket> ticket = engine->submit(std::move(request));
     if (!ticket.ok()) {
-      return api::error_reply(received.incoming.dialect(), ticket.error(), received.incoming.id);
+      return api::error_reply(received.http_request.dialect(), ticket.error(), received.http_request.id);
     }
-    ticket->on_event([bell = running.bell](bool over) { bell->ring(over); });
+    ticket->on_event([wake = running.wake](bool over) { wake->ring(over); });
     running.tickets.push_back(std::move(*ticket));
   }
   running.ended.assign(running.tickets.size(), false);
-  running.bell->ring(true);  // what was posted before we listened
+  running.wake->ring(true);  // what was posted before we listened
   return std::nullopt;
 }
 
@@ -213,17 +216,17 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
   using namespace net::experimental::awaitable_operators;
   Running running;
   running.exchange = std::move(exchange);
-  running.bell = std::make_shared<Bell>(stream_.get_executor());
-  if (std::optional<api::Reply> refusal = submit(received, running)) {
+  running.wake = std::make_shared<WakeEvent>(stream_.get_executor());
+  if (std::optional<api::HttpResponse> refusal = submit(received, running)) {
     co_return co_await send(received, std::move(*refusal), line);
   }
   const bool streams = running.exchange.stream;
   running.id = running.exchange.writer->id();
   line.status = 200;
   std::optional<App::Enlisted> enlisted;
-  enlisted.emplace(hub_.app, running.id, [&running, bell = running.bell] {
+  enlisted.emplace(server_context_.app, running.id, [&running, wake = running.wake] {
     for (Ticket& ticket : running.tickets) ticket.cancel();
-    bell->ring(true);
+    wake->ring(true);
   });
   // The first to end ends the other: the answer, or the client's presence.
   const auto first = streams ? co_await (contained(running, stream(received, running)) || watch())
@@ -239,7 +242,7 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
     line.status = 499;
     co_return false;
   }
-  if (streams) co_return received.keep_alive&& received.version >= 11 && !hub_.stopping;
+  if (streams) co_return received.keep_alive&& received.version >= 11 && !server_context_.stopping;
   const std::string note = line.note;
   const bool keep_alive = co_await send(received, running.exchange.writer->reply(), line);
   line.note = note;
@@ -286,7 +289,7 @@ awaitable<bool> Connection::gather(Running& running) {
     drain(running, unused);
     if (running.all_ended()) co_return true;
     unused.clear();
-    (void)co_await running.bell->rest(kGather);
+    (void)co_await running.wake->rest(kGather);
   }
 }
 
@@ -297,18 +300,19 @@ awaitable<bool> Connection::send_stream_head(const Received& received) {
   response.set(http::field::cache_control, "no-cache");
   response.set("X-Accel-Buffering", "no");
   response.set("X-Speculation", "see the last frame");
-  for (const auto& [name, value] : hub_.router.standing_headers(received.incoming)) response.set(name, value);
-  response.keep_alive(received.keep_alive && received.version >= 11 && !hub_.stopping);
+  for (const auto& [name, value] : server_context_.router.standing_headers(received.http_request))
+    response.set(name, value);
+  response.keep_alive(received.keep_alive && received.version >= 11 && !server_context_.stopping);
   if (received.version >= 11) response.chunked(true);
   http::response_serializer<http::empty_body> serializer(response);
-  stream_.expires_after(milliseconds(hub_.options.write_ms));
+  stream_.expires_after(milliseconds(server_context_.options.write_ms));
   const auto [error, bytes] = co_await http::async_write_header(stream_, serializer, kAwait);
   (void)bytes;
   co_return !error;
 }
 
 awaitable<bool> Connection::send_frames(const Received& received, const std::string& frames) {
-  stream_.expires_after(milliseconds(hub_.options.write_ms));
+  stream_.expires_after(milliseconds(server_context_.options.write_ms));
   if (received.version >= 11) {
     const auto [error, bytes] =
         co_await net::async_write(stream_, http::make_chunk(net::buffer(frames)), kAwait);
@@ -332,10 +336,10 @@ awaitable<bool> Connection::stream(const Received& received, Running& running) {
     if (over) break;
     if (const std::size_t sent = std::exchange(frames, {}).size(); sent > 0) {
       const bool more = sent >= kFrameBytes;
-      if (!more && running.tokens > 0) (void)co_await running.bell->rest(kPace);
+      if (!more && running.tokens > 0) (void)co_await running.wake->rest(kPace);
       continue;
     }
-    const bool rang = co_await running.bell->wait(milliseconds(hub_.options.keep_alive_ms));
+    const bool rang = co_await running.wake->wait(milliseconds(server_context_.options.keep_alive_ms));
     if (!rang) running.exchange.writer->keep_alive(frames);
   }
   if (received.version < 11) co_return true;
@@ -363,12 +367,12 @@ awaitable<void> Connection::close() {
 
 }  // namespace
 
-awaitable<void> serve_connection(net::ip::tcp::socket socket, Hub& hub) {
+awaitable<void> serve_connection(net::ip::tcp::socket socket, ServerContext& server_context) {
   beast::error_code ignored;
   (void)socket.set_option(net::ip::tcp::no_delay(true), ignored);
   (void)socket.set_option(net::socket_base::send_buffer_size(kSendBytes), ignored);
   try {
-    Connection connection(std::move(socket), hub);
+    Connection connection(std::move(socket), server_context);
     co_await connection.run();
   } catch (const std::exception& what) {
     log_error(fmt::format("a connection failed: {}", what.what()));

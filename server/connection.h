@@ -7,10 +7,11 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "server/hub.h"
+#include "server/server_context.h"
 
 namespace ft::server {
 
-boost::asio::awaitable<void> serve_connection(boost::asio::ip::tcp::socket socket, Hub& hub);
+boost::asio::awaitable<void> serve_connection(boost::asio::ip::tcp::socket socket,
+                                              ServerContext& server_context);
 
 }  // namespace ft::server

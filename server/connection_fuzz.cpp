@@ -23,18 +23,18 @@ void demand(bool holds) {
   if (!holds) std::abort();
 }
 
-const std::shared_ptr<const ft::api::Served>& served() {
+const std::shared_ptr<const ft::api::ModelInfo>& model_info() {
   static const auto tokenizer = ft::Tokenizer::load(kModel);
   static const auto chat_template = ft::ChatTemplate::load(kModel);
   ft::set_log_level(ft::LogLevel::kOff);  // connections fail on purpose
   demand(tokenizer.ok() && chat_template.ok());
-  static const std::shared_ptr<const ft::api::Served> made = [] {
-    auto served = std::make_shared<ft::api::Served>(ft::api::test::served());
-    served->tokenizer = &*tokenizer, served->chat_template = &*chat_template;
-    served->tool_form = ft::tool_call_form(chat_template->source());
-    served->eos = {8180, 8178};
-    served->vocabulary = tokenizer->vocab_size(), served->context = 4096;
-    return served;
+  static const std::shared_ptr<const ft::api::ModelInfo> made = [] {
+    auto model_info = std::make_shared<ft::api::ModelInfo>(ft::api::test::model_info());
+    model_info->tokenizer = &*tokenizer, model_info->chat_template = &*chat_template;
+    model_info->tool_form = ft::tool_call_form(chat_template->source());
+    model_info->eos = {8180, 8178};
+    model_info->vocabulary = tokenizer->vocab_size(), model_info->context = 4096;
+    return model_info;
   }();
   return made;
 }
@@ -66,8 +66,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size < 2 + 2 * steps) return 0;
   const std::uint8_t* step = data + 2;
   std::string_view bytes(reinterpret_cast<const char*>(step) + 2 * steps, size - 2 - 2 * steps);
-  ConnectionRig rig(options_of(data[0]), FakeEngine::Mood::kByLength, served());
-  const std::size_t room = rig.hub.bodies.left();
+  ConnectionRig rig(options_of(data[0]), FakeEngine::Mood::kByLength, model_info());
+  const std::size_t room = rig.server_context.bodies.left();
   for (std::size_t i = 0; i < kMaxClients; ++i) rig.open();
   for (std::size_t i = 0; i < steps; ++i, step += 2) {
     const std::size_t client = step[0] % kMaxClients;
@@ -80,7 +80,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   rig.send(0, bytes);
   rig.finish();
   for (std::size_t i = 0; i < kMaxClients; ++i) check_answers(rig.received(i));
-  demand(rig.app.decoding() == 0 && rig.hub.connections == 0 && rig.hub.bodies.left() == room);
+  demand(rig.app.decoding() == 0 && rig.server_context.connections == 0 &&
+         rig.server_context.bodies.left() == room);
   const std::string page = metrics_text({}, {}, rig.app.http());
   demand(ft::utf8_valid(page) && page.size() < (std::size_t{64} << 10));
   return 0;

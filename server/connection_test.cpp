@@ -14,9 +14,9 @@ using test::FakeEngine;
 
 constexpr const char* kModel = "assets/qwen3.5-tiny";
 
-std::shared_ptr<const api::Served> served() {
+std::shared_ptr<const api::ModelInfo> model_info() {
   static const auto tokenizer = Tokenizer::load(kModel);
-  auto made = std::make_shared<api::Served>(api::test::served());
+  auto made = std::make_shared<api::ModelInfo>(api::test::model_info());
   made->tokenizer = &*tokenizer;
   made->vocabulary = tokenizer->vocab_size(), made->context = 4096;
   return made;
@@ -43,7 +43,7 @@ int status_of(const std::string& answers) {
 }
 
 TEST(Connection, AnswersARequestHoweverItIsCut) {
-  ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, served());
+  ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, model_info());
   const std::string request = post("/v1/completions", R"({"prompt":"a"})");
   for (std::size_t cut = 0; cut <= request.size(); cut += 7) {
     const std::size_t client = rig.open();
@@ -55,11 +55,11 @@ TEST(Connection, AnswersARequestHoweverItIsCut) {
     EXPECT_NE(rig.received(client).find("ready"), std::string::npos) << "the next request, " << cut;
   }
   rig.finish();
-  EXPECT_EQ(rig.hub.connections, 0);
+  EXPECT_EQ(rig.server_context.connections, 0);
 }
 
 TEST(Connection, TextIsReadOnTheTextPoolsThread) {
-  ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, served());
+  ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, model_info());
   const std::thread::id io = std::this_thread::get_id();
   std::thread::id text = io;
   const App::Enlisted enlisted(rig.app, "mine", [&] { text = std::this_thread::get_id(); });
@@ -72,11 +72,11 @@ TEST(Connection, TextIsReadOnTheTextPoolsThread) {
 }
 
 TEST(Connection, WhatItsEngineThrowsEndsItAlone) {
-  ConnectionRig rig(quiet(), FakeEngine::Mood::kThrows, served());
+  ConnectionRig rig(quiet(), FakeEngine::Mood::kThrows, model_info());
   const std::size_t hit = rig.open(), other = rig.open();
   rig.send(hit, post("/v1/completions", R"({"prompt":"a"})"));
   rig.settle();
-  EXPECT_EQ(rig.hub.connections, 1) << "the one that was hit has ended";
+  EXPECT_EQ(rig.server_context.connections, 1) << "the one that was hit has ended";
   EXPECT_EQ(rig.app.decoding(), 0U);
   rig.send(other, kHealth);
   rig.settle();
@@ -86,19 +86,19 @@ TEST(Connection, WhatItsEngineThrowsEndsItAlone) {
 
 TEST(Connection, AClientThatLeavesLeavesNothingRegistered) {
   for (const char* body : {R"({"prompt":"a"})", R"({"prompt":"a","stream":true})"}) {
-    ConnectionRig rig(quiet(), FakeEngine::Mood::kWaits, served());
+    ConnectionRig rig(quiet(), FakeEngine::Mood::kWaits, model_info());
     const std::size_t client = rig.open();
     rig.send(client, post("/v1/completions", body));
     rig.settle();
     EXPECT_EQ(rig.app.decoding(), 1U);
     rig.finish();
     EXPECT_EQ(rig.app.decoding(), 0U);
-    EXPECT_EQ(rig.hub.connections, 0);
+    EXPECT_EQ(rig.server_context.connections, 0);
   }
 }
 
 TEST(Connection, TrailersAreBoundedAsHeadsAre) {
-  ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, served());
+  ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, model_info());
   std::string tiny;
   for (int i = 0; i < 100'000; ++i) tiny += "a:\r\n";
   for (const std::string& trailers : {"a:" + std::string(65'534, 'x') + "\r\n", tiny}) {
@@ -118,7 +118,7 @@ TEST(Connection, TrailersAreBoundedAsHeadsAre) {
 TEST(Connection, ARefusedBodyIsNotTakenForARequest) {
   ServerOptions options = quiet();
   options.api_keys = {"secret"};
-  ConnectionRig rig(options, FakeEngine::Mood::kAnswers, served());
+  ConnectionRig rig(options, FakeEngine::Mood::kAnswers, model_info());
   const std::size_t client = rig.open();
   rig.send(client, post("/v1/completions", kHealth));
   rig.settle();
@@ -130,7 +130,7 @@ TEST(Connection, ARefusedBodyIsNotTakenForARequest) {
 TEST(Connection, BodiesTogetherHaveABoundAndGiveTheirShareBack) {
   ServerOptions options = quiet();
   options.bodies_bytes = 100;
-  ConnectionRig rig(options, FakeEngine::Mood::kAnswers, served());
+  ConnectionRig rig(options, FakeEngine::Mood::kAnswers, model_info());
   const std::string request = post("/v1/tokenize", R"({"text":")" + std::string(60, 'a') + R"("})");
   const std::size_t first = rig.open(), second = rig.open();
   rig.send(first, request.substr(0, request.size() - 1));
@@ -142,7 +142,7 @@ TEST(Connection, BodiesTogetherHaveABoundAndGiveTheirShareBack) {
   rig.send(first, request.substr(request.size() - 1));
   rig.settle();
   EXPECT_EQ(status_of(rig.received(first)), 200);
-  EXPECT_EQ(rig.hub.bodies.left(), 100U);
+  EXPECT_EQ(rig.server_context.bodies.left(), 100U);
   rig.finish();
 }
 

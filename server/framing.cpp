@@ -13,9 +13,9 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-std::vector<std::string_view> fields_of(const Incoming& incoming, std::string_view name) {
+std::vector<std::string_view> fields_of(const HttpRequest& http_request, std::string_view name) {
   std::vector<std::string_view> values;
-  for (const auto& [key, value] : incoming.headers) {
+  for (const auto& [key, value] : http_request.headers) {
     if (same_name(key, name)) values.push_back(trimmed(value));
   }
   return values;
@@ -30,9 +30,9 @@ std::string_view last_coding(const std::vector<std::string_view>& codings) {
 
 }  // namespace
 
-std::optional<FramingFault> framing_fault(const Incoming& incoming, unsigned version) {
-  const std::vector<std::string_view> codings = fields_of(incoming, "transfer-encoding");
-  const std::vector<std::string_view> lengths = fields_of(incoming, "content-length");
+std::optional<FramingFault> framing_fault(const HttpRequest& http_request, unsigned version) {
+  const std::vector<std::string_view> codings = fields_of(http_request, "transfer-encoding");
+  const std::vector<std::string_view> lengths = fields_of(http_request, "content-length");
   if (!codings.empty() && version < 11) {
     return FramingFault{400, "Transfer-Encoding needs HTTP/1.1"};
   }
@@ -47,10 +47,11 @@ std::optional<FramingFault> framing_fault(const Incoming& incoming, unsigned ver
     return FramingFault{501, "only the transfer coding chunked is known; send the body without another"};
   }
   if (lengths.size() > 1) return FramingFault{400, "Content-Length is given more than once"};
-  const std::size_t hosts = fields_of(incoming, "host").size();
+  const std::size_t hosts = fields_of(http_request, "host").size();
   if (hosts > 1) return FramingFault{400, "Host is given more than once"};
   if (hosts == 0 && version >= 11) return FramingFault{400, "Host is missing; HTTP/1.1 needs it"};
-  if (fields_of(incoming, "origin").size() > 1) return FramingFault{400, "Origin is given more than once"};
+  if (fields_of(http_request, "origin").size() > 1)
+    return FramingFault{400, "Origin is given more than once"};
   return std::nullopt;
 }
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "server/incoming.h"
+#include "server/http_request.h"
 
 namespace ft::server {
 
@@ -16,6 +16,6 @@ struct FramingFault {
 };
 
 /// `version`: 10 or 11.
-std::optional<FramingFault> framing_fault(const Incoming& incoming, unsigned version);
+std::optional<FramingFault> framing_fault(const HttpRequest& http_request, unsigned version);
 
 }  // namespace ft::server

@@ -8,10 +8,10 @@ namespace {
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
 int fault(Fields fields, unsigned version = 11, bool with_host = true) {
-  Incoming incoming;
-  incoming.headers = std::move(fields);
-  if (with_host) incoming.headers.emplace_back("Host", "localhost");
-  const std::optional<FramingFault> found = framing_fault(incoming, version);
+  HttpRequest http_request;
+  http_request.headers = std::move(fields);
+  if (with_host) http_request.headers.emplace_back("Host", "localhost");
+  const std::optional<FramingFault> found = framing_fault(http_request, version);
   EXPECT_FALSE(found && found->sentence.empty());
   return found ? found->status : 0;
 }

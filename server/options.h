@@ -1,4 +1,5 @@
-// What the server is told once. Owner: cli/serve.cpp. Thread: immutable once started. Times in milliseconds.
+// What the server is told once. Owner: cli/commands/serve.cpp. Thread: immutable once started. Times in
+// milliseconds.
 #pragma once
 
 #include <cstddef>

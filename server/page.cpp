@@ -11,8 +11,8 @@ constexpr std::string_view kNoGzip =
     "foretoken answers here. Open this address in a browser for its page; OpenAI's clients use /v1,\n"
     "GET /props says what runs.\n";
 
-api::Reply plain(std::string_view words) {
-  api::Reply reply;
+api::HttpResponse plain(std::string_view words) {
+  api::HttpResponse reply;
   reply.body = words;
   reply.type = "text/plain; charset=utf-8";
   return reply;
@@ -25,10 +25,10 @@ bool has_it(std::string_view tags, std::string_view etag) {
 
 }  // namespace
 
-api::Reply page_reply(const Incoming& incoming, const UiAsset* page) {
+api::HttpResponse page_reply(const HttpRequest& http_request, const UiAsset* page) {
   if (page == nullptr) return plain(kNoPage);
-  if (incoming.header("accept-encoding").find("gzip") == std::string_view::npos) return plain(kNoGzip);
-  api::Reply reply;
+  if (http_request.header("accept-encoding").find("gzip") == std::string_view::npos) return plain(kNoGzip);
+  api::HttpResponse reply;
   reply.type = "text/html; charset=utf-8";
   reply.headers.emplace_back("ETag", page->etag);
   reply.headers.emplace_back("Cache-Control", "no-cache");  // keep it, but ask whether it is still this one
@@ -36,7 +36,7 @@ api::Reply page_reply(const Incoming& incoming, const UiAsset* page) {
   reply.headers.emplace_back("Content-Security-Policy", page->csp);
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
   reply.headers.emplace_back("Referrer-Policy", "no-referrer");
-  if (has_it(incoming.header("if-none-match"), page->etag)) {
+  if (has_it(http_request.header("if-none-match"), page->etag)) {
     reply.status = 304;
     return reply;
   }

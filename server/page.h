@@ -2,13 +2,13 @@
 // Cost: a copy of the page (200 kB) unless the browser has it already (If-None-Match: 304). Errors: none.
 #pragma once
 
-#include "api/reply.h"
-#include "server/incoming.h"
+#include "api/http_response.h"
+#include "server/http_request.h"
 #include "server/ui_asset.h"
 
 namespace ft::server {
 
 /// `page` is null in a build without it. A client that takes no gzip gets a sentence instead.
-api::Reply page_reply(const Incoming& incoming, const UiAsset* page);
+api::HttpResponse page_reply(const HttpRequest& http_request, const UiAsset* page);
 
 }  // namespace ft::server

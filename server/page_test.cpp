@@ -9,20 +9,20 @@ namespace {
 constexpr unsigned char kBytes[] = {0x1f, 0x8b, 8, 0};
 constexpr UiAsset kPage{kBytes, "\"tag\"", "default-src 'none'"};
 
-Incoming ask(std::vector<std::pair<std::string, std::string>> headers) {
-  Incoming incoming;
-  incoming.method = "GET", incoming.path = "/", incoming.headers = std::move(headers);
-  return incoming;
+HttpRequest ask(std::vector<std::pair<std::string, std::string>> headers) {
+  HttpRequest http_request;
+  http_request.method = "GET", http_request.path = "/", http_request.headers = std::move(headers);
+  return http_request;
 }
 
-std::string header(const api::Reply& reply, std::string_view name) {
+std::string header(const api::HttpResponse& reply, std::string_view name) {
   const auto found = std::find_if(reply.headers.begin(), reply.headers.end(),
                                   [&](const auto& field) { return field.first == name; });
   return found == reply.headers.end() ? "" : found->second;
 }
 
 TEST(Page, ComesGzippedWithItsPolicyAndTag) {
-  const api::Reply reply = page_reply(ask({{"Accept-Encoding", "gzip, br"}}), &kPage);
+  const api::HttpResponse reply = page_reply(ask({{"Accept-Encoding", "gzip, br"}}), &kPage);
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.body, std::string("\x1f\x8b\x08\x00", 4));
   EXPECT_EQ(reply.type, "text/html; charset=utf-8");
@@ -33,7 +33,8 @@ TEST(Page, ComesGzippedWithItsPolicyAndTag) {
 
 TEST(Page, IsNotSentTwice) {
   for (const char* tags : {"\"tag\"", "W/\"tag\"", "\"old\", \"tag\"", "*"}) {
-    const api::Reply reply = page_reply(ask({{"accept-encoding", "gzip"}, {"If-None-Match", tags}}), &kPage);
+    const api::HttpResponse reply =
+        page_reply(ask({{"accept-encoding", "gzip"}, {"If-None-Match", tags}}), &kPage);
     EXPECT_EQ(reply.status, 304) << tags;
     EXPECT_TRUE(reply.body.empty());
     EXPECT_EQ(header(reply, "Content-Encoding"), "");
@@ -42,13 +43,13 @@ TEST(Page, IsNotSentTwice) {
 }
 
 TEST(Page, AClientWithoutGzipGetsASentence) {
-  const api::Reply reply = page_reply(ask({}), &kPage);
+  const api::HttpResponse reply = page_reply(ask({}), &kPage);
   EXPECT_EQ(reply.type, "text/plain; charset=utf-8");
   EXPECT_NE(reply.body.find("browser"), std::string::npos);
 }
 
 TEST(Page, ABuildWithoutItSaysHowToBuildIt) {
-  const api::Reply reply = page_reply(ask({{"accept-encoding", "gzip"}}), nullptr);
+  const api::HttpResponse reply = page_reply(ask({{"accept-encoding", "gzip"}}), nullptr);
   EXPECT_EQ(reply.status, 200);
   EXPECT_NE(reply.body.find("-DFORETOKEN_UI=ON"), std::string::npos);
   EXPECT_NE(reply.body.find("tools/setup"), std::string::npos);

@@ -68,16 +68,16 @@ std::string safe_id(std::string_view id) {
 
 void take_head(const Parser& parser, Received& received) {
   const auto& head = parser.get();
-  Incoming& incoming = received.incoming;
-  incoming.method = std::string(head.method_string());
+  HttpRequest& http_request = received.http_request;
+  http_request.method = std::string(head.method_string());
   const std::string_view target(head.target().data(), head.target().size());
   const std::size_t query = target.find('?');
-  incoming.path = percent_decoded(target.substr(0, query));
-  if (query != std::string_view::npos) incoming.query = std::string(target.substr(query + 1));
+  http_request.path = percent_decoded(target.substr(0, query));
+  if (query != std::string_view::npos) http_request.query = std::string(target.substr(query + 1));
   for (const auto& field : head) {
-    incoming.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+    http_request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
   }
-  incoming.id = safe_id(incoming.header("x-request-id"));
+  http_request.id = safe_id(http_request.header("x-request-id"));
   received.version = head.version();
   received.has_body = !parser.is_done();
 }
@@ -86,8 +86,9 @@ void take_head(const Parser& parser, Received& received) {
 void refuse(Received& received, const Error& error, int status) {
   received.kind = Received::Kind::kRefused;
   received.keep_alive = false;
-  if (received.incoming.id.empty()) received.incoming.id = api::random_id("req_");
-  received.refusal = api::error_reply(received.incoming.dialect(), error, received.incoming.id, status);
+  if (received.http_request.id.empty()) received.http_request.id = api::random_id("req_");
+  received.refusal =
+      api::error_reply(received.http_request.dialect(), error, received.http_request.id, status);
   if (status == 503) received.refusal.headers.emplace_back("Retry-After", "1");
 }
 
@@ -179,7 +180,7 @@ net::awaitable<Received> RequestReader::head() {
     refuse_for(received, error, true);
     co_return received;
   }
-  if (const std::optional<FramingFault> fault = framing_fault(received.incoming, received.version)) {
+  if (const std::optional<FramingFault> fault = framing_fault(received.http_request, received.version)) {
     refuse(received, {Code::kInvalid, fault->sentence}, fault->status);
     co_return received;
   }
@@ -203,7 +204,7 @@ net::awaitable<void> RequestReader::body(Received& received) {
     refuse_for(received, kNoRoom, false);
     co_return;
   }
-  if (same_name(received.incoming.header("expect"), "100-continue") && !co_await go_on()) {
+  if (same_name(received.http_request.header("expect"), "100-continue") && !co_await go_on()) {
     received.kind = Received::Kind::kGone;
     co_return;
   }
@@ -212,7 +213,7 @@ net::awaitable<void> RequestReader::body(Received& received) {
   if (error) {
     refuse_for(received, error, false);
   } else {
-    received.incoming.body = std::move(parser_.get().body());
+    received.http_request.body = std::move(parser_.get().body());
   }
 }
 

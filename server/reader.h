@@ -12,7 +12,7 @@
 #include <chrono>
 
 #include "server/body_budget.h"
-#include "server/incoming.h"
+#include "server/http_request.h"
 #include "server/options.h"
 
 namespace ft::server {
@@ -20,8 +20,8 @@ namespace ft::server {
 struct Received {
   enum class Kind { kRequest, kRefused, kGone };
   Kind kind = Kind::kGone;
-  Incoming incoming;
-  api::Reply refusal;  // of kRefused
+  HttpRequest http_request;
+  api::HttpResponse refusal;  // of kRefused
   bool keep_alive = false;
   bool has_body = false;  // announced by the head
   unsigned version = 11;

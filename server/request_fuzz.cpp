@@ -32,7 +32,7 @@ bool fits_a_head(std::string_view value) {
          value.find('\0') == std::string_view::npos;
 }
 
-void check_reply(const ft::api::Reply& reply) {
+void check_reply(const ft::api::HttpResponse& reply) {
   demand(reply.status >= 200 && reply.status < 600);
   for (const auto& [name, value] : reply.headers) demand(!name.empty() && fits_a_head(value));
   if (reply.status >= 400) demand(nlohmann::json::parse(reply.body, nullptr, false).is_object());
@@ -43,19 +43,19 @@ void check(const Received& received) {
       .api_keys = {"key"}, .origins = {"http://here"}, .hosts = {}};
   static ft::server::App app;  // never ready: what is behind the routes is another target's
   static const ft::server::Router router(options, app);
-  const ft::server::Incoming& incoming = received.incoming;
-  demand(!incoming.id.empty() && fits_a_head(incoming.id));
-  for (const auto& [name, value] : router.standing_headers(incoming)) demand(fits_a_head(value));
-  demand(!ft::server::route_of(incoming.path).pattern.empty());
+  const ft::server::HttpRequest& http_request = received.http_request;
+  demand(!http_request.id.empty() && fits_a_head(http_request.id));
+  for (const auto& [name, value] : router.standing_headers(http_request)) demand(fits_a_head(value));
+  demand(!ft::server::route_of(http_request.path).pattern.empty());
   if (received.kind == Received::Kind::kRefused) {
     demand(received.refusal.status >= 400 && received.refusal.status < 504);
     return check_reply(received.refusal);
   }
-  demand(incoming.body.size() <= ft::api::kMaxBodyBytes);
-  if (const auto refusal = router.judge(incoming)) check_reply(*refusal);
-  const ft::server::Answer answer = router.route(incoming);
-  demand(std::holds_alternative<ft::api::Reply>(answer));
-  check_reply(std::get<ft::api::Reply>(answer));
+  demand(http_request.body.size() <= ft::api::kMaxBodyBytes);
+  if (const auto refusal = router.judge(http_request)) check_reply(*refusal);
+  const ft::server::Answer answer = router.route(http_request);
+  demand(std::holds_alternative<ft::api::HttpResponse>(answer));
+  check_reply(std::get<ft::api::HttpResponse>(answer));
 }
 
 net::awaitable<void> read_all(boost::beast::tcp_stream& stream, bool& done) {

@@ -5,15 +5,15 @@
 #include <chrono>
 #include <fmt/format.h>
 
-#include "api/chat.h"
+#include "api/anthropic/messages.h"
 #include "api/choice.h"
-#include "api/completions.h"
 #include "api/error_reply.h"
 #include "api/listing.h"
-#include "api/messages.h"
-#include "api/responses.h"
+#include "api/openai/chat.h"
+#include "api/openai/completions.h"
+#include "api/openai/responses.h"
 #include "base/utf8.h"
-#include "server/guard.h"
+#include "server/auth.h"
 #include "server/metrics_text.h"
 #include "server/page.h"
 #include "server/routes.h"
@@ -22,19 +22,20 @@ namespace ft::server {
 namespace {
 
 using api::Dialect;
-using api::Reply;
+using api::HttpResponse;
 
 std::int64_t now_s() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-Reply refusal(const Incoming& incoming, const Error& error, int status = 0) {
-  return api::error_reply(incoming.dialect(), error, incoming.id, status);
+HttpResponse refusal(const HttpRequest& http_request, const Error& error, int status = 0) {
+  return api::error_reply(http_request.dialect(), error, http_request.id, status);
 }
 
-using Decodes = Result<api::Exchange> (*)(const api::Served&, std::string_view body, const api::Stamp&);
-using Replies = Result<Reply> (*)(const api::Served&, std::string_view);
+using Decodes = Result<api::Exchange> (*)(const api::ModelInfo&, std::string_view body,
+                                          const api::ResponseMeta&);
+using Replies = Result<HttpResponse> (*)(const api::ModelInfo&, std::string_view);
 
 struct DecodingRoute {
   std::string_view path;
@@ -59,35 +60,39 @@ constexpr std::array<ReplyingRoute, 4> kReplying{{
 }};
 
 /// A model, or an answer of /v1/responses that is kept, by the id at the path's end.
-Result<Reply> one_of_many(const Incoming& incoming, const api::Served& served) {
-  const std::string id(route_of(incoming.path).id_in(incoming.path));
-  if (incoming.path.starts_with("/v1/models/")) return api::model_reply(served, id, incoming.dialect());
-  if (incoming.method == "DELETE") return api::delete_response_reply(served, id);
-  return api::stored_response_reply(served, id);
+Result<HttpResponse> one_of_many(const HttpRequest& http_request, const api::ModelInfo& model_info) {
+  const std::string id(route_of(http_request.path).id_in(http_request.path));
+  if (http_request.path.starts_with("/v1/models/"))
+    return api::model_reply(model_info, id, http_request.dialect());
+  if (http_request.method == "DELETE") return api::delete_response_reply(model_info, id);
+  return api::stored_response_reply(model_info, id);
 }
 
-Reply preflight_reply(const Incoming& incoming) {
-  Reply reply;
+HttpResponse preflight_reply(const HttpRequest& http_request) {
+  HttpResponse reply;
   reply.status = 204, reply.type.clear();
   reply.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-  const std::string_view asked = incoming.header("access-control-request-headers");
+  const std::string_view asked = http_request.header("access-control-request-headers");
   reply.headers.emplace_back("Access-Control-Allow-Headers",
                              asked.empty() ? "authorization, content-type" : std::string(asked));
   reply.headers.emplace_back("Access-Control-Max-Age", "600");
   return reply;
 }
 
-bool is_cancel(const Incoming& incoming) { return incoming.path.ends_with("/cancel"); }
+bool is_cancel(const HttpRequest& http_request) { return http_request.path.ends_with("/cancel"); }
 
-bool needs_no_key(const Incoming& incoming) { return incoming.path == "/health" || incoming.path == "/"; }
+bool needs_no_key(const HttpRequest& http_request) {
+  return http_request.path == "/health" || http_request.path == "/";
+}
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> Router::standing_headers(const Incoming& incoming) const {
+std::vector<std::pair<std::string, std::string>> Router::standing_headers(
+    const HttpRequest& http_request) const {
   std::vector<std::pair<std::string, std::string>> headers;
-  headers.emplace_back("x-request-id", incoming.id);
-  if (incoming.dialect() == Dialect::kAnthropic) headers.emplace_back("request-id", incoming.id);
-  if (const std::string_view origin = incoming.header("origin");
+  headers.emplace_back("x-request-id", http_request.id);
+  if (http_request.dialect() == Dialect::kAnthropic) headers.emplace_back("request-id", http_request.id);
+  if (const std::string_view origin = http_request.header("origin");
       !origin.empty() && origin_fits(origin, options_.origins)) {
     headers.emplace_back("Access-Control-Allow-Origin", origin);
     headers.emplace_back("Vary", "Origin");
@@ -97,16 +102,16 @@ std::vector<std::pair<std::string, std::string>> Router::standing_headers(const 
 }
 
 /// HTTP/1.0 may come without a Host; no browser does.
-std::optional<Reply> Router::judge_host(const Incoming& incoming) const {
-  const std::string_view given = incoming.header("host");
-  const bool has_host = std::any_of(incoming.headers.begin(), incoming.headers.end(),
+std::optional<HttpResponse> Router::judge_host(const HttpRequest& http_request) const {
+  const std::string_view given = http_request.header("host");
+  const bool has_host = std::any_of(http_request.headers.begin(), http_request.headers.end(),
                                     [](const auto& field) { return same_name(field.first, "host"); });
   if (!has_host) return std::nullopt;
   const std::optional<Authority> host = parse_authority(given);
-  if (!host) return refusal(incoming, {Code::kInvalid, "Host is not a host with or without a port"}, 400);
-  if (is_allowed(*host, incoming.here)) return std::nullopt;
+  if (!host) return refusal(http_request, {Code::kInvalid, "Host is not a host with or without a port"}, 400);
+  if (is_allowed(*host, http_request.here)) return std::nullopt;
   return refusal(
-      incoming,
+      http_request,
       {Code::kInvalid, fmt::format("\"{}\" is not an address of this machine; start the server with "
                                    "--allow-host {} if this name is its own",
                                    host->host, host->host)},
@@ -119,57 +124,58 @@ bool Router::is_allowed(const Authority& host, std::string_view here) const {
          host_fits(host, here, options_.hosts);
 }
 
-std::optional<Reply> Router::judge_route(const Incoming& incoming) const {
-  const Route& route = route_of(incoming.path);
+std::optional<HttpResponse> Router::judge_route(const HttpRequest& http_request) const {
+  const Route& route = route_of(http_request.path);
   if (route.methods.empty()) {
-    return refusal(incoming, {Code::kNotFound, fmt::format("there is no {}; GET /v1/models lists what is "
-                                                           "served, the README what can be asked",
-                                                           incoming.path)});
+    return refusal(http_request, {Code::kNotFound, fmt::format("there is no {}; GET /v1/models lists what is "
+                                                               "served, the README what can be asked",
+                                                               http_request.path)});
   }
-  if (!route.answers(incoming.method)) {
+  if (!route.answers(http_request.method)) {
     const std::string_view first = route.methods.substr(0, route.methods.find(','));
-    Reply reply = refusal(
-        incoming,
-        {Code::kInvalid, fmt::format("{} answers {}, not {}", incoming.path, first, incoming.method)}, 405);
+    HttpResponse reply = refusal(
+        http_request,
+        {Code::kInvalid, fmt::format("{} answers {}, not {}", http_request.path, first, http_request.method)},
+        405);
     reply.headers.emplace_back("Allow", fmt::format("{}, OPTIONS", route.methods));
     return reply;
   }
-  if (incoming.method != "POST") return std::nullopt;
-  if (app_.served() == nullptr) {
-    return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
+  if (http_request.method != "POST") return std::nullopt;
+  if (app_.model_info() == nullptr) {
+    return refusal(http_request, {Code::kCancelled, "the model is being loaded; try again"});
   }
-  if (app_.draining() && !is_cancel(incoming)) {
-    return refusal(incoming, {Code::kCancelled, "the server is stopping"});
+  if (app_.draining() && !is_cancel(http_request)) {
+    return refusal(http_request, {Code::kCancelled, "the server is stopping"});
   }
   return std::nullopt;
 }
 
-std::optional<Reply> Router::judge(const Incoming& incoming) const {
-  if (std::optional<Reply> reply = judge_host(incoming)) return reply;
-  const std::string_view origin = incoming.header("origin");
+std::optional<HttpResponse> Router::judge(const HttpRequest& http_request) const {
+  if (std::optional<HttpResponse> reply = judge_host(http_request)) return reply;
+  const std::string_view origin = http_request.header("origin");
   const std::optional<Origin> page = parse_origin(origin);
   // An editor's extension is not a web page; what cannot be read as an origin counts as one.
   const bool web = !origin.empty() && (!page || page->scheme == "http" || page->scheme == "https");
-  if (web && !origin_fits(origin, options_.origins) && !is_own_page(origin, incoming.header("host"))) {
+  if (web && !origin_fits(origin, options_.origins) && !is_own_page(origin, http_request.header("host"))) {
     return refusal(
-        incoming,
+        http_request,
         {Code::kInvalid,
          fmt::format("pages of {} may not use this server; start it with --cors {}", origin, origin)},
         403);
   }
-  if (incoming.method == "OPTIONS") return preflight_reply(incoming);
-  if (!needs_no_key(incoming) && !key_fits(incoming, options_.api_keys)) {
-    return refusal(incoming,
+  if (http_request.method == "OPTIONS") return preflight_reply(http_request);
+  if (!needs_no_key(http_request) && !key_fits(http_request, options_.api_keys)) {
+    return refusal(http_request,
                    {Code::kInvalid,
                     "the API key is missing or wrong; send it as Authorization: Bearer KEY, or "
                     "as x-api-key"},
                    401);
   }
-  return judge_route(incoming);
+  return judge_route(http_request);
 }
 
-Reply Router::health() const {
-  Reply reply;
+HttpResponse Router::health() const {
+  HttpResponse reply;
   if (app_.draining()) {
     reply.status = 503, reply.body = R"({"status":"stopping"})";
   } else if (app_.engine() == nullptr) {
@@ -184,63 +190,64 @@ Reply Router::health() const {
 }
 
 /// GET and DELETE of what needs no body.
-Answer Router::get(const Incoming& incoming) const {
-  if (incoming.path == "/") return page_reply(incoming, ui_asset());
-  if (incoming.path == "/health") return health();
-  const std::shared_ptr<const api::Served> served = app_.served();
-  if (served == nullptr) return refusal(incoming, {Code::kCancelled, "the model is being loaded; try again"});
+Answer Router::get(const HttpRequest& http_request) const {
+  if (http_request.path == "/") return page_reply(http_request, ui_asset());
+  if (http_request.path == "/health") return health();
+  const std::shared_ptr<const api::ModelInfo> model_info = app_.model_info();
+  if (model_info == nullptr)
+    return refusal(http_request, {Code::kCancelled, "the model is being loaded; try again"});
   EngineClient& engine = *app_.engine();
-  if (incoming.path == "/v1/models") {
-    const api::Page page{incoming.query_value("limit"), incoming.query_value("after_id"),
-                         incoming.query_value("before_id")};
-    Result<Reply> models = api::models_reply(*served, incoming.dialect(), page);
-    return models.ok() ? std::move(*models) : refusal(incoming, models.error());
+  if (http_request.path == "/v1/models") {
+    const api::Page page{http_request.query_value("limit"), http_request.query_value("after_id"),
+                         http_request.query_value("before_id")};
+    Result<HttpResponse> models = api::models_reply(*model_info, http_request.dialect(), page);
+    return models.ok() ? std::move(*models) : refusal(http_request, models.error());
   }
-  if (incoming.path == "/props") return api::props_reply(*served);
-  if (incoming.path == "/v1/cache") {
-    if (incoming.method == "DELETE") engine.clear_cache();
-    return api::cache_reply(engine.cache(), incoming.method == "DELETE");
+  if (http_request.path == "/props") return api::props_reply(*model_info);
+  if (http_request.path == "/v1/cache") {
+    if (http_request.method == "DELETE") engine.clear_cache();
+    return api::cache_reply(engine.cache(), http_request.method == "DELETE");
   }
-  if (incoming.path == "/metrics") {
-    Reply reply;
+  if (http_request.path == "/metrics") {
+    HttpResponse reply;
     reply.type = "text/plain; version=0.0.4; charset=utf-8";
     reply.body = metrics_text(engine.status(), engine.cache(), app_.http());
     return reply;
   }
-  Result<Reply> reply = one_of_many(incoming, *served);
-  if (!reply.ok()) return refusal(incoming, reply.error());
+  Result<HttpResponse> reply = one_of_many(http_request, *model_info);
+  if (!reply.ok()) return refusal(http_request, reply.error());
   return std::move(*reply);
 }
 
-Answer Router::post(const Incoming& incoming, const api::Served& served) const {
+Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model_info) const {
   for (const ReplyingRoute& route : kReplying) {
-    if (incoming.path != route.path) continue;
-    Result<Reply> reply = route.reply(served, incoming.body);
-    if (!reply.ok()) return refusal(incoming, reply.error());
+    if (http_request.path != route.path) continue;
+    Result<HttpResponse> reply = route.reply(model_info, http_request.body);
+    if (!reply.ok()) return refusal(http_request, reply.error());
     return std::move(*reply);
   }
   for (const DecodingRoute& route : kDecoding) {
-    if (incoming.path != route.path) continue;
-    const api::Stamp stamp{api::random_id(""), now_s(), api::random_seed(), incoming.id};
-    Result<api::Exchange> exchange = route.decode(served, incoming.body, stamp);
-    if (!exchange.ok()) return refusal(incoming, exchange.error());
+    if (http_request.path != route.path) continue;
+    const api::ResponseMeta meta{api::random_id(""), now_s(), api::random_seed(), http_request.id};
+    Result<api::Exchange> exchange = route.decode(model_info, http_request.body, meta);
+    if (!exchange.ok()) return refusal(http_request, exchange.error());
     return std::move(*exchange);
   }
-  const std::string id(route_of(incoming.path).id_in(incoming.path));
+  const std::string id(route_of(http_request.path).id_in(http_request.path));
   if (!app_.cancel(id)) {
-    return refusal(incoming,
+    return refusal(http_request,
                    {Code::kNotFound, fmt::format("no answer with the id \"{}\" is being decoded", id)});
   }
   return api::cancelled_reply(id);
 }
 
-Answer Router::route(const Incoming& incoming) const {
-  if (std::optional<Reply> reply = judge_route(incoming)) return std::move(*reply);
-  if (incoming.method != "POST") return get(incoming);
-  if (!utf8_valid(incoming.body)) {
-    return refusal(incoming, {Code::kInvalid, "the body is not UTF-8; encode it before sending"});
+Answer Router::route(const HttpRequest& http_request) const {
+  if (std::optional<HttpResponse> reply = judge_route(http_request)) return std::move(*reply);
+  if (http_request.method != "POST") return get(http_request);
+  if (!utf8_valid(http_request.body)) {
+    return refusal(http_request, {Code::kInvalid, "the body is not UTF-8; encode it before sending"});
   }
-  return post(incoming, *app_.served());
+  return post(http_request, *app_.model_info());
 }
 
 }  // namespace ft::server

@@ -9,12 +9,12 @@
 #include "api/writer.h"
 #include "server/app.h"
 #include "server/host.h"
-#include "server/incoming.h"
+#include "server/http_request.h"
 #include "server/options.h"
 
 namespace ft::server {
 
-using Answer = std::variant<api::Reply, api::Exchange>;
+using Answer = std::variant<api::HttpResponse, api::Exchange>;
 
 class Router {
  public:
@@ -23,19 +23,19 @@ class Router {
 
   /// By the head alone, before any body is read: host, origin, preflight, key, route, method, and whether
   /// there is a model yet. A reply that ends the matter, or none.
-  std::optional<api::Reply> judge(const Incoming& incoming) const;
+  std::optional<api::HttpResponse> judge(const HttpRequest& http_request) const;
   /// Of what judge() let pass.
-  Answer route(const Incoming& incoming) const;
+  Answer route(const HttpRequest& http_request) const;
   /// Header fields that every answer to this request carries: CORS, x-request-id.
-  std::vector<std::pair<std::string, std::string>> standing_headers(const Incoming& incoming) const;
+  std::vector<std::pair<std::string, std::string>> standing_headers(const HttpRequest& http_request) const;
 
  private:
-  std::optional<api::Reply> judge_host(const Incoming& incoming) const;
-  std::optional<api::Reply> judge_route(const Incoming& incoming) const;
+  std::optional<api::HttpResponse> judge_host(const HttpRequest& http_request) const;
+  std::optional<api::HttpResponse> judge_route(const HttpRequest& http_request) const;
   bool is_allowed(const Authority& host, std::string_view here) const;
-  Answer get(const Incoming& incoming) const;
-  Answer post(const Incoming& incoming, const api::Served& served) const;
-  api::Reply health() const;
+  Answer get(const HttpRequest& http_request) const;
+  Answer post(const HttpRequest& http_request, const api::ModelInfo& model_info) const;
+  api::HttpResponse health() const;
 
   const ServerOptions& options_;
   App& app_;

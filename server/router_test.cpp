@@ -14,18 +14,18 @@ using Json = nlohmann::ordered_json;
 class RouterTest : public testing::Test {
  protected:
   using Fields = std::vector<std::pair<std::string, std::string>>;
-  api::Reply ask(const std::string& method, const std::string& path, const std::string& body = "",
-                 Fields headers = {}) {
-    Incoming incoming;
-    incoming.method = method, incoming.path = path, incoming.body = body,
-    incoming.headers = std::move(headers);
-    incoming.id = "req_1";
+  api::HttpResponse ask(const std::string& method, const std::string& path, const std::string& body = "",
+                        Fields headers = {}) {
+    HttpRequest http_request;
+    http_request.method = method, http_request.path = path, http_request.body = body,
+    http_request.headers = std::move(headers);
+    http_request.id = "req_1";
     const Router router(options_, app_);
-    if (std::optional<api::Reply> refusal = router.judge(incoming)) return *refusal;
-    Answer answer = router.route(incoming);
-    return std::get<api::Reply>(std::move(answer));
+    if (std::optional<api::HttpResponse> refusal = router.judge(http_request)) return *refusal;
+    Answer answer = router.route(http_request);
+    return std::get<api::HttpResponse>(std::move(answer));
   }
-  static std::string header(const api::Reply& reply, std::string_view name) {
+  static std::string header(const api::HttpResponse& reply, std::string_view name) {
     for (const auto& [key, value] : reply.headers) {
       if (key == name) return value;
     }
@@ -54,17 +54,17 @@ TEST_F(RouterTest, SaysThatTheBackendIsLost) {
   }
   const Result<Ticket> next = engine->submit(std::move(*Request::make(fields, engine->vocabulary())));
   EXPECT_FALSE(next.ok());
-  const api::Reply health = ask("GET", "/health");
+  const api::HttpResponse health = ask("GET", "/health");
   EXPECT_EQ(health.status, 503);
   EXPECT_EQ(Json::parse(health.body)["status"], "lost");
 }
 
 TEST_F(RouterTest, TellsHowFarTheLoadingIs) {
   app_.loading(0.25);
-  const api::Reply health = ask("GET", "/health");
+  const api::HttpResponse health = ask("GET", "/health");
   EXPECT_EQ(health.status, 503);
   EXPECT_EQ(Json::parse(health.body)["progress"], 0.25);
-  const api::Reply chat = ask("POST", "/v1/chat/completions", "{}");
+  const api::HttpResponse chat = ask("POST", "/v1/chat/completions", "{}");
   EXPECT_EQ(chat.status, 503);
   EXPECT_TRUE(header(chat, "x-should-retry").empty()) << "clients may try again";
 }
@@ -72,7 +72,7 @@ TEST_F(RouterTest, TellsHowFarTheLoadingIs) {
 TEST_F(RouterTest, AnUnknownPathIsNotFoundAndAWrongMethodSaysWhichIsRight) {
   EXPECT_EQ(ask("GET", "/v2/models").status, 404);
   EXPECT_EQ(ask("GET", "/v1/chat/completions/").status, 404);
-  const api::Reply wrong = ask("GET", "/v1/chat/completions");
+  const api::HttpResponse wrong = ask("GET", "/v1/chat/completions");
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(header(wrong, "Allow"), "POST, OPTIONS");
   EXPECT_EQ(ask("DELETE", "/health").status, 405);
@@ -128,16 +128,16 @@ TEST_F(RouterTest, AnOriginIsReadWhole) {
 
 TEST_F(RouterTest, TheHeadIsJudgedWithoutABody) {
   options_.api_keys = {"secret"};
-  Incoming incoming;
-  incoming.method = "POST", incoming.path = "/v1/chat/completions", incoming.id = "req_1";
+  HttpRequest http_request;
+  http_request.method = "POST", http_request.path = "/v1/chat/completions", http_request.id = "req_1";
   const Router router(options_, app_);
-  EXPECT_EQ(router.judge(incoming)->status, 401);
-  incoming.headers = {{"x-api-key", "secret"}};
-  EXPECT_EQ(router.judge(incoming)->status, 503) << "loading";
-  incoming.path = "/nothing";
-  EXPECT_EQ(router.judge(incoming)->status, 404);
-  incoming.path = "/health";
-  EXPECT_EQ(router.judge(incoming)->status, 405);
+  EXPECT_EQ(router.judge(http_request)->status, 401);
+  http_request.headers = {{"x-api-key", "secret"}};
+  EXPECT_EQ(router.judge(http_request)->status, 503) << "loading";
+  http_request.path = "/nothing";
+  EXPECT_EQ(router.judge(http_request)->status, 404);
+  http_request.path = "/health";
+  EXPECT_EQ(router.judge(http_request)->status, 405);
 }
 
 TEST_F(RouterTest, CancellingWhatIsNotDecodedIsNotFound) {

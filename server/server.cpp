@@ -26,7 +26,7 @@ constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 }  // namespace
 
 struct Server::Impl {
-  Impl(const ServerOptions& options, App& app) : hub(options, app) {}
+  Impl(const ServerOptions& options, App& app) : server_context(options, app) {}
 
   Status open();
   net::awaitable<void> accept();
@@ -34,14 +34,14 @@ struct Server::Impl {
   void run();
   net::awaitable<void> wait_for_the_last(int grace_ms);
 
-  Hub hub;
+  ServerContext server_context;
   net::io_context io{1};
   tcp::acceptor acceptor{io};
   int port = 0;
 };
 
 Status Server::Impl::open() {
-  const ServerOptions& options = hub.options;
+  const ServerOptions& options = server_context.options;
   boost::system::error_code error;
   tcp::resolver resolver(io);
   const auto found = resolver.resolve(options.host, std::to_string(options.port),
@@ -77,14 +77,14 @@ Status Server::Impl::open() {
 net::awaitable<void> Server::Impl::accept() {
   constexpr milliseconds kLookAgain{20};
   net::steady_timer pause(io);
-  while (!hub.stopping) {
-    if (hub.connections >= hub.options.connections) {
+  while (!server_context.stopping) {
+    if (server_context.connections >= server_context.options.connections) {
       pause.expires_after(kLookAgain);
       (void)co_await pause.async_wait(kAwait);
       continue;
     }
     auto [error, socket] = co_await acceptor.async_accept(kAwait);
-    if (hub.stopping) break;
+    if (server_context.stopping) break;
     if (error || !spawn(std::move(socket))) {  // out of file descriptors or memory: the next may work
       pause.expires_after(kLookAgain);
       (void)co_await pause.async_wait(kAwait);
@@ -95,7 +95,7 @@ net::awaitable<void> Server::Impl::accept() {
 /// What a connection throws, it reports itself.
 bool Server::Impl::spawn(tcp::socket socket) {
   try {
-    net::co_spawn(io, serve_connection(std::move(socket), hub), net::detached);
+    net::co_spawn(io, serve_connection(std::move(socket), server_context), net::detached);
     return true;
   } catch (const std::exception& what) {
     log_error(fmt::format("a connection could not be taken: {}", what.what()));
@@ -119,7 +119,7 @@ net::awaitable<void> Server::Impl::wait_for_the_last(int grace_ms) {
   constexpr milliseconds kLookAgain{10};
   net::steady_timer timer(io);
   const auto end = std::chrono::steady_clock::now() + milliseconds(grace_ms);
-  while (hub.app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
+  while (server_context.app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
     timer.expires_after(kLookAgain);
     (void)co_await timer.async_wait(kAwait);
   }
@@ -142,13 +142,13 @@ int Server::port() const { return impl_->port; }
 void Server::run() {
   net::co_spawn(impl_->io, impl_->accept(), net::detached);
   impl_->run();
-  impl_->hub.text.join();
+  impl_->server_context.text.join();
 }
 
 void Server::stop(int grace_ms) {
   net::post(impl_->io, [this, grace_ms] {
-    impl_->hub.stopping = true;
-    impl_->hub.app.drain();
+    impl_->server_context.stopping = true;
+    impl_->server_context.app.drain();
     boost::system::error_code ignored;
     (void)impl_->acceptor.close(ignored);
     net::co_spawn(impl_->io, impl_->wait_for_the_last(grace_ms), net::detached);

@@ -1,7 +1,7 @@
 // Server: the listener and its connections, all of them coroutines on one I/O thread; a second thread renders
 // and encodes prompts. HTTP/1.1 with keep-alive, limits on head, body, times and connections; server-sent
 // events. A client that leaves cancels its answer at once, a slow one pauses its own only.
-// Owner: cli/serve.cpp. Threads: run() is the I/O thread; port, stop and finish from any.
+// Owner: cli/commands/serve.cpp. Threads: run() is the I/O thread; port, stop and finish from any.
 // Cost: 1,000 streams take some MB and one thread. Errors: listen() says what is wrong with host or port.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "api/responses.h"
+#include "api/openai/responses.h"
 #include "base/free_memory.h"
 
 namespace ft::server {
@@ -12,19 +12,19 @@ namespace {
 
 namespace net = boost::asio;
 
-bool continues(const Incoming& incoming, const api::Served* served) {
-  return served != nullptr && incoming.path.starts_with("/v1/responses");
+bool continues(const HttpRequest& http_request, const api::ModelInfo* model_info) {
+  return model_info != nullptr && http_request.path.starts_with("/v1/responses");
 }
 
 }  // namespace
 
-net::awaitable<TextLanes::Lane> TextLanes::lane_of(const Incoming& incoming,
-                                                   std::shared_ptr<const api::Served> served) {
-  if (incoming.body.size() > kLongTextBytes) co_return Lane::kLong;
-  std::size_t bytes = incoming.body.size();
+net::awaitable<TextLanes::Lane> TextLanes::lane_of(const HttpRequest& http_request,
+                                                   std::shared_ptr<const api::ModelInfo> model_info) {
+  if (http_request.body.size() > kLongTextBytes) co_return Lane::kLong;
+  std::size_t bytes = http_request.body.size();
   // A short body may continue a long conversation.
-  if (continues(incoming, served.get())) {
-    co_await run(Lane::kShort, [&] { bytes += api::history_bytes(*served, incoming.body); });
+  if (continues(http_request, model_info.get())) {
+    co_await run(Lane::kShort, [&] { bytes += api::history_bytes(*model_info, http_request.body); });
   }
   co_return bytes > kLongTextBytes ? Lane::kLong : Lane::kShort;
 }

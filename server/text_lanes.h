@@ -10,8 +10,8 @@
 #include <functional>
 #include <memory>
 
-#include "api/served.h"
-#include "server/incoming.h"
+#include "api/model_info.h"
+#include "server/http_request.h"
 
 namespace ft::server {
 
@@ -23,7 +23,8 @@ class TextLanes {
   enum class Lane { kShort, kLong };
 
   /// The lane of a request. `served` may be null.
-  boost::asio::awaitable<Lane> lane_of(const Incoming& incoming, std::shared_ptr<const api::Served> served);
+  boost::asio::awaitable<Lane> lane_of(const HttpRequest& http_request,
+                                       std::shared_ptr<const api::ModelInfo> model_info);
   /// Runs `work` on the lane's thread and throws what it throws. Memory of a long text then goes back to the
   /// system.
   boost::asio::awaitable<void> run(Lane lane, std::function<void()> work);

@@ -13,10 +13,10 @@ namespace {
 namespace net = boost::asio;
 using Lane = TextLanes::Lane;
 
-Incoming with_body(std::string path, std::string body) {
-  Incoming incoming;
-  incoming.method = "POST", incoming.path = std::move(path), incoming.body = std::move(body);
-  return incoming;
+HttpRequest with_body(std::string path, std::string body) {
+  HttpRequest http_request;
+  http_request.method = "POST", http_request.path = std::move(path), http_request.body = std::move(body);
+  return http_request;
 }
 
 class TextLanesTest : public testing::Test {
@@ -24,34 +24,34 @@ class TextLanesTest : public testing::Test {
   ~TextLanesTest() override { lanes_.join(); }
 
   /// Does `work` in the lane of `incoming`, then resumes on the thread of the connections.
-  void spawn(const Incoming& incoming, std::function<void(Lane)> work) {
+  void spawn(const HttpRequest& http_request, std::function<void(Lane)> work) {
     net::co_spawn(
         io_,
-        [this, &incoming, work = std::move(work)]() -> net::awaitable<void> {
-          const Lane lane = co_await lanes_.lane_of(incoming, served_);
+        [this, &http_request, work = std::move(work)]() -> net::awaitable<void> {
+          const Lane lane = co_await lanes_.lane_of(http_request, model_info_);
           co_await lanes_.run(lane, [&] { work(lane); });
           EXPECT_EQ(std::this_thread::get_id(), here_);
           ++done_;
         },
         net::detached);
   }
-  Lane lane_of(const Incoming& incoming) {
+  Lane lane_of(const HttpRequest& http_request) {
     Lane found = Lane::kShort;
-    spawn(incoming, [&](Lane lane) { found = lane; });
+    spawn(http_request, [&](Lane lane) { found = lane; });
     io_.restart();
     io_.run();
     return found;
   }
   net::io_context io_;
   TextLanes lanes_;
-  std::shared_ptr<const api::Served> served_;
+  std::shared_ptr<const api::ModelInfo> model_info_;
   int done_ = 0;
   const std::thread::id here_ = std::this_thread::get_id();
 };
 
 TEST_F(TextLanesTest, AShortTextDoesNotWaitForALongOne) {
-  const Incoming large = with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'));
-  const Incoming small = with_body("/v1/completions", "{}");
+  const HttpRequest large = with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'));
+  const HttpRequest small = with_body("/v1/completions", "{}");
   std::promise<void> short_is_done;
   std::future<void> done = short_is_done.get_future();
   std::string order;
@@ -70,8 +70,8 @@ TEST_F(TextLanesTest, AShortTextDoesNotWaitForALongOne) {
 }
 
 TEST_F(TextLanesTest, NoLaneRunsOnTheThreadOfTheConnections) {
-  const Incoming large = with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'));
-  const Incoming small = with_body("/v1/completions", "{}");
+  const HttpRequest large = with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'));
+  const HttpRequest small = with_body("/v1/completions", "{}");
   std::thread::id of_short, of_long;
   spawn(small, [&](Lane) { of_short = std::this_thread::get_id(); });
   spawn(large, [&](Lane) { of_long = std::this_thread::get_id(); });
@@ -87,11 +87,11 @@ TEST_F(TextLanesTest, ABodyIsLongBeyondTheLimit) {
 }
 
 TEST_F(TextLanesTest, ALongConversationMakesAShortBodyLong) {
-  auto served = std::make_shared<api::Served>();
-  served->responses = std::make_shared<api::ResponseStore>();
-  served->responses->put("resp_long", {"", std::string(kLongTextBytes, 'a')});
-  served->responses->put("resp_short", {"", "[]"});
-  served_ = served;
+  auto model_info = std::make_shared<api::ModelInfo>();
+  model_info->responses = std::make_shared<api::ResponseStore>();
+  model_info->responses->put("resp_long", {"", std::string(kLongTextBytes, 'a')});
+  model_info->responses->put("resp_short", {"", "[]"});
+  model_info_ = model_info;
   const std::string body = R"({"input":"more","previous_response_id":")";
   EXPECT_EQ(lane_of(with_body("/v1/responses", body + "resp_long\"}")), Lane::kLong);
   EXPECT_EQ(lane_of(with_body("/v1/responses/input_tokens", body + "resp_long\"}")), Lane::kLong);

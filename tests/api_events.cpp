@@ -14,12 +14,12 @@ Event text_event(Event::Kind kind, std::string text) {
 
 }  // namespace
 
-Served served() {
-  Served served;
-  served.id = "tiny", served.version = "1";
-  served.vocabulary = 100, served.context = 1000;
-  served.responses = std::make_shared<ResponseStore>();
-  return served;
+ModelInfo model_info() {
+  ModelInfo model_info;
+  model_info.id = "tiny", model_info.version = "1";
+  model_info.vocabulary = 100, model_info.context = 1000;
+  model_info.responses = std::make_shared<ResponseStore>();
+  return model_info;
 }
 
 Event text(std::string text) { return text_event(Event::Kind::kText, std::move(text)); }

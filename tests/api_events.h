@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "api/json.h"
-#include "api/served.h"
+#include "api/model_info.h"
 #include "sched/request.h"
 
 namespace ft::api::test {
 
-Served served();
+ModelInfo model_info();
 
 Event text(std::string text);
 Event reasoning(std::string text);

@@ -50,9 +50,9 @@ class FakeEngine : public EngineClient {
 class ConnectionRig {
  public:
   ConnectionRig(const ServerOptions& options, FakeEngine::Mood mood,
-                std::shared_ptr<const api::Served> served)
-      : hub(options, app) {
-    app.ready(std::make_unique<FakeEngine>(mood), std::move(served));
+                std::shared_ptr<const api::ModelInfo> model_info)
+      : server_context(options, app) {
+    app.ready(std::make_unique<FakeEngine>(mood), std::move(model_info));
   }
   ~ConnectionRig() {
     for (const Client& client : clients_) ::close(client.socket);
@@ -66,7 +66,7 @@ class ConnectionRig {
       throw std::runtime_error("socketpair");
     boost::asio::ip::tcp::socket socket(io_);
     socket.assign(boost::asio::ip::tcp::v4(), ends[0]);
-    boost::asio::co_spawn(io_, serve_connection(std::move(socket), hub), boost::asio::detached);
+    boost::asio::co_spawn(io_, serve_connection(std::move(socket), server_context), boost::asio::detached);
     clients_.push_back({ends[1], {}});
     return clients_.size() - 1;
   }
@@ -98,7 +98,7 @@ class ConnectionRig {
   void finish() {
     settle();
     for (std::size_t i = 0; i < clients_.size(); ++i) leave(i);
-    while (hub.connections > 0) {
+    while (server_context.connections > 0) {
       io_.run_one();
       settle();
     }
@@ -108,7 +108,7 @@ class ConnectionRig {
   const std::string& received(std::size_t client) const { return clients_[client].received; }
 
   App app;
-  Hub hub;
+  ServerContext server_context;
 
  private:
   struct Client {
@@ -120,7 +120,7 @@ class ConnectionRig {
     constexpr int kSteps = 4;
     for (int i = 0; i < kSteps; ++i) {
       std::promise<void> reached;
-      boost::asio::post(hub.text, [&] { reached.set_value(); });
+      boost::asio::post(server_context.text, [&] { reached.set_value(); });
       reached.get_future().wait();
     }
   }

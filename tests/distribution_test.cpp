@@ -25,7 +25,7 @@ ToyOptions tiny() {
 }
 
 struct Case {
-  Sampler sampler;
+  SamplingParams sampler;
   std::vector<std::uint32_t> mask;
   std::vector<LogitBias> bias;
 };
@@ -46,7 +46,7 @@ Case case_of(const std::string& name) {
 /// tokens.
 std::vector<double> exact(ToyDecoder& decoder, const Case& parameters, bool forgets = false) {
   std::vector<double> result(kOutcomes);
-  SelectScratch scratch;
+  SampleScratch scratch;
   const std::function<void(std::vector<std::int32_t>, int, double)> walk =
       [&](std::vector<std::int32_t> tokens, int code, double weight) {
         const int emitted = static_cast<int>(tokens.size() - kPrompt.size());
@@ -58,7 +58,7 @@ std::vector<double> exact(ToyDecoder& decoder, const Case& parameters, bool forg
         history.add_prompt(kPrompt);
         for (int i = 0; i < emitted && !forgets; ++i)
           history.add_output(tokens[kPrompt.size() + static_cast<std::size_t>(i)]);
-        SelectRow row;
+        SampleRow row;
         row.sampler = &parameters.sampler;
         row.history = history.counts();
         row.mask = parameters.mask;
@@ -147,11 +147,11 @@ TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
   const Case parameters = case_of(GetParam());
   const std::vector<double> expected = exact(decoder_, parameters);
   std::int64_t drafted = 0, accepted = 0;
-  for (const Acceptance rule : {Acceptance::kCoupled, Acceptance::kRatio}) {
+  for (const Acceptance rule : {Acceptance::kCoupled, Acceptance::kRejection}) {
     for (const int depth : {1, 2, 4}) {
       const Counts counts = sample(decoder_, parameters, rule, depth, 1 + static_cast<std::uint64_t>(depth));
       EXPECT_LT(surprise(counts.of, expected), 3.5)
-          << (rule == Acceptance::kRatio ? "ratio" : "coupled") << depth;
+          << (rule == Acceptance::kRejection ? "ratio" : "coupled") << depth;
       drafted += counts.drafted, accepted += counts.accepted;
     }
   }
@@ -165,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, DistributionTest, testing::Values("plain", "pena
 TEST(DistributionProof, ARuleThatForgetsThePenaltiesOfItsBlockIsSeen) {
   ToyDecoder decoder(1, tiny(), 64);
   const Case parameters = case_of("penalties");
-  const Counts counts = sample(decoder, parameters, Acceptance::kRatio, 2, 1);
+  const Counts counts = sample(decoder, parameters, Acceptance::kRejection, 2, 1);
   EXPECT_GT(surprise(counts.of, exact(decoder, parameters, true)), 6);
 }
 
@@ -174,7 +174,7 @@ TEST(DistributionProof, ADrawFromASlightlyOtherDistributionIsSeen) {
   const Case parameters = case_of("plain");
   Case colder = parameters;
   colder.sampler.temperature *= 0.75F;
-  const Counts counts = sample(decoder, colder, Acceptance::kRatio, 2, 1);
+  const Counts counts = sample(decoder, colder, Acceptance::kRejection, 2, 1);
   EXPECT_GT(surprise(counts.of, exact(decoder, parameters)), 6);
 }
 

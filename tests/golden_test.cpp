@@ -12,7 +12,7 @@
 
 #include "backends/registry.h"
 #include "backends/test_rows.h"
-#include "spec/decoder.h"
+#include "speculation/decoder.h"
 #include "text/tokenizer.h"
 
 namespace ft::test {
@@ -173,8 +173,8 @@ TEST_P(Golden, ChainedDraftsAreThoseOfTransformers) {
       DraftSlot draft;
       draft.id = slot->id;
       draft.tokens = std::span<const std::int32_t>(tokens).first(static_cast<std::size_t>(pending) + 1);
-      draft.select.sampler = &options.sampler;
-      draft.select.position = pending + 1;
+      draft.sample.sampler = &options.sampler;
+      draft.sample.position = pending + 1;
       draft.depth = static_cast<int>(item["drafts"].size());
       draft.drafts = round_tokens;
       DraftSlot* one = &draft;
@@ -218,7 +218,7 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
     backend_ = std::move(*make_backend({.name = "cpu", .threads = 2, .kv_bits = kv_bits_}));
     constexpr int kRows = 128;
     const StateOptions memory{1, static_cast<int>(kWindow) / kBlockRows};
-    for (const Program* program : {&model_.trunk, &*model_.mtp}) {
+    for (const Program* program : {&model_.target, &*model_.mtp}) {
       Pass pass;
       pass.executable = std::move(*backend_->compile(*program, {kRows, kRows}));
       pass.state = std::move(*backend_->make_state(program->layout(), memory));
@@ -244,14 +244,14 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
     Timeline timeline = std::move(*Timeline::open(*pass.pool));
     for (std::size_t done = 0; done < tokens.size(); done += kRows) {
       const std::size_t rows = std::min(kRows, tokens.size() - done);
-      std::vector<std::int32_t> wanted;
-      for (std::size_t i = 0; i < rows; ++i) wanted.push_back(static_cast<std::int32_t>(i));
+      std::vector<std::int32_t> logit_rows;
+      for (std::size_t i = 0; i < rows; ++i) logit_rows.push_back(static_cast<std::int32_t>(i));
       Txn txn = std::move(*timeline.begin(static_cast<int>(rows), static_cast<int>(rows)));
       const Segment segment = txn.segment();
       const std::span<const float> in = hidden.empty() ? hidden : hidden.subspan(done * width, rows * width);
       const auto [captured, result] =
           run_rows(*backend_, *pass.executable, *pass.state,
-                   {tokens.subspan(done, rows), {}, {&segment, 1}, wanted, {}, {}}, in,
+                   {tokens.subspan(done, rows), {}, {&segment, 1}, logit_rows, {}, {}}, in,
                    hidden_out != nullptr ? model_.config.hidden_size : 0);
       txn.commit(static_cast<int>(rows));
       if (hidden_out != nullptr) hidden_out->insert(hidden_out->end(), captured.begin(), captured.end());

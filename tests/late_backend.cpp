@@ -125,11 +125,11 @@ class LateState final : public State {
 
 /// A step's arguments with everything that they point to.
 struct Copied {
-  std::vector<std::int32_t> tokens, wanted, hidden_places, capture_places;
+  std::vector<std::int32_t> tokens, logit_rows, hidden_places, capture_places;
   std::vector<Segment> segments;
   std::vector<std::vector<std::int32_t>> blocks;
-  std::vector<SelectRow> selects;
-  std::vector<Sampler> samplers;
+  std::vector<SampleRow> samples;
+  std::vector<SamplingParams> samplers;
   std::vector<std::vector<TokenCount>> histories;
   std::vector<std::vector<LogitBias>> biases;
   std::vector<std::vector<std::uint32_t>> masks;
@@ -137,26 +137,26 @@ struct Copied {
 
   explicit Copied(const StepArgs& from)
       : tokens(from.tokens.begin(), from.tokens.end()),
-        wanted(from.wanted.begin(), from.wanted.end()),
+        logit_rows(from.logit_rows.begin(), from.logit_rows.end()),
         hidden_places(from.hidden.places.begin(), from.hidden.places.end()),
         capture_places(from.capture.places.begin(), from.capture.places.end()),
         segments(from.segments.begin(), from.segments.end()),
-        selects(from.selects.begin(), from.selects.end()),
+        samples(from.samples.begin(), from.samples.end()),
         args(from) {
     for (const Segment& segment : segments)
       blocks.emplace_back(segment.sequence.blocks.begin(), segment.sequence.blocks.end());
     for (std::size_t i = 0; i < segments.size(); ++i) segments[i].sequence.blocks = blocks[i];
-    for (const SelectRow& row : selects) {
+    for (const SampleRow& row : samples) {
       samplers.push_back(*row.sampler);
       histories.emplace_back(row.history.begin(), row.history.end());
       biases.emplace_back(row.bias.begin(), row.bias.end());
       masks.emplace_back(row.mask.begin(), row.mask.end());
     }
-    for (std::size_t i = 0; i < selects.size(); ++i) {
-      SelectRow& row = selects[i];
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      SampleRow& row = samples[i];
       row.sampler = &samplers[i], row.history = histories[i], row.bias = biases[i], row.mask = masks[i];
     }
-    args.tokens = tokens, args.wanted = wanted, args.segments = segments, args.selects = selects;
+    args.tokens = tokens, args.logit_rows = logit_rows, args.segments = segments, args.samples = samples;
     const auto inner = [](const RowPlaces& places, std::span<const std::int32_t> copied) {
       return places.store != nullptr ? RowPlaces{static_cast<LateRows*>(places.store)->inner(), copied}
                                      : RowPlaces{};
@@ -176,38 +176,39 @@ class LateExecutable final : public ForwardingExecutable {
   void submit(const StepArgs& args, State& state) override {
     const auto step = std::make_shared<Copied>(args);
     step->args.round_tokens = queue_->device(args.round_tokens);
-    for (const SelectRow& row : args.selects) {
+    for (const SampleRow& row : args.samples) {
       if (row.store >= 0) queue_->will_store(&args.round_tokens[static_cast<std::size_t>(row.store)]);
     }
     std::fill(logits_.begin(), logits_.end(), std::numeric_limits<float>::quiet_NaN());
-    std::fill(selected_.begin(), selected_.end(), kNonsense);
+    std::fill(sampled_.begin(), sampled_.end(), kNonsense);
     State& inner_state = static_cast<LateState&>(state).inner();
     queue_->add(
         [this, step, &inner_state] {
           const StepResult result = inner().run(step->args, inner_state);
           logits_.assign(result.logits.begin(), result.logits.end());
-          selected_.assign(result.selected.begin(), result.selected.end());
+          sampled_.assign(result.sampled.begin(), result.sampled.end());
         },
         true);
   }
   StepResult collect() override {
     queue_->drain();
-    return {logits_, selected_, kWaitedNs};
+    return {logits_, sampled_, kWaitedNs};
   }
   std::span<const std::int32_t> ids() const override {
     queue_->drain();
     return ForwardingExecutable::ids();
   }
-  void add_ids(std::span<const std::int32_t> tokens) override {
-    queue_->add(
-        [this, copy = std::vector<std::int32_t>(tokens.begin(), tokens.end())] { inner().add_ids(copy); });
+  void add_draft_tokens(std::span<const std::int32_t> tokens) override {
+    queue_->add([this, copy = std::vector<std::int32_t>(tokens.begin(), tokens.end())] {
+      inner().add_draft_tokens(copy);
+    });
   }
 
  private:
   static constexpr std::int64_t kWaitedNs = 1'000'000;
   std::shared_ptr<Queue> queue_;
   std::vector<float> logits_;
-  std::vector<std::int32_t> selected_;
+  std::vector<std::int32_t> sampled_;
 };
 
 class LateBackend final : public ForwardingBackend {

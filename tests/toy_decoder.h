@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/ref/backend.h"
-#include "spec/decoder.h"
+#include "speculation/decoder.h"
 #include "tests/toy_model.h"
 
 namespace ft::test {
@@ -24,7 +24,7 @@ class ToyDecoder {
     model_.name = "toy";
     model_.config.hidden_size = toy_options.hidden;
     model_.config.vocab_size = toy_options.vocabulary;
-    model_.trunk = toy_.trunk;
+    model_.target = toy_.target;
     model_.mtp = toy_.head;
     model_.head.state = HeadReport::State::kReady;
     DecoderOptions options;

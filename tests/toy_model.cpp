@@ -10,27 +10,27 @@ namespace ft::test {
 ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random_(toy_options.seed) {
   const Weight embedding = matrix(options.vocabulary, options.hidden, 1);
   const Weight output = matrix(options.vocabulary, options.hidden, 2);
-  Row x = trunk.embed(embedding);
+  Row x = target.embed(embedding);
   for (int i = 0; i < options.layers; ++i) {
-    const Row in = trunk.norm(x, ones(options.hidden), 1e-6F);
-    x = trunk.add(x, i == options.layers / 2 ? attention(trunk, in) : delta(trunk, in));
-    x = trunk.add(x, mlp(trunk, trunk.norm(x, ones(options.hidden), 1e-6F)));
+    const Row in = target.norm(x, ones(options.hidden), 1e-6F);
+    x = target.add(x, i == options.layers / 2 ? attention(target, in) : delta(target, in));
+    x = target.add(x, mlp(target, target.norm(x, ones(options.hidden), 1e-6F)));
   }
-  x = trunk.norm(x, ones(options.hidden), 1e-6F);
-  trunk.tap("hidden", x);
-  trunk.logits(x, output);
-  trunk.select();
+  x = target.norm(x, ones(options.hidden), 1e-6F);
+  target.capture("hidden", x);
+  target.logits(x, output);
+  target.sample();
 
   const Row hidden = head.input(options.hidden);
   Row y = head.linear(head.concat(head.embed(embedding), hidden),
                       {matrix(options.hidden, 2 * options.hidden, 1)})[0];
   y = head.add(y, attention(head, head.norm(y, ones(options.hidden), 1e-6F)));
   y = head.norm(y, ones(options.hidden), 1e-6F);
-  head.tap("hidden", y);
+  head.capture("hidden", y);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(options.drafts));
   std::iota(ids.begin(), ids.end(), 0);
-  head.logits(y, output, std::move(ids), {options.spare, {}});
-  head.select();
+  head.logits(y, output, std::move(ids), {options.extra, {}});
+  head.sample();
 }
 
 Weight ToyModel::matrix(std::int64_t rows, std::int64_t cols, float scale) {

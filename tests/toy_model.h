@@ -17,7 +17,7 @@ struct ToyOptions {
   unsigned seed = 1;
   float scale = 0.6F;  // scale of the weights; a larger one gives more varied text
   int drafts = 0;      // draft vocabulary, beside `spare` extra ids; 0: all
-  int spare = 0;
+  int extra = 0;
 };
 
 /// Owns the weights of its programs.
@@ -25,7 +25,7 @@ class ToyModel {
  public:
   explicit ToyModel(const ToyOptions& options = {});
 
-  Program trunk;
+  Program target;
   Program head;  // Input [hidden], Tap [hidden]
   ToyOptions options;
 

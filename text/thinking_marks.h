@@ -34,7 +34,7 @@ class ThinkingMarks {
 
   /// Bytes of </think> that the reasoning ends with, after one more token: kClose.size() when it is whole.
   static size_t follow(size_t matched, std::string_view bytes);
-  /// What may stand in the reasoning behind `matched` bytes of </think> (SelectRow::mask).
+  /// What may stand in the reasoning behind `matched` bytes of </think> (SampleRow::mask).
   std::span<const uint32_t> mask(size_t matched) const { return masks_[matched]; }
 
  private:

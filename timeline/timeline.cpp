@@ -80,9 +80,9 @@ void Timeline::release() {
   pool_ = nullptr;
 }
 
-Result<Txn> Timeline::begin(int rows, int settled) {
+Result<Txn> Timeline::begin(int rows, int confirmed) {
   FT_ASSERT(!open_);
-  FT_ASSERT(rows >= 1 && settled >= 0 && settled <= rows && rows - settled <= kMaxTapeRows);
+  FT_ASSERT(rows >= 1 && confirmed >= 0 && confirmed <= rows && rows - confirmed <= kMaxTapeRows);
   if (lost_) return Error{Code::kInvalid, "this sequence was lost when a step failed; start it again"};
   const auto blocks = static_cast<std::size_t>((length_ + rows + kBlockRows - 1) / kBlockRows);
   // Take all blocks or none: a timeline that cannot grow must not starve the others of the last blocks.
@@ -92,11 +92,11 @@ Result<Txn> Timeline::begin(int rows, int settled) {
     blocks_.push_back(block);
   }
   open_ = true;
-  return Txn(*this, rows, settled);
+  return Txn(*this, rows, confirmed);
 }
 
 Result<Timeline> Timeline::fork(std::int64_t length) const {
-  FT_ASSERT(!open_ && !lost_ && length >= settled() && length <= length_);
+  FT_ASSERT(!open_ && !lost_ && length >= min_fork_length() && length <= length_);
   FT_ASSIGN(Timeline copy, open(*pool_));
   const auto full = static_cast<std::size_t>(length / kBlockRows);
   for (std::size_t i = 0; i < full; ++i) {
@@ -118,7 +118,7 @@ Result<Timeline> Timeline::fork(std::int64_t length) const {
 Txn::Txn(Txn&& other) noexcept
     : timeline_(std::exchange(other.timeline_, nullptr)),
       rows_(other.rows_),
-      settled_(other.settled_),
+      confirmed_(other.confirmed_),
       issued_(other.issued_) {}
 
 Txn::~Txn() { FT_ASSERT(timeline_ == nullptr); }
@@ -126,17 +126,17 @@ Txn::~Txn() { FT_ASSERT(timeline_ == nullptr); }
 Segment Txn::part(int first, int rows) {
   FT_ASSERT(timeline_ != nullptr && first >= 0 && rows >= 1 && first + rows <= rows_);
   issued_ = true;
-  const int settled = settled_ > first ? settled_ - first : 0;
+  const int confirmed = confirmed_ > first ? confirmed_ - first : 0;
   return Segment{{timeline_->blocks_, timeline_->slot_, timeline_->replay_, timeline_->tape_},
                  timeline_->length_ + first,
                  rows,
-                 settled < rows ? settled : rows};
+                 confirmed < rows ? confirmed : rows};
 }
 
 void Txn::commit(int keep) {
-  FT_ASSERT(timeline_ != nullptr && issued_ && keep >= settled_ && keep <= rows_);
+  FT_ASSERT(timeline_ != nullptr && issued_ && keep >= confirmed_ && keep <= rows_);
   timeline_->length_ += keep;
-  timeline_->replay_ = keep - settled_;
+  timeline_->replay_ = keep - confirmed_;
   timeline_->tape_ = 1 - timeline_->tape_;
   timeline_->open_ = false;
   timeline_ = nullptr;

@@ -67,10 +67,11 @@ class Txn {
 
  private:
   friend class Timeline;
-  Txn(Timeline& timeline, int rows, int settled) : timeline_(&timeline), rows_(rows), settled_(settled) {}
+  Txn(Timeline& timeline, int rows, int confirmed)
+      : timeline_(&timeline), rows_(rows), confirmed_(confirmed) {}
 
   Timeline* timeline_;  // null after the end
-  int rows_, settled_;
+  int rows_, confirmed_;
   bool issued_ = false;
 };
 
@@ -87,7 +88,7 @@ class Timeline {
   std::int64_t length() const { return length_; }
   bool lost() const { return lost_; }
   /// The minimum length that fork() can take: rows before it are in the recurrent state for good.
-  std::int64_t settled() const { return pool_->state_.slot_bytes() == 0 ? 0 : length_ - replay_; }
+  std::int64_t min_fork_length() const { return pool_->state_.slot_bytes() == 0 ? 0 : length_ - replay_; }
   /// The blocks of its key/value cache, in order; some after length() may only be reserved.
   std::span<const std::int32_t> blocks() const { return blocks_; }
 
@@ -98,7 +99,7 @@ class Timeline {
 
   /// rows >= 1, 0 <= confirmed rows (`settled`) <= rows, rows - settled <= kMaxTapeRows. Reserves blocks for
   /// all rows.
-  Result<Txn> begin(int rows, int settled);
+  Result<Txn> begin(int rows, int confirmed);
 
   /// A second timeline with the first `length` rows of this one's past, min fork length (settled()) <= length
   /// <= length(). The original must have no open transaction and must not be lost.

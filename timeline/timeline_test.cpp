@@ -41,9 +41,9 @@ class Machine final : public State {
     if (segment.position == 0) state = {};  // a new sequence: backends begin with zeros
     for (int i = 0; i < at.replay; ++i)
       state.settle(state.tape[static_cast<std::size_t>(at.tape)][static_cast<std::size_t>(i)]);
-    for (int i = 0; i < segment.settled; ++i) state.settle(tokens[static_cast<std::size_t>(i)]);
-    for (int i = segment.settled; i < segment.rows; ++i) {
-      state.tape[static_cast<std::size_t>(1 - at.tape)][static_cast<std::size_t>(i - segment.settled)] =
+    for (int i = 0; i < segment.confirmed; ++i) state.settle(tokens[static_cast<std::size_t>(i)]);
+    for (int i = segment.confirmed; i < segment.rows; ++i) {
+      state.tape[static_cast<std::size_t>(1 - at.tape)][static_cast<std::size_t>(i - segment.confirmed)] =
           tokens[static_cast<std::size_t>(i)];
     }
   }
@@ -143,12 +143,12 @@ class Schedule {
   }
 
   /// begin() at random, checked against what the pool can give; null if it was refused.
-  std::optional<Txn> begin(Known& known, int rows, int settled) {
+  std::optional<Txn> begin(Known& known, int rows, int confirmed) {
     const auto length = static_cast<int>(known.tokens.size());
     const int missing = (length + rows + kBlockRows - 1) / kBlockRows - static_cast<int>(known.blocks.size());
     const bool fits = missing <= pool_.free_blocks();
     const int free = pool_.free_blocks();
-    auto txn = known.timeline->begin(rows, settled);
+    auto txn = known.timeline->begin(rows, confirmed);
     EXPECT_EQ(txn.ok(), fits);
     if (txn.ok()) {
       reserve(known, rows);
@@ -164,15 +164,15 @@ class Schedule {
   void grow(std::size_t which) {
     Known& known = known_[which];
     const int drafts = static_cast<int>(random_() % (kMaxTapeRows + 1));
-    const int settled = static_cast<int>(random_() % (random_() % 4 == 0 ? 40 : 3));
-    const int rows = std::max(1, settled + drafts);
-    const int sure = std::min(settled, rows);
+    const int confirmed = static_cast<int>(random_() % (random_() % 4 == 0 ? 40 : 3));
+    const int rows = std::max(1, confirmed + drafts);
+    const int sure = std::min(confirmed, rows);
     std::optional<Txn> txn = begin(known, rows, sure);
     if (!txn) return;
     const Segment segment = txn->segment();
     ASSERT_EQ(segment.position, static_cast<std::int64_t>(known.tokens.size()));
     ASSERT_EQ(segment.rows, rows);
-    ASSERT_EQ(segment.settled, sure);
+    ASSERT_EQ(segment.confirmed, sure);
     ASSERT_EQ(machine_.read(segment.sequence, segment.position), known.tokens) << "the past has changed";
     if (segment.position > 0) {
       ASSERT_EQ(machine_.state_of(segment.sequence), Machine::state_after(known.tokens))
@@ -212,11 +212,11 @@ class Schedule {
 
   void fork(std::size_t which) {
     const Timeline& original = *known_[which].timeline;
-    const std::int64_t unsettled = original.length() - original.settled();
+    const std::int64_t unconfirmed = original.length() - original.min_fork_length();
     const auto length = static_cast<std::size_t>(
         original.length() -
         (random_() % 2 == 0 ? 0
-                            : static_cast<std::int64_t>(random_() % static_cast<unsigned>(unsettled + 1))));
+                            : static_cast<std::int64_t>(random_() % static_cast<unsigned>(unconfirmed + 1))));
     shortened += length < known_[which].tokens.size() ? 1 : 0;
     const bool partial = length % kBlockRows != 0;
     const bool fits = pool_.free_slots() > 0 && (!partial || pool_.free_blocks() > 0);
@@ -329,9 +329,9 @@ TEST(Timeline, PartsOfATransactionStandSideBySide) {
   const Segment first = txn.part(0, 3);
   const Segment second = txn.part(3, 3);
   EXPECT_EQ(first.position, 0);
-  EXPECT_EQ(first.settled, 3);
+  EXPECT_EQ(first.confirmed, 3);
   EXPECT_EQ(second.position, 3);
-  EXPECT_EQ(second.settled, 1);
+  EXPECT_EQ(second.confirmed, 1);
   txn.commit(5);
   EXPECT_EQ(timeline.length(), 5);
   Txn next = std::move(*timeline.begin(1, 1));

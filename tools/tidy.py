@@ -29,8 +29,8 @@ LONG_FUNCTIONS = {}
 UNINCLUDED_HEADERS = {}
 # backends/cpu/<name>.cpp without a twin backends/ref/<name>.cpp: what only a fast backend has.
 WITHOUT_TWIN = {
-    *("backend", "features", "kernels", "pack", "packed_weights", "plan", "pool", "prepared", "schedule"),
-    "spare_head",
+    *("backend", "features", "kernels", "pack", "packed_weights", "plan", "pool", "packed_cache", "barrier_plan"),
+    "extra_head",
 }
 # Instruction sets that may end the name of a kernel file: its twin is the name without them.
 ISA_SUFFIX = re.compile(
@@ -73,7 +73,7 @@ WORDS = [
 ]
 # Folders whose comments and strings are not converted to these words yet. Remove a folder once it is clean.
 UNCONVERTED = set(
-    "api backends base drafters format metrics models program sampling sched server spec text text_ffi timeline".split()
+    "api drafters server speculation text text_ffi".split()
 )
 
 CPP = {".cpp", ".h"}

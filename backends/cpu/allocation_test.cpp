@@ -32,16 +32,16 @@ namespace {
 void expect_steps_allocate_nothing(const BackendOptions& options) {
   const TestProgram test(TestShape{}, 12);
   auto backend = std::move(make_backend(options).value());
-  auto executable = std::move(backend->compile(test.program, {.max_rows = 32, .max_wanted = 4}).value());
+  auto executable = std::move(backend->compile(test.program, {.max_rows = 32, .max_logit_rows = 4}).value());
   auto state = std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
   const std::vector<std::int32_t> blocks = {0, 1, 2, 3};
-  Sampler sampler;
+  SamplingParams sampler;
   sampler.temperature = 1;
   sampler.top_k = 5;
-  SelectRow row;
+  SampleRow row;
   row.sampler = &sampler;
-  const std::vector<SelectRow> selects(3, row);
-  const std::vector<std::int32_t> wanted = {0, 1, 2};
+  const std::vector<SampleRow> samples(3, row);
+  const std::vector<std::int32_t> logit_rows = {0, 1, 2};
   std::vector<std::int32_t> tokens(19, 4);
   std::int64_t position = 0;
   for (int step = 0; step < 6; ++step) {
@@ -49,14 +49,14 @@ void expect_steps_allocate_nothing(const BackendOptions& options) {
     StepArgs args;
     args.tokens = tokens;
     args.segments = segments;
-    args.wanted = wanted;
-    args.selects = selects;
+    args.logit_rows = logit_rows;
+    args.samples = samples;
     const long before = allocations.load();
     const StepResult result = executable->run(args, *state);
     if (step > 0) {
       EXPECT_EQ(allocations.load(), before) << "step " << step;
     }
-    EXPECT_EQ(result.selected.size(), 3U);
+    EXPECT_EQ(result.sampled.size(), 3U);
     position += 16;
   }
   EXPECT_GT(allocations.load(), 0);  // proves that the counter counts

@@ -4,7 +4,7 @@
 #include <system_error>
 
 #include "backends/cpu/executable.h"
-#include "backends/cpu/features.h"
+#include "backends/cpu/kernels/features.h"
 #include "backends/host_rows.h"
 #include "format/out_of_memory.h"
 
@@ -20,7 +20,7 @@ class CpuBackend final : public Backend {
       : kernels_(kernels),
         activation_bits_(activation_bits),
         kv_bits_(options.kv_bits),
-        prepared_(options.prepared),
+        packed_cache_(options.packed_cache),
         progress_(options.progress),
         pool_(options.threads) {}
 
@@ -33,7 +33,7 @@ class CpuBackend final : public Backend {
   Limits limits(const StateLayout& layout) const override { return cpu::CpuState::limits(layout, kv_bits_); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    return cpu::compile(program, options, {pool_, kernels_, activation_bits_, prepared_, progress_});
+    return cpu::compile(program, options, {pool_, kernels_, activation_bits_, packed_cache_, progress_});
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return cpu::CpuState::make(layout, options, kv_bits_);
@@ -51,7 +51,7 @@ class CpuBackend final : public Backend {
   const cpu::Kernels& kernels_;
   int activation_bits_;
   int kv_bits_;
-  PreparedOptions prepared_;
+  PackedCacheOptions packed_cache_;
   PackProgress progress_;
   ThreadPool pool_;
 };

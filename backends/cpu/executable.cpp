@@ -5,7 +5,7 @@
 
 #include "backends/cpu/denormals.h"
 #include "backends/cpu/memory.h"
-#include "backends/cpu/packed_weights.h"
+#include "backends/cpu/pack/packed_weights.h"
 #include "backends/host_rows.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -22,18 +22,18 @@ class CpuExecutable final : public Executable {
     parts_.program = &program;
     parts_.options = options;
     parts_.workers = pool_.workers();
-    parts_.halves = machinery.activation_bits == 16;
-    parts_.pair_bytes = parts_.halves ? kExactPairBytes : kernels_.pair_bytes;
+    parts_.int16 = machinery.activation_bits == 16;
+    parts_.pair_bytes = parts_.int16 ? kExactPairBytes : kernels_.pair_bytes;
   }
 
   /// The part of construction that may fail.
   Status build(const Machinery& machinery) {
     const auto& instructions = parts_.program->instructions();
-    schedule_ = std::make_unique<Schedule>(*parts_.program, parts_.workers);
-    parts_.schedule = schedule_.get();
+    barriers_ = std::make_unique<BarrierPlan>(*parts_.program, parts_.workers);
+    parts_.barriers = barriers_.get();
     parts_.outcome = &outcome_;
     for (const Instruction& instruction : instructions) FT_TRY(collect(instruction));
-    FT_TRY(packed_.fill(pool_, machinery.prepared, machinery.progress));
+    FT_TRY(packed_.fill(pool_, machinery.packed_cache, machinery.progress));
     for (std::size_t i = 0; i < packed_count_; ++i) matrices_.push_back(packed_.at(i));
     FT_TRY(place());
     for (const Instruction& instruction : instructions) {
@@ -43,10 +43,10 @@ class CpuExecutable final : public Executable {
       ++number_;
     }
     profile();
-    find_meetings();
+    find_barriers();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
-    outcome_.selected.resize(static_cast<std::size_t>(options_.max_wanted));
+    outcome_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
     parts_.program = nullptr;
     return {};
   }
@@ -63,50 +63,50 @@ class CpuExecutable final : public Executable {
     step.waited_ns = times_.empty() ? nullptr : waited_ns_.data();
     for (const Segment& segment : args.segments) {
       FT_ASSERT(step.rows + segment.rows <= options_.max_rows);
-      FT_ASSERT(segment.rows - segment.settled <= kMaxTapeRows);
+      FT_ASSERT(segment.rows - segment.confirmed <= kMaxTapeRows);
       for (int r = 0; r < segment.rows; ++r)
         positions_[static_cast<std::size_t>(step.rows++)] = segment.position + r;
     }
-    FT_ASSERT(static_cast<int>(args.wanted.size()) <= options_.max_wanted);
+    FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
     for (std::size_t r = 0; r < args.tokens.size(); ++r) {
       const std::int32_t token = args.tokens[r];
       tokens_[r] = token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
     }
-    step.few = step.rows <= kFewRows;
+    step.small_batch = step.rows <= kSmallBatchRows;
     auto walk = [this, &step](int worker, int workers) {
       const FlushDenormals flush;
       if (!times_.empty()) return walk_timed(step, worker, workers);
       for (std::size_t i = 0; i < operations_.size(); ++i) {
         operations_[i]->run(step, worker, workers);
-        if (meets_after(i, step.few)) pool_.barrier();
+        if (has_barrier_after(i, step.small_batch)) pool_.barrier();
       }
     };
     pool_.run(walk);
     if (!times_.empty()) {
       options_.profiler->stepped(
-          {profiled_as_, step.rows, static_cast<int>(args.wanted.size()), begin_ns, steady_ns(), times_});
+          {profiled_as_, step.rows, static_cast<int>(args.logit_rows.size()), begin_ns, steady_ns(), times_});
     }
     StepResult result;
-    const auto wanted = args.wanted.size();
+    const auto logit_rows = args.logit_rows.size();
     const Matrix& logits = outcome_.logits;
-    if (args.logits) result.logits = {logits.data, wanted * static_cast<std::size_t>(logits.width)};
-    if (outcome_.selects) result.selected = {outcome_.selected.data(), args.selects.size()};
-    if (outcome_.tap.width > 0) capture_rows(args.capture, outcome_.tap.data);
+    if (args.logits) result.logits = {logits.data, logit_rows * static_cast<std::size_t>(logits.width)};
+    if (outcome_.samples) result.sampled = {outcome_.sampled.data(), args.samples.size()};
+    if (outcome_.capture.width > 0) capture_rows(args.capture, outcome_.capture.data);
     return result;
   }
 
   int vocabulary() const override { return static_cast<int>(outcome_.logits.width); }
   std::span<const std::int32_t> ids() const override { return outcome_.tokens(); }
-  void add_ids(std::span<const std::int32_t> tokens) override {
-    if (!outcome_.spare.empty()) outcome_.spare.add(tokens);
+  void add_draft_tokens(std::span<const std::int32_t> tokens) override {
+    if (!outcome_.extra.empty()) outcome_.extra.add(tokens);
   }
-  std::int64_t packed_bytes() const override { return packed_.bytes() + outcome_.spare.bytes(); }
+  std::int64_t packed_bytes() const override { return packed_.bytes() + outcome_.extra.bytes(); }
 
  private:
   // ---- first pass: what must be packed and rotated ----
 
   Status collect(const Instruction& instruction) {
-    const int most_bits = parts_.program->most_bits();
+    const int max_weight_bits = parts_.program->max_weight_bits();
     first_packed_.push_back(packed_count_);
     const auto* logits = std::get_if<Logits>(&instruction);
     struct Matrices final : Describer {
@@ -117,10 +117,11 @@ class CpuExecutable final : public Executable {
     } matrices;
     describe(instruction, matrices);
     for (const Weight& weight : matrices.found) {
-      FT_TRY(packed_.add(weight, logits != nullptr ? logits->ids : std::vector<std::int32_t>(), most_bits));
+      FT_TRY(packed_.add(weight, logits != nullptr ? logits->ids : std::vector<std::int32_t>(),
+                         max_weight_bits));
     }
     packed_count_ += matrices.found.size();
-    if (logits != nullptr) FT_TRY(outcome_.spare.make(*logits, most_bits));
+    if (logits != nullptr) FT_TRY(outcome_.extra.make(*logits, max_weight_bits));
     if (const auto* attend = std::get_if<Attend>(&instruction)) add_rotary(*attend);
     return {};
   }
@@ -165,9 +166,9 @@ class CpuExecutable final : public Executable {
       parts_.worker_floats = std::max(parts_.worker_floats, of.worker_floats);
       if (const auto* op = std::get_if<Logits>(&instruction)) logits.width = op->columns();
     }
-    plan_ = std::make_unique<Plan>(*parts_.program, *schedule_, options_, parts_.workers, scratch);
+    plan_ = std::make_unique<Plan>(*parts_.program, *barriers_, options_, parts_.workers, scratch);
     const std::int64_t worker_bytes = round_up(parts_.worker_floats, kLanes) * 4;
-    const std::int64_t logit_bytes = round_up(logits.width * options_.max_wanted * 4, 64);
+    const std::int64_t logit_bytes = round_up(logits.width * options_.max_logit_rows * 4, 64);
     const std::int64_t total = round_up(plan_->bytes(), 64) + worker_bytes * parts_.workers + logit_bytes;
     arena_ = Memory::allocate(total);
     if (arena_.empty()) {
@@ -188,15 +189,15 @@ class CpuExecutable final : public Executable {
   }
 
   /// The pool itself waits for all workers after the last operation.
-  void find_meetings() {
+  void find_barriers() {
     const std::size_t rotaries = operations_.size() - made_for_.size();
-    meets_.assign(operations_.size(), false);
+    barrier_after_.assign(operations_.size(), false);
     for (std::size_t i = 0; i + 1 < made_for_.size(); ++i)
-      meets_[rotaries + i] = schedule_->group(made_for_[i]) != schedule_->group(made_for_[i + 1]);
+      barrier_after_[rotaries + i] = barriers_->phase(made_for_[i]) != barriers_->phase(made_for_[i + 1]);
   }
 
-  bool meets_after(std::size_t operation, bool few) const {
-    return operation + 1 < operations_.size() && (!few || meets_[operation]);
+  bool has_barrier_after(std::size_t operation, bool small_batch) const {
+    return operation + 1 < operations_.size() && (!small_batch || barrier_after_[operation]);
   }
 
   // ---- profiling: the clock is read only if the caller gave a profiler ----
@@ -221,7 +222,7 @@ class CpuExecutable final : public Executable {
       time->begin_ns = steady_ns();
       operations_[i]->run(step, worker, workers);
       time->end_ns = steady_ns();
-      if (meets_after(i, step.few)) pool_.barrier();
+      if (has_barrier_after(i, step.small_batch)) pool_.barrier();
       time->left_ns = steady_ns();
       time->waited_ns = waited_ns;
       ++time;
@@ -245,11 +246,11 @@ class CpuExecutable final : public Executable {
   std::vector<std::size_t> first_packed_;  // by instruction
   std::size_t packed_count_ = 0;
   Memory arena_;
-  std::unique_ptr<Schedule> schedule_;
+  std::unique_ptr<BarrierPlan> barriers_;
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
-  std::vector<bool> meets_;  // by operation: in a small batch a barrier follows it
+  std::vector<bool> barrier_after_;  // by operation: in a small batch a barrier follows it
   Outcome outcome_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> positions_;
@@ -267,10 +268,10 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cpu backend", [&]() -> Compiled {
     FT_TRY(check(program));
-    if (options.max_rows < 1 || options.max_wanted < 0) {
+    if (options.max_rows < 1 || options.max_logit_rows < 0) {
       return Error{Code::kInvalid,
-                   fmt::format("cpu backend: a step of {} rows with {} wanted; ask for at least one row",
-                               options.max_rows, options.max_wanted)};
+                   fmt::format("cpu backend: a step of {} rows with {} logit rows; ask for at least one row",
+                               options.max_rows, options.max_logit_rows)};
     }
     auto executable = std::make_unique<CpuExecutable>(program, options, machinery);
     FT_TRY(executable->build(machinery));

@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/kernels.h"
-#include "backends/cpu/pack.h"
+#include "backends/cpu/extra_head.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/pack/pack.h"
+#include "backends/cpu/partition.h"
 #include "backends/cpu/plan.h"
-#include "backends/cpu/share.h"
-#include "backends/cpu/spare_head.h"
 #include "backends/cpu/state.h"
 #include "backends/registry.h"
 #include "base/clock.h"
@@ -40,12 +40,12 @@ struct Step {
   const std::int32_t* tokens = nullptr;     // [rows], resolved
   const std::int64_t* positions = nullptr;  // [rows]
   int rows = 0;
-  bool few = false;                   // a small batch: workers copy work instead of waiting (schedule.h)
+  bool small_batch = false;           // a small batch: workers copy work instead of waiting (schedule.h)
   std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null without a profiler
 
   /// The matrix as `worker` sees it.
   Matrix of(Matrix matrix, int worker) const {
-    if (few) matrix.data += worker * matrix.copy;
+    if (small_batch) matrix.data += worker * matrix.copy;
     return matrix;
   }
 
@@ -77,25 +77,25 @@ struct Rotary {
 
 /// What a step leaves for its caller.
 struct Outcome {
-  Matrix logits, tap;
-  std::vector<std::int32_t> ids;       // token of each logit column that never changes; empty: column v
-  SpareHead spare;                     // the other columns
-  bool selects = false;                // the program ends in a token for each wanted row
-  std::vector<std::int32_t> selected;  // [max_wanted]
+  Matrix logits, capture;
+  std::vector<std::int32_t> ids;      // token of each logit column that never changes; empty: column v
+  ExtraIdHead extra;                  // the other columns
+  bool samples = false;               // the program ends in a token for each wanted row
+  std::vector<std::int32_t> sampled;  // [max_logit_rows]
 
   std::span<const std::int32_t> tokens() const {
-    return spare.empty() ? std::span(ids) : std::span(spare.ids().ids());
+    return extra.empty() ? std::span(ids) : std::span(extra.ids().ids());
   }
 };
 
 /// What the makers of operations are given.
 struct Parts {
   const Program* program = nullptr;
-  const Schedule* schedule = nullptr;
+  const BarrierPlan* barriers = nullptr;
   CompileOptions options;
   int workers = 1;
-  bool halves = false;  // 16-bit activations as two int8 values
-  int pair_bytes = 0;   // of two columns of a row for bf16 weights
+  bool int16 = false;  // 16-bit activations as two int8 values
+  int pair_bytes = 0;  // of two columns of a row for bf16 weights
   std::byte* arena = nullptr;
   std::byte* scratch = nullptr;     // of this instruction, in the arena
   float* worker_scratch = nullptr;  // [workers, worker_floats]
@@ -108,8 +108,9 @@ struct Parts {
   /// No place for a row that the instruction does not use.
   Matrix matrix(Row row) const {
     if (row.id < 0) return {};
-    return {reinterpret_cast<float*>(arena + row_offsets[static_cast<std::size_t>(row.id)]), row.width,
-            schedule->own(row.id) ? static_cast<std::int64_t>(row.width) * few_rows(options) : 0};
+    return {
+        reinterpret_cast<float*>(arena + row_offsets[static_cast<std::size_t>(row.id)]), row.width,
+        barriers->replicated(row.id) ? static_cast<std::int64_t>(row.width) * small_batch_rows(options) : 0};
   }
 };
 
@@ -137,9 +138,9 @@ Needs needs(const DeltaRule& op, const Parts& parts);
 struct LinearParts {
   std::vector<const Packed*> weights;
   Matrix in;
-  std::vector<Matrix> outs;  // one a weight
-  bool wanted_only = false;  // the step's wanted rows only, by which `outs` are then indexed
-  float softcap = 0;         // Logits::softcap
+  std::vector<Matrix> outs;      // one a weight
+  bool logit_rows_only = false;  // the step's wanted rows only, by which `outs` are then indexed
+  float softcap = 0;             // Logits::softcap
 };
 std::unique_ptr<Operation> make_linear(LinearParts linear, const Parts& parts);
 std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows, const Parts& parts);
@@ -149,7 +150,7 @@ struct Machinery {
   ThreadPool& pool;
   const Kernels& kernels;
   int activation_bits;  // 8 or 16
-  const PreparedOptions& prepared;
+  const PackedCacheOptions& packed_cache;
   const PackProgress& progress;
 };
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,

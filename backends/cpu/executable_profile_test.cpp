@@ -31,7 +31,7 @@ TEST(CpuExecutable, TellsAProfilerWhenEveryWorkerDidWhat) {
   Listener listener;
   const auto backend = std::move(make_backend({.name = "cpu", .threads = 2}).value());
   const auto executable = std::move(
-      backend->compile(test.program, {.max_rows = 8, .max_wanted = 8, .profiler = &listener}).value());
+      backend->compile(test.program, {.max_rows = 8, .max_logit_rows = 8, .profiler = &listener}).value());
   const auto state = std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
   TestTimeline timeline(*executable, *state, {0, 1, 2, 3}, 0);
   timeline.step({1, 2, 3}, 3);
@@ -39,9 +39,9 @@ TEST(CpuExecutable, TellsAProfilerWhenEveryWorkerDidWhat) {
   EXPECT_EQ(listener.workers, 2);
   EXPECT_EQ(listener.step.executable, 41);
   EXPECT_EQ(listener.step.rows, 3);
-  EXPECT_EQ(listener.step.wanted, 3);
+  EXPECT_EQ(listener.step.logit_rows, 3);
   EXPECT_EQ(listener.operations.front().name, "rotary");  // made before the first instruction
-  EXPECT_EQ(listener.operations.back().name, "select");
+  EXPECT_EQ(listener.operations.back().name, "sample");
   EXPECT_EQ(listener.operations.back().instruction, listener.instructions - 1);
   for (std::size_t worker = 0; worker < 2; ++worker) {
     std::int64_t now = listener.step.begin_ns;

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 
-#include "backends/cpu/features.h"
+#include "backends/cpu/kernels/features.h"
 #include "backends/ref/backend.h"
 #include "backends/registry.h"
 #include "backends/test_programs.h"
@@ -43,7 +43,7 @@ struct Machine {
                                              .activations = activations,
                                              .kv_bits = kv_bits});
     backend = std::move(made.value());
-    auto compiled = backend->compile(program, {.max_rows = max_rows, .max_wanted = max_rows});
+    auto compiled = backend->compile(program, {.max_rows = max_rows, .max_logit_rows = max_rows});
     EXPECT_TRUE(compiled.ok()) << (compiled.ok() ? "" : compiled.error().message);
     executable = std::move(compiled.value());
     state = std::move(backend->make_state(program.layout(), {.slots = slots, .blocks = blocks}).value());
@@ -83,7 +83,7 @@ std::vector<std::string> isas() {
 
 std::vector<TestShape> shapes() {
   TestShape wide_group;
-  wide_group.group = 128;
+  wide_group.phase = 128;
   wide_group.bits = 8;
   wide_group.mlp = 256;
   TestShape plain = TestShape::odd();
@@ -181,18 +181,18 @@ void expect_same_under_a_schedule(Machine& machine, const TestShape& shape,
   TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
   while (timeline.position() < kTokens) {
     const auto at = static_cast<int>(timeline.position());
-    const int settled = std::min(kTokens - at, random.below(10) == 0 ? 0 : 1 + random.below(most));
+    const int confirmed = std::min(kTokens - at, random.below(10) == 0 ? 0 : 1 + random.below(most));
     const int drafts = 1 + random.below(kMaxTapeRows);
-    const int right = std::min({random.below(drafts + 1), kTokens - at - settled});
-    std::vector<std::int32_t> rows(tokens.begin() + at, tokens.begin() + at + settled + right);
+    const int right = std::min({random.below(drafts + 1), kTokens - at - confirmed});
+    std::vector<std::int32_t> rows(tokens.begin() + at, tokens.begin() + at + confirmed + right);
     for (int i = right; i < drafts; ++i) rows.push_back(random.below(shape.vocabulary));  // will be rejected
     if (at + static_cast<int>(rows.size()) > 4 * kBlockRows) break;
-    const std::vector<float> logits = timeline.step(rows, settled);
-    timeline.keep(settled, right);
-    const auto sure = static_cast<std::ptrdiff_t>(settled + right) * shape.vocabulary;
+    const std::vector<float> logits = timeline.step(rows, confirmed);
+    timeline.keep(confirmed, right);
+    const auto sure = static_cast<std::ptrdiff_t>(confirmed + right) * shape.vocabulary;
     ASSERT_TRUE(std::equal(logits.begin(), logits.begin() + sure,
                            expected.begin() + static_cast<std::ptrdiff_t>(at) * shape.vocabulary))
-        << where << " at " << at << ": " << settled << " + " << drafts << ", kept " << right;
+        << where << " at " << at << ": " << confirmed << " + " << drafts << ", kept " << right;
   }
 }
 
@@ -226,7 +226,7 @@ TEST(CpuExecutable, NeighboursAndPlacesInMemoryDoNotShow) {
   RandomWeights random(11);
   while (timelines[0].position() < kTokens) {
     std::vector<Segment> segments;
-    std::vector<std::int32_t> step_tokens, wanted;
+    std::vector<std::int32_t> step_tokens, logit_rows;
     int rows[3];
     for (int i = 0; i < 3; ++i) {  // the same text in each, each at its own speed
       const auto at = static_cast<int>(timelines[i].position());
@@ -234,14 +234,14 @@ TEST(CpuExecutable, NeighboursAndPlacesInMemoryDoNotShow) {
       if (rows[i] == 0) continue;
       segments.push_back(timelines[i].segment(rows[i], rows[i]));
       for (int r = 0; r < rows[i]; ++r) {
-        wanted.push_back(static_cast<std::int32_t>(step_tokens.size()));
+        logit_rows.push_back(static_cast<std::int32_t>(step_tokens.size()));
         step_tokens.push_back(tokens[static_cast<std::size_t>(at + r)]);
       }
     }
     StepArgs args;
     args.tokens = step_tokens;
     args.segments = segments;
-    args.wanted = wanted;
+    args.logit_rows = logit_rows;
     const StepResult result = machine.executable->run(args, *machine.state);
     auto logits = result.logits.begin();
     for (int i = 0; i < 3; ++i) {
@@ -321,26 +321,26 @@ TEST(CpuExecutable, SelectsIntoTheRoundsTokensAndReadsThemBack) {
   const TestProgram test(shape, 9);
   Machine machine(test.program, "auto", 2);
   const std::vector<std::int32_t> blocks = ordered(4);
-  const Sampler greedy;
-  SelectRow select;
-  select.sampler = &greedy;
-  select.store = 2;
-  const std::vector<SelectRow> selects = {select};
+  const SamplingParams greedy;
+  SampleRow sample;
+  sample.sampler = &greedy;
+  sample.store = 2;
+  const std::vector<SampleRow> samples = {sample};
   std::vector<std::int32_t> round(4, -7);
   const std::vector<std::int32_t> first = {3, 9};
-  const std::vector<std::int32_t> wanted = {1};
+  const std::vector<std::int32_t> logit_rows = {1};
   std::vector<Segment> segments = {{{blocks, 0, 0, 0}, 0, 2, 2}};
   StepArgs args;
   args.tokens = first;
   args.segments = segments;
-  args.wanted = wanted;
-  args.selects = selects;
+  args.logit_rows = logit_rows;
+  args.samples = samples;
   args.round_tokens = round;
   const auto [captured, result] =
       run_rows(*machine.backend, *machine.executable, *machine.state, args, {}, shape.hidden);
   const auto best = std::max_element(result.logits.begin(), result.logits.end()) - result.logits.begin();
-  ASSERT_EQ(result.selected.size(), 1U);
-  EXPECT_EQ(result.selected[0], best);
+  ASSERT_EQ(result.sampled.size(), 1U);
+  EXPECT_EQ(result.sampled[0], best);
   EXPECT_EQ(round, (std::vector<std::int32_t>{-7, -7, static_cast<std::int32_t>(best), -7}));
   const auto is_zero = [](float value) { return value == 0; };
   EXPECT_TRUE(std::none_of(captured.begin(), captured.end(), is_zero)) << "both rows are captured";
@@ -352,8 +352,8 @@ TEST(CpuExecutable, SelectsIntoTheRoundsTokensAndReadsThemBack) {
     segments = {{{blocks, 0, 0, 0}, 2, 1, 0}};
     args.tokens = next;
     args.segments = segments;
-    args.wanted = zero;
-    args.selects = {};
+    args.logit_rows = zero;
+    args.samples = {};
     const StepResult again = machine.executable->run(args, *machine.state);
     rows[i].assign(again.logits.begin(), again.logits.end());
   }

@@ -6,37 +6,37 @@
 
 namespace ft::cpu {
 
-Plan::Plan(const Program& program, const Schedule& schedule, const CompileOptions& options, int workers,
+Plan::Plan(const Program& program, const BarrierPlan& barriers, const CompileOptions& options, int workers,
            const std::vector<std::int64_t>& scratch_bytes)
     : rows_(static_cast<std::size_t>(program.row_count())), scratch_(program.instructions().size()) {
   const int end = static_cast<int>(program.instructions().size());
   std::vector<Span*> spans;
   for (int at = 0; at < end; ++at) {
     const Instruction& instruction = program.instructions()[static_cast<std::size_t>(at)];
-    const int group = schedule.group(at);
+    const int phase = barriers.phase(at);
     const Operands touched = operands(program, instruction, workers);
     for (const Operands::Operand& write : touched.writes) {
       const int id = write.row.id;
       if (id == program.row_count()) continue;  // the logits are outside the arena
       Span& span = rows_[static_cast<std::size_t>(id)];
-      const int copied = schedule.own(id) ? workers * few_rows(options) : 0;
+      const int copied = barriers.replicated(id) ? workers * small_batch_rows(options) : 0;
       const std::int64_t floats =
           static_cast<std::int64_t>(write.row.width) * std::max(options.max_rows, copied);
-      span = {round_up(floats * static_cast<std::int64_t>(sizeof(float)), 64), group, group, 0};
+      span = {round_up(floats * static_cast<std::int64_t>(sizeof(float)), 64), phase, phase, 0};
       spans.push_back(&span);
     }
     for (const Operands::Operand& read : touched.reads) {
-      if (read.row.id < program.row_count()) rows_[static_cast<std::size_t>(read.row.id)].last = group;
+      if (read.row.id < program.row_count()) rows_[static_cast<std::size_t>(read.row.id)].last = phase;
     }
     Span& scratch = scratch_[static_cast<std::size_t>(at)];
-    scratch = {round_up(scratch_bytes[static_cast<std::size_t>(at)], 64), group, group, 0};
+    scratch = {round_up(scratch_bytes[static_cast<std::size_t>(at)], 64), phase, phase, 0};
     if (scratch.bytes > 0) spans.push_back(&scratch);
   }
   for (Span* span : spans) span->last = std::max(span->last, span->first);
   // What the caller reads after the step lives until the end.
   for (int at = 0; at < end; ++at) {
-    if (const auto* tap = std::get_if<Tap>(&program.instructions()[static_cast<std::size_t>(at)])) {
-      rows_[static_cast<std::size_t>(tap->in.id)].last = end;
+    if (const auto* capture = std::get_if<Capture>(&program.instructions()[static_cast<std::size_t>(at)])) {
+      rows_[static_cast<std::size_t>(capture->in.id)].last = end;
     }
   }
   place(spans);

@@ -5,20 +5,20 @@
 
 #include <vector>
 
-#include "backends/cpu/schedule.h"
+#include "backends/cpu/barrier_plan.h"
 #include "program/backend.h"
 
 namespace ft::cpu {
 
 /// Maximum rows of a small batch.
-constexpr int few_rows(const CompileOptions& options) {
-  return options.max_rows < kFewRows ? options.max_rows : kFewRows;
+constexpr int small_batch_rows(const CompileOptions& options) {
+  return options.max_rows < kSmallBatchRows ? options.max_rows : kSmallBatchRows;
 }
 
 class Plan {
  public:
   /// scratch_bytes[i]: what instruction i needs while it runs.
-  Plan(const Program& program, const Schedule& schedule, const CompileOptions& options, int workers,
+  Plan(const Program& program, const BarrierPlan& barriers, const CompileOptions& options, int workers,
        const std::vector<std::int64_t>& scratch_bytes);
 
   std::int64_t bytes() const { return bytes_; }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/kernels/kernels.h"
 #include "format/out_of_memory.h"
 
 namespace ft::cpu {
@@ -23,10 +23,10 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
     return Error{Code::kInvalid, "cpu backend: a state needs at least one slot and one block"};
   }
   for (const StateLayout::Window& window : layout.windows) {
-    if (window.taps + kMaxTapeRows + 1 > kRing) {
+    if (window.kernel_width + kMaxTapeRows + 1 > kRing) {
       return Error{Code::kUnsupported,
                    fmt::format("cpu backend: a convolution kernel of width {}; the maximum is {}",
-                               window.taps, kRing - kMaxTapeRows - 1)};
+                               window.kernel_width, kRing - kMaxTapeRows - 1)};
     }
   }
   std::unique_ptr<CpuState> state(new CpuState());

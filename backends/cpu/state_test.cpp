@@ -11,7 +11,7 @@ constexpr int kBlocks = 64, kSlots = 6;
 std::unique_ptr<State> some_state() {
   StateLayout layout;
   layout.caches = {{.kv_heads = 1, .head_dim = 24}, {.kv_heads = 2, .head_dim = 64}};
-  layout.windows = {{.width = 72, .taps = 4}};
+  layout.windows = {{.width = 72, .kernel_width = 4}};
   return std::move(*CpuState::make(layout, {.slots = kSlots, .blocks = kBlocks}, 16));
 }
 

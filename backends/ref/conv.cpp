@@ -15,12 +15,12 @@ void execute(const Step& step, const Conv& op, Weights weights) {
                   step.state->window(op.state, segment.sequence.slot, position));
       float* out = step.row(op.out, first_row + r);
       std::fill_n(out, width, 0.0F);
-      for (int tap = 0; tap < op.taps; ++tap) {
-        const std::int64_t source = position - (op.taps - 1) + tap;
+      for (int tap = 0; tap < op.kernel_width; ++tap) {
+        const std::int64_t source = position - (op.kernel_width - 1) + tap;
         if (source < 0) continue;
         const float* past = step.state->window(op.state, segment.sequence.slot, source);
         for (int c = 0; c < width; ++c) {
-          out[c] += kernel.values[static_cast<std::size_t>(c * op.taps + tap)] * past[c];
+          out[c] += kernel.values[static_cast<std::size_t>(c * op.kernel_width + tap)] * past[c];
         }
       }
       for (int c = 0; c < width; ++c) out[c] = silu(out[c]);

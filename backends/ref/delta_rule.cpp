@@ -88,13 +88,13 @@ void execute(const Step& step, const DeltaRule& op, Weights weights) {
     for (int r = 0; r < sequence.replay; ++r) {
       replay(op, step.state->tape(op.state, sequence.slot, sequence.tape, r), state);
     }
-    for (int r = 0; r < segment.settled; ++r) {
+    for (int r = 0; r < segment.confirmed; ++r) {
       token(step, op, a_log, dt_bias, first_row + r, state, scratch);
     }
     std::vector<float> ahead(state, state + size);
-    for (int r = segment.settled; r < segment.rows; ++r) {
+    for (int r = segment.confirmed; r < segment.rows; ++r) {
       token(step, op, a_log, dt_bias, first_row + r, ahead.data(),
-            step.state->tape(op.state, sequence.slot, 1 - sequence.tape, r - segment.settled));
+            step.state->tape(op.state, sequence.slot, 1 - sequence.tape, r - segment.confirmed));
     }
     first_row += segment.rows;
   }

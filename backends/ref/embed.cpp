@@ -18,7 +18,7 @@ void execute(const Step& step, const Input& op, Weights /*weights*/) {
     std::copy_n(host_row(step.args->hidden, r), op.width, step.row(op.out, r));
 }
 
-void execute(const Step& step, const Tap& op, Weights /*weights*/) {
+void execute(const Step& step, const Capture& op, Weights /*weights*/) {
   capture_rows(step.args->capture, step.row(op.in, 0));
 }
 

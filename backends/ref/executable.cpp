@@ -55,7 +55,7 @@ class RefExecutable final : public Executable {
     Step step{&args, static_cast<RefState*>(&state), {}, &values_, &outcome_, 0};
     for (const Segment& segment : args.segments) step.rows += segment.rows;
     FT_ASSERT(step.rows <= options_.max_rows);
-    FT_ASSERT(static_cast<int>(args.wanted.size()) <= options_.max_wanted);
+    FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
     for (const std::int32_t token : args.tokens) {
       step.tokens.push_back(token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token);
     }
@@ -69,7 +69,7 @@ class RefExecutable final : public Executable {
 
   int vocabulary() const override { return outcome_.vocabulary; }
   std::span<const std::int32_t> ids() const override { return outcome_.ids; }
-  void add_ids(std::span<const std::int32_t> tokens) override { outcome_.spare.add(tokens); }
+  void add_draft_tokens(std::span<const std::int32_t> tokens) override { outcome_.extra.add(tokens); }
   std::int64_t packed_bytes() const override {
     std::size_t floats = 0;
     for (const std::vector<Decoded>& weights : weights_) {
@@ -80,12 +80,12 @@ class RefExecutable final : public Executable {
 
  private:
   void prepare(const Logits& op) {
-    outcome_.spare = SpareIds(op);
-    outcome_.ids = outcome_.spare.empty() ? std::span(op.tokens()) : std::span(outcome_.spare.ids());
+    outcome_.extra = ExtraIdTable(op);
+    outcome_.ids = outcome_.extra.empty() ? std::span(op.tokens()) : std::span(outcome_.extra.ids());
     outcome_.vocabulary = static_cast<int>(op.columns());
     const auto columns = static_cast<std::size_t>(outcome_.vocabulary);
-    outcome_.logits.resize(columns * static_cast<std::size_t>(options_.max_wanted));
-    outcome_.selected.resize(static_cast<std::size_t>(options_.max_wanted));
+    outcome_.logits.resize(columns * static_cast<std::size_t>(options_.max_logit_rows));
+    outcome_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
     outcome_.scratch.reserve(columns);
   }
 

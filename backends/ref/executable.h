@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "backends/extra_ids.h"
 #include "backends/ref/state.h"
-#include "backends/spare_ids.h"
 #include "program/backend.h"
-#include "sampling/select.h"
+#include "sampling/sample.h"
 
 namespace ft::ref {
 
@@ -38,12 +38,12 @@ class Weights {
 
 /// What a step leaves for its caller.
 struct Outcome {
-  SpareIds spare;
-  std::span<const std::int32_t> ids;   // token of each logit column; empty: column v is token v
-  int vocabulary = 0;                  // columns of logits
-  std::vector<float> logits;           // [max_wanted, vocabulary]
-  std::vector<std::int32_t> selected;  // [max_wanted]
-  SelectScratch scratch;
+  ExtraIdTable extra;
+  std::span<const std::int32_t> ids;  // token of each logit column; empty: column v is token v
+  int vocabulary = 0;                 // columns of logits
+  std::vector<float> logits;          // [max_logit_rows, vocabulary]
+  std::vector<std::int32_t> sampled;  // [max_logit_rows]
+  SampleScratch scratch;
   StepResult result;
 };
 

@@ -98,7 +98,7 @@ RefState::RefState(const StateLayout& state_layout, const StateOptions& state_op
     values_.emplace_back(keys_.back().size());
   }
   for (const auto& window : layout.windows) {
-    FT_ASSERT(window.taps + kMaxTapeRows + 1 <= kRing);
+    FT_ASSERT(window.kernel_width + kMaxTapeRows + 1 <= kRing);
     windows_.emplace_back(slots * kRing * static_cast<std::size_t>(window.width));
   }
   for (const auto& delta : layout.deltas) {

@@ -31,9 +31,9 @@ class BackendAnomaly : public testing::TestWithParam<Named> {
     const auto executable = std::move(backend_->compile(test_.program, kCompile).value());
     const auto state = std::move(backend_->make_state(test_.program.layout(), kState).value());
     const std::int32_t tokens[] = {3, 1, 2};
-    const std::int32_t wanted[] = {0, 2}, block = 0;
+    const std::int32_t logit_rows[] = {0, 2}, block = 0;
     const Segment segment{{{&block, 1}, 0, 0, 0}, 0, 3, 3};
-    const StepResult result = executable->run({tokens, {}, {&segment, 1}, wanted, {}, {}}, *state);
+    const StepResult result = executable->run({tokens, {}, {&segment, 1}, logit_rows, {}, {}}, *state);
     return {result.logits.begin(), result.logits.end()};
   }
 

@@ -11,7 +11,7 @@
 #include "backends/ref/backend.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
-#include "spec/decoder.h"
+#include "speculation/decoder.h"
 #include "tests/anomaly/failing_memory.h"
 #include "tests/copied_model.h"
 
@@ -19,7 +19,7 @@ namespace ft::test {
 namespace {
 
 /// From a folder to a decoder to the logits of three tokens. Returns the error's sentence, or "ok". Only
-/// loading may run out of memory here; spec/failure_test.cpp covers a step.
+/// loading may run out of memory here; speculation/failure_test.cpp covers a step.
 std::string load_and_run(const std::string& directory, const FailingAllocation failing = {}) {
   const auto backend = make_ref_backend();
   DecoderOptions options;

@@ -302,7 +302,7 @@ class Work(CliTest):
         self.assertIn("in 4 bits", self.expect(0, "inspect").stdout.decode())
         large = self.expect_json(0, "inspect", "--model", "synth:tiny?vocabulary=65536", "--program")
         self.assertEqual(large["sizes"]["draft_vocabulary"], 32768 + 2048)
-        self.assertIn("32768 ids and 2048 spare", large["program"])
+        self.assertIn("32768 ids, 2048 extra", large["program"])
         self.assertTrue(self.expect_json(0, "doctor", "--no-probe")["good"])
         self.assertFalse(self.expect_json(1, "doctor", "--no-probe", "--model", "/nowhere")["good"])
 

@@ -26,9 +26,9 @@ class RowRule : public testing::TestWithParam<BackendOptions> {
   Machine make(const BackendOptions& options) {
     Machine machine;
     machine.backend = std::move(*make_backend(options));
-    machine.target = std::move(*machine.backend->compile(model_.trunk, {96, 96}));
+    machine.target = std::move(*machine.backend->compile(model_.target, {96, 96}));
     const StateOptions state{3, 24};
-    machine.state = std::move(*machine.backend->make_state(model_.trunk.layout(), state));
+    machine.state = std::move(*machine.backend->make_state(model_.target.layout(), state));
     machine.pool = std::make_unique<TimelinePool>(*machine.state, state);
     return machine;
   }
@@ -42,9 +42,10 @@ class RowRule : public testing::TestWithParam<BackendOptions> {
 
   /// Runs one segment and returns the logits of its rows.
   std::vector<float> step(Machine& m, const Segment& segment, std::span<const std::int32_t> tokens) {
-    std::vector<std::int32_t> wanted;
-    for (int i = 0; i < segment.rows; ++i) wanted.push_back(i);
-    const StepResult result = m.target->run(StepArgs{tokens, {}, {&segment, 1}, wanted, {}, {}}, *m.state);
+    std::vector<std::int32_t> logit_rows;
+    for (int i = 0; i < segment.rows; ++i) logit_rows.push_back(i);
+    const StepResult result =
+        m.target->run(StepArgs{tokens, {}, {&segment, 1}, logit_rows, {}, {}}, *m.state);
     return {result.logits.begin(), result.logits.end()};
   }
 
@@ -94,10 +95,10 @@ TEST_P(RowRule, RejectedRowsLeaveNothingBehind) {
     Timeline timeline = std::move(*Timeline::open(*m.pool));
     int done = 0;
     while (done < kTokens) {
-      const int settled = static_cast<int>(random() % 3);
+      const int confirmed = static_cast<int>(random() % 3);
       const int drafted = static_cast<int>(random() % (kMaxTapeRows + 1));
-      const int rows = std::min(kTokens - done, std::max(1, settled + drafted));
-      const int sure = std::min(settled, rows);
+      const int rows = std::min(kTokens - done, std::max(1, confirmed + drafted));
+      const int sure = std::min(confirmed, rows);
       if (rows - sure > kMaxTapeRows) continue;
       const int keep = sure + static_cast<int>(random() % static_cast<unsigned>(rows - sure + 1));
       std::vector<std::int32_t> step_tokens(tokens.begin() + done, tokens.begin() + done + rows);
@@ -143,9 +144,9 @@ TEST_P(RowRule, NeighboursInTheStepChangeNothing) {
     const Segment segments[] = {txn_b.segment(), txn_a.segment()};
     std::vector<std::int32_t> tokens(second.begin() + done_b, second.begin() + done_b + rows_b);
     tokens.insert(tokens.end(), first.begin() + done_a, first.begin() + done_a + rows_a);
-    std::vector<std::int32_t> wanted;
-    for (int i = 0; i < rows_a + rows_b; ++i) wanted.push_back(i);
-    const StepResult result = m.target->run(StepArgs{tokens, {}, segments, wanted, {}, {}}, *m.state);
+    std::vector<std::int32_t> logit_rows;
+    for (int i = 0; i < rows_a + rows_b; ++i) logit_rows.push_back(i);
+    const StepResult result = m.target->run(StepArgs{tokens, {}, segments, logit_rows, {}, {}}, *m.state);
     const float* got = result.logits.data();
     ASSERT_TRUE(std::equal(got, got + static_cast<std::size_t>(rows_b) * vocabulary,
                            expected_second.data() + static_cast<std::size_t>(done_b) * vocabulary));

@@ -1,0 +1,30 @@
+#include "api/anthropic/messages.h"
+
+#include <nlohmann/json.hpp>
+
+#include "api/anthropic/messages_request.h"
+#include "api/anthropic/messages_writer.h"
+#include "api/fields.h"
+#include "api/prepare.h"
+
+namespace ft::api {
+
+Result<Exchange> messages_exchange(const ModelInfo& model_info, std::string_view body,
+                                   const ResponseMeta& meta) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  FT_ASSIGN(const GenerateParams call, read_messages_call(json, Purpose::kAnswer));
+  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed));
+  auto writer = std::make_unique<MessagesWriter>(model_info, call, meta, prepared.prompt_tokens.front());
+  return Exchange{call.stream, std::move(writer), std::move(prepared.requests)};
+}
+
+Result<HttpResponse> count_tokens_reply(const ModelInfo& model_info, std::string_view body) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  FT_ASSIGN(const GenerateParams call, read_messages_call(json, Purpose::kCount));
+  FT_ASSIGN(const auto tokens, prompt_of(model_info, call));
+  HttpResponse reply;
+  reply.body = dump(Json{{"input_tokens", tokens.size()}});
+  return reply;
+}
+
+}  // namespace ft::api

@@ -1,0 +1,58 @@
+// Writes the answer of POST /v1/messages: a message, or its stream of events:
+//   message_start, ping, then block by block (one open at a time) content_block_start,
+//   content_block_delta..., content_block_stop, then message_delta with the stop reason and all usage,
+//   message_stop.
+// Thinking stands before text and ends with its one signature; a tool's input comes as pieces of JSON. An
+// answer that fails ends with an error event. Source: Anthropic's API reference, Streaming. See writer.h.
+#pragma once
+
+#include "api/choice.h"
+#include "api/generate_params.h"
+#include "api/writer.h"
+
+namespace ft::api {
+
+class MessagesWriter final : public AnswerWriter {
+ public:
+  /// `served` must outlive the writer.
+  MessagesWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
+                 int prompt_tokens);
+
+  std::string id() const override { return "msg_" + meta_.id; }
+  void begin(std::string& out) override;
+  void add(std::size_t choice, const Event& event, std::string& out) override;
+  void keep_alive(std::string& out) override;
+  void end(std::string& out) override;
+  HttpResponse reply() override;
+
+ private:
+  struct Block {
+    enum class Kind { kThinking, kText, kToolUse };
+    Kind kind = Kind::kText;
+    std::string text;      // or thinking, or the input's JSON
+    std::string id, name;  // of a tool's use
+  };
+  Json head() const;
+  Json usage() const;
+  const char* stop_reason() const;
+  Json stop_sequence() const;
+  void open(Block block, std::string& out);
+  void close(std::string& out);
+  void piece(Block::Kind kind, const std::string& text, std::string& out);
+  void finish(std::string& out);
+  static Json whole(const Block& block);
+
+  const ModelInfo& model_info_;
+  const std::string model_;
+  const ResponseMeta meta_;
+  const int prompt_tokens_;
+  const std::int64_t max_tokens_;
+  std::vector<Choice> choices_;  // one
+  std::vector<Block> blocks_;
+  bool open_ = false;  // the last block is
+};
+
+/// What a client sends back with the thinking: the same for the same text, and no proof of anything.
+std::string thinking_signature(std::string_view thinking);
+
+}  // namespace ft::api

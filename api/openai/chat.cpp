@@ -1,0 +1,19 @@
+#include "api/openai/chat.h"
+
+#include <nlohmann/json.hpp>
+
+#include "api/openai/chat_request.h"
+#include "api/openai/chat_writer.h"
+#include "api/prepare.h"
+
+namespace ft::api {
+
+Result<Exchange> chat_exchange(const ModelInfo& model_info, std::string_view body, const ResponseMeta& meta) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  FT_ASSIGN(const GenerateParams call, read_chat(json));
+  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed));
+  auto writer = std::make_unique<ChatWriter>(model_info, call, meta, prepared.requests.size());
+  return Exchange{call.stream, std::move(writer), std::move(prepared.requests)};
+}
+
+}  // namespace ft::api

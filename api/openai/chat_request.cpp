@@ -1,0 +1,309 @@
+#include "api/openai/chat_request.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "api/sampling_fields.h"
+
+namespace ft::api {
+namespace {
+
+constexpr std::array<std::string_view, 6> kRoles{"system",    "developer", "user",
+                                                 "assistant", "tool",      "function"};
+
+/// One content part: text in its several names; what is no text is refused in a sentence.
+Result<Json> read_part(const Json& part, const std::string& path) {
+  if (part.is_string()) return Json{{"type", "text"}, {"text", part}};
+  if (!part.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(part)));
+  const Fields fields(part, path);
+  FT_ASSIGN(const auto type, fields.text("type"));
+  if (!type) return wrong(path + ".type", "is missing; text parts are {\"type\": \"text\", \"text\": ...}");
+  if (*type == "text" || *type == "input_text" || *type == "output_text" || *type == "refusal") {
+    const char* name = *type == "refusal" ? "refusal" : "text";
+    FT_ASSIGN(const auto text, fields.text(name));
+    if (!text) return wrong(fmt::format("{}.{}", path, name), "is missing");
+    return Json{{"type", "text"}, {"text", *text}};
+  }
+  for (const std::string_view media : {"image", "audio", "video", "file"}) {
+    if (type->find(media) == std::string::npos) continue;
+    return Error{Code::kUnsupported,
+                 fmt::format("{}: this model reads text only; send the content without the {}", path, media),
+                 path};
+  }
+  return wrong(path + ".type", fmt::format("\"{}\" is no kind of content; use text", *type));
+}
+
+}  // namespace
+
+Result<Json> read_content(const Json& content, const std::string& path) {
+  if (content.is_null()) return Json("");
+  if (content.is_string()) return content;
+  if (!content.is_array()) {
+    return wrong(path, fmt::format("must be a text or a list of parts, found {}", kind_of(content)));
+  }
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    FT_ASSIGN(Json part, read_part(content[i], fmt::format("{}[{}]", path, i)));
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+namespace {
+
+Result<Json> read_call(const Json& call, const std::string& path) {
+  if (!call.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(call)));
+  FT_ASSIGN(const Json* function, Fields(call, path).object("function"));
+  if (function == nullptr) return wrong(path + ".function", "is missing");
+  const Fields fields(*function, path + ".function");
+  FT_ASSIGN(const auto name, fields.text("name"));
+  if (!name) return wrong(fields.at("name"), "is missing");
+  Json arguments = Json::object();
+  if (const Json* given = fields.find("arguments"); given != nullptr && given->is_object()) {
+    arguments = *given;
+  } else if (given != nullptr) {
+    FT_ASSIGN(const auto text, fields.text("arguments"));
+    if (!text->empty()) arguments = Json::parse(*text, nullptr, false);
+    if (!arguments.is_object()) {
+      return wrong(fields.at("arguments"), "must be the text of a JSON object, as {\"city\": \"Oslo\"}");
+    }
+  }
+  Json result{{"type", "function"}, {"function", {{"name", *name}, {"arguments", std::move(arguments)}}}};
+  if (const Json* id = Fields(call, path).find("id"); id != nullptr && id->is_string()) result["id"] = *id;
+  return result;
+}
+
+Status add_calls(const Fields& fields, Json& message) {
+  FT_ASSIGN(const Json* legacy, fields.object("function_call"));
+  if (legacy != nullptr) {
+    FT_ASSIGN(Json call, read_call(Json{{"function", *legacy}}, fields.at("function_call")));
+    message["tool_calls"] = Json::array({std::move(call)});
+    return {};
+  }
+  FT_ASSIGN(const Json* calls, fields.array("tool_calls", kMaxTools));
+  if (calls == nullptr || calls->empty()) return {};
+  message["tool_calls"] = Json::array();
+  for (std::size_t i = 0; i < calls->size(); ++i) {
+    FT_ASSIGN(Json call, read_call((*calls)[i], fmt::format("{}[{}]", fields.at("tool_calls"), i)));
+    message["tool_calls"].push_back(std::move(call));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Json> read_message(const Json& given, const std::string& path) {
+  if (!given.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(given)));
+  const Fields fields(given, path);
+  FT_ASSIGN(const auto role, fields.text("role"));
+  if (!role) return wrong(fields.at("role"), "is missing; each message has a role and a content");
+  if (std::find(kRoles.begin(), kRoles.end(), *role) == kRoles.end()) {
+    return wrong(fields.at("role"),
+                 fmt::format("must be one of {}, found \"{}\"", fmt::join(kRoles, ", "), *role));
+  }
+  Json message{{"role", *role == "function" ? "tool" : *role}};
+  const Json* content = fields.find("content");
+  if (content == nullptr && *role != "assistant") return wrong(fields.at("content"), "is missing");
+  FT_ASSIGN(message["content"], read_content(content != nullptr ? *content : Json(), fields.at("content")));
+  if (*role == "assistant") {
+    for (const char* name : {"reasoning_content", "reasoning"}) {
+      const Json* reasoning = fields.find(name);
+      if (reasoning == nullptr || !reasoning->is_string() || message.contains("reasoning_content")) continue;
+      message["reasoning_content"] = *reasoning;
+    }
+    FT_TRY(add_calls(fields, message));
+  }
+  for (const char* name : {"tool_call_id", "name"}) {
+    FT_ASSIGN(const auto text, fields.text(name));
+    if (text) message[name] = *text;
+  }
+  return message;
+}
+
+Result<Json> read_messages(const Json& list, const std::string& path) {
+  Json messages = Json::array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    FT_ASSIGN(Json message, read_message(list[i], fmt::format("{}[{}]", path, i)));
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
+Result<Json> read_tools(const Json& list, const std::string& path) {
+  Json tools = Json::array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string here = fmt::format("{}[{}]", path, i);
+    const Json& given = list[i];
+    if (!given.is_object()) return wrong(here, fmt::format("must be an object, found {}", kind_of(given)));
+    FT_ASSIGN(const auto type, Fields(given, here).text("type"));
+    if (type.value_or("function") != "function") continue;  // hosted tools of other services
+    FT_ASSIGN(const Json* nested, Fields(given, here).object("function"));
+    Json function = nested != nullptr ? *nested : given;
+    const Fields fields(function, nested != nullptr ? here + ".function" : here);
+    FT_ASSIGN(const auto name, fields.text("name"));
+    if (!name || name->empty())
+      return wrong(fields.at("name"), "is missing; each tool has a function with a name");
+    FT_ASSIGN(const auto description, fields.text("description"));
+    FT_ASSIGN(const Json* parameters, fields.object("parameters"));
+    FT_ASSIGN(const auto strict, fields.boolean("strict"));
+    (void)description, (void)parameters,
+        (void)strict;  // their types are checked, their texts are the template's
+    if (nested == nullptr) function.erase("type");
+    tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
+  }
+  return tools;
+}
+
+bool any_strict(const Json& tools) {
+  return std::any_of(tools.begin(), tools.end(), [](const Json& tool) {
+    const Json& function = tool["function"];
+    return function.contains("strict") && function["strict"] == true;
+  });
+}
+
+Status read_tool_choice(const Fields& fields, const Json& tools, GenerateParams& call) {
+  FT_ASSIGN(const auto parallel, fields.boolean("parallel_tool_calls"));
+  call.parallel_tools = parallel.value_or(true);
+  const Json* choice = fields.find("tool_choice");
+  if (choice == nullptr) return {};
+  const std::string path = fields.at("tool_choice");
+  if (choice->is_string()) {
+    FT_ASSIGN(const auto word, fields.word("tool_choice", {"auto", "none", "required"}));
+    if (*word == "none") call.tool_choice = ToolChoice::kNone;
+    if (*word == "required") call.tool_choice = ToolChoice::kRequired;
+  } else if (choice->is_object()) {
+    FT_ASSIGN(const Json* function, Fields(*choice, path).object("function"));
+    const Fields inner(function != nullptr ? *function : *choice,
+                       function != nullptr ? path + ".function" : path);
+    FT_ASSIGN(const auto name, inner.text("name"));
+    if (!name) return wrong(inner.at("name"), "is missing");
+    call.tool_choice = ToolChoice::kNamed, call.named_tool = *name;
+    const bool known = std::any_of(tools.begin(), tools.end(),
+                                   [&](const Json& tool) { return tool["function"]["name"] == *name; });
+    if (!known) return wrong(inner.at("name"), fmt::format("no tool is called \"{}\"", *name));
+  } else {
+    return wrong(path, fmt::format("must be a text or an object, found {}", kind_of(*choice)));
+  }
+  if (call.tool_choice == ToolChoice::kRequired && tools.empty()) {
+    return wrong(path, "\"required\" needs at least one tool in tools");
+  }
+  return {};
+}
+
+Status read_response_format(const Json& format, const std::string& path, GenerateParams& call) {
+  const Fields fields(format, path);
+  FT_ASSIGN(const auto type, fields.word("type", {"text", "json_object", "json_schema"}));
+  if (!type) return wrong(fields.at("type"), "is missing; use text, json_object or json_schema");
+  if (*type == "json_object") call.format = Format::kJsonObject;
+  if (*type != "json_schema") return {};
+  FT_ASSIGN(const Json* nested, fields.object("json_schema"));
+  const Fields inner(nested != nullptr ? *nested : format,
+                     nested != nullptr ? fields.at("json_schema") : path);
+  FT_ASSIGN(const Json* schema, inner.object("schema"));
+  if (schema == nullptr) return wrong(inner.at("schema"), "is missing");
+  FT_ASSIGN(const auto strict, inner.boolean("strict"));
+  call.format = Format::kJsonSchema, call.schema = dump(*schema), call.schema_field = inner.at("schema");
+  call.strict_schema = strict.value_or(false);
+  return {};
+}
+
+namespace {
+
+Status read_thinking(const Fields& fields, GenerateParams& call) {
+  FT_ASSIGN(const auto effort, fields.text("reasoning_effort"));
+  Json variables = Json::object();
+  FT_ASSIGN(const Json* given, fields.object("chat_template_kwargs"));
+  if (given != nullptr) variables = *given;
+  if (effort) {
+    call.think = thinks_at(*effort);
+    if (!variables.contains("reasoning_effort")) variables["reasoning_effort"] = *effort;
+  }
+  if (const auto think = variables.find("enable_thinking"); think != variables.end()) {
+    if (!think->is_boolean()) {
+      return wrong("chat_template_kwargs.enable_thinking",
+                   fmt::format("must be true or false, found {}", kind_of(*think)));
+    }
+    call.think = think->get<bool>();
+    variables.erase("enable_thinking");
+  }
+  if (!variables.empty()) call.template_variables = dump(variables);
+  FT_ASSIGN(const auto budget, fields.integer("thinking_budget", -1, 1 << 24));
+  call.thinking_budget = static_cast<int>(budget.value_or(-1));
+  return {};
+}
+
+Status read_prediction(const Fields& fields, GenerateParams& call) {
+  FT_ASSIGN(const Json* prediction, fields.object("prediction"));
+  if (prediction == nullptr) return {};
+  const Fields inner(*prediction, "prediction");
+  const Json* content = inner.find("content");
+  if (content == nullptr) return wrong("prediction.content", "is missing");
+  FT_ASSIGN(const Json parts, read_content(*content, "prediction.content"));
+  if (parts.is_string()) call.predicted = parts.get<std::string>();
+  if (!parts.is_array()) return {};
+  for (const Json& part : parts) call.predicted += part["text"].get<std::string>();
+  return {};
+}
+
+Status read_lengths(const Fields& fields, GenerateParams& call) {
+  FT_ASSIGN(const auto older, fields.integer("max_tokens", 1, 1 << 30));
+  FT_ASSIGN(const auto newer, fields.integer("max_completion_tokens", 1, 1 << 30));
+  call.max_tokens = newer ? *newer : older.value_or(0);
+  FT_ASSIGN(const auto logprobs, fields.boolean("logprobs"));
+  FT_ASSIGN(const auto top, fields.integer("top_logprobs", 0, kMaxTopLogprobsAsked));
+  if (top && *top > 0 && !logprobs.value_or(false)) {
+    return wrong("top_logprobs", "needs logprobs: true");
+  }
+  if (logprobs.value_or(false)) call.logprobs = static_cast<int>(top.value_or(0));
+  return {};
+}
+
+/// tools with tool_choice, or what they were called before: functions with function_call.
+Status read_offered(const Json& body, GenerateParams& call) {
+  const Fields fields(body, "");
+  FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
+  FT_ASSIGN(const Json* older, fields.array("functions", kMaxTools));
+  call.legacy_functions = (given == nullptr || given->empty()) && older != nullptr && !older->empty();
+  Json tools = Json::array();
+  if (call.legacy_functions) {
+    FT_ASSIGN(tools, read_tools(*older, "functions"));
+  } else if (given != nullptr) {
+    FT_ASSIGN(tools, read_tools(*given, "tools"));
+  }
+  if (!tools.empty()) call.tools = dump(tools);
+  call.strict_tools = any_strict(tools);
+  if (!call.legacy_functions) return read_tool_choice(fields, tools, call);
+  call.parallel_tools = false;  // function_call has room for one
+  const Json* choice = fields.find("function_call");
+  if (choice == nullptr) return {};
+  const Json renamed{{"tool_choice", *choice}, {"parallel_tool_calls", false}};
+  return read_tool_choice(Fields(renamed, ""), tools, call);
+}
+
+}  // namespace
+
+Result<GenerateParams> read_chat(const Json& body) {
+  GenerateParams call;
+  const Fields fields(body, "");
+  FT_ASSIGN(const auto model, fields.text("model"));
+  call.model = model.value_or("");
+  FT_ASSIGN(const Json* list, fields.array("messages", kMaxMessages));
+  if (list == nullptr || list->empty()) {
+    return wrong("messages", "is missing; send a list of at least one message");
+  }
+  FT_ASSIGN(const Json messages, read_messages(*list, "messages"));
+  call.messages = dump(messages);
+  FT_TRY(read_offered(body, call));
+  FT_ASSIGN(const Json* format, fields.object("response_format"));
+  if (format != nullptr) FT_TRY(read_response_format(*format, "response_format", call));
+  FT_TRY(read_sampling(fields, call));
+  FT_TRY(read_speculation(fields, call));
+  FT_TRY(read_thinking(fields, call));
+  FT_TRY(read_prediction(fields, call));
+  FT_TRY(read_lengths(fields, call));
+  return call;
+}
+
+}  // namespace ft::api

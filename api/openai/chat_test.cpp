@@ -1,0 +1,259 @@
+#include "api/openai/chat.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "api/openai/chat_request.h"
+#include "api/openai/chat_writer.h"
+#include "tests/api_events.h"
+
+namespace ft::api {
+namespace {
+
+Result<GenerateParams> read(const std::string& body) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  return read_chat(json);
+}
+
+/// A body with one message and `rest` behind it.
+std::string body(const std::string& rest) {
+  return R"({"messages": [{"role": "user", "content": "a"}])" + (rest.empty() ? "" : ", " + rest) + "}";
+}
+
+std::string field_of(const std::string& text) {
+  const Result<GenerateParams> call = read(text);
+  return call.ok() ? "(none)" : call.error().field;
+}
+
+std::string field_of_message(const std::string& message) {
+  return field_of(R"({"messages": [)" + message + "]}");
+}
+
+TEST(ChatRequest, RolesAndContentsInAllTheirForms) {
+  const Result<GenerateParams> call = read(R"({"messages": [
+    {"role": "developer", "content": [{"type": "text", "text": "s"}]},
+    {"role": "user", "content": "a", "name": "Ada"},
+    {"role": "assistant", "content": null, "reasoning": "r", "tool_calls": [
+      {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+    {"role": "tool", "tool_call_id": "c", "content": "x"},
+    {"role": "assistant", "content": "", "function_call": {"name": "g", "arguments": ""}},
+    {"role": "function", "name": "g", "content": "y"}]})");
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  const Json list = Json::parse(call->messages);
+  EXPECT_EQ(list[0]["content"][0]["text"], "s");
+  EXPECT_EQ(list[2]["content"], "");
+  EXPECT_EQ(list[2]["reasoning_content"], "r");
+  EXPECT_EQ(list[2]["tool_calls"][0]["function"]["arguments"]["a"], 1);
+  EXPECT_EQ(list[4]["tool_calls"][0]["function"]["name"], "g");
+  EXPECT_EQ(list[5]["role"], "tool");
+}
+
+TEST(ChatRequest, AWrongMessageIsNamed) {
+  EXPECT_EQ(field_of("{}"), "messages");
+  EXPECT_EQ(field_of(R"({"messages": []})"), "messages");
+  EXPECT_EQ(field_of_message("5"), "messages[0]");
+  EXPECT_EQ(field_of_message(R"({"content": "a"})"), "messages[0].role");
+  EXPECT_EQ(field_of_message(R"({"role": "wizard", "content": "a"})"), "messages[0].role");
+  EXPECT_EQ(field_of_message(R"({"role": "user"})"), "messages[0].content");
+  EXPECT_EQ(field_of_message(R"({"role": "user", "content": [{"type": "poem"}]})"),
+            "messages[0].content[0].type");
+  EXPECT_EQ(field_of_message(R"({"role": "assistant", "tool_calls": [{"function": {"name": "f",
+                                 "arguments": "[]"}}]})"),
+            "messages[0].tool_calls[0].function.arguments");
+}
+
+TEST(ChatRequest, ImagesAreUnsupportedAndNamed) {
+  const Result<GenerateParams> call = read(R"({"messages": [{"role": "user", "content": [
+      {"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]}]})");
+  ASSERT_FALSE(call.ok());
+  EXPECT_EQ(call.error().code, Code::kUnsupported);
+  EXPECT_EQ(call.error().field, "messages[0].content[1]");
+}
+
+TEST(ChatRequest, AWrongParameterIsNamed) {
+  EXPECT_EQ(field_of(body(R"("temperature": 2.01)")), "temperature");
+  EXPECT_EQ(field_of(body(R"("temperature": 2)")), "(none)");
+  EXPECT_EQ(field_of(body(R"("n": 17)")), "n");
+  EXPECT_EQ(field_of(body(R"("n": 16)")), "(none)");
+  EXPECT_EQ(field_of(body(R"("logprobs": true, "top_logprobs": 21)")), "top_logprobs");
+  EXPECT_EQ(field_of(body(R"("logprobs": true, "top_logprobs": 20)")), "(none)");
+  EXPECT_EQ(field_of(body(R"("top_logprobs": 1)")), "top_logprobs");
+  EXPECT_EQ(field_of(body(R"("max_tokens": 0)")), "max_tokens");
+  EXPECT_EQ(field_of(body(R"("max_tokens": "5")")), "max_tokens");
+  EXPECT_EQ(field_of(body(R"("stop": ["a", ""])")), "stop");
+  EXPECT_EQ(field_of(body(R"("stop": ["a", 1])")), "stop[1]");
+  EXPECT_EQ(field_of(body(R"("logit_bias": {"x": 1})")), "logit_bias");
+  EXPECT_EQ(field_of(body(R"("logit_bias": {"1": 101})")), "logit_bias.1");
+  EXPECT_EQ(field_of(body(R"("response_format": {"type": "xml"})")), "response_format.type");
+  EXPECT_EQ(field_of(body(R"("stream_options": {"include_usage": 1})")), "stream_options.include_usage");
+  EXPECT_EQ(field_of(body(R"("prediction": {"type": "content"})")), "prediction.content");
+  EXPECT_EQ(field_of(body(R"("who_knows": {"deep": [1]}, "user": "u", "seed": null)")), "(none)");
+}
+
+TEST(ChatRequest, OneMessageOrToolBeyondTheLimitIsRefused) {
+  Json messages = Json::array(), tools = Json::array();
+  for (std::size_t i = 0; i < kMaxMessages; ++i) {
+    messages.push_back(Json{{"role", "user"}, {"content", "a"}});
+  }
+  for (std::size_t i = 0; i < kMaxTools; ++i) tools.push_back(Json{{"function", {{"name", "f"}}}});
+  EXPECT_EQ(field_of(Json{{"messages", messages}, {"tools", tools}}.dump()), "(none)");
+  tools.push_back(tools[0]);
+  EXPECT_EQ(field_of(Json{{"messages", messages}, {"tools", tools}}.dump()), "tools");
+  messages.push_back(messages[0]);
+  EXPECT_EQ(field_of(Json{{"messages", messages}}.dump()), "messages");
+}
+
+TEST(ChatRequest, ToolChoicesAreReadAndCheckedAgainstTheTools) {
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}},
+                               {"type": "web_search"}], )";
+  EXPECT_EQ(read(body(tools + R"("tool_choice": "required")"))->tool_choice, ToolChoice::kRequired);
+  EXPECT_EQ(read(body(tools + R"("tool_choice": "none")"))->tool_choice, ToolChoice::kNone);
+  const Result<GenerateParams> named =
+      read(body(tools + R"("tool_choice": {"type": "function", "function": {"name": "f"}})"));
+  ASSERT_TRUE(named.ok());
+  EXPECT_EQ(named->named_tool, "f");
+  EXPECT_EQ(Json::parse(named->tools).size(), 1U);
+  EXPECT_EQ(field_of(body(tools + R"("tool_choice": {"type": "function", "function": {"name": "g"}})")),
+            "tool_choice.function.name");
+  EXPECT_EQ(field_of(body(R"("tool_choice": "required")")), "tool_choice");
+  EXPECT_EQ(field_of(body(tools + R"("tool_choice": 1)")), "tool_choice");
+}
+
+TEST(ChatRequest, FunctionsAreToolsInTheOldShape) {
+  const Result<GenerateParams> call =
+      read(body(R"("functions": [{"name": "f"}], "function_call": {"name": "f"})"));
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  EXPECT_TRUE(call->legacy_functions);
+  EXPECT_FALSE(call->parallel_tools);
+  EXPECT_EQ(call->named_tool, "f");
+  EXPECT_EQ(Json::parse(call->tools)[0]["function"]["name"], "f");
+  EXPECT_EQ(field_of(body(R"("functions": [{}])")), "functions[0].name");
+}
+
+TEST(ChatRequest, EffortAndTemplateVariablesDecideAboutThinking) {
+  EXPECT_EQ(read(body(""))->think, std::nullopt);
+  EXPECT_EQ(read(body(R"("reasoning_effort": "none")"))->think, false);
+  EXPECT_EQ(read(body(R"("reasoning_effort": "high")"))->think, true);
+  const Result<GenerateParams> call =
+      read(body(R"("chat_template_kwargs": {"enable_thinking": false, "x": 1}, "reasoning_effort": "low")"));
+  ASSERT_TRUE(call.ok());
+  EXPECT_EQ(call->think, false);
+  EXPECT_EQ(Json::parse(call->template_variables)["x"], 1);
+}
+
+TEST(ChatRequest, ThePredictionIsJoined) {
+  EXPECT_EQ(read(body(R"("prediction": {"type": "content", "content": "ab"})"))->predicted, "ab");
+  EXPECT_EQ(read(body(R"("prediction": {"content": [{"type": "text", "text": "a"},
+                         {"type": "text", "text": "b"}]})"))
+                ->predicted,
+            "ab");
+}
+
+std::vector<test::Frame> streamed(const std::string& rest, const std::vector<Event>& events) {
+  const ModelInfo model_info = test::model_info();
+  ChatWriter writer(model_info, *read(body(rest)), ResponseMeta{"0a", 1, 2, ""}, 1);
+  std::string out;
+  writer.begin(out);
+  for (const Event& event : events) writer.add(0, event, out);
+  writer.keep_alive(out);
+  writer.end(out);
+  return test::frames(out);
+}
+
+TEST(ChatWriter, FramesComeInOrderAndTheRoleOnce) {
+  const std::vector<test::Frame> frames =
+      streamed(R"("stream_options": {"include_usage": true})",
+               {test::reasoning("r"), test::text("a"), test::tool_begin("f"), test::tool_arguments("{}"),
+                test::tool_end(), test::end_event(Finish::kStop)});
+  ASSERT_EQ(frames.size(), 8U);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const Json json = frames[i].data();
+    EXPECT_EQ(json["id"], "chatcmpl-0a") << i;
+    EXPECT_EQ(json["object"], "chat.completion.chunk") << i;
+    EXPECT_TRUE(json["usage"].is_null()) << i;
+    EXPECT_EQ(json["choices"][0]["delta"].contains("role"), i == 0) << i;
+    EXPECT_EQ(json["choices"][0]["finish_reason"].is_null(), i != 5) << i;
+  }
+  const auto delta = [&](std::size_t i) { return frames[i].data()["choices"][0]["delta"]; };
+  EXPECT_EQ(delta(1)["reasoning_content"], "r");
+  EXPECT_EQ(delta(2)["content"], "a");
+  EXPECT_EQ(delta(3)["tool_calls"][0]["function"]["name"], "f");
+  EXPECT_TRUE(delta(3)["tool_calls"][0].contains("id"));
+  EXPECT_EQ(delta(4)["tool_calls"][0]["function"]["arguments"], "{}");
+  EXPECT_FALSE(delta(4)["tool_calls"][0].contains("id"));
+  EXPECT_EQ(frames[5].data()["choices"][0]["finish_reason"], "tool_calls");
+  EXPECT_TRUE(frames[6].data()["choices"].empty());
+  EXPECT_EQ(frames[6].data()["usage"]["prompt_tokens_details"]["cached_tokens"], 2);
+  EXPECT_TRUE(frames[7].data().is_null());
+}
+
+TEST(ChatWriter, WithoutIncludeUsageNoFrameIsWithoutChoices) {
+  const std::vector<test::Frame> frames = streamed("", {test::text("a"), test::end_event(Finish::kLength)});
+  ASSERT_EQ(frames.size(), 4U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(frames[i].data()["choices"].size(), 1U);
+    EXPECT_FALSE(frames[i].data().contains("usage"));
+  }
+  EXPECT_EQ(frames[2].data()["choices"][0]["finish_reason"], "length");
+}
+
+TEST(ChatWriter, AFailureIsTheLastFrame) {
+  Event failure = test::end_event(Finish::kError);
+  failure.error = {Code::kExhausted, "no memory"};
+  const std::vector<test::Frame> frames = streamed("", {test::text("a"), failure});
+  ASSERT_EQ(frames.size(), 3U);
+  EXPECT_EQ(frames[2].data()["error"]["message"], "no memory");
+}
+
+TEST(ChatWriter, AFailureOfTheEngineKeepsItsCode) {
+  const ModelInfo model_info = test::model_info();
+  const auto status = [&](Finish finish, const Error& error) {
+    ChatWriter writer(model_info, *read(body("")), ResponseMeta{"0a", 1, 2, ""}, 1);
+    Event failure = test::end_event(finish);
+    failure.error = error;
+    std::string unused;
+    writer.add(0, failure, unused);
+    const HttpResponse reply = writer.reply();
+    EXPECT_EQ(Json::parse(reply.body)["error"]["message"], error.message);
+    return reply.status;
+  };
+  EXPECT_EQ(status(Finish::kError, {Code::kInvalid, "the grammar stopped"}), 400);
+  EXPECT_EQ(status(Finish::kError, {Code::kIo, "the backend failed"}), 500);
+  EXPECT_EQ(status(Finish::kCancelled, {Code::kCancelled, "nobody read"}), 503);
+  EXPECT_EQ(status(Finish::kError, {Code::kExhausted, "no memory"}), 507);
+}
+
+TEST(ChatWriter, FunctionsAreAnsweredInTheOldShape) {
+  const std::vector<test::Frame> frames = streamed(
+      R"("functions": [{"name": "f"}])",
+      {test::tool_begin("f"), test::tool_arguments("{}"), test::tool_end(), test::end_event(Finish::kStop)});
+  ASSERT_EQ(frames.size(), 5U);
+  EXPECT_EQ(frames[1].data()["choices"][0]["delta"]["function_call"]["name"], "f");
+  EXPECT_EQ(frames[2].data()["choices"][0]["delta"]["function_call"]["arguments"], "{}");
+  EXPECT_EQ(frames[3].data()["choices"][0]["finish_reason"], "function_call");
+}
+
+TEST(ChatWriter, WholeAnswersHaveEveryPart) {
+  const ModelInfo model_info = test::model_info();
+  ChatWriter writer(model_info, *read(body(R"("n": 2)")), ResponseMeta{"0a", 1, 2, ""}, 2);
+  std::string unused;
+  for (const Event& event : {test::reasoning("r"), test::tool_begin("f"), test::tool_arguments("{}"),
+                             test::tool_end(), test::end_event(Finish::kStop)}) {
+    writer.add(1, event, unused);
+  }
+  writer.add(0, test::text("a"), unused);
+  writer.add(0, test::end_event(Finish::kStop), unused);
+  const Json json = Json::parse(writer.reply().body);
+  EXPECT_EQ(json["object"], "chat.completion");
+  EXPECT_EQ(json["choices"][0]["message"]["content"], "a");
+  EXPECT_EQ(json["choices"][0]["finish_reason"], "stop");
+  EXPECT_TRUE(json["choices"][1]["message"]["content"].is_null());
+  EXPECT_EQ(json["choices"][1]["message"]["reasoning_content"], "r");
+  EXPECT_EQ(json["choices"][1]["message"]["tool_calls"][0]["function"]["arguments"], "{}");
+  EXPECT_EQ(json["choices"][1]["finish_reason"], "tool_calls");
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 7);
+  EXPECT_EQ(json["usage"]["completion_tokens"], 10);
+}
+
+}  // namespace
+}  // namespace ft::api

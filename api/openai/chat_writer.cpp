@@ -1,0 +1,169 @@
+#include "api/openai/chat_writer.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "api/accounting.h"
+#include "api/error_reply.h"
+#include "api/fields.h"
+
+namespace ft::api {
+namespace {
+
+std::string finish_reason(const Choice& choice, bool legacy) {
+  if (choice.finish == Finish::kStop && !choice.calls.empty()) return legacy ? "function_call" : "tool_calls";
+  return std::string(finish_name(choice.finish));
+}
+
+void data(const Json& json, std::string& out) {
+  out += "data: ";
+  out += dump(json);
+  out += "\n\n";
+}
+
+}  // namespace
+
+ChatWriter::ChatWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
+                       std::size_t choices)
+    : model_info_(model_info),
+      model_(call.model.empty() ? model_info.id : call.model),
+      meta_(std::move(meta)),
+      stream_usage_(call.stream_usage),
+      stream_speculation_(call.stream_speculation),
+      logprobs_(call.logprobs >= 0),
+      legacy_functions_(call.legacy_functions),
+      choices_(choices),
+      shown_(choices) {}
+
+Json ChatWriter::head(const char* object) const {
+  return Json{{"id", id()},
+              {"object", object},
+              {"created", meta_.created_s},
+              {"model", model_},
+              {"system_fingerprint", "foretoken-" + model_info_.version}};
+}
+
+void ChatWriter::frame(std::size_t index, Json delta, Json finish, std::string& out) {
+  Choice& choice = choices_[index];
+  std::size_t& shown = shown_[index].tokens;
+  Json entry{{"index", index},
+             {"delta", std::move(delta)},
+             {"logprobs", nullptr},
+             {"finish_reason", std::move(finish)}};
+  if (logprobs_ && shown < choice.tokens.size()) {
+    entry["logprobs"] = logprobs_json(choice, shown, choice.tokens.size(), *model_info_.tokenizer);
+  }
+  if (stream_speculation_) {
+    Json tokens = Json::array();
+    for (std::size_t i = shown; i < choice.tokens.size(); ++i) {
+      tokens.push_back(Json{{"text", token_text(choice.tokens[i].id, *model_info_.tokenizer)},
+                            {"accepted", choice.tokens[i].drafted}});
+    }
+    entry["speculation_tokens"] = std::move(tokens);
+  }
+  shown = choice.tokens.size();
+  Json json = head("chat.completion.chunk");
+  json["choices"] = Json::array({std::move(entry)});
+  if (stream_usage_) json["usage"] = nullptr;
+  data(json, out);
+}
+
+void ChatWriter::begin(std::string& out) {
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    frame(i, Json{{"role", "assistant"}, {"content", ""}}, Json(), out);
+  }
+}
+
+void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
+  Choice& choice = choices_[index];
+  choice.take(event, model_info_.eos, "call_");
+  switch (event.kind) {
+    case Event::Kind::kText:
+      frame(index, Json{{"content", event.text}}, Json(), out);
+      break;
+    case Event::Kind::kReasoning:
+      frame(index, Json{{"content", nullptr}, {"reasoning_content", event.text}}, Json(), out);
+      break;
+    case Event::Kind::kToolBegin:
+    case Event::Kind::kToolArguments:
+      tool_frame(index, event, out);
+      break;
+    case Event::Kind::kEnd:
+      if (choice.failed()) {
+        data(Json::parse(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
+      } else {
+        frame(index, Json::object(), finish_reason(choice, legacy_functions_), out);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+/// A call's name and id once, then pieces of its arguments. The old shape has room for one call.
+void ChatWriter::tool_frame(std::size_t index, const Event& event, std::string& out) {
+  const Choice& choice = choices_[index];
+  if (choice.calls.empty() || (legacy_functions_ && choice.calls.size() > 1)) return;
+  const bool begins = event.kind == Event::Kind::kToolBegin;
+  Json function = begins ? Json{{"name", event.text}, {"arguments", ""}} : Json{{"arguments", event.text}};
+  Json delta{{"content", nullptr}};
+  if (legacy_functions_) {
+    delta["function_call"] = std::move(function);
+  } else {
+    Json call{{"index", choice.calls.size() - 1}};
+    if (begins) call["id"] = choice.calls.back().id, call["type"] = "function";
+    call["function"] = std::move(function);
+    delta["tool_calls"] = Json::array({std::move(call)});
+  }
+  frame(index, std::move(delta), Json(), out);
+}
+
+void ChatWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
+
+void ChatWriter::end(std::string& out) {
+  const bool failed =
+      std::any_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.failed(); });
+  if (failed) return;  // the error was the last frame
+  const Account sum = account(choices_);
+  Json json = head("chat.completion.chunk");
+  json["choices"] = Json::array();
+  if (stream_usage_) json["usage"] = openai_usage(sum);
+  json["speculation"] = speculation_json(sum);
+  json["timings"] = timings_json(sum);
+  if (stream_usage_ || stream_speculation_) data(json, out);
+  out += "data: [DONE]\n\n";
+}
+
+Json ChatWriter::message(const Choice& choice) const {
+  Json message{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  if (choice.text.empty() && !choice.calls.empty()) message["content"] = nullptr;
+  if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+  for (const Choice::GenerateParams& call : choice.calls) {
+    if (legacy_functions_) {
+      message["function_call"] = Json{{"name", call.name}, {"arguments", call.arguments}};
+      break;
+    }
+    message["tool_calls"].push_back(Json{{"id", call.id},
+                                         {"type", "function"},
+                                         {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return message;
+}
+
+HttpResponse ChatWriter::reply() {
+  Json json = head("chat.completion");
+  json["choices"] = Json::array();
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const Choice& choice = choices_[i];
+    if (choice.failed()) return error_reply(Dialect::kOpenAi, choice.failure(), "");
+    Json logprobs;
+    if (logprobs_) logprobs = logprobs_json(choice, 0, choice.tokens.size(), *model_info_.tokenizer);
+    json["choices"].push_back(Json{{"index", i},
+                                   {"message", message(choice)},
+                                   {"logprobs", std::move(logprobs)},
+                                   {"finish_reason", finish_reason(choice, legacy_functions_)}});
+  }
+  return accounted_reply(std::move(json), account(choices_));
+}
+
+}  // namespace ft::api

@@ -1,0 +1,42 @@
+// Writes the answer of POST /v1/chat/completions: chat.completion, or chat.completion.chunk frames. Order of
+// a choice's frames: role once, reasoning, content or tool calls (id and name once, then pieces of the
+// arguments), finish_reason; then usage once if asked for, then [DONE]. Source: OpenAI's API reference.
+// See writer.h.
+#pragma once
+
+#include "api/choice.h"
+#include "api/generate_params.h"
+#include "api/writer.h"
+
+namespace ft::api {
+
+class ChatWriter final : public AnswerWriter {
+ public:
+  /// `served` must outlive the writer.
+  ChatWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta, std::size_t choices);
+
+  std::string id() const override { return "chatcmpl-" + meta_.id; }
+  void begin(std::string& out) override;
+  void add(std::size_t choice, const Event& event, std::string& out) override;
+  void keep_alive(std::string& out) override;
+  void end(std::string& out) override;
+  HttpResponse reply() override;
+
+ private:
+  struct Shown {             // of a choice, in the stream
+    std::size_t tokens = 0;  // whose log-probabilities and colours were sent
+  };
+  Json head(const char* object) const;
+  void frame(std::size_t choice, Json delta, Json finish, std::string& out);
+  void tool_frame(std::size_t choice, const Event& event, std::string& out);
+  Json message(const Choice& choice) const;
+
+  const ModelInfo& model_info_;
+  const std::string model_;
+  const ResponseMeta meta_;
+  const bool stream_usage_, stream_speculation_, logprobs_, legacy_functions_;
+  std::vector<Choice> choices_;
+  std::vector<Shown> shown_;
+};
+
+}  // namespace ft::api

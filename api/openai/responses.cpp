@@ -1,0 +1,70 @@
+#include "api/openai/responses.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "api/openai/responses_request.h"
+#include "api/openai/responses_writer.h"
+#include "api/prepare.h"
+
+namespace ft::api {
+namespace {
+
+/// prepare() speaks of messages, this API of input.
+Error in_its_words(Error error) {
+  if (error.field == "messages") error.field = "input";
+  return error;
+}
+
+Error not_kept(const std::string& id) {
+  return {Code::kNotFound, fmt::format("no response \"{}\" is kept here", id), "response_id"};
+}
+
+}  // namespace
+
+Result<Exchange> responses_exchange(const ModelInfo& model_info, std::string_view body,
+                                    const ResponseMeta& meta) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  FT_ASSIGN(ResponsesRequest request, read_responses(json, model_info.responses.get()));
+  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed);
+  if (!prepared.ok()) return in_its_words(prepared.error());
+  const bool stream = request.call.stream;
+  auto writer = std::make_unique<ResponsesWriter>(model_info, std::move(request), meta);
+  return Exchange{stream, std::move(writer), std::move(prepared->requests)};
+}
+
+std::size_t history_bytes(const ModelInfo& model_info, std::string_view body) {
+  if (model_info.responses == nullptr || model_info.responses->size() == 0) return 0;
+  const Result<Json> json = parse_body(body);
+  if (!json.ok()) return 0;
+  const Json* id = Fields(*json, "").find("previous_response_id");
+  return id != nullptr && id->is_string() ? model_info.responses->history_bytes(id->get<std::string>()) : 0;
+}
+
+Result<HttpResponse> responses_count_reply(const ModelInfo& model_info, std::string_view body) {
+  FT_ASSIGN(const Json json, parse_body(body));
+  FT_ASSIGN(const ResponsesRequest request, read_responses(json, model_info.responses.get()));
+  Result<std::vector<std::int32_t>> prompt = prompt_of(model_info, request.call);
+  if (!prompt.ok()) return in_its_words(prompt.error());
+  HttpResponse reply;
+  reply.body = dump(Json{{"object", "response.input_tokens"}, {"input_tokens", prompt->size()}});
+  return reply;
+}
+
+Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const std::string& id) {
+  std::optional<StoredResponse> stored;
+  if (model_info.responses != nullptr) stored = model_info.responses->get(id);
+  if (!stored) return not_kept(id);
+  HttpResponse reply;
+  reply.body = std::move(stored->body);
+  return reply;
+}
+
+Result<HttpResponse> delete_response_reply(const ModelInfo& model_info, const std::string& id) {
+  if (model_info.responses == nullptr || !model_info.responses->erase(id)) return not_kept(id);
+  HttpResponse reply;
+  reply.body = dump(Json{{"id", id}, {"object", "response"}, {"deleted", true}});
+  return reply;
+}
+
+}  // namespace ft::api

@@ -1,0 +1,303 @@
+#include "api/openai/responses_writer.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "api/accounting.h"
+#include "api/error_reply.h"
+#include "api/fields.h"
+
+namespace ft::api {
+namespace {
+
+Json usage_json(const Account& account) {
+  return Json{{"input_tokens", account.prompt_tokens},
+              {"input_tokens_details", {{"cached_tokens", account.cached_tokens}, {"cache_write_tokens", 0}}},
+              {"output_tokens", account.completion_tokens},
+              {"output_tokens_details", {{"reasoning_tokens", account.reasoning_tokens}}},
+              {"total_tokens", account.prompt_tokens + account.completion_tokens}};
+}
+
+/// A custom tool's text out of the arguments that the model wrote; what is no object is taken as it is.
+std::string custom_input(const std::string& arguments) {
+  const Json json = Json::parse(arguments, nullptr, false);
+  if (!json.is_object()) return arguments;
+  const auto input = json.find("input");
+  if (input == json.end()) return json.empty() ? "" : arguments;
+  return input->is_string() ? input->get<std::string>() : dump(*input);
+}
+
+}  // namespace
+
+ResponsesWriter::ResponsesWriter(const ModelInfo& model_info, ResponsesRequest request, ResponseMeta meta)
+    : model_info_(model_info),
+      request_(std::move(request)),
+      meta_(std::move(meta)),
+      model_(request_.call.model.empty() ? model_info.id : request_.call.model) {}
+
+void ResponsesWriter::frame(const char* type, const Json& data, std::string& out) {
+  Json json{{"type", type}, {"sequence_number", events_++}};
+  json.update(data);
+  out += fmt::format("event: {}\ndata: ", type);
+  out += dump(json);
+  out += "\n\n";
+}
+
+/// {item_id, output_index} of the item being written.
+Json ResponsesWriter::place() const {
+  return Json{{"item_id", items_.back().id}, {"output_index", items_.size() - 1}};
+}
+
+Json ResponsesWriter::tokens_json(std::size_t from, std::size_t to) const {
+  if (request_.call.logprobs < 0) return Json::array();
+  return logprobs_json(choice_, from, to, *model_info_.tokenizer)["content"];
+}
+
+Json ResponsesWriter::part(const Item& item, bool filled) const {
+  const std::string text = filled ? item.text : "";
+  if (item.kind == Kind::kReasoning) {
+    return Json{{"type", request_.summarises ? "summary_text" : "reasoning_text"}, {"text", text}};
+  }
+  return Json{{"type", "output_text"},
+              {"text", text},
+              {"annotations", Json::array()},
+              {"logprobs", filled ? tokens_json(item.first_token, item.end_token) : Json::array()}};
+}
+
+Json ResponsesWriter::item_json(const Item& item) const {
+  const bool filled = item.status != "in_progress";
+  Json parts = Json::array();
+  if (filled) parts.push_back(part(item, true));
+  switch (item.kind) {
+    case Kind::kReasoning: {
+      Json json{{"id", item.id}, {"type", "reasoning"}, {"summary", Json::array()}};
+      if (request_.summarises) {
+        json["summary"] = std::move(parts);
+      } else {
+        json["content"] = std::move(parts);
+      }
+      json["encrypted_content"] = nullptr;
+      json["status"] = item.status;
+      return json;
+    }
+    case Kind::kMessage:
+      return Json{{"id", item.id},
+                  {"type", "message"},
+                  {"status", item.status},
+                  {"role", "assistant"},
+                  {"content", std::move(parts)}};
+    case Kind::kFunction:
+    case Kind::kCustom:
+      break;
+  }
+  const bool custom = item.kind == Kind::kCustom;
+  return Json{{"id", item.id},         {"type", custom ? "custom_tool_call" : "function_call"},
+              {"status", item.status}, {"call_id", item.call_id},
+              {"name", item.name},     {custom ? "input" : "arguments", filled ? item.text : ""}};
+}
+
+void ResponsesWriter::open(Item item, std::string& out) {
+  close("completed", out);
+  item.first_token = item.end_token = choice_.tokens.size();
+  items_.push_back(std::move(item));
+  is_open_ = true;
+  const Item& opened = items_.back();
+  frame("response.output_item.added", Json{{"output_index", items_.size() - 1}, {"item", item_json(opened)}},
+        out);
+  if (opened.kind == Kind::kFunction || opened.kind == Kind::kCustom) return;
+  Json data = place();
+  const bool summary = opened.kind == Kind::kReasoning && request_.summarises;
+  data[summary ? "summary_index" : "content_index"] = 0;
+  data["part"] = part(opened, false);
+  frame(summary ? "response.reasoning_summary_part.added" : "response.content_part.added", data, out);
+}
+
+/// Text for the item of this kind: the one being written, or a new one.
+void ResponsesWriter::grow(Kind kind, const std::string& text, std::string& out) {
+  if (!is_open_ || items_.back().kind != kind) {
+    const std::size_t unshown = shown_;
+    open(Item{kind, random_id(kind == Kind::kReasoning ? "rs_" : "msg_"), "", "", "", 0, 0, "in_progress"},
+         out);
+    if (kind == Kind::kMessage) items_.back().first_token = unshown;
+  }
+  Item& item = items_.back();
+  item.text += text;
+  Json data = place();
+  if (kind == Kind::kReasoning) {
+    data[request_.summarises ? "summary_index" : "content_index"] = 0;
+    data["delta"] = text;
+    shown_ = choice_.tokens.size();
+    frame(request_.summarises ? "response.reasoning_summary_text.delta" : "response.reasoning_text.delta",
+          data, out);
+    return;
+  }
+  data["content_index"] = 0, data["delta"] = text;
+  data["logprobs"] = tokens_json(shown_, choice_.tokens.size());
+  shown_ = item.end_token = choice_.tokens.size();
+  frame("response.output_text.delta", data, out);
+}
+
+void ResponsesWriter::close_text(const Item& item, std::string& out) {
+  const bool reasoning = item.kind == Kind::kReasoning;
+  const bool summary = reasoning && request_.summarises;
+  Json data = place();
+  data[summary ? "summary_index" : "content_index"] = 0;
+  Json done = data;
+  done["text"] = item.text;
+  if (!reasoning) done["logprobs"] = tokens_json(item.first_token, item.end_token);
+  frame(summary     ? "response.reasoning_summary_text.done"
+        : reasoning ? "response.reasoning_text.done"
+                    : "response.output_text.done",
+        done, out);
+  data["part"] = part(item, true);
+  frame(summary ? "response.reasoning_summary_part.done" : "response.content_part.done", data, out);
+}
+
+void ResponsesWriter::close_call(Item& item, std::string& out) {
+  Json data = place();
+  if (item.kind == Kind::kFunction) {
+    data["arguments"] = item.text;
+    frame("response.function_call_arguments.done", data, out);
+    return;
+  }
+  item.text = custom_input(item.text);
+  Json delta = data;
+  delta["delta"] = item.text;
+  if (!item.text.empty()) frame("response.custom_tool_call_input.delta", delta, out);
+  data["input"] = item.text;
+  frame("response.custom_tool_call_input.done", data, out);
+}
+
+/// Ends the item being written, if there is one.
+void ResponsesWriter::close(const char* status, std::string& out) {
+  if (!is_open_) return;
+  is_open_ = false;
+  Item& item = items_.back();
+  item.status = status;
+  if (item.kind == Kind::kFunction || item.kind == Kind::kCustom) {
+    close_call(item, out);
+  } else {
+    close_text(item, out);
+  }
+  frame("response.output_item.done", Json{{"output_index", items_.size() - 1}, {"item", item_json(item)}},
+        out);
+}
+
+const char* ResponsesWriter::final_status() const {
+  if (choice_.failed()) return "failed";
+  return choice_.finish == Finish::kLength ? "incomplete" : "completed";
+}
+
+Json ResponsesWriter::response(const char* status) const {
+  const std::string_view word(status);
+  const SamplingParams& sampler = model_info_.sampler;
+  Json json{{"id", id()},
+            {"object", "response"},
+            {"created_at", meta_.created_s},
+            {"status", status},
+            {"background", false},
+            {"error", nullptr},
+            {"incomplete_details", nullptr},
+            {"model", model_},
+            {"output", Json::array()},
+            {"service_tier", "default"},
+            {"temperature", request_.call.temperature.value_or(sampler.temperature)},
+            {"top_p", request_.call.top_p.value_or(sampler.top_p)},
+            {"usage", nullptr}};
+  json.update(Json::parse(request_.echo));
+  if (word == "in_progress") return json;
+  if (word == "incomplete") json["incomplete_details"] = Json{{"reason", "max_output_tokens"}};
+  if (word == "failed") {
+    const Error failure = choice_.failure();
+    const char* code = failure.code == Code::kInvalid ? "invalid_prompt" : "server_error";
+    json["error"] = Json{{"code", code}, {"message", failure.message}};
+  }
+  for (const Item& item : items_) json["output"].push_back(item_json(item));
+  const Account sum = account({choice_});
+  json["usage"] = usage_json(sum);
+  json["speculation"] = speculation_json(sum);
+  json["timings"] = timings_json(sum);
+  return json;
+}
+
+void ResponsesWriter::keep(const Json& response) const {
+  if (!request_.store || model_info_.responses == nullptr || choice_.failed()) return;
+  Json history = Json::parse(request_.items);
+  for (const Json& item : response["output"]) history.push_back(item);
+  model_info_.responses->put(id(), {dump(response), dump(history)});
+}
+
+void ResponsesWriter::begin(std::string& out) {
+  const Json response = this->response("in_progress");
+  frame("response.created", Json{{"response", response}}, out);
+  frame("response.in_progress", Json{{"response", response}}, out);
+}
+
+void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
+  choice_.take(event, model_info_.eos, "call_");
+  switch (event.kind) {
+    case Event::Kind::kText:
+      grow(Kind::kMessage, event.text, out);
+      break;
+    case Event::Kind::kReasoning:
+      grow(Kind::kReasoning, event.text, out);
+      break;
+    case Event::Kind::kToolBegin: {
+      const bool custom = request_.customs.contains(event.text);
+      open(Item{custom ? Kind::kCustom : Kind::kFunction, random_id(custom ? "ctc_" : "fc_"),
+                choice_.calls.back().id, event.text, "", 0, 0, "in_progress"},
+           out);
+      break;
+    }
+    case Event::Kind::kToolArguments: {
+      if (!is_open_) break;
+      Item& item = items_.back();
+      item.text += event.text;
+      if (item.kind != Kind::kFunction) break;
+      Json data = place();
+      data["delta"] = event.text;
+      frame("response.function_call_arguments.delta", data, out);
+      break;
+    }
+    case Event::Kind::kToolEnd:
+      shown_ = choice_.tokens.size();
+      close("completed", out);
+      break;
+    case Event::Kind::kEnd:
+      finish(out);
+      break;
+    case Event::Kind::kPromptToken:
+    case Event::Kind::kToken:
+    case Event::Kind::kDepth:
+      break;
+  }
+}
+
+/// The answer is over: an answer without anything is an empty message.
+void ResponsesWriter::finish(std::string& out) {
+  if (items_.empty() && !choice_.failed()) grow(Kind::kMessage, "", out);
+  close(choice_.failed() || choice_.finish == Finish::kLength ? "incomplete" : "completed", out);
+}
+
+void ResponsesWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
+
+void ResponsesWriter::end(std::string& out) {
+  const char* status = final_status();
+  const Json response = this->response(status);
+  keep(response);
+  const std::string type = fmt::format("response.{}", status);
+  frame(type.c_str(), Json{{"response", response}}, out);
+}
+
+HttpResponse ResponsesWriter::reply() {
+  if (choice_.failed()) return error_reply(Dialect::kOpenAi, choice_.failure(), "");
+  const Json json = response(final_status());
+  keep(json);
+  HttpResponse reply;
+  reply.body = dump(json);
+  reply.headers.emplace_back("X-Speculation", speculation_header(account({choice_})));
+  return reply;
+}
+
+}  // namespace ft::api

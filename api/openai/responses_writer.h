@@ -1,0 +1,67 @@
+// Writes the answer of POST /v1/responses: a response object, or its events, each with its own type and a
+// sequence_number. Items are written one after the other: reasoning, the message, each call; the last event
+// is always response.completed, response.incomplete or response.failed with the whole response. A custom
+// tool's input is sent when its call is complete. Keeps the answer for previous_response_id unless told not
+// to. Source: OpenAI's API reference. See writer.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/choice.h"
+#include "api/openai/responses_request.h"
+#include "api/writer.h"
+
+namespace ft::api {
+
+class ResponsesWriter final : public AnswerWriter {
+ public:
+  /// `served` must outlive the writer.
+  ResponsesWriter(const ModelInfo& model_info, ResponsesRequest request, ResponseMeta meta);
+
+  std::string id() const override { return "resp_" + meta_.id; }
+  void begin(std::string& out) override;
+  void add(std::size_t choice, const Event& event, std::string& out) override;
+  void keep_alive(std::string& out) override;
+  void end(std::string& out) override;
+  HttpResponse reply() override;
+
+ private:
+  enum class Kind { kReasoning, kMessage, kFunction, kCustom };
+  struct Item {
+    Kind kind = Kind::kMessage;
+    std::string id, call_id, name;
+    std::string text;             // or arguments, or the custom tool's input
+    std::size_t first_token = 0;  // of the message, among the choice's
+    std::size_t end_token = 0;
+    std::string status = "in_progress";
+  };
+
+  void frame(const char* type, const Json& data, std::string& out);
+  void open(Item item, std::string& out);
+  void close(const char* status, std::string& out);
+  void close_text(const Item& item, std::string& out);
+  void close_call(Item& item, std::string& out);
+  void grow(Kind kind, const std::string& text, std::string& out);
+  void finish(std::string& out);
+  Json place() const;
+  Json part(const Item& item, bool filled) const;
+  Json item_json(const Item& item) const;
+  Json tokens_json(std::size_t from, std::size_t to) const;
+  Json response(const char* status) const;
+  void keep(const Json& response) const;
+  const char* final_status() const;
+
+  const ModelInfo& model_info_;
+  const ResponsesRequest request_;
+  const ResponseMeta meta_;
+  const std::string model_;
+  Choice choice_;
+  std::vector<Item> items_;
+  bool is_open_ = false;     // the last of them
+  std::size_t shown_ = 0;    // tokens whose log-probabilities were sent
+  std::int64_t events_ = 0;  // sequence_number of the next
+};
+
+}  // namespace ft::api

@@ -1,0 +1,84 @@
+#include "backends/cpu/barrier_plan.h"
+
+#include <algorithm>
+
+namespace ft::cpu {
+namespace {
+
+constexpr Split kWhole{Split::Kind::kWhole, 0};
+constexpr Split kColumns{Split::Kind::kColumns, 0};
+constexpr Split kReplicated{Split::Kind::kReplicated, 0};
+constexpr Split heads_of(int heads) { return {Split::Kind::kHeads, heads}; }
+
+/// True if a worker that reads with this split must wait for those that wrote with the other.
+constexpr bool waits(Split write, Split read) {
+  if (write.kind == Split::Kind::kReplicated || read.kind == Split::Kind::kReplicated) return false;
+  return write.kind == Split::Kind::kWhole || write != read;
+}
+
+class Reader final : public Describer {
+ public:
+  Reader(int logits, bool recurrent, int workers)
+      : logits_(logits), recurrent_(recurrent), workers_(workers) {}
+  void reads(Row row, int, Grain grain) override { touched.reads.push_back({row, split(grain)}); }
+  void writes(Row row, int, Grain grain) override {
+    // A recurrence that shares its heads out unevenly shares the columns of heads instead.
+    const bool uneven =
+        recurrent_ && grain.kind == Grain::Kind::kHeads && !heads_divide(grain.heads, workers_);
+    touched.writes.push_back({row, uneven ? kWhole : split(grain)});
+  }
+  void reads_logits() override { touched.reads.push_back({{logits_, 0}, kWhole}); }
+  void writes_logits(std::int64_t) override { touched.writes.push_back({{logits_, 0}, kColumns}); }
+
+  Operands touched;
+
+ private:
+  static Split split(Grain grain) {
+    switch (grain.kind) {
+      case Grain::Kind::kWhole:
+        return kWhole;
+      case Grain::Kind::kColumns:
+        return kColumns;
+      case Grain::Kind::kHeads:
+        return heads_of(grain.heads);
+      case Grain::Kind::kReplicated:
+        return kReplicated;
+    }
+    return kWhole;
+  }
+  int logits_;
+  bool recurrent_;
+  int workers_;
+};
+
+}  // namespace
+
+Operands operands(const Program& program, const Instruction& instruction, int workers) {
+  Reader reader(program.row_count(), std::holds_alternative<DeltaRule>(instruction), workers);
+  describe(instruction, reader);
+  return std::move(reader.touched);
+}
+
+BarrierPlan::BarrierPlan(const Program& program, int workers)
+    : splits_(static_cast<std::size_t>(program.row_count()) + 1) {
+  std::vector<int> written(splits_.size(), -1);  // the phase that wrote each row
+  int phase = 0;
+  for (const Instruction& instruction : program.instructions()) {
+    const Operands touched = operands(program, instruction, workers);
+    // The angles of the step's positions are written before the first instruction.
+    bool meet = phase == 0 && std::holds_alternative<Attend>(instruction);
+    for (const Operands::Operand& read : touched.reads) {
+      const auto id = static_cast<std::size_t>(read.row.id);
+      if (written[id] == phase && waits(splits_[id], read.split)) meet = true;
+    }
+    phase += meet ? 1 : 0;
+    phases_.push_back(phase);
+    for (const Operands::Operand& write : touched.writes) {
+      const auto id = static_cast<std::size_t>(write.row.id);
+      written[id] = phase;
+      splits_[id] = write.split;
+    }
+  }
+}
+
+}  // namespace ft::cpu

@@ -1,0 +1,196 @@
+// Attention over paged keys and values. Each kernels_*.cpp includes it once. A query's softmax runs block by
+// block (kKeyRows positions, fixed by position alone) with the running maximum of Milakov and Gimelshein
+// 2018; within a block positions ascend. The queries of a call share only the reads. An element is a float16
+// or an 8-bit code; codes become floats exactly, a key's scale is applied to the score and a value's to the
+// softmax weight.
+#pragma once
+
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/unroll.h"
+
+namespace ft::cpu::FT_ISA {
+
+inline constexpr float kFar = -3.0e38F;  // below every score
+inline constexpr int kHalfPass = kPassQueries > 1 ? kPassQueries / 2 : 1;
+inline constexpr int kLine = 32;  // elements of a cache line; for codes, of half a line
+
+inline V from_element(const std::uint16_t* p) { return from_f16(p); }
+inline V from_element(const std::int8_t* p) { return from_int8(p); }
+
+/// The scales of a block, [kKeyRows], at the end of its codes.
+inline const float* scales_at(const std::int8_t* end) { return reinterpret_cast<const float*>(end); }
+
+/// scores[q] [kKeyRows] = scale * (query . key) for all positions of a block, dims ascending. Prefetches the
+/// block's values, one line per dim.
+template <int kQueries, class Element>
+inline void block_scores(const Element* keys, const Element* values, const float* const* query, int head_dim,
+                         float scale, float* const* scores) {
+  V sums[kQueries][2];
+  unroll<kQueries>([&](auto q) FT_INLINE { sums[q][0] = sums[q][1] = splat(0); });
+  for (int d = 0; d < head_dim; ++d, keys += kKeyRows) {
+    const V low = from_element(keys);
+    const V high = from_element(keys + kLanes);
+    prefetch(values + d * kLine);
+    unroll<kQueries>([&](auto q) FT_INLINE {
+      const V x = splat(query[q][d]);
+      sums[q][0] = fma(x, low, sums[q][0]);
+      sums[q][1] = fma(x, high, sums[q][1]);
+    });
+  }
+  V scales[2] = {splat(scale), splat(scale)};
+  if constexpr (sizeof(Element) == 1) {
+    const float* own = scales_at(keys);
+    scales[0] = mul(scales[0], load(own));
+    scales[1] = mul(scales[1], load(own + kLanes));
+  }
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    store(scores[q], mul(sums[q][0], scales[0]));
+    store(scores[q] + kLanes, mul(sums[q][1], scales[1]));
+  });
+}
+
+/// total = total * factor + sum over the block's first `count` positions of weight * value. Prefetches the
+/// next block's keys from `next` on, one line per line of values.
+template <int kQueries, int kWide, class Element>
+inline void block_values(const Element* values, const Element* next, int padded, int count,
+                         const float* const* weights, const float* factors, float* const* totals, int at) {
+  V sums[kQueries][kWide];
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    unroll<kWide>([&](auto w)
+                      FT_INLINE { sums[q][w] = mul(load(totals[q] + at + w * kLanes), splat(factors[q])); });
+  });
+  const Element* line = values + at;
+  for (int j = 0; j < count; ++j, line += padded) {
+    unroll<(kWide + 1) / 2>([&](auto i) FT_INLINE { prefetch(next + (j * ((kWide + 1) / 2) + i) * kLine); });
+    unroll<kQueries>([&](auto q) FT_INLINE {
+      const V weight = splat(weights[q][j]);
+      unroll<kWide>([&](auto w)
+                        FT_INLINE { sums[q][w] = fma(weight, from_element(line + w * kLanes), sums[q][w]); });
+    });
+  }
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    unroll<kWide>([&](auto w) FT_INLINE { store(totals[q] + at + w * kLanes, sums[q][w]); });
+  });
+}
+
+struct Running {
+  float top[kQueryTile];
+  float mass[kQueryTile];
+  float* total[kQueryTile];    // [padded]
+  float* weights[kQueryTile];  // [kKeyRows]
+};
+
+/// One block for queries first .. first + kQueries. Each of them sees positions [skip, count) of it.
+template <class Element, int kQueries>
+inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64_t next_offset, int first,
+                         int skip, int count, Running& run) {
+  const auto* keys = reinterpret_cast<const Element*>(args.keys + offset);
+  const auto* values = reinterpret_cast<const Element*>(args.values + offset);
+  const auto* next = reinterpret_cast<const Element*>(args.keys + next_offset);
+  block_scores<kQueries>(keys, values, args.query + first, args.head_dim, args.scale, run.weights + first);
+  float factors[kQueries];
+  const float* weights[kQueries];
+  float* totals[kQueries];
+  for (int q = 0; q < kQueries; ++q) {
+    const int at = first + q;
+    float* lane = run.weights[at];
+    for (int j = 0; j < skip; ++j) lane[j] = kFar;
+    for (int j = count; j < kKeyRows; ++j) lane[j] = kFar;
+    const V low = load(lane);
+    const V high = load(lane + kLanes);
+    const float block_top = largest(max(low, high));
+    const float top = run.top[at] > block_top ? run.top[at] : block_top;
+    V both[2] = {exp(sub(low, splat(top))), exp(sub(high, splat(top)))};
+    store(lane, both[0]);
+    store(lane + kLanes, both[1]);
+    for (int j = 0; j < skip; ++j) lane[j] = 0;
+    for (int j = count; j < kKeyRows; ++j) lane[j] = 0;
+    float gone[kLanes];
+    store(gone, exp(splat(run.top[at] - top)));
+    factors[q] = gone[0];
+    run.mass[at] = __builtin_fmaf(run.mass[at], factors[q], sum(add(load(lane), load(lane + kLanes))));
+    if constexpr (sizeof(Element) == 1) {
+      const float* own = scales_at(values + args.padded * kKeyRows);
+      store(lane, mul(load(lane), load(own)));
+      store(lane + kLanes, mul(load(lane + kLanes), load(own + kLanes)));
+    }
+    run.top[at] = top;
+    weights[q] = lane;
+    totals[q] = run.total[at];
+  }
+  constexpr int kWide = kQueries > 4 ? 2 : 4;  // as many sums as fit in registers
+  int at = 0;
+  for (; at + kWide * kLanes <= args.padded; at += kWide * kLanes) {
+    block_values<kQueries, kWide>(values, next + at * kKeyRows, args.padded, count, weights, factors, totals,
+                                  at);
+  }
+  for (; at < args.padded; at += kLanes) {
+    block_values<kQueries, 1>(values, next + at * kKeyRows, args.padded, count, weights, factors, totals, at);
+  }
+}
+
+template <class Element>
+inline void attend_elements(const AttendArgs& args) {
+  Running run;
+  std::int64_t last = 0;
+  const std::int64_t first_block = args.first[0] / kKeyRows * kKeyRows;
+  for (int q = 0; q < args.queries; ++q) {
+    run.top[q] = kFar;
+    run.mass[q] = 0;
+    run.total[q] = args.scratch + static_cast<std::int64_t>(q) * (args.padded + kKeyRows);
+    run.weights[q] = run.total[q] + args.padded;
+    for (int i = 0; i < args.padded; i += kLanes) store(run.total[q] + i, splat(0));
+    if (args.position[q] > last) last = args.position[q];
+  }
+  for (std::int64_t begin = first_block; begin <= last; begin += kKeyRows) {
+    const std::int64_t offset = args.blocks[begin / kKeyRows] * args.block_stride;
+    const bool more = begin + kKeyRows <= last;
+    const std::int64_t next = more ? args.blocks[begin / kKeyRows + 1] * args.block_stride : offset;
+    const auto seen = [&](int q) FT_INLINE {
+      const std::int64_t count = args.position[q] + 1 - begin;
+      return count < kKeyRows ? static_cast<int>(count) : kKeyRows;
+    };
+    const auto skipped = [&](int q) FT_INLINE {
+      const std::int64_t skip = args.first[q] - begin;
+      return skip <= 0 ? 0 : skip < kKeyRows ? static_cast<int>(skip) : kKeyRows;
+    };
+    for (int q = 0; q < args.queries;) {
+      const int count = seen(q);
+      const int skip = skipped(q);
+      // Positions ascend, so equal bounds at both ends mean equal queries in between.
+      const auto alike = [&](int queries) FT_INLINE {
+        return q + queries <= args.queries && seen(q + queries - 1) == count &&
+               skipped(q + queries - 1) == skip;
+      };
+      const int queries = alike(kPassQueries) ? kPassQueries : alike(kHalfPass) ? kHalfPass : 1;
+      if (count > 0 && skip < kKeyRows) {
+        if (queries == kPassQueries) {
+          attend_block<Element, kPassQueries>(args, offset, next, q, skip, count, run);
+        } else if (queries == kHalfPass) {
+          attend_block<Element, kHalfPass>(args, offset, next, q, skip, count, run);
+        } else {
+          attend_block<Element, 1>(args, offset, next, q, skip, count, run);
+        }
+      }
+      q += queries;
+    }
+  }
+  for (int q = 0; q < args.queries; ++q) {
+    const V mass = splat(run.mass[q]);
+    for_vectors(args.head_dim, [&](std::int64_t i, auto get, auto put) {
+      V value = div(get(run.total[q] + i), mass);
+      if (args.gate[q] != nullptr) value = mul(value, sigmoid(get(args.gate[q] + i)));
+      put(args.out[q] + i, value);
+    });
+  }
+}
+
+inline void attend(const AttendArgs& args) {
+  if (args.bits == 8) {
+    attend_elements<std::int8_t>(args);
+  } else {
+    attend_elements<std::uint16_t>(args);
+  }
+}
+
+}  // namespace ft::cpu::FT_ISA

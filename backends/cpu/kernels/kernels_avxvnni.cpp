@@ -1,0 +1,6 @@
+#if defined(__x86_64__)
+#define FT_ISA avxvnni
+#include "backends/cpu/kernels/vec_avx2.h"
+// Must follow vec_*.h, which defines its lanes.
+#include "backends/cpu/kernels/kernels_impl.h"
+#endif

@@ -1,0 +1,6 @@
+#if defined(__aarch64__)
+#define FT_ISA neondot
+#include "backends/cpu/kernels/vec_neon.h"
+// Must follow vec_*.h, which defines its lanes.
+#include "backends/cpu/kernels/kernels_impl.h"
+#endif

@@ -1,6 +1,0 @@
-#if defined(__aarch64__)
-#define FT_ISA neondot
-#include "backends/cpu/vec_neon.h"
-// Must follow vec_*.h, which defines its lanes.
-#include "backends/cpu/kernels_impl.h"
-#endif

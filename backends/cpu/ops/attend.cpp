@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/executable.h"
+#include "backends/cpu/memory.h"
+#include "backends/weight_rows.h"
+#include "format/half.h"
+
+namespace ft::cpu {
+namespace {
+
+/// Values beyond the float16 range become its largest number, not infinity.
+std::uint16_t saturated_f16(float value) {
+  return format::float_to_f16(std::clamp(value, -65504.0F, 65504.0F));
+}
+
+class RotaryOp final : public Operation {
+ public:
+  explicit RotaryOp(Rotary& rotary) : rotary_(rotary) {}
+  void run(const Step& step, int worker, int workers) override {
+    const std::size_t half = rotary_.frequencies.size();
+    const Range range = partition(step.rows, 1, worker, workers);
+    for (std::int64_t r = range.first; r < range.last; ++r) {
+      const auto at = static_cast<std::size_t>(r) * half;
+      for (std::size_t j = 0; j < half; ++j) {
+        const float angle = static_cast<float>(step.positions[r]) * rotary_.frequencies[j];
+        rotary_.cosines[at + j] = std::cos(angle) * rotary_.scale;
+        rotary_.sines[at + j] = std::sin(angle) * rotary_.scale;
+      }
+    }
+  }
+
+ private:
+  Rotary& rotary_;
+};
+
+/// Two phases. First, every attention head of every row is normalised and rotated, and keys and values are
+/// appended. After a barrier the work items are (segment, key/value head, tile of queries). The queries of a
+/// tile are independent of each other, so tiles may have any size.
+class AttendOp final : public Operation {
+ public:
+  AttendOp(const Attend& op, const Parts& parts)
+      : op_(op),
+        q_(parts.matrix(op.q)),
+        k_(parts.matrix(op.k)),
+        v_(parts.matrix(op.v)),
+        out_(parts.matrix(op.out)),
+        rotary_(parts.rotary),
+        query_(reinterpret_cast<float*>(parts.scratch)),
+        worker_scratch_(parts.worker_scratch),
+        worker_floats_(parts.worker_floats),
+        q_norm_(decode(op.q_norm)),
+        k_norm_(decode(op.k_norm)) {
+    if (op.v_norm) v_norm_.assign(static_cast<std::size_t>(op.head_dim), 1);
+  }
+
+  void run(const Step& step, int worker, int workers) override {
+    if (step.small_batch && heads_divide(op_.kv_heads, workers)) return run_heads(step, worker, workers);
+    prepare(step, worker, workers);
+    step.barrier(worker);
+    const int group = op_.heads / op_.kv_heads;
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      const std::int64_t queries = static_cast<std::int64_t>(segment.rows) * group;  // of one key/value head
+      const std::int64_t tile = std::clamp<std::int64_t>(queries * op_.kv_heads / workers, 1,
+                                                         std::min<std::int64_t>(queries, kQueryTile));
+      const std::int64_t tiles = (queries + tile - 1) / tile;
+      // Items are dealt out one by one, because later queries see more positions and consecutive ranges would
+      // be uneven.
+      for (std::int64_t item = worker; item < tiles * op_.kv_heads; item += workers) {
+        const auto kv_head = static_cast<int>(item / tiles);
+        const std::int64_t first = item % tiles * tile;
+        attend(step, segment, first_row, kv_head, first, std::min(queries, first + tile), worker);
+      }
+      first_row += segment.rows;
+    }
+  }
+
+ private:
+  /// A worker has the same key/value heads of every segment, so it appends what it reads.
+  void run_heads(const Step& step, int worker, int workers) {
+    const Range range = partition(op_.kv_heads, 1, worker, workers);
+    const int group = op_.heads / op_.kv_heads;
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      const std::int64_t queries = static_cast<std::int64_t>(segment.rows) * group;
+      for (std::int64_t at = range.first; at < range.last; ++at) {
+        const auto kv_head = static_cast<int>(at);
+        for (std::int64_t r = 0; r < segment.rows; ++r) {
+          if (!op_.shared) append(step, segment, first_row + r, segment.position + r, kv_head, worker);
+          for (int head = kv_head * group; head < (kv_head + 1) * group; ++head)
+            prepare_query(step, first_row + r, head);
+        }
+        for (std::int64_t first = 0; first < queries; first += kQueryTile)
+          attend(step, segment, first_row, kv_head, first, std::min(queries, first + kQueryTile), worker);
+      }
+      first_row += segment.rows;
+    }
+  }
+
+  static std::vector<float> decode(const Weight& weight) {
+    std::vector<float> values(static_cast<std::size_t>(weight.empty() ? 0 : weight.rows * weight.cols));
+    if (!weight.empty()) read_rows(weight, 0, weight.rows, values.data());
+    return values;
+  }
+
+  void prepare(const Step& step, int worker, int workers) const {
+    const int heads = op_.heads + (op_.shared ? 0 : op_.kv_heads);
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      const Range range = partition(static_cast<std::int64_t>(segment.rows) * heads, 1, worker, workers);
+      for (std::int64_t item = range.first; item < range.last; ++item) {
+        const std::int64_t r = item / heads;
+        const auto head = static_cast<int>(item % heads);
+        if (head < op_.heads) {
+          prepare_query(step, first_row + r, head);
+        } else {
+          append(step, segment, first_row + r, segment.position + r, head - op_.heads, worker);
+        }
+      }
+      first_row += segment.rows;
+    }
+  }
+
+  float* query(std::int64_t row, int head) const { return query_ + (row * op_.heads + head) * op_.head_dim; }
+
+  void prepare_query(const Step& step, std::int64_t row, int head) const {
+    const std::int64_t stride = op_.gated ? 2 * op_.head_dim : op_.head_dim;
+    prepare_head(step, q_norm_, q_.row(row) + head * stride, row, query(row, head));
+  }
+
+  void prepare_head(const Step& step, const std::vector<float>& norm, const float* in, std::int64_t row,
+                    float* out) const {
+    if (norm.empty()) {
+      std::memcpy(out, in, static_cast<std::size_t>(op_.head_dim) * sizeof(float));
+    } else {
+      step.kernels->rms_norm(in, norm.data(), op_.head_dim, op_.eps, out);
+    }
+    const int half = op_.rotary / 2;
+    if (half == 0) return;
+    const float* cosines = rotary_->cosines.data() + row * half;
+    const float* sines = rotary_->sines.data() + row * half;
+    for (int j = 0; j < half; ++j) {
+      const float a = out[j];
+      const float b = out[j + half];
+      out[j] = a * cosines[j] - b * sines[j];
+      out[j + half] = b * cosines[j] + a * sines[j];
+    }
+  }
+
+  void append(const Step& step, const Segment& segment, std::int64_t row, std::int64_t position, int head,
+              int worker) const {
+    const CpuState::Cache& cache = step.state->cache(op_.cache);
+    const std::int64_t block = segment.sequence.blocks[static_cast<std::size_t>(position / kBlockRows)];
+    std::byte* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
+    std::byte* values = keys + cache.keys_bytes;
+    const std::int64_t place = position % kBlockRows;
+    const std::int64_t column = static_cast<std::int64_t>(head) * op_.head_dim;
+    float* scratch = worker_scratch_ + worker * worker_floats_;
+    prepare_head(step, k_norm_, k_.row(row) + column, row, scratch);
+    if (cache.bits == 8) {
+      store_codes(step, scratch, scratch + cache.padded, keys, kBlockRows, 1, place);
+    } else {
+      auto* halves = reinterpret_cast<std::uint16_t*>(keys) + place;
+      for (int d = 0; d < op_.head_dim; ++d) halves[d * kBlockRows] = saturated_f16(scratch[d]);
+    }
+    const float* value = v_.row(row) + column;
+    if (!v_norm_.empty()) {
+      step.kernels->rms_norm(value, v_norm_.data(), op_.head_dim, op_.eps, scratch);
+      value = scratch;
+    }
+    if (cache.bits == 8) {
+      store_codes(step, value, scratch + cache.padded, values, 1, cache.padded, place);
+    } else {
+      auto* halves = reinterpret_cast<std::uint16_t*>(values) + place * cache.padded;
+      for (int d = 0; d < op_.head_dim; ++d) halves[d] = saturated_f16(value[d]);
+    }
+  }
+
+  /// Writes the row of a position as codes; dim d is at place * row_stride + d * dim_stride of the block. The
+  /// scale follows all codes of the block.
+  void store_codes(const Step& step, const float* row, float* scratch, std::byte* block,
+                   std::int64_t dim_stride, std::int64_t row_stride, std::int64_t place) const {
+    const auto padded = static_cast<int>(round_up(op_.head_dim, kLanes));
+    std::memset(scratch, 0, static_cast<std::size_t>(padded) * sizeof(float));
+    std::memcpy(scratch, row, static_cast<std::size_t>(op_.head_dim) * sizeof(float));
+    auto* codes = reinterpret_cast<std::int8_t*>(scratch + padded);
+    float scale = 0;
+    float sum = 0;
+    step.kernels->quantise(
+        {.in = scratch, .group = padded, .groups = 1, .codes = codes, .scales = &scale, .sums = &sum});
+    auto* out = reinterpret_cast<std::int8_t*>(block) + place * row_stride;
+    for (int d = 0; d < op_.head_dim; ++d) out[d * dim_stride] = codes[d];
+    const std::int64_t codes_bytes = kBlockRows * (row_stride == 1 ? op_.head_dim : row_stride);
+    reinterpret_cast<float*>(block + codes_bytes)[place] = scale;
+  }
+
+  /// Queries [first, last) of one key/value head. Query i is row i / group and attention head i % group of
+  /// the key/value head's group.
+  void attend(const Step& step, const Segment& segment, std::int64_t first_row, int kv_head,
+              std::int64_t first, std::int64_t last, int worker) const {
+    const CpuState::Cache& cache = step.state->cache(op_.cache);
+    const int group = op_.heads / op_.kv_heads;
+    AttendArgs args;
+    args.bits = cache.bits;
+    args.keys = cache.keys + kv_head * cache.head_stride;
+    args.values = args.keys + cache.keys_bytes;
+    args.block_stride = cache.block_stride;
+    args.blocks = segment.sequence.blocks.data();
+    args.head_dim = op_.head_dim;
+    args.padded = cache.padded;
+    args.scale = op_.scale;
+    args.queries = static_cast<int>(last - first);
+    args.scratch = worker_scratch_ + worker * worker_floats_;
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t r = i / group;
+      const auto head = static_cast<int>(kv_head * group + i % group);
+      const std::int64_t at = i - first;
+      args.query[at] = query(first_row + r, head);
+      args.position[at] = op_.causal ? segment.position + r : segment.position + segment.rows - 1;
+      args.first[at] = op_.window > 0 ? std::max<std::int64_t>(0, segment.position + r + 1 - op_.window) : 0;
+      if (op_.gated)
+        args.gate[at] = q_.row(first_row + r) + static_cast<std::int64_t>(2 * head + 1) * op_.head_dim;
+      args.out[at] = out_.row(first_row + r) + static_cast<std::int64_t>(head) * op_.head_dim;
+    }
+    step.kernels->attend(args);
+  }
+
+  Attend op_;
+  Matrix q_, k_, v_, out_;
+  const Rotary* rotary_;
+  float* query_;  // [max_rows, heads, head_dim] normalised and rotated
+  float* worker_scratch_;
+  std::int64_t worker_floats_;
+  std::vector<float> q_norm_, k_norm_, v_norm_;
+};
+
+}  // namespace
+
+Needs needs(const Attend& op, const Parts& parts) {
+  return {static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim *
+              static_cast<std::int64_t>(sizeof(float)),
+          kQueryTile * (round_up(op.head_dim, kLanes) + kKeyRows)};
+}
+
+std::unique_ptr<Operation> make_rotary(Rotary& rotary) { return std::make_unique<RotaryOp>(rotary); }
+
+std::unique_ptr<Operation> make(const Attend& op, const Parts& parts) {
+  return std::make_unique<AttendOp>(op, parts);
+}
+
+}  // namespace ft::cpu

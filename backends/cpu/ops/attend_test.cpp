@@ -1,0 +1,167 @@
+// Attention alone, compared with its definition in doubles. float16 or 8-bit codes represent the keys and
+// values exactly. Covers every place in a block, every number of queries and every instruction set.
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+
+#include "backends/cpu/kernels/features.h"
+#include "backends/random_weights.h"
+#include "backends/registry.h"
+#include "backends/test_rows.h"
+#include "backends/test_timeline.h"
+
+namespace ft {
+namespace {
+
+constexpr int kPositions = 75;
+
+struct AttendShape {
+  int heads = 6, kv_heads = 2, head_dim = 40;
+  bool gated = true;
+  int window = 0;
+  bool causal = true;
+
+  int query_width() const { return heads * head_dim * (gated ? 2 : 1); }
+  int kv_width() const { return kv_heads * head_dim; }
+  int width() const { return query_width() + 2 * kv_width(); }
+};
+
+/// Rows [first, first + rows) of a unit matrix of `cols` columns; the product picks columns of its input,
+/// exactly.
+Weight picks(RandomWeights& random, int first, int rows, int cols) {
+  Weight weight = random.plain(Format::kF32, rows, cols, 0);
+  auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(weight.data));
+  for (int r = 0; r < rows; ++r) values[r * cols + first + r] = 1;
+  return weight;
+}
+
+Program attention(const AttendShape& shape, RandomWeights& random) {
+  Program program;
+  const Row in = program.input(shape.width());
+  const int queries = shape.query_width();
+  const std::vector<Row> qkv = program.linear(
+      in, {picks(random, 0, queries, shape.width()), picks(random, queries, shape.kv_width(), shape.width()),
+           picks(random, queries + shape.kv_width(), shape.kv_width(), shape.width())});
+  Attend attend;
+  attend.q = qkv[0], attend.k = qkv[1], attend.v = qkv[2];
+  attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
+  attend.eps = 1e-6F, attend.scale = 0.3F;
+  attend.gated = shape.gated;
+  attend.window = shape.window, attend.causal = shape.causal;
+  program.capture("out", program.attend(attend));
+  return program;
+}
+
+/// Multiples of 1/64 below 8, which float16 represents exactly.
+std::vector<float> exact_rows(RandomWeights& random, int count) {
+  std::vector<float> rows(static_cast<std::size_t>(count));
+  for (float& value : rows) value = std::nearbyint(random.uniform() * 300) / 64;
+  return rows;
+}
+
+/// The rows with keys and values as an 8-bit cache holds them: for each position and head, whole multiples of
+/// 1/127 of the largest number, ties to even.
+std::vector<float> as_codes(const AttendShape& shape, std::vector<float> rows) {
+  for (std::size_t row = 0; row < rows.size(); row += static_cast<std::size_t>(shape.width())) {
+    for (int head = 0; head < 2 * shape.kv_heads; ++head) {
+      float* first = rows.data() + row + shape.query_width() + head * shape.head_dim;
+      float most = 0;
+      for (int d = 0; d < shape.head_dim; ++d) most = std::max(most, std::abs(first[d]));
+      for (int d = 0; d < shape.head_dim; ++d)
+        first[d] = std::nearbyint(first[d] * (127.0F / most)) * (most / 127.0F);
+    }
+  }
+  return rows;
+}
+
+/// The output of attention head `head` at `position`.
+std::vector<double> expected_head(const AttendShape& shape, const std::vector<float>& rows, int position,
+                                  int head) {
+  const auto at = [&](int row, int column) {
+    return static_cast<double>(rows[static_cast<std::size_t>(row * shape.width() + column)]);
+  };
+  const int query = head * shape.head_dim * (shape.gated ? 2 : 1);
+  const int key = shape.query_width() + head / (shape.heads / shape.kv_heads) * shape.head_dim;
+  const int first = shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0;
+  const int last = shape.causal ? position : kPositions - 1;
+  std::vector<double> weights;
+  for (int p = first; p <= last; ++p) {
+    double score = 0;
+    for (int d = 0; d < shape.head_dim; ++d) score += at(position, query + d) * at(p, key + d);
+    weights.push_back(score * static_cast<double>(0.3F));
+  }
+  const double top = *std::max_element(weights.begin(), weights.end());
+  double mass = 0;
+  for (double& weight : weights) mass += weight = std::exp(weight - top);
+  std::vector<double> out(static_cast<std::size_t>(shape.head_dim));
+  for (int d = 0; d < shape.head_dim; ++d) {
+    double& sum = out[static_cast<std::size_t>(d)];
+    for (int p = first; p <= last; ++p)
+      sum += weights[static_cast<std::size_t>(p - first)] / mass * at(p, key + shape.kv_width() + d);
+    if (shape.gated) sum /= 1 + std::exp(-at(position, query + shape.head_dim + d));
+  }
+  return out;
+}
+
+/// The output for all of `rows`, with `chunk` rows per step.
+std::vector<float> attended(const Program& program, const AttendShape& shape, const std::vector<float>& rows,
+                            const BackendOptions& options, int chunk) {
+  const auto backend = std::move(make_backend(options).value());
+  const auto executable = std::move(backend->compile(program, {.max_rows = 96, .max_logit_rows = 1}).value());
+  const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 3}).value());
+  const std::vector<std::int32_t> blocks = {2, 0, 1};
+  std::vector<float> all;
+  for (int begin = 0; begin < kPositions; begin += chunk) {
+    const int count = std::min(chunk, kPositions - begin);
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
+    const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, begin, count, count}};
+    StepArgs args;
+    args.tokens = tokens;
+    args.segments = segments;
+    const auto hidden = std::span(rows).subspan(static_cast<std::size_t>(begin * shape.width()),
+                                                static_cast<std::size_t>(count * shape.width()));
+    const std::vector<float> out =
+        run_rows(*backend, *executable, *state, args, hidden, shape.heads * shape.head_dim).captured;
+    all.insert(all.end(), out.begin(), out.end());
+  }
+  return all;
+}
+
+TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
+  for (const AttendShape& shape :
+       {AttendShape{}, AttendShape{12, 1, 64, false}, AttendShape{4, 4, 16, true}, AttendShape{.window = 1},
+        AttendShape{.window = 33}, AttendShape{2, 1, 512, false, 64}, AttendShape{.causal = false}}) {
+    RandomWeights random(2);
+    const Program program = attention(shape, random);
+    const std::vector<float> rows = exact_rows(random, kPositions * shape.width());
+    for (const int kv_bits : {16, 8}) {
+      const std::vector<float> kept = kv_bits == 8 ? as_codes(shape, rows) : rows;
+      std::vector<double> expected;
+      for (int position = 0; position < kPositions; ++position) {
+        for (int head = 0; head < shape.heads; ++head) {
+          const std::vector<double> one = expected_head(shape, kept, position, head);
+          expected.insert(expected.end(), one.begin(), one.end());
+        }
+      }
+      std::vector<float> first;
+      for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+        for (const int chunk : {1, 3, 16, kPositions}) {
+          if (!shape.causal && chunk != kPositions) continue;  // a row sees its whole segment
+          const std::vector<float> got =
+              attended(program, shape, rows,
+                       {.name = "cpu", .threads = 2, .isa = kernels->name, .kv_bits = kv_bits}, chunk);
+          ASSERT_EQ(got.size(), expected.size());
+          for (std::size_t i = 0; i < got.size(); ++i) {
+            ASSERT_NEAR(got[i], expected[i], kv_bits == 8 ? 1e-4 : 3e-5)
+                << kernels->name << ", " << kv_bits << " bits, chunks of " << chunk << ", number " << i;
+          }
+          if (first.empty()) first = got;
+          ASSERT_EQ(got, first) << kernels->name << ", " << kv_bits << " bits, chunks of " << chunk;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ft

@@ -1,0 +1,105 @@
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/executable.h"
+
+namespace ft::cpu {
+namespace {
+
+/// Element by element over two matrices of one width; a worker has the columns that it has of a linear.
+class BinaryOp final : public Operation {
+ public:
+  BinaryOp(Row a, Row b, Row out, void (*Kernels::*kernel)(const float*, const float*, std::int64_t, float*),
+           const Parts& parts)
+      : a_(parts.matrix(a)), b_(parts.matrix(b)), out_(parts.matrix(out)), kernel_(kernel) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = partition(out_.width, kLanes, worker, workers);
+    const Matrix a = step.of(a_, worker);
+    const Matrix b = step.of(b_, worker);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      (step.kernels->*kernel_)(a.row(r) + range.first, b.row(r) + range.first, range.last - range.first,
+                               out_.row(r) + range.first);
+    }
+  }
+
+ private:
+  Matrix a_, b_, out_;
+  void (*Kernels::*kernel_)(const float*, const float*, std::int64_t, float*);
+};
+
+class ConcatOp final : public Operation {
+ public:
+  ConcatOp(const Concat& op, const Parts& parts)
+      : a_(parts.matrix(op.a)), b_(parts.matrix(op.b)), out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
+    const Matrix a = step.of(a_, worker);
+    const Matrix b = step.of(b_, worker);
+    const Matrix out = step.of(out_, worker);
+    for (std::int64_t r = range.first; r < range.last; ++r) {
+      std::memcpy(out.row(r), a.row(r), static_cast<std::size_t>(a.width) * sizeof(float));
+      std::memcpy(out.row(r) + a.width, b.row(r), static_cast<std::size_t>(b.width) * sizeof(float));
+    }
+  }
+
+ private:
+  Matrix a_, b_, out_;
+};
+
+/// A worker has the columns that it has of a linear.
+class ScaleOp final : public Operation {
+ public:
+  ScaleOp(const Scale& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), factor_(op.factor) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = partition(out_.width, kLanes, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      for (std::int64_t i = range.first; i < range.last; ++i) out_.row(r)[i] = in.row(r)[i] * factor_;
+    }
+  }
+
+ private:
+  Matrix in_, out_;
+  float factor_;
+};
+
+class SliceOp final : public Operation {
+ public:
+  SliceOp(const Slice& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), first_(op.first) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    const Matrix out = step.of(out_, worker);
+    for (std::int64_t r = range.first; r < range.last; ++r)
+      std::memcpy(out.row(r), in.row(r) + first_, static_cast<std::size_t>(out.width) * sizeof(float));
+  }
+
+ private:
+  Matrix in_, out_;
+  int first_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make(const Swiglu& op, const Parts& parts) {
+  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::swiglu, parts);
+}
+std::unique_ptr<Operation> make(const Geglu& op, const Parts& parts) {
+  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::geglu, parts);
+}
+std::unique_ptr<Operation> make(const Add& op, const Parts& parts) {
+  return std::make_unique<BinaryOp>(op.a, op.b, op.out, &Kernels::add, parts);
+}
+std::unique_ptr<Operation> make(const Scale& op, const Parts& parts) {
+  return std::make_unique<ScaleOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Concat& op, const Parts& parts) {
+  return std::make_unique<ConcatOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Slice& op, const Parts& parts) {
+  return std::make_unique<SliceOp>(op, parts);
+}
+
+}  // namespace ft::cpu

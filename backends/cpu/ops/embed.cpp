@@ -1,0 +1,55 @@
+#include <cstring>
+
+#include "backends/cpu/executable.h"
+#include "backends/host_rows.h"
+#include "backends/weight_rows.h"
+
+namespace ft::cpu {
+namespace {
+
+class EmbedOp final : public Operation {
+ public:
+  EmbedOp(const Embed& op, const Parts& parts) : table_(op.table), out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = partition(step.rows, 1, worker, workers);
+    for (std::int64_t r = range.first; r < range.last; ++r) read_rows(table_, step.tokens[r], 1, out_.row(r));
+  }
+
+ private:
+  Weight table_;
+  Matrix out_;
+};
+
+class InputOp final : public Operation {
+ public:
+  InputOp(const Input& op, const Parts& parts) : out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = partition(step.rows * out_.width, kLanes, worker, workers);
+    for (std::int64_t at = range.first; at < range.last;) {
+      const std::int64_t row = at / out_.width;
+      const std::int64_t end = std::min(range.last, (row + 1) * out_.width);
+      const float* from = host_row(step.args->hidden, static_cast<int>(row)) + (at - row * out_.width);
+      std::memcpy(out_.data + at, from, static_cast<std::size_t>(end - at) * sizeof(float));
+      at = end;
+    }
+  }
+
+ private:
+  Matrix out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make(const Embed& op, const Parts& parts) {
+  return std::make_unique<EmbedOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Input& op, const Parts& parts) {
+  return std::make_unique<InputOp>(op, parts);
+}
+/// The rows are written to their places after the step.
+std::unique_ptr<Operation> make(const Capture& op, const Parts& parts) {
+  parts.outcome->capture = parts.matrix(op.in);
+  return nullptr;
+}
+
+}  // namespace ft::cpu

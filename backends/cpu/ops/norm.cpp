@@ -1,0 +1,72 @@
+#include "backends/cpu/executable.h"
+#include "backends/weight_rows.h"
+
+namespace ft::cpu {
+namespace {
+
+std::vector<float> decode(const Weight& weight) {
+  std::vector<float> values(static_cast<std::size_t>(weight.rows * weight.cols));
+  if (!weight.empty()) read_rows(weight, 0, weight.rows, values.data());
+  return values;
+}
+
+class NormOp final : public Operation {
+ public:
+  NormOp(const Norm& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), weight_(decode(op.weight)), eps_(op.eps) {
+    if (op.weight.empty()) weight_.assign(static_cast<std::size_t>(op.in.width), 1);
+  }
+
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    const Matrix out = step.of(out_, worker);
+    for (std::int64_t r = range.first; r < range.last; ++r) {
+      step.kernels->rms_norm(in.row(r), weight_.data(), static_cast<int>(in.width), eps_, out.row(r));
+    }
+  }
+
+ private:
+  Matrix in_, out_;
+  std::vector<float> weight_;
+  float eps_;
+};
+
+class GatedNormOp final : public Operation {
+ public:
+  GatedNormOp(const GatedNorm& op, const Parts& parts)
+      : in_(parts.matrix(op.in)),
+        gate_(parts.matrix(op.gate)),
+        out_(parts.matrix(op.out)),
+        weight_(decode(op.weight)),
+        eps_(op.eps) {}
+
+  void run(const Step& step, int worker, int workers) override {
+    const auto head = static_cast<std::int64_t>(weight_.size());
+    const std::int64_t heads = in_.width / head;
+    const Range range = partition(heads, 1, worker, workers);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      for (std::int64_t h = r * heads + range.first; h < r * heads + range.last; ++h) {
+        step.kernels->gated_norm(in_.data + h * head, weight_.data(), gate_.data + h * head,
+                                 static_cast<int>(head), eps_, out_.data + h * head);
+      }
+    }
+  }
+
+ private:
+  Matrix in_, gate_, out_;
+  std::vector<float> weight_;
+  float eps_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make(const Norm& op, const Parts& parts) {
+  return std::make_unique<NormOp>(op, parts);
+}
+
+std::unique_ptr<Operation> make(const GatedNorm& op, const Parts& parts) {
+  return std::make_unique<GatedNormOp>(op, parts);
+}
+
+}  // namespace ft::cpu

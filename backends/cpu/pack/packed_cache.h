@@ -1,0 +1,66 @@
+// The packed-weight cache: a file of packed weights as they are in memory, so that the next start maps them.
+// It is used only if it was made by this user, from the same state of the source and for the same layout. It
+// replaces an older file in one step (rename), so readers see a whole file or none. Checksums cover every
+// byte. Layout, little endian:
+//   Header
+//   checksums  one per piece of kPieceBytes; zeros up to a page
+//   weights
+//   one page of zeros, into which kernels may read ahead (it belongs to the last piece)
+// Owner: the executable's weights. Thread: open and write from the engine thread, intact() from any worker.
+// Cost: open reads the header, intact a piece; write writes the whole file. Errors: kNotFound if there is
+// none, otherwise a sentence that names the file and what is wrong with it. Hazard: as with model files,
+// truncating it while it is mapped ends the process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/mapped_file.h"
+#include "base/result.h"
+
+namespace ft::cpu {
+
+/// Must be raised when the same weight is packed into other bytes (pack.h, kernels.h) or the file's layout
+/// changes.
+inline constexpr std::uint32_t kPackedFileVersion = 2;
+inline constexpr std::int64_t kPieceBytes = 1 << 20;
+inline constexpr std::int64_t kReadAheadBytes = 4096;
+
+/// What a file must match. `source` and `layout` are fingerprints (base/checksum.h).
+struct PackedCacheKey {
+  std::string path;
+  std::string source;
+  std::string layout;
+  std::int64_t bytes = 0;  // of the weights, including read-ahead
+};
+
+class PackedFile {
+ public:
+  static Result<PackedFile> open(const PackedCacheKey& key);
+
+  PackedFile() = default;
+  const std::byte* data() const { return data_.data(); }
+  std::int64_t bytes() const { return static_cast<std::int64_t>(data_.size()); }
+  int pieces() const { return static_cast<int>(checksums_.size()); }
+  bool intact(int piece) const;
+
+ private:
+  MappedFile file_;
+  std::span<const std::byte> data_;
+  std::vector<std::uint64_t> checksums_;  // [pieces]
+};
+
+int piece_count(std::int64_t bytes);
+std::span<const std::byte> piece_of(std::span<const std::byte> data, int piece);
+
+/// Writes `data` [key.bytes], whose pieces have these checksums, and calls progress(bytes) now and then.
+/// kExhausted if the disk is full or another process is writing the same file.
+Status write_packed(const PackedCacheKey& key, std::span<const std::byte> data,
+                    std::span<const std::uint64_t> checksums,
+                    const std::function<void(std::int64_t)>& progress);
+
+}  // namespace ft::cpu

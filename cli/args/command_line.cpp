@@ -1,0 +1,150 @@
+#include "cli/args/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+namespace ft::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "foretoken runs local language models with exact speculative decoding: a drafter guesses the next "
+    "tokens\n"
+    "and the model verifies them in one pass. The output has the same tokens as plain decoding, and comes "
+    "faster.\n";
+constexpr const char* kFooter =
+    "\nEvery flag also has an environment variable (FORETOKEN_MAX_TOKENS=64 for --max-tokens 64) and a key "
+    "in "
+    "the\n"
+    "settings file (max-tokens = 64, under [run] for one subcommand): --config FILE, by default\n"
+    "$XDG_CONFIG_HOME/foretoken/config.toml. Flags override the environment; the environment overrides the "
+    "file.\n"
+    "Exit status: 0 success, 1 the work failed or a comparison found a difference, 2 wrong usage.\n";
+constexpr const char* kFirstSteps =
+    "\nFirst steps:\n"
+    "  foretoken bench --quick                      the shipped model, plain against speculative\n"
+    "  foretoken run -p \"Write a haiku in Python\"    one answer\n"
+    "  foretoken chat                               a conversation\n"
+    "  foretoken SUBCOMMAND --help                  flags and examples\n";
+
+void add_flags(CLI::App& app, const Command& command) {
+  for (const Flag& flag : command.flags.flags()) {
+    std::string names = flag.letter.empty() ? "--" + flag.name : "-" + flag.letter + ",--" + flag.name;
+    if (flag.kind == Flag::Kind::kSwitch) {
+      app.add_flag(names, flag.help)
+          ->group(flag.group)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+      continue;
+    }
+    if (command.flags.positional == flag.name) names += "," + flag.name;
+    CLI::Option* option = app.add_option(names, flag.help)->group(flag.group)->type_name(flag.value_name);
+    if (flag.kind == Flag::Kind::kList) {
+      // One value per flag; a greedy list would consume the next argument.
+      option->expected(1, 1 << 20)
+          ->allow_extra_args(false)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    } else {
+      option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
+  }
+}
+
+/// "bench decode" is a subcommand of "bench", which precedes it in the list.
+CLI::App* add_parser(CLI::App& app, const Command& command) {
+  const std::size_t space = command.name.find(' ');
+  if (space == std::string::npos) return app.add_subcommand(command.name, command.summary);
+  return app.get_subcommand(command.name.substr(0, space))
+      ->add_subcommand(command.name.substr(space + 1), command.summary);
+}
+
+Typed typed_flags(const CLI::App& app, const Command& command) {
+  Typed typed;
+  for (const Flag& flag : command.flags.flags()) {
+    const CLI::Option* option = app.get_option("--" + flag.name);
+    if (option->count() == 0) continue;
+    std::vector<std::string> values = option->results();
+    if (flag.kind != Flag::Kind::kList) values.erase(values.begin(), values.end() - 1);
+    typed.emplace(flag.name, std::move(values));
+  }
+  return typed;
+}
+
+/// CLI11's message as one sentence.
+std::string sentence(std::string said, const std::string& command) {
+  std::replace(said.begin(), said.end(), '\n', ' ');
+  while (!said.empty() && (said.back() == ' ' || said.back() == '.')) said.pop_back();
+  return said + "; see foretoken " + (command.empty() ? "" : command + " ") + "--help";
+}
+
+/// The flag closest to an unknown one.
+std::string meant(const std::string& word, const Command& command) {
+  std::vector<std::string> names;
+  for (const Flag& flag : command.flags.flags()) names.push_back("--" + flag.name);
+  return nearest(word.substr(0, word.find('=')), names);
+}
+
+}  // namespace
+
+Result<CommandLine> parse_command_line(int argc, const char* const* argv,
+                                       const std::vector<Command>& commands) {
+  CLI::App app(kAbout, "foretoken");
+  app.set_version_flag("--version", "foretoken " FORETOKEN_VERSION);
+  app.set_help_flag("-h,--help", "Show this help");
+  app.footer(std::string(kFirstSteps) + kFooter);
+  app.get_formatter()->column_width(34);
+  CommandLine line;
+  std::vector<CLI::App*> parsers;
+  for (const Command& command : commands) {
+    CLI::App* sub = add_parser(app, command);
+    sub->set_help_flag("-h,--help", "Show this help")->group("Output");
+    sub->footer("\nExamples:\n" + command.examples + kFooter);
+    sub->add_option("--config", line.config,
+                    "Settings file (default: $XDG_CONFIG_HOME/foretoken/config.toml)")
+        ->group("Output")
+        ->type_name("FILE");
+    add_flags(*sub, command);
+    sub->allow_extras();  // so that the error can suggest the closest flag
+    parsers.push_back(sub);
+  }
+  app.require_subcommand(0, 1);
+  // The deepest subcommand wins: names of two words come after names of one.
+  const auto chosen = [&]() -> const Command* {
+    const Command* last = nullptr;
+    for (std::size_t i = 0; i < commands.size(); ++i) last = parsers[i]->parsed() ? &commands[i] : last;
+    return last;
+  };
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    line.help = app.help();  // of the subcommand, if there is one
+    return line;
+  } catch (const CLI::CallForVersion&) {
+    line.help = "foretoken " FORETOKEN_VERSION "\n";
+    return line;
+  } catch (const CLI::Error& error) {
+    if (chosen() == nullptr && argc > 1) {
+      std::vector<std::string> names;
+      for (const Command& command : commands) names.push_back(command.name);
+      const std::string near = nearest(argv[1], names);
+      if (!near.empty() && argv[1][0] != '-') {
+        return Error{Code::kInvalid,
+                     std::string("unknown subcommand '") + argv[1] + "'; did you mean '" + near + "'?"};
+      }
+    }
+    return Error{Code::kInvalid, sentence(error.what(), chosen() != nullptr ? chosen()->name : "")};
+  }
+  line.command = chosen();
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (!parsers[i]->parsed()) continue;
+    if (const auto extras = parsers[i]->remaining(); !extras.empty()) {
+      const std::string near = meant(extras.front(), commands[i]);
+      const std::string next =
+          near.empty() ? "see foretoken " + commands[i].name + " --help" : "did you mean " + near + "?";
+      return Error{Code::kInvalid, commands[i].name + ": unknown flag '" + extras.front() + "'; " + next};
+    }
+    if (line.command == &commands[i]) line.typed = typed_flags(*parsers[i], commands[i]);
+  }
+  if (line.command == nullptr) line.help = app.help();
+  return line;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,223 @@
+#include "cli/args/option_flags.h"
+
+#include <fmt/format.h>
+
+namespace ft::cli {
+namespace {
+
+Setter reads_acceptance(Acceptance& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text == "coupled") {
+      target = Acceptance::kCoupled;
+    } else if (text == "ratio") {
+      target = Acceptance::kRejection;
+    } else {
+      return Error{Code::kInvalid, fmt::format("expected coupled or ratio, found '{}'", text)};
+    }
+    return {};
+  };
+}
+
+Setter reads_activations(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "auto" && text != "8" && text != "16") {
+      return Error{Code::kInvalid, fmt::format("expected auto, 8 or 16, found '{}'", text)};
+    }
+    target = text == "auto" ? 0 : text == "8" ? 8 : 16;
+    return {};
+  };
+}
+
+Setter reads_kv_bits(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "8" && text != "16")
+      return Error{Code::kInvalid, fmt::format("expected 16 or 8, found '{}'", text)};
+    target = text == "8" ? 8 : 16;
+    return {};
+  };
+}
+
+Setter reads_draft_bits(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "auto" && text != "0" && text != "4" && text != "8")
+      return Error{Code::kInvalid, fmt::format("expected auto, 0, 4 or 8, found '{}'", text)};
+    target = text == "auto" ? -1 : text[0] - '0';
+    return {};
+  };
+}
+
+}  // namespace
+
+Setter reads_drafter(DrafterKind& target) {
+  return [&target](const std::string& text) -> Status {
+    FT_ASSIGN(target, DrafterKind::parse(text));
+    return {};
+  };
+}
+
+void add_output_flags(FlagSet& flags, OutputOptions& output) {
+  flags.group("Output");
+  flags.add_switch("json", output.json, "Print one JSON object on stdout; everything else goes to stderr");
+  flags.add_switch("quiet", output.quiet, "Print only errors on stderr").letter = "q";
+}
+
+void add_model_folder_flag(FlagSet& flags, std::string& directory) {
+  flags.add("model", "DIR", reads_text(directory), "Model folder (default: the shipped model)").letter = "m";
+}
+
+void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
+  flags.add("kv-bits", "BITS", reads_kv_bits(kv_bits),
+            "Precision of the KV cache on the cpu backend: 16 (default) or 8 bits; 8 halves its memory, with "
+            "more rounding error");
+}
+
+void add_backend_flags(FlagSet& flags, ModelOptions& model) {
+  flags.add("backend", "NAME", reads_text(model.backend), "Backend: auto (default), cpu or ref");
+  flags.add("isa", "NAME", reads_text(model.isa),
+            "Instruction set of the cpu backend: auto (default: the widest supported), avx512bf16, "
+            "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable");
+  flags.add("activations", "BITS", reads_activations(model.activations),
+            "Activation precision of the cpu backend: auto (default), 8 or 16 bits; 16 is slower and closer "
+            "to float32. bf16 weights use bf16 at 8 and float32 at 16");
+  add_kv_bits_flag(flags, model.kv_bits);
+  flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0 (default): one per core")
+      .letter = "t";
+}
+
+void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
+  flags.group("Model");
+  flags
+      .add("model", "DIR", reads_text(model.directory),
+           "Model folder (default: the shipped model), or synth:SHAPE?bits=4&seed=1 for random weights")
+      .letter = "m";
+  flags.add("draft-vocabulary", "N", reads_auto_or(model.draft_vocab_size, 0, 1 << 24),
+            "Draft vocabulary size: the N most frequent tokens plus up to 2048 seen recently; 0: all; auto "
+            "(default): 32768 if the model has 65536 tokens or more, else all. Never changes the answer");
+  flags.add("draft-bits", "BITS", reads_draft_bits(model.draft_bits),
+            "Requantise the MTP head to 4 or 8 bits; 0: keep it as stored; auto (default): 4 if the model "
+            "averages under 6 bits, else 8. cpu backend; never changes the answer");
+  add_backend_flags(flags, model);
+  flags.add("prepared", "DIR", reads_text(model.packed_cache),
+            "Packed-weight cache of the cpu backend, mapped by the next start: off (default), auto (the "
+            "cache folder) or a folder");
+  if (!with_context) return;
+  flags
+      .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),
+           "Max tokens of prompt and answer together; 0 (default): the model's own context, up to 4096")
+      .letter = "c";
+}
+
+void add_cost_flag(FlagSet& flags, ModelOptions& model) {
+  flags.add("costs", "DIR", reads_text(model.costs),
+            fmt::format("Calibration that picks the draft depth: auto (measure once and cache), measure (at "
+                        "each start) or a cache folder (default {}). Never changes the answer",
+                        model.costs));
+}
+
+void add_prompt_flags(FlagSet& flags, PromptOptions& prompt) {
+  flags.group("Prompt (default: standard input)");
+  flags.add("prompt", "TEXT", reads_text(prompt.text), "Prompt text").letter = "p";
+  flags.add("prompt-file", "FILE", reads_text(prompt.file), "Read the prompt from this file").letter = "f";
+  flags.add("prompt-ids", "IDS", reads_ids(prompt.ids, prompt.has_ids),
+            "Prompt as token ids such as 1,2,3; skips the template and the tokenizer");
+  flags.add("messages", "FILE", reads_text(prompt.messages), "Conversation: a JSON list of {role, content}");
+  flags.add("tools", "FILE", reads_text(prompt.tools),
+            "Tools offered to the model: a JSON list of functions");
+  flags.add("system", "TEXT", reads_text(prompt.system), "System message before the prompt");
+  flags.add_switch("raw", prompt.raw, "Skip the chat template; the model continues the text as given");
+  flags.add("think", "on|off", reads_on_off(prompt.think),
+            "Reasoning before the answer (default: the template's choice)");
+}
+
+void add_sampling_flags(FlagSet& flags, SamplingOptions& sampling) {
+  flags.group("Sampling (default: the model's generation_config.json)");
+  flags.add("temperature", "X", reads_number(sampling.temperature, {0, 100}),
+            "Sampling temperature; 0 is greedy");
+  flags.add("top-k", "N", reads_int(sampling.top_k, 0, 1 << 24),
+            "Sample from the N most likely tokens; 0: all");
+  flags.add("top-p", "X", reads_number(sampling.top_p, {0, 1, true}),
+            "Sample from the most likely tokens up to this total probability; 1: all");
+  flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1}),
+            "Drop tokens with less than X times the probability of the most likely one; 0: off");
+  flags.add("seed", "N", reads_seed(sampling.seed),
+            "Random seed (default 0); the same seed gives the same answer");
+  flags.add("repetition-penalty", "X", reads_number(sampling.repetition, {0, 10, true}),
+            "Divides the logits of tokens seen so far; 1: off");
+  flags.add("presence-penalty", "X", reads_number(sampling.presence, {-10, 10}),
+            "Subtracted from the logits of generated tokens; 0: off");
+  flags.add("frequency-penalty", "X", reads_number(sampling.frequency, {-10, 10}),
+            "Subtracted from a token's logit for each time it was generated; 0: off");
+  flags.add_list("logit-bias", "ID=V", reads_bias(sampling.bias), "Added to a token's logit (repeatable)");
+}
+
+void add_answer_flags(FlagSet& flags, AnswerOptions& answer) {
+  flags.group("Answer");
+  flags
+      .add("max-tokens", "N", reads_int(answer.max_tokens, 1, 1 << 24),
+           fmt::format("Max tokens of the answer (default {})", answer.max_tokens))
+      .letter = "n";
+  flags.add_list("stop", "TEXT", appends_text(answer.stops), "End the answer before this text (repeatable)");
+  flags.add("logprobs", "K", reads_auto_or(answer.logprobs, 0, 20),
+            "Log-probability of each token, with K alternatives (0 to 20); shown with --json");
+}
+
+void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint) {
+  flags.group("Structured output (enforced in every verified row)");
+  flags.add("json-schema", "FILE", reads_text(constraint.json_schema),
+            "Constrain the answer to JSON of this schema");
+  flags.add_switch("json-object", constraint.json_object, "Constrain the answer to a JSON object");
+  flags.add("regex", "TEXT", reads_text(constraint.regex),
+            "Constrain the whole answer to this regular expression");
+  flags.add("lark", "FILE", reads_text(constraint.lark), "Constrain the answer to this Lark grammar");
+  flags.add("thinking-budget", "N", reads_auto_or(constraint.thinking_budget, 0, 1 << 24),
+            "Max tokens of reasoning; auto (default): no limit");
+}
+
+void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation) {
+  flags.group("Speculation");
+  flags.add("drafter", "NAME", reads_drafter(speculation.drafter),
+            "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none");
+  flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
+            "Draft tokens per round: auto (default) or 0 to 8");
+  flags.add("acceptance", "RULE", reads_acceptance(speculation.acceptance),
+            "Acceptance rule: coupled (default, same tokens as plain decoding) or ratio (rejection sampling: "
+            "same distribution, other tokens)");
+  flags.add("predict", "FILE", reads_text(speculation.predict_file),
+            "File with text that the answer is likely to repeat; n-gram lookup drafts from it");
+  flags.add_switch("explain-depth", speculation.explain_depth,
+                   "Print the depth of each round and its reason on stderr");
+}
+
+Status check_constraint_flags(const ConstraintOptions& constraint) {
+  const int grammars =
+      static_cast<int>(!constraint.json_schema.empty()) + static_cast<int>(constraint.json_object) +
+      static_cast<int>(constraint.regex.has_value()) + static_cast<int>(!constraint.lark.empty());
+  if (grammars <= 1) return {};
+  return Error{Code::kInvalid,
+               "--json-schema, --json-object, --regex and --lark exclude each other; give only one of them"};
+}
+
+Status check_prompt_flags(const PromptOptions& prompt) {
+  const int sources = static_cast<int>(prompt.text.has_value()) + static_cast<int>(prompt.file.has_value()) +
+                      static_cast<int>(prompt.messages.has_value()) + static_cast<int>(prompt.has_ids);
+  if (sources > 1) {
+    return Error{
+        Code::kInvalid,
+        "--prompt, --prompt-file, --prompt-ids and --messages exclude each other; give only one of them"};
+  }
+  const bool untemplated = prompt.raw || prompt.has_ids;
+  const char* how = prompt.raw ? "--raw" : "--prompt-ids";
+  const char* useless = !untemplated               ? nullptr
+                        : prompt.messages          ? "--messages"
+                        : !prompt.tools.empty()    ? "--tools"
+                        : !prompt.system.empty()   ? "--system"
+                        : prompt.think.has_value() ? "--think"
+                                                   : nullptr;
+  if (useless != nullptr) {
+    return Error{Code::kInvalid,
+                 fmt::format("{} needs the chat template and {} skips it; drop one of them", useless, how)};
+  }
+  return {};
+}
+
+}  // namespace ft::cli

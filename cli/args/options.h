@@ -1,0 +1,76 @@
+// What the command line asks for: one plain struct per concern. Each value is in range (cli/args/flag.h
+// checks it); whether it fits the model is checked later.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "speculation/decoder.h"
+
+namespace ft::cli {
+
+struct OutputOptions {
+  bool json = false;   // one object on stdout, everything else on stderr
+  bool quiet = false;  // only errors on stderr
+};
+
+struct ModelOptions {
+  std::string directory;  // empty: the shipped model, see cli/commands/model_path.h
+  std::string backend = "auto";
+  int draft_vocab_size = -1;         // LoadOptions::draft_vocab_size
+  int draft_bits = -1;               // LoadOptions::draft_bits
+  std::string isa = "auto";          // instruction set of the cpu backend
+  int activations = 0;               // bits, cpu backend; 0: its default
+  int kv_bits = 16;                  // KV-cache precision, 16 or 8 (cpu backend)
+  int threads = 0;                   // 0: one per core
+  std::string packed_cache = "off";  // off, auto or a folder: cli/commands/packed_weights_folder.h
+  std::string costs = "measure";     // auto, measure or a folder: cli/commands/calibration_place.h
+  std::int64_t context = 0;          // tokens; 0: the model's own, up to 4096
+};
+
+struct PromptOptions {
+  std::optional<std::string> text, file, messages;  // one of these or ids; none: standard input
+  std::vector<std::int32_t> ids;
+  bool has_ids = false;
+  std::string tools;  // file with a JSON list; empty: none
+  std::string system;
+  bool raw = false;  // no template
+  std::optional<bool> think;
+};
+
+/// The requested values; the model's own fill the rest (cli/commands/sampling_options.h).
+struct SamplingOptions {
+  std::optional<float> temperature, top_p, min_p, repetition, presence, frequency;
+  std::optional<int> top_k;
+  std::uint64_t seed = 0;
+  std::vector<LogitBias> bias;
+  bool any() const {
+    return temperature || top_p || min_p || repetition || presence || frequency || top_k || !bias.empty();
+  }
+};
+
+struct AnswerOptions {
+  int max_tokens = 512;
+  std::vector<std::string> stops;
+  int logprobs = -1;  // -1: none
+};
+
+/// Structured output and the reasoning budget.
+struct ConstraintOptions {
+  std::string json_schema, lark;     // files; empty: none
+  std::optional<std::string> regex;  // the expression
+  bool json_object = false;
+  int thinking_budget = -1;  // -1: no limit
+};
+
+struct SpeculationOptions {
+  DrafterKind drafter = DrafterKind::kAuto;
+  int depth = -1;  // -1: auto
+  Acceptance acceptance = Acceptance::kCoupled;
+  std::string predict_file;
+  bool explain_depth = false;
+};
+
+}  // namespace ft::cli

@@ -1,0 +1,98 @@
+#include "cli/args/settings_file.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <sstream>
+#include <toml++/toml.h>
+
+#include "cli/commands/text_file.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr std::size_t kMaxSettingsBytes = 1U << 20;
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path) {}
+
+  Status table(const toml::table& table, const std::string& section) {
+    for (const auto& [key, node] : table) {
+      const std::string name(key.str());
+      if (const toml::table* inner = node.as_table(); inner != nullptr) {
+        if (!section.empty())
+          return wrong(node, name, "is nested too deep; a table names a subcommand, as in [run]");
+        FT_TRY(this->table(*inner, name));
+        continue;
+      }
+      Setting setting{section, name, {}, static_cast<int>(node.source().begin.line)};
+      std::replace(setting.key.begin(), setting.key.end(), '_', '-');
+      FT_TRY(values(node, name, setting));
+      settings_.push_back(std::move(setting));
+    }
+    return {};
+  }
+
+  std::vector<Setting> take() {
+    std::stable_sort(settings_.begin(), settings_.end(),
+                     [](const auto& a, const auto& b) { return a.line < b.line; });
+    return std::move(settings_);
+  }
+
+ private:
+  Error wrong(const toml::node& node, const std::string& name, const std::string& what) const {
+    return Error{Code::kInvalid,
+                 fmt::format("{} line {}: {} {}", path_, node.source().begin.line, name, what)};
+  }
+
+  Status values(const toml::node& node, const std::string& name, Setting& setting) const {
+    if (const toml::array* list = node.as_array(); list != nullptr) {
+      for (const toml::node& item : *list) FT_TRY(value(item, name, setting));
+      return {};
+    }
+    return value(node, name, setting);
+  }
+
+  Status value(const toml::node& node, const std::string& name, Setting& setting) const {
+    if (const auto* text = node.as_string(); text != nullptr) {
+      setting.values.push_back(text->get());
+    } else if (const auto* whole = node.as_integer(); whole != nullptr) {
+      setting.values.push_back(fmt::format("{}", whole->get()));
+    } else if (const auto* number = node.as_floating_point(); number != nullptr) {
+      setting.values.push_back(fmt::format("{}", number->get()));
+    } else if (const auto* truth = node.as_boolean(); truth != nullptr) {
+      setting.values.emplace_back(truth->get() ? "true" : "false");
+    } else {
+      return wrong(node, name, "must be a string, a number, true, false or a list of these");
+    }
+    return {};
+  }
+
+  const std::string& path_;
+  std::vector<Setting> settings_;
+};
+
+}  // namespace
+
+Result<std::vector<Setting>> parse_settings(const std::string& text, const std::string& path) {
+  try {
+    const toml::table table = toml::parse(text, path);
+    Reader reader(path);
+    FT_TRY(reader.table(table, ""));
+    return reader.take();
+  } catch (const toml::parse_error& error) {
+    return Error{Code::kInvalid,
+                 fmt::format("{} line {}: {}", path, error.source().begin.line, error.description())};
+  }
+}
+
+Result<std::vector<Setting>> read_settings(const std::string& path, bool required) {
+  Result<std::string> text = read_text_file(path, kMaxSettingsBytes);
+  if (!text.ok()) {
+    if (!required && text.error().code == Code::kNotFound) return std::vector<Setting>();
+    return text.error();
+  }
+  return parse_settings(*text, path);
+}
+
+}  // namespace ft::cli

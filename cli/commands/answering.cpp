@@ -1,0 +1,123 @@
+#include "cli/commands/answering.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+#include "cli/commands/text_file.h"
+
+namespace ft::cli {
+namespace {
+
+/// The constraint of the answer; null: none.
+Result<std::shared_ptr<const Grammar>> read_grammar(const ConstraintOptions& constraint,
+                                                    const LoadedModel& loaded) {
+  const auto& eos = loaded.model.config.eos_ids;
+  const GrammarCompiler compiler(*loaded.tokenizer, {eos.begin(), eos.end()});
+  if (!constraint.json_schema.empty()) {
+    FT_ASSIGN(const std::string schema, read_text_file(constraint.json_schema, kMaxSchemaBytes));
+    return compiler.json_schema(schema);
+  }
+  if (constraint.json_object) return compiler.json_object();
+  if (constraint.regex) return compiler.regex(*constraint.regex);
+  if (constraint.lark.empty()) return std::shared_ptr<const Grammar>();
+  FT_ASSIGN(const std::string source, read_text_file(constraint.lark, kMaxGrammarBytes));
+  return compiler.lark(source);
+}
+
+}  // namespace
+
+Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer) {
+  if (file.empty()) return std::vector<std::int32_t>();
+  FT_ASSIGN(const std::string text, read_text_file(file, kMaxPromptBytes));
+  return tokenizer.encode(text, false);
+}
+
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded) {
+  const auto start = std::chrono::steady_clock::now();
+  EngineOptions options;
+  options.decoder.slots = 1;
+  options.decoder.context = loaded.context;
+  options.costs = loaded.costs;
+  Result<std::unique_ptr<Engine>> engine =
+      Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
+  if (!engine.ok()) return model_error(engine.error());
+  loaded.load_ms +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return engine;
+}
+
+std::string cost_note(const Engine& engine) { return fmt::format("calibration: {}", engine.cost_source()); }
+
+Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, const LoadedModel& loaded) {
+  if (static_cast<std::int64_t>(prompt.ids.size()) >= loaded.context) {
+    return Error{Code::kExhausted,
+                 fmt::format("the prompt has {} tokens and the context holds {}; shorten it or raise "
+                             "--context",
+                             prompt.ids.size(), loaded.context)};
+  }
+  RequestFields fields;
+  fields.prompt = prompt.ids;
+  fields.prompt_text = prompt.text;
+  fields.tools = prompt.tools;
+  fields.parse = prompt.templated;
+  fields.stops = ask.answer.stops;
+  fields.drafter = ask.speculation.drafter;
+  fields.slot.sampler = ask.sampler;
+  fields.slot.bias = ask.bias;
+  fields.slot.acceptance = ask.speculation.acceptance;
+  fields.slot.depth = ask.speculation.depth;
+  fields.explain_depth = ask.speculation.explain_depth;
+  FT_ASSIGN(fields.grammar, read_grammar(ask.constraint, loaded));
+  fields.thinking_budget = ask.constraint.thinking_budget;
+  fields.slot.max_tokens = ask.answer.max_tokens;
+  fields.slot.context = loaded.context;
+  fields.slot.logprobs = ask.answer.logprobs;
+  fields.slot.predicted = ask.predicted;
+  const auto& eos = loaded.model.config.eos_ids;
+  fields.slot.eos.assign(eos.begin(), eos.end());
+  return Request::make(std::move(fields), loaded.model.config.vocab_size);
+}
+
+GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show) {
+  GatheredAnswer answer;
+  for (;;) {
+    Event event = ticket.next();
+    if (show) show(event);
+    switch (event.kind) {
+      case Event::Kind::kToken:
+        answer.ids.push_back(event.token);
+        if (event.logprobs) answer.logprobs.push_back(std::move(*event.logprobs));
+        break;
+      case Event::Kind::kText:
+        answer.text += event.text;
+        break;
+      case Event::Kind::kReasoning:
+        answer.reasoning += event.text;
+        break;
+      case Event::Kind::kToolBegin:
+        answer.tool_calls.push_back({std::move(event.text), ""});
+        break;
+      case Event::Kind::kToolArguments:
+        if (!answer.tool_calls.empty()) answer.tool_calls.back().arguments += event.text;
+        break;
+      case Event::Kind::kPromptToken:  // not requested by any subcommand
+      case Event::Kind::kToolEnd:
+      case Event::Kind::kDepth:
+        break;
+      case Event::Kind::kEnd:
+        answer.finish = event.finish;
+        answer.by_stop_string = event.by_stop_string;
+        answer.error = std::move(event.error);
+        answer.report = std::move(event.report);
+        return answer;
+    }
+  }
+}
+
+std::string finish_text(const GatheredAnswer& answer) {
+  if (answer.finish == Finish::kStop && !answer.tool_calls.empty()) return "tool_calls";
+  return std::string(finish_name(answer.finish));
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,58 @@
+// Runs one request through the engine and gathers its answer; run, chat and bench share it. A prompt that is
+// too long gives kExhausted.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands/prompt.h"
+#include "sched/engine.h"
+#include "sched/request.h"
+
+namespace ft::cli {
+
+struct ToolCall {
+  std::string name, arguments;  // arguments: JSON text
+};
+
+struct GatheredAnswer {
+  std::string text, reasoning;
+  std::vector<ToolCall> tool_calls;
+  std::vector<std::int32_t> ids;
+  std::vector<Logprobs> logprobs;  // one per id, if requested
+  Finish finish = Finish::kNone;
+  bool by_stop_string = false;
+  Error error;
+  Report report;
+};
+
+struct GenerateOptions {
+  SamplingParams sampler;
+  std::vector<LogitBias> bias;
+  AnswerOptions answer;
+  SpeculationOptions speculation;
+  std::vector<std::int32_t> predicted;
+  ConstraintOptions constraint = {};
+};
+
+/// The tokens of the --predict file; empty without the flag.
+Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer);
+
+/// An engine with one slot for `loaded`, which must outlive it. Adds the packing time to load_ms.
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded);
+
+/// The initial calibration, for --explain-depth.
+std::string cost_note(const Engine& engine);
+
+Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, const LoadedModel& loaded);
+
+/// Waits for the end; `show` receives every event as it arrives.
+GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show = {});
+
+/// "tool_calls" if the answer stops after a tool call; else finish_name.
+std::string finish_text(const GatheredAnswer& answer);
+
+}  // namespace ft::cli

@@ -1,0 +1,239 @@
+// `foretoken bench`: compares plain and speculative decoding on the same prompts, in pairs.
+#include <algorithm>
+#include <chrono>
+#include <fmt/format.h>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/sampling_options.h"
+#include "cli/commands/subcommands.h"
+#include "cli/lab/bench_measure.h"
+#include "cli/lab/bench_prompts.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/report_json.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr int kQuickTokens = 96;
+constexpr int kQuickPrompts = 2;
+constexpr int kQuickPairs = 3;                                // max pairs per prompt
+constexpr auto kQuickTime = std::chrono::milliseconds(4500);  // no new pair starts later
+
+struct Options {
+  OutputOptions output;
+  ModelOptions model;
+  PromptOptions prompt;
+  SamplingOptions sampling;
+  AnswerOptions answer{128, {}, -1};
+  SpeculationOptions speculation;
+  ForcedSchedule forced;
+  int pairs = 3;
+  bool quick = false;
+};
+
+bool names_prompt(const PromptOptions& prompt) {
+  return prompt.text || prompt.file || prompt.messages || prompt.has_ids;
+}
+
+Result<std::vector<Prompt>> bench_prompts(const Options& options, const LoadedModel& loaded) {
+  std::vector<Prompt> prompts;
+  if (names_prompt(options.prompt)) {
+    FT_ASSIGN(Prompt prompt, make_prompt(options.prompt, loaded));
+    prompt.name = "prompt";
+    prompts.push_back(std::move(prompt));
+    return prompts;
+  }
+  for (const BuiltInPrompt& built_in : built_in_prompts()) {
+    const bool raw = built_in.raw || !loaded.chat_template;
+    Result<Prompt> prompt = raw ? raw_prompt(std::string(built_in.text), *loaded.tokenizer)
+                                : user_prompt(std::string(built_in.text), options.prompt.system,
+                                              std::string(built_in.tools), options.prompt.think, loaded);
+    if (!prompt.ok()) return model_error(prompt.error());
+    prompt->name = built_in.name;
+    prompts.push_back(std::move(*prompt));
+    if (options.quick && static_cast<int>(prompts.size()) == kQuickPrompts) break;
+  }
+  return prompts;
+}
+
+/// Each prompt greedy and with the model's own sampling, or only as the flags say.
+Result<std::vector<BenchCase>> bench_cases(const Options& options, const LoadedModel& loaded) {
+  FT_ASSIGN(const std::vector<Prompt> prompts, bench_prompts(options, loaded));
+  std::vector<SamplingParams> samplers;
+  const SamplingParams own = choose_sampler(options.sampling, loaded.model.config.sampling);
+  if (options.sampling.any()) {
+    samplers.push_back(own);
+  } else {
+    samplers.emplace_back();
+    if (own.temperature > 0 && !options.quick) samplers.push_back(own);
+  }
+  FT_ASSIGN(const std::vector<std::int32_t> predicted,
+            read_predicted(options.speculation.predict_file, *loaded.tokenizer));
+  std::vector<BenchCase> cases;
+  for (const SamplingParams& sampler : samplers) {
+    for (const Prompt& prompt : prompts) {
+      GenerateOptions ask{sampler, options.sampling.bias, options.answer, options.speculation, predicted};
+      if (options.quick) ask.answer.max_tokens = std::min(ask.answer.max_tokens, kQuickTokens);
+      cases.push_back({prompt, std::move(ask), sampler_text(sampler)});
+    }
+  }
+  return cases;
+}
+
+std::string acceptance_text(const SpeculationReport& report) {
+  std::string text;
+  for (const double share : acceptance_by_position(report))
+    text += fmt::format("{}{:.2f}", text.empty() ? "" : " ", share);
+  return text.empty() ? "-" : text;
+}
+
+std::string table(const BenchReport& report) {
+  std::vector<std::vector<std::string>> rows = {{"prompt", "sampling", "tokens", "plain/s", "speculation/s",
+                                                 "ratio", "tokens/round", "accepted by position", "same"}};
+  for (const BenchPrompt& prompt : report.prompts) {
+    const std::string sampling = prompt.sampling.substr(0, prompt.sampling.find(','));
+    rows.push_back({prompt.name, sampling, std::to_string(prompt.plain.tokens),
+                    fmt::format("{:.1f}", prompt.plain.tokens_per_second()),
+                    fmt::format("{:.1f}", prompt.speculative.tokens_per_second()),
+                    fmt::format("{:.2f} x", quantile(prompt.ratios, 0.5)),
+                    fmt::format("{:.2f}", tokens_per_round(prompt.speculation)),
+                    acceptance_text(prompt.speculation), prompt.identical ? "yes" : "NO"});
+  }
+  return table_text(rows);
+}
+
+std::string indented(const std::string& text) {
+  std::string out = "    ";
+  for (const char c : text) {
+    out += c;
+    if (c == '\n') out += "    ";
+  }
+  while (!out.empty() && (out.back() == ' ' || out.back() == '\n')) out.pop_back();
+  return out + "\n";
+}
+
+void show_quick(const BenchPrompt& prompt, const BenchCase& bench_case, Terminal& terminal) {
+  terminal.out("\n");
+  terminal.out(Style::kBold, prompt.name);
+  terminal.out(fmt::format(
+      " ({}, {} tokens)\n", bench_case.sampling,
+      prompt.plain.tokens / static_cast<std::int64_t>(std::max<std::size_t>(1, prompt.ratios.size()))));
+  terminal.out(Style::kDim, "  decoded plainly:\n");
+  terminal.out(indented(prompt.text));
+  terminal.out(Style::kDim, "  decoded speculatively:\n");
+  terminal.out(Style::kAccent, indented(prompt.speculative_text));
+  terminal.out("  same tokens: ");
+  terminal.out(prompt.identical ? Style::kGood : Style::kBad, prompt.identical ? "yes" : "NO");
+  terminal.out(fmt::format(" | plain {:.1f} tokens/s | speculative {:.1f} tokens/s | ",
+                           prompt.plain.tokens_per_second(), prompt.speculative.tokens_per_second()));
+  terminal.out(Style::kBold, fmt::format("{:.2f} x", quantile(prompt.ratios, 0.5)));
+  terminal.out(fmt::format(" | {:.2f} tokens per round\n", tokens_per_round(prompt.speculation)));
+  terminal.flush();
+}
+
+void show_summary(const BenchReport& report, Terminal& terminal) {
+  const BenchSummary summary = summarise(report);
+  terminal.out(fmt::format("\n{} on {}\n", report.model, report.backend));
+  terminal.out(fmt::format("plain {:.1f} tokens/s, speculative {:.1f} tokens/s: ",
+                           summary.plain.tokens_per_second(), summary.speculative.tokens_per_second()));
+  terminal.out(Style::kBold, fmt::format("{:.2f} x", summary.ratio));
+  terminal.out(fmt::format(" (single pairs {:.2f} to {:.2f}), {:.2f} tokens per round\n", summary.low,
+                           summary.high, tokens_per_round(summary.speculation)));
+  terminal.out("identical tokens: ");
+  terminal.out(summary.identical ? Style::kGood : Style::kBad, summary.identical ? "yes" : "NO");
+  terminal.out(report.expects_identical ? "\n"
+                                        : " (rejection sampling keeps the distribution, not the tokens)\n");
+  for (const BenchPrompt& prompt : report.prompts) {
+    if (prompt.reason.empty()) continue;
+    terminal.note(fmt::format("{}: nothing was drafted: {}", prompt.name, prompt.reason));
+  }
+}
+
+/// Takes one pair of every case in turn, so that a slow minute affects all cases.
+Status measure(const Options& options, const std::vector<BenchCase>& cases, BenchMeasure& bench,
+               Terminal& terminal, BenchReport& report) {
+  const auto start = std::chrono::steady_clock::now();
+  const int pairs = options.quick ? std::min(options.pairs, kQuickPairs) : options.pairs;
+  Progress progress(terminal, "pairs", static_cast<std::int64_t>(cases.size()) * pairs);
+  FT_TRY(bench.warm_up(cases.front()));
+  for (const BenchCase& bench_case : cases) {
+    BenchPrompt prompt;
+    prompt.name = bench_case.prompt.name, prompt.sampling = bench_case.sampling;
+    report.prompts.push_back(std::move(prompt));
+  }
+  std::int64_t done = 0;
+  for (int pair = 0; pair < pairs; ++pair) {
+    if (options.quick && pair > 0 && std::chrono::steady_clock::now() - start > kQuickTime) break;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      progress.set(done++, cases[i].prompt.name);
+      FT_TRY(bench.add_pair(cases[i], report.prompts[i]));
+    }
+  }
+  return {};
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
+  FT_ASSIGN(const std::vector<BenchCase> cases, bench_cases(options, *loaded));
+  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  BenchReport report;
+  report.model = loaded->model.name, report.backend = loaded->backend->describe();
+  report.expects_identical = options.speculation.acceptance == Acceptance::kCoupled;
+  BenchMeasure bench(*engine, *loaded, options.forced);
+  Status measured;
+  {
+    const Interrupt interrupt([&bench] { bench.cancel(); });
+    measured = measure(options, cases, bench, terminal, report);
+  }
+  // After Ctrl-C the complete pairs are reported.
+  if (!measured.ok() && measured.error().code != Code::kCancelled) return measured.error();
+  std::erase_if(report.prompts, [](const BenchPrompt& prompt) { return prompt.ratios.empty(); });
+  if (report.prompts.empty()) return Error{Code::kCancelled, "stopped before the first pair was complete"};
+
+  if (options.output.json) {
+    terminal.out(bench_json(report) + "\n");
+  } else {
+    for (std::size_t i = 0; options.quick && i < report.prompts.size(); ++i) {
+      show_quick(report.prompts[i], cases[i], terminal);
+    }
+    if (!options.quick) terminal.out(table(report));
+    show_summary(report, terminal);
+  }
+  return summarise(report).identical || !report.expects_identical ? 0 : 1;
+}
+
+}  // namespace
+
+Command bench_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "bench";
+  command.summary = "Compare plain and speculative decoding on the same prompts";
+  command.examples =
+      "  foretoken bench --quick\n"
+      "  foretoken bench --pairs 5 --json > bench.json\n"
+      "  foretoken bench -p \"Explain recursion\" --temperature 0 --drafter mtp --depth 3\n"
+      "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   speed at a given acceptance\n";
+  command.flags.group("Bench");
+  command.flags.add_switch("quick", options->quick,
+                           "Run two short prompts in a few seconds and print their answers");
+  command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs per prompt (default 3)");
+  command.flags.add(
+      "forced-acceptance", "A,B,C", reads_probabilities(options->forced),
+      "Acceptance probability of each draft position, with a synthetic drafter (default: real drafts)");
+  add_prompt_flags(command.flags, options->prompt);
+  add_answer_flags(command.flags, options->answer);
+  add_sampling_flags(command.flags, options->sampling);
+  add_speculation_flags(command.flags, options->speculation);
+  add_model_flags(command.flags, options->model);
+  command.check = [options]() -> Status {
+    if (static_cast<int>(options->forced.size()) > kMaxDepth) {
+      return Error{Code::kInvalid,
+                   fmt::format("--forced-acceptance: expected at most {} positions", kMaxDepth)};
+    }
+    return check_prompt_flags(options->prompt);
+  };
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

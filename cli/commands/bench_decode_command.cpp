@@ -1,0 +1,150 @@
+// `foretoken bench decode`: measures decoding against the bandwidth limit, with any model or shape.
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+
+#include "base/thread_pool.h"
+#include "cli/args/option_flags.h"
+#include "cli/commands/subcommands.h"
+#include "cli/commands/text_file.h"
+#include "cli/lab/bench_decode.h"
+#include "cli/lab/bench_decode_report.h"
+#include "cli/lab/contention.h"
+#include "cli/lab/machine.h"
+#include "cli/terminal/interrupt.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr int kQuickCycles = 2, kQuickTokens = 8, kQuickPrompt = 64;
+constexpr int kShownRows[] = {1, 4, 8};  // rows of the profile's tables, beside the longest step
+
+struct Options {
+  OutputOptions output;
+  ModelOptions model;
+  DecodePlan plan;
+  bool quick = false, profile = false;
+  std::string trace;
+};
+
+Setter appends_schedule(std::vector<std::vector<double>>& target) {
+  return [&target](const std::string& text) -> Status {
+    std::vector<double> schedule;
+    FT_TRY(reads_probabilities(schedule)(text));
+    if (schedule.size() > kMaxDepth) {
+      return Error{Code::kInvalid, fmt::format("expected at most {} positions", kMaxDepth)};
+    }
+    target.push_back(std::move(schedule));
+    return {};
+  };
+}
+
+DecodePlan plan_of(const Options& options) {
+  DecodePlan plan = options.plan;
+  plan.threads = options.model.threads;
+  if (plan.schedules.empty()) plan.schedules = {{0.93, 0.86, 0.75}, {0, 0, 0}};
+  if (plan.plain) plan.schedules.clear();
+  if (options.quick) {
+    plan.cycles = kQuickCycles, plan.tokens = kQuickTokens, plan.prompts = 2;
+    plan.prompt_tokens = std::min(plan.prompt_tokens, kQuickPrompt);
+  }
+  return plan;
+}
+
+/// The tables shown: a few round sizes and the largest prompt chunk of the model, and all of the MTP head.
+std::vector<ProfileTable> shown(std::vector<ProfileTable> tables) {
+  int longest = 0;
+  for (const ProfileTable& table : tables) {
+    if (table.executable == 0) longest = std::max(longest, table.rows);
+  }
+  std::erase_if(tables, [longest](const ProfileTable& table) {
+    const bool listed =
+        std::find(std::begin(kShownRows), std::end(kShownRows), table.rows) != std::end(kShownRows);
+    return table.executable == 0 ? !listed && table.rows != longest : table.rows > 1;
+  });
+  return tables;
+}
+
+Status measure(DecodeBench& bench, Terminal& terminal) {
+  std::atomic<bool> stopped{false};
+  const Interrupt interrupt([&stopped] { stopped = true; });
+  std::unique_ptr<Progress> bar;
+  return bench.run([&](int done, int all) {
+    if (!bar) bar = std::make_unique<Progress>(terminal, "measuring", all);
+    bar->set(done, fmt::format("{} of {}", done, all));
+    return !stopped.load();
+  });
+}
+
+DecodeReport report_of(const LoadedModel& loaded, const DecodeBench& bench, const DecodePlan& plan) {
+  DecodeReport report;
+  report.model = loaded.model.name, report.backend = loaded.backend->describe();
+  report.draft_vocabulary = loaded.model.draft_vocabulary;
+  report.drafted_among = draft_vocabulary_text(loaded.model);
+  report.threads = plan.threads > 0 ? plan.threads : static_cast<int>(usable_cores().size());
+  report.prompt_tokens = plan.prompt_tokens;
+  report.load_ms = loaded.load_ms, report.pack_ms = bench.pack_ms();
+  report.packed_bytes = bench.decoder().packed_bytes();
+  report.figures = bench.figures();
+  report.state_bytes = state_bytes(loaded.model.target, report.figures.context_last, loaded.kv_bits);
+  report.resident_bytes = resident_bytes();
+  return report;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  const DecodePlan plan = plan_of(options);
+  StepWatch watch;
+  StepProfile profile;
+  const bool profiled = options.profile || !options.trace.empty();
+  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
+  loaded->backend = timed(std::move(loaded->backend), watch, profiled ? &profile : nullptr);
+  FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(*loaded, watch, plan));
+  const Contention contention;
+  FT_TRY(measure(*bench, terminal));
+  DecodeReport report = report_of(*loaded, *bench, plan);
+  report.others_share = contention.others_share();
+  if (options.profile) report.profile = shown(profile.tables());
+  if (!options.trace.empty()) FT_TRY(write_text_file(options.trace, profile.trace_json()));
+  terminal.out(options.output.json ? decode_json(report) + "\n" : decode_text(report));
+  terminal.flush();
+  if (const std::string note = contention_note(report.others_share); !note.empty()) terminal.note(note);
+  return 0;
+}
+
+void add_flags(FlagSet& flags, Options& options) {
+  flags.group("Bench");
+  flags.add("prompt-tokens", "N", reads_int(options.plan.prompt_tokens, 2, 1 << 20),
+            "Prompt length in tokens (default 512)");
+  flags.add("cycles", "N", reads_int(options.plan.cycles, 1, 1000),
+            "Cycles; every figure is the median over them (default 5)");
+  flags.add("tokens", "N", reads_int(options.plan.tokens, 1, 4096), "Tokens per cycle (default 32)");
+  flags.add_list("forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
+                 "Acceptance probability of each draft position (repeatable; default .93,.86,.75 and 0,0,0)");
+  flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
+  flags.add_switch("fixed", options.plan.fixed,
+                   "Also measure every fixed depth of a schedule, beside the chosen one");
+  flags.add("seed", "N", reads_seed(options.plan.seed), "Random seed of the prompt's tokens (default 0)");
+  flags.add_switch("quick", options.quick, "Measure a short prompt and two short cycles, as a smoke test");
+  flags.add_switch("profile", options.profile, "Print the time of a step by instruction");
+  flags.add("trace", "FILE", reads_text(options.trace),
+            "Write the last steps to FILE for chrome://tracing or ui.perfetto.dev");
+}
+
+}  // namespace
+
+Command bench_decode_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "bench decode";
+  command.summary = "Measure tokens/s against the bandwidth limit, cost by rows, and given acceptance";
+  command.examples =
+      "  foretoken bench decode --model synth:qwen3.5-0.8b?bits=4\n"
+      "  foretoken bench decode --model synth:qwen3.5-4b --profile\n"
+      "  foretoken bench decode --forced-acceptance .9,.8,.7 --fixed --json > decode.json\n"
+      "  foretoken bench decode --quick --trace steps.json\n";
+  add_flags(command.flags, *options);
+  add_model_flags(command.flags, options->model, false);
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

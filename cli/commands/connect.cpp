@@ -1,0 +1,106 @@
+// `foretoken connect`: prints the client settings for a running server.
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/connection_settings.h"
+#include "cli/commands/subcommands.h"
+#include "server/client.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  OutputOptions output;
+  std::string client, url = "http://127.0.0.1:8080", api_key;
+};
+
+constexpr const char* kUnknownModel = "MODEL";
+
+/// The first model that the server lists, or an error that says why there is none.
+Status ask_server(const server::Client& client, ConnectionFacts& facts) {
+  FT_ASSIGN(const server::ClientResponse reply, client.get("/v1/models"));
+  if (reply.status != 200) {
+    return Error{Code::kIo, fmt::format("{} answers GET /v1/models with {}{}", client.url(), reply.status,
+                                        reply.status == 401   ? "; give its key with --api-key"
+                                        : reply.status == 503 ? "; the model is still loading, try again"
+                                                              : "")};
+  }
+  const Json json = Json::parse(reply.body, nullptr, false);
+  const Error none{Code::kIo,
+                   fmt::format("{} lists no model; check that it is a foretoken server", client.url())};
+  if (!json.is_object() || !json.contains("data") || !json["data"].is_array() || json["data"].empty()) {
+    return none;
+  }
+  const Json& model = json["data"][0];
+  if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) return none;
+  facts.model = model["id"].get<std::string>();
+  if (model.contains("max_model_len") && model["max_model_len"].is_number_integer()) {
+    facts.context = model["max_model_len"].get<std::int64_t>();
+  }
+  return {};
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  Result<server::Client> client = server::Client::make(options.url, options.api_key, {3'000, 10'000});
+  if (!client.ok()) return Error{Code::kInvalid, "--url: " + client.error().message};
+  ConnectionFacts facts{client->url(), kUnknownModel, 0, options.api_key};
+  if (facts.url.ends_with("/v1")) {  // the settings add it again
+    facts.url.resize(facts.url.size() - 3);
+    client = server::Client::make(facts.url, options.api_key, {3'000, 10'000});
+  }
+  const Status asked = ask_server(*client, facts);
+  if (!asked.ok()) {
+    terminal.note(
+        fmt::format("{}; these settings use {} as the model id", asked.error().message, kUnknownModel));
+  }
+  const std::string text = connection_settings(options.client, facts);
+  if (options.output.json) {
+    terminal.out(Json{{"client", options.client},
+                      {"url", facts.url},
+                      {"model", asked.ok() ? Json(facts.model) : Json()},
+                      {"context", facts.context > 0 ? Json(facts.context) : Json()},
+                      {"problem", asked.ok() ? Json() : Json(asked.error().message)},
+                      {"settings", text}}
+                     .dump(-1, ' ', false, Json::error_handler_t::replace) +
+                 "\n");
+  } else {
+    terminal.out(text);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command connect_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "connect";
+  command.summary = "Print the settings that connect a client to a running server";
+  command.examples =
+      "  foretoken connect openwebui\n"
+      "  foretoken connect codex --url http://127.0.0.1:9000 --api-key secret\n"
+      "  eval \"$(foretoken connect claude-code | grep ^export)\"; claude\n";
+  command.flags.group("Client");
+  command.flags.positional = "client";
+  command.flags
+      .add("client", "NAME", reads_choice(options->client, connected_clients()),
+           fmt::format("{}", fmt::join(connected_clients(), ", ")))
+      .setting = false;
+  command.flags.group("Server");
+  command.flags.add("url", "URL", reads_text(options->url),
+                    "Address of the server (default http://127.0.0.1:8080)");
+  command.flags.add("api-key", "KEY", reads_text(options->api_key), "API key of the server");
+  command.check = [options]() -> Status {
+    if (!options->client.empty()) return {};
+    return Error{Code::kInvalid, fmt::format("which client? use foretoken connect {}",
+                                             fmt::join(connected_clients(), " | "))};
+  };
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

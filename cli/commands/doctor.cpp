@@ -1,0 +1,134 @@
+// `foretoken doctor`: checks the machine, the backend and the model, and says how to fix problems.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "backends/registry.h"
+#include "cli/args/option_flags.h"
+#include "cli/commands/model_path.h"
+#include "cli/commands/subcommands.h"
+#include "cli/terminal/report_json.h"
+#include "models/model.h"
+
+namespace ft::cli {
+namespace {
+
+using Kind = Finding::Kind;
+
+struct Options {
+  OutputOptions output;
+  std::string model;
+  BackendOptions backend;
+  bool no_probe = false;
+};
+
+/// Checks that the model exists, loads and can draft.
+void check_model(const std::string& named, std::vector<Finding>& findings) {
+  const Result<std::string> directory = find_model(named);
+  if (!directory.ok()) {
+    findings.push_back({Kind::kProblem, directory.error().message,
+                        "clone the project again, or name a model with --model DIR"});
+    return;
+  }
+  const Result<Model> model = load_model(*directory);
+  if (!model.ok()) {
+    findings.push_back({Kind::kProblem, model.error().message, "download the model again"});
+    return;
+  }
+  findings.push_back(
+      {Kind::kGood,
+       fmt::format("the model {} loads ({}, {})", model->directory, model->family, model->quantisation), ""});
+  findings.push_back(
+      model->head.usable()
+          ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}
+          : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
+                    "n-gram lookup drafts instead; use a conversion that keeps the mtp tensors"});
+}
+
+void show(const Machine& machine, const std::vector<Finding>& findings, const std::string& backend,
+          Terminal& terminal) {
+  const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::vector<std::vector<std::string>> rows = {
+      {"system", machine.system},
+      {"processor", machine.processor},
+      {"features", machine.features.empty() ? "none that the kernels use"
+                                            : fmt::format("{}", fmt::join(machine.features, " "))},
+      {"cores", machine.cpu_limit > 0
+                    ? fmt::format("{}, limited to {:.3g}", machine.logical_cores, machine.cpu_limit)
+                    : std::to_string(machine.logical_cores)},
+      {"memory",
+       fmt::format(
+           "{}, {} free{}", size(machine.memory_total), size(machine.free_bytes()),
+           machine.memory_limit > 0 ? fmt::format(", limited to {}", size(machine.memory_limit)) : "")},
+      {"huge pages", machine.huge_pages.empty() ? "not readable" : machine.huge_pages},
+      {"governor", machine.governor.empty() ? "not readable" : machine.governor},
+      {"backend", backend},
+  };
+  if (machine.read_gb_per_s > 0) {
+    rows.push_back({"read speed",
+                    fmt::format("{:.1f} GB/s: plain decoding of a 1 GB model reaches at most {:.0f} tokens/s",
+                                machine.read_gb_per_s, machine.read_gb_per_s)});
+  }
+  terminal.out(table_text(rows));
+  terminal.out("\n");
+  for (const Finding& finding : findings) {
+    const bool good = finding.kind == Kind::kGood;
+    terminal.out(good ? Style::kGood : Style::kBad, good                             ? "good     "
+                                                    : finding.kind == Kind::kWarning ? "warning  "
+                                                                                     : "problem  ");
+    terminal.out(finding.what + "\n");
+    if (!finding.repair.empty()) terminal.out(fmt::format("         fix: {}\n", finding.repair));
+  }
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  Machine machine = read_machine();
+  const int threads = options.backend.threads > 0 ? options.backend.threads : machine.logical_cores;
+  std::vector<Finding> findings = check_machine(machine, threads);
+  std::string backend = "none";
+  if (const auto made = make_backend(options.backend); made.ok()) {
+    backend = (*made)->describe();
+    const char* why =
+        options.backend.isa == "auto" ? "the widest instruction set of this processor" : "as requested";
+    findings.push_back({Kind::kGood, fmt::format("the backend works: {} ({})", backend, why), ""});
+  } else {
+    findings.push_back(
+        {Kind::kProblem, made.error().message, "use --backend ref, which works on every processor"});
+  }
+  if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
+  check_model(options.model, findings);
+  bool good = true;
+  for (const Finding& finding : findings) good = good && finding.kind != Kind::kProblem;
+  if (options.output.json) {
+    terminal.out(doctor_json(machine, findings, backend) + "\n");
+  } else {
+    show(machine, findings, backend, terminal);
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+Command doctor_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "doctor";
+  command.summary = "Check the machine, the backend and the model, and say how to fix problems";
+  command.examples =
+      "  foretoken doctor\n"
+      "  foretoken doctor --model ~/models/Qwen3.5-4B-4bit\n"
+      "  foretoken doctor --isa avx2 --json\n";
+  command.flags.group("Checks");
+  add_model_folder_flag(command.flags, options->model);
+  command.flags.add("backend", "NAME", reads_text(options->backend.name),
+                    "Backend: auto (default), cpu or ref");
+  command.flags.add("isa", "NAME", reads_text(options->backend.isa),
+                    "Instruction set of the cpu backend (default auto: the widest supported)");
+  command.flags
+      .add("threads", "N", reads_int(options->backend.threads, 0, 1024),
+           "Worker threads; 0 (default): one per core")
+      .letter = "t";
+  command.flags.add_switch("no-probe", options->no_probe, "Skip the bandwidth test");
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,97 @@
+// `foretoken inspect`: shows what a model is, what it needs and which drafter it gets.
+#include <fmt/format.h>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/inspection.h"
+#include "cli/commands/loading.h"
+#include "cli/commands/subcommands.h"
+#include "cli/terminal/report_json.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputOptions output;
+  std::string model;
+  std::int64_t context = 0;
+  int kv_bits = 16;
+  bool program = false;
+  std::string packed_cache = "off";
+};
+
+void show(const Inspection& found, Terminal& terminal) {
+  const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::vector<std::vector<std::string>> rows = {
+      {"model", found.directory},
+      {"family", found.family},
+      {"parameters", fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6)},
+      {"quantisation", found.quantisation},
+      {"file", fmt::format("{}, {} read for one token", size(found.file_bytes), size(found.step_bytes))},
+      {"layers", fmt::format("{}, {} of them full attention", found.layers, found.full_attention_layers)},
+      {"width", fmt::format("hidden {}, MLP {}, heads {} / {} of {}", found.hidden, found.intermediate,
+                            found.heads, found.kv_heads, found.head_dim)},
+      {"vocabulary",
+       fmt::format("{}{}", found.vocabulary, found.tied ? ", LM head tied to the embedding" : "")},
+      {"context", fmt::format("up to {}", found.max_context)},
+      {"memory", fmt::format("{} weights + {} state at {} tokens = {}; {} are free", size(found.weight_bytes),
+                             size(found.state_bytes), found.context, size(found.memory_needed),
+                             size(found.memory_available))},
+      {"verdict", found.verdict},
+      {"MTP head",
+       fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
+      {"drafter", found.drafted_among.empty()
+                      ? found.drafter
+                      : fmt::format("{}, drafting from {}", found.drafter, found.drafted_among)},
+  };
+  if (!found.packed_cache.folder.empty()) {
+    rows.push_back(
+        {"packed weights", fmt::format("{} file{}, {} in {}", found.packed_cache.files,
+                                       found.packed_cache.files == 1 ? "" : "s",
+                                       size(found.packed_cache.bytes), found.packed_cache.folder)});
+  }
+  terminal.out(table_text(rows));
+  if (!found.program.empty()) terminal.out("\n" + found.program);
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const Model model, load_named(options.model));
+  FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
+  Inspection found = inspect(model, read_machine(), context, options.kv_bits, options.program);
+  FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
+  if (!folder.empty()) found.packed_cache = find_packed(folder, model);
+  if (options.output.json) {
+    terminal.out(inspect_json(found) + "\n");
+  } else {
+    show(found, terminal);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command inspect_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "inspect";
+  command.summary = "Show the sizes, quantisation, MTP head and memory of a model, and whether it fits";
+  command.examples =
+      "  foretoken inspect\n"
+      "  foretoken inspect ~/models/Qwen3.5-4B-4bit --context 32768\n"
+      "  foretoken inspect synth:qwen3.5-27b?bits=4       what a model of that shape would need\n"
+      "  foretoken inspect --program --json\n";
+  command.flags.group("Model");
+  command.flags.positional = "model";
+  add_model_folder_flag(command.flags, options->model);
+  command.flags
+      .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
+           "Tokens that the memory figure covers; 0 (default): the model's own context, up to 4096")
+      .letter = "c";
+  add_kv_bits_flag(command.flags, options->kv_bits);
+  command.flags.add_switch("program", options->program, "Also print the instructions that backends run");
+  command.flags.add("prepared", "DIR", reads_text(options->packed_cache),
+                    "Also show the packed-weight cache files of the model: off (default), auto (the cache "
+                    "folder) or a folder");
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,38 @@
+// What `inspect` learns about a model without running it: sizes, memory at a context, whether it fits, which
+// drafter it gets.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/commands/packed_weights_folder.h"
+#include "cli/lab/machine.h"
+#include "models/model.h"
+
+namespace ft::cli {
+
+struct Inspection {
+  std::string directory, name, family, quantisation;
+  std::int64_t parameters = 0, file_bytes = 0;
+  std::int64_t step_bytes = 0;  // weights read for one token
+  int layers = 0, full_attention_layers = 0, hidden = 0, vocabulary = 0;
+  int draft_bits = 0;         // bits of the requantised MTP matrices; 0: all as stored
+  int draft_vocabulary = 0;   // default size
+  std::string drafted_among;  // the same as text
+  int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
+  bool tied = false;
+  std::int64_t max_context = 0, context = 0;  // tokens; memory is computed for `context`
+  std::int64_t weight_bytes = 0, state_bytes = 0;
+  std::int64_t memory_needed = 0, memory_available = 0;  // bytes
+  std::string verdict;                                   // "fits", "tight", "does not fit"
+  std::string head_state, head_sentence, head_file;
+  std::string drafter;  // the drafter of `auto`
+  std::string program;  // the instructions, if requested
+  PackedFiles packed_cache;
+};
+
+/// `kv_bits`: KV-cache precision, 16 or 8.
+Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,
+                   bool with_program);
+
+}  // namespace ft::cli

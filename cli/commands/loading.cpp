@@ -1,0 +1,132 @@
+#include "cli/commands/loading.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+
+#include "cli/commands/calibration_place.h"
+#include "cli/commands/model_path.h"
+#include "cli/commands/packed_weights_folder.h"
+#include "cli/lab/synth_model.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr std::int64_t kDefaultContext = 4096;  // tokens
+
+double since_ms(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Error model_error(Error error) {
+  if (error.code == Code::kInvalid) error.code = Code::kCorrupt;
+  return error;
+}
+
+Result<std::int64_t> choose_context(std::int64_t asked, const Model& model) {
+  const std::int64_t most = model.config.max_positions;
+  if (asked == 0) return std::min(most, kDefaultContext);
+  if (asked > most) {
+    return Error{Code::kInvalid,
+                 fmt::format("--context: {} exceeds the {} positions of {}", asked, most, model.name)};
+  }
+  return asked;
+}
+
+Result<std::string> text_directory(const std::string& named) {
+  return find_model(is_synth_name(named) ? "" : named);
+}
+
+Result<Model> load_named(const std::string& named, const LoadOptions& options) {
+  if (is_synth_name(named)) return make_synth_model(named, options);
+  FT_ASSIGN(const std::string directory, find_model(named));
+  Result<Model> model = load_model(directory, options);
+  if (!model.ok()) return model_error(model.error());
+  return model;
+}
+
+namespace {
+
+/// A progress bar for each slow task of a backend; the terminal must outlive the backend.
+PackProgress bar_on(Terminal& terminal) {
+  struct Bar {
+    std::string task;
+    std::unique_ptr<Progress> drawn;
+  };
+  return [&terminal, bar = std::make_shared<Bar>()](const char* task, std::int64_t done, std::int64_t total) {
+    if (!bar->drawn || bar->task != task) {
+      bar->drawn.reset();
+      bar->drawn = std::make_unique<Progress>(terminal, task, total);
+      bar->task = task;
+    }
+    bar->drawn->set(done, bytes_text(static_cast<double>(total)));
+    if (done >= total) bar->drawn.reset();
+  };
+}
+
+/// Loads only the model and the backend.
+Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choice, Terminal* terminal) {
+  const auto start = std::chrono::steady_clock::now();
+  auto loaded = std::make_unique<LoadedModel>();
+  LoadOptions load_options;
+  load_options.draft_vocab_size = choice.draft_vocab_size, load_options.draft_bits = choice.draft_bits;
+  FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
+  FT_ASSIGN(const std::string folder, packed_weights_folder(choice.packed_cache));
+  BackendOptions options;
+  options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
+  options.activations = choice.activations, options.kv_bits = choice.kv_bits;
+  options.packed_cache = packed_cache_options(folder, loaded->model);
+  if (terminal != nullptr) options.progress = bar_on(*terminal);
+  loaded->packed_cache = options.packed_cache, loaded->kv_bits = options.kv_bits;
+  FT_ASSIGN(loaded->backend, make_backend(options));
+  FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
+  loaded->costs = calibration_place(choice.costs, loaded->model, *loaded->backend, !folder.empty());
+  loaded->load_ms = since_ms(start);
+  return loaded;
+}
+
+Status load_text(const std::string& directory, LoadedModel& loaded) {
+  const auto start = std::chrono::steady_clock::now();
+  Result<Tokenizer> tokenizer = Tokenizer::load(directory);
+  if (!tokenizer.ok()) return model_error(tokenizer.error());
+  loaded.tokenizer.emplace(std::move(*tokenizer));
+  Result<ChatTemplate> chat_template = ChatTemplate::load(directory);
+  if (chat_template.ok()) {
+    loaded.chat_template.emplace(std::move(*chat_template));
+  } else {
+    loaded.chat_template_problem = chat_template.error().message;
+  }
+  loaded.load_ms += since_ms(start);
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal) {
+  FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));
+  FT_ASSIGN(const std::string texts, text_directory(choice.directory));
+  FT_TRY(load_text(texts, *loaded));
+  return loaded;
+}
+
+Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice, Terminal* terminal) {
+  FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));
+  FT_ASSIGN(const std::string texts, text_directory(choice.directory));
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::path(texts) / "tokenizer.json", ignored)) {
+    FT_TRY(load_text(texts, *loaded));
+  }
+  return loaded;
+}
+
+Result<Tokenizer> load_tokenizer(const ModelOptions& choice) {
+  FT_ASSIGN(const std::string directory, text_directory(choice.directory));
+  Result<Tokenizer> tokenizer = Tokenizer::load(directory);
+  if (!tokenizer.ok()) return model_error(tokenizer.error());
+  return tokenizer;
+}
+
+}  // namespace ft::cli

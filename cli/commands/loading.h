@@ -1,0 +1,53 @@
+// Prepares a model for a subcommand: config, weights, backend, tokenizer and template, each only if needed. A
+// broken model is not wrong usage, so kInvalid becomes kCorrupt here (exit status 1). Nothing may move
+// afterwards, because decoders and engines hold references. Weights stay mapped.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "backends/registry.h"
+#include "cli/args/options.h"
+#include "cli/terminal/terminal.h"
+#include "models/model.h"
+#include "sched/calibration/calibration_cache.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace ft::cli {
+
+struct LoadedModel {
+  Model model;
+  std::unique_ptr<Backend> backend;
+  std::optional<Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;
+  std::string chat_template_problem;  // why there is no template
+  std::int64_t context = 0;           // tokens
+  int kv_bits = 16;                   // KV-cache precision of the backend
+  double load_ms = 0;                 // so far; packing by the engine is added later
+  PackedCacheOptions packed_cache;    // for the backend
+  CalibrationCacheOptions costs;      // for its engine
+};
+
+/// Loads everything for run, chat and bench. A missing template is allowed, since --raw skips it. The later
+/// packing draws its progress on `terminal`, if any, which must outlive the backend.
+Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal = nullptr);
+/// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
+Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice,
+                                                           Terminal* terminal = nullptr);
+Result<Tokenizer> load_tokenizer(const ModelOptions& choice);
+/// The model of --model: a folder, a synthetic model (`synth:`, cli/lab/synth_model.h) or, if `named` is
+/// empty, the shipped one.
+Result<Model> load_named(const std::string& named, const LoadOptions& options = {});
+/// The folder of the tokenizer and template for that model. A synthetic model uses the shipped ones, whose
+/// ids exist in every vocabulary of the family.
+Result<std::string> text_directory(const std::string& named);
+
+/// The context in tokens: `asked`, or for 0 the model's own up to 4096. kInvalid beyond the model's own.
+Result<std::int64_t> choose_context(std::int64_t asked, const Model& model);
+
+/// An error of model files, with kInvalid as kCorrupt.
+Error model_error(Error error);
+
+}  // namespace ft::cli

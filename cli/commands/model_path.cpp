@@ -1,0 +1,66 @@
+#include "cli/commands/model_path.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#ifdef __APPLE__
+#include <mach-o/dyld.h>
+#endif
+
+namespace ft::cli {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> shipped_model_places(const std::string& program) {
+  std::vector<std::string> places;
+  if (!program.empty()) {
+    const fs::path folder = fs::path(program).parent_path();
+    // Installed, beside the program, and in the source tree around a build folder.
+    for (const char* way : {"../share/foretoken", ".", "..", "../..", "../../.."}) {
+      places.push_back((folder / way / "assets" / kShippedModel).lexically_normal().string());
+    }
+  }
+  return places;
+}
+
+Result<std::string> find_model(const std::string& named) {
+  std::error_code ignored;
+  if (!named.empty()) {
+    if (fs::is_directory(named, ignored)) return named;
+    if (fs::exists(named, ignored)) {
+      return Error{
+          Code::kNotFound,
+          fmt::format("{} is a file; give the folder that contains config.json and *.safetensors", named)};
+    }
+    return Error{
+        Code::kNotFound,
+        fmt::format("there is no model at {}; give the folder that contains config.json and *.safetensors",
+                    named)};
+  }
+  const std::vector<std::string> places = shipped_model_places(program_path());
+  for (const std::string& place : places) {
+    if (fs::exists(fs::path(place) / "config.json", ignored)) return place;
+  }
+  return Error{Code::kNotFound,
+               fmt::format("the shipped model was not found in {}; give a model with --model DIR "
+                           "or FORETOKEN_MODEL",
+                           fmt::join(places, ", "))};
+}
+
+std::string program_path() {
+#ifdef __APPLE__
+  std::uint32_t size = 0;
+  _NSGetExecutablePath(nullptr, &size);
+  std::string path(size, '\0');
+  if (_NSGetExecutablePath(path.data(), &size) != 0) return {};
+  std::error_code ignored;
+  const fs::path resolved = fs::canonical(path.c_str(), ignored);
+  return ignored ? std::string(path.c_str()) : resolved.string();
+#else
+  std::error_code failed;
+  const fs::path path = fs::read_symlink("/proc/self/exe", failed);
+  return failed ? std::string() : path.string();
+#endif
+}
+
+}  // namespace ft::cli

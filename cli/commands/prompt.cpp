@@ -1,0 +1,108 @@
+#include "cli/commands/prompt.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "cli/commands/conversation.h"
+#include "cli/commands/text_file.h"
+
+namespace ft::cli {
+namespace {
+
+/// Removes the final newline that an editor or echo added.
+std::string without_last_newline(std::string text) {
+  if (!text.empty() && text.back() == '\n') text.pop_back();
+  if (!text.empty() && text.back() == '\r') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> read_prompt_text(const PromptOptions& choice) {
+  std::string text, origin = "--prompt";
+  if (choice.text) {
+    text = *choice.text;
+  } else if (choice.file) {
+    origin = *choice.file;
+    FT_ASSIGN(text, read_text_file(*choice.file, kMaxPromptBytes));
+    text = choice.raw ? text : without_last_newline(std::move(text));
+  } else {
+    if (::isatty(STDIN_FILENO) == 1) {
+      return Error{Code::kInvalid,
+                   "there is no prompt; give --prompt TEXT, --prompt-file FILE or standard input"};
+    }
+    origin = "standard input";
+    FT_ASSIGN(text, read_standard_input(kMaxPromptBytes));
+    text = choice.raw ? text : without_last_newline(std::move(text));
+  }
+  if (!utf8_valid(text)) {
+    return Error{Code::kInvalid,
+                 fmt::format("{}: the text is not UTF-8; convert it first, for example with iconv", origin)};
+  }
+  return text;
+}
+
+Result<Prompt> raw_prompt(const std::string& text, const Tokenizer& tokenizer) {
+  Prompt prompt;
+  prompt.text = text;
+  FT_ASSIGN(prompt.ids, tokenizer.encode(text, true));
+  if (prompt.ids.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one character"};
+  return prompt;
+}
+
+Result<Prompt> render_prompt(const std::string& messages, const std::string& tools, std::optional<bool> think,
+                             const LoadedModel& loaded) {
+  if (!loaded.chat_template) {
+    return Error{Code::kNotFound,
+                 fmt::format("{}; or skip the template with --raw", loaded.chat_template_problem)};
+  }
+  RenderOptions options;
+  options.enable_thinking = think;
+  options.now_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  Prompt prompt;
+  FT_ASSIGN(prompt.text, loaded.chat_template->render(messages, tools, options));
+  FT_ASSIGN(prompt.ids, loaded.tokenizer->encode(prompt.text, false));
+  prompt.tools = tools;
+  prompt.templated = true;
+  return prompt;
+}
+
+Result<Prompt> user_prompt(const std::string& text, const std::string& system, const std::string& tools,
+                           std::optional<bool> think, const LoadedModel& loaded) {
+  if (text.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one character"};
+  std::vector<Message> messages;
+  if (!system.empty()) messages.push_back({"system", system, ""});
+  messages.push_back({"user", text, ""});
+  return render_prompt(messages_json(messages), tools, think, loaded);
+}
+
+Result<Prompt> make_prompt(const PromptOptions& choice, const LoadedModel& loaded) {
+  if (choice.has_ids) {
+    Prompt prompt;
+    prompt.ids = choice.ids;
+    return prompt;
+  }
+  std::string tools;
+  if (!choice.tools.empty()) {
+    FT_ASSIGN(const std::string text, read_text_file(choice.tools, kMaxPromptBytes));
+    FT_ASSIGN(tools, checked_tools(text, choice.tools));
+  }
+  if (choice.messages) {
+    FT_ASSIGN(const std::string text, read_text_file(*choice.messages, kMaxPromptBytes));
+    FT_ASSIGN(std::string messages, checked_messages(text, *choice.messages));
+    if (!choice.system.empty()) {
+      const std::string system = messages_json({{"system", choice.system, ""}});
+      messages = system.substr(0, system.size() - 1) + "," + messages.substr(1);
+    }
+    return render_prompt(messages, tools, choice.think, loaded);
+  }
+  FT_ASSIGN(const std::string text, read_prompt_text(choice));
+  if (choice.raw) return raw_prompt(text, *loaded.tokenizer);
+  return user_prompt(text, choice.system, tools, choice.think, loaded);
+}
+
+}  // namespace ft::cli

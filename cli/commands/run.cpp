@@ -1,0 +1,91 @@
+// `foretoken run`: streams the answer to one prompt.
+#include <fmt/format.h>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/answering.h"
+#include "cli/commands/sampling_options.h"
+#include "cli/commands/subcommands.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/report_json.h"
+#include "cli/terminal/streaming.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputOptions output;
+  ModelOptions model;
+  PromptOptions prompt;
+  SamplingOptions sampling;
+  AnswerOptions answer;
+  ConstraintOptions constraint;
+  SpeculationOptions speculation;
+};
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
+  FT_ASSIGN(const Prompt prompt, make_prompt(options.prompt, *loaded));
+  GenerateOptions ask;
+  ask.sampler = choose_sampler(options.sampling, loaded->model.config.sampling);
+  ask.bias = options.sampling.bias;
+  ask.answer = options.answer, ask.speculation = options.speculation;
+  ask.constraint = options.constraint;
+  FT_ASSIGN(ask.predicted, read_predicted(options.speculation.predict_file, *loaded->tokenizer));
+  FT_ASSIGN(Request request, make_request(prompt, ask, *loaded));
+  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  if (options.speculation.explain_depth) terminal.note(cost_note(*engine));
+  FT_ASSIGN(Ticket ticket, engine->submit(std::move(request)));
+
+  RunReport report;
+  report.model = loaded->model.name, report.backend = loaded->backend->describe();
+  report.wants_logprobs = options.answer.logprobs >= 0, report.tokenizer = &*loaded->tokenizer;
+  {
+    const Interrupt interrupt([&ticket] { ticket.cancel(); });
+    Streaming streaming(terminal, options.output.json ? Streaming::Mode::kSilent : Streaming::Mode::kShow);
+    report.answer = gather(ticket, [&](const Event& event) {
+      streaming.show(event);
+      if (terminal.gone()) ticket.cancel();
+    });
+    streaming.end();
+  }
+  report.load_ms = loaded->load_ms, report.costs = engine->cost_source();
+  if (options.output.json) terminal.out(run_json(report) + "\n");
+  if (report.answer.finish == Finish::kError) {
+    if (options.output.json) terminal.err(fmt::format("foretoken: {}\n", report.answer.error.message));
+    return options.output.json ? Result<int>(1) : report.answer.error;
+  }
+  terminal.flush();
+  if (!options.output.json) terminal.note(answer_note(report.answer));
+  return 0;
+}
+
+}  // namespace
+
+Command run_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "run";
+  command.summary = "Answer one prompt";
+  command.examples =
+      "  foretoken run -p \"Write a Python function that adds two numbers\"\n"
+      "  foretoken run -f notes.txt --system \"Summarise in one line\" --temperature 0\n"
+      "  git diff | foretoken run --raw -n 64 --json\n"
+      "  foretoken run --messages talk.json --tools tools.json --json\n"
+      "  foretoken run -p \"Name a cat and its age\" --json-schema cat.json\n"
+      "  foretoken run --prompt-ids 332,807,7 -n 16 --drafter none --json\n";
+  add_prompt_flags(command.flags, options->prompt);
+  add_answer_flags(command.flags, options->answer);
+  add_constraint_flags(command.flags, options->constraint);
+  add_sampling_flags(command.flags, options->sampling);
+  add_speculation_flags(command.flags, options->speculation);
+  options->model.costs = "auto";
+  add_model_flags(command.flags, options->model);
+  add_cost_flag(command.flags, options->model);
+  command.check = [options]() -> Status {
+    FT_TRY(check_constraint_flags(options->constraint));
+    return check_prompt_flags(options->prompt);
+  };
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

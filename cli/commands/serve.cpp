@@ -1,0 +1,132 @@
+// `foretoken serve`: the model over HTTP, for clients of OpenAI and Anthropic.
+#include <chrono>
+#include <fmt/format.h>
+#include <thread>
+
+#include "base/log.h"
+#include "cli/args/api_keys.h"
+#include "cli/args/option_flags.h"
+#include "cli/commands/answering.h"
+#include "cli/commands/sampling_options.h"
+#include "cli/commands/serving.h"
+#include "cli/commands/subcommands.h"
+#include "cli/terminal/interrupt.h"
+#include "server/host.h"
+#include "server/server.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputOptions output;
+  ModelOptions model;
+  SamplingOptions sampling;
+  ServeOptions serve;
+};
+
+Result<std::vector<std::string>> read_keys(const ServeOptions& choice) {
+  std::vector<std::string> keys = choice.api_keys;
+  if (choice.api_key_file.empty()) return keys;
+  FT_ASSIGN(const std::vector<std::string> more, read_key_file(choice.api_key_file));
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+Result<std::vector<std::string>> read_hosts(const ServeOptions& choice) {
+  for (const std::string& host : choice.hosts) {
+    if (server::may_be_allowed(host)) continue;
+    return Error{Code::kInvalid, fmt::format("--allow-host: \"{}\" is not a host; write a name or an address "
+                                             "without scheme and port, such as example.org",
+                                             host)};
+  }
+  return choice.hosts;
+}
+
+/// The server's thread: stops and joins it, however work() ends.
+class Serving {
+ public:
+  explicit Serving(server::Server& server) : server_(server), thread_([this] { server_.run(); }) {}
+  ~Serving() {
+    server_.stop(0);
+    thread_.join();
+  }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  server::Server& server_;
+  std::thread thread_;
+};
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  if (!options.output.quiet) set_log_level(LogLevel::kInfo);  // one line per request
+  log_in_background();
+  server::ServerOptions server_options;
+  FT_ASSIGN(server_options.api_keys, read_keys(options.serve));
+  server_options.host = options.serve.host, server_options.port = options.serve.port;
+  server_options.head_ms = options.serve.head_s * 1000, server_options.idle_ms = options.serve.idle_s * 1000;
+  server_options.origins = options.serve.origins;
+  FT_ASSIGN(server_options.hosts, read_hosts(options.serve));
+  server_options.log_json = options.serve.log_json, server_options.quiet = options.output.quiet;
+  std::unique_ptr<LoadedModel> loaded;  // outlives the server, whose last answers read it
+  std::unique_ptr<Engine> engine;
+  server::App app;
+  FT_ASSIGN(const std::unique_ptr<server::Server> server, server::Server::listen(server_options, app));
+  const Serving serving(*server);
+  Interrupt interrupt([&] { app.drain(); });
+  FT_ASSIGN(loaded, load(options.model, &terminal));
+  app.loading(0.5);
+  FT_ASSIGN(engine, start_serving_engine(*loaded, options.serve));
+  const std::shared_ptr<const api::ModelInfo> model_info =
+      what_is_served(*loaded, *engine, options.serve, options.sampling);
+  app.ready(*engine, model_info);
+  // The first grammar prepares the vocabulary, which takes seconds: done here, no request waits for it.
+  const std::jthread prepare([model_info] {
+    if (model_info->grammars != nullptr) (void)model_info->grammars->json_object();
+  });
+  const std::string url = serving_url(server_options.host, server->port());
+  if (options.output.json) {
+    terminal.out(serving_json(*model_info, url) + "\n");
+  } else {
+    terminal.out(serving_screen(*loaded, *engine, *model_info, url, server_options));
+  }
+  terminal.flush();
+  interrupt.wait();
+  const auto note = [&](std::string_view line) {  // not the terminal's: stderr may have no reader any more
+    if (!options.output.quiet) log_plain(line);
+  };
+  note("stopping: running answers finish first; press Ctrl-C again to stop at once");
+  const bool all_ended = engine->drain(options.serve.grace_s * 1e3);
+  if (!all_ended) note("some answers exceeded the grace period and were cut off");
+  constexpr auto kLastBytes = std::chrono::seconds(1);  // from the engine to the sockets
+  const auto end = std::chrono::steady_clock::now() + kLastBytes;
+  while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  constexpr int kLastLinesMs = 500;
+  (void)flush_log(kLastLinesMs);
+  return 0;
+}
+
+}  // namespace
+
+Command serve_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "serve";
+  command.summary = "Serve the model over the OpenAI and Anthropic APIs";
+  command.examples =
+      "  foretoken serve\n"
+      "  foretoken serve --model models/Qwen3.5-4B --slots 4 --context 32768 --alias claude-local\n"
+      "  foretoken serve --host 0.0.0.0 --api-key-file keys.txt\n"
+      "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\":[{\"role\":\"user\","
+      "\"content\":\"Hello\"}]}'\n";
+  add_serve_flags(command.flags, options->serve);
+  add_sampling_flags(command.flags, options->sampling);
+  options->model.costs = "auto";
+  add_model_flags(command.flags, options->model);
+  add_cost_flag(command.flags, options->model);
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,195 @@
+#include "cli/commands/serving.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "base/checksum.h"
+#include "base/mapped_file.h"
+#include "cli/args/api_keys.h"
+#include "cli/args/option_flags.h"
+#include "cli/commands/sampling_options.h"
+#include "server/auth.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+/// Identity of the weights and of this program: with the backend they determine every bit of a result.
+Result<std::string> bits_of(const Model& model) {
+  FT_ASSIGN(const MappedFile program, MappedFile::open("/proc/self/exe"));
+  return fmt::format("{} {:016x}", model.checkpoint->state_fingerprint(), checksum(program.bytes()));
+}
+
+std::string megabytes(std::int64_t bytes) {
+  return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
+}
+
+/// Empty if there is no cache folder.
+std::string folder_line(const Engine& engine) {
+  if (engine.cache_directory().empty()) return {};
+  const CacheReport cache = engine.cache();
+  return fmt::format("  cache     {} in {} files, limit {}, in {}\n", megabytes(cache.disk_bytes),
+                     cache.disk_files, megabytes(cache.disk_limit_bytes), engine.cache_directory());
+}
+
+}  // namespace
+
+void add_serve_flags(FlagSet& flags, ServeOptions& serve) {
+  flags.group("Server");
+  flags.add("host", "ADDRESS", reads_text(serve.host),
+            "Listen address (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
+  flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free port");
+  flags
+      .add_list("api-key", "KEY", appends_key(serve.api_keys),
+                "Require this key from clients: visible ASCII characters, not empty (repeatable)")
+      .empty_counts = true;
+  flags
+      .add("api-key-file", "FILE", reads_file_name(serve.api_key_file),
+           "Require the keys in this file, one per line; lines that begin with # are comments")
+      .empty_counts = true;
+  flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
+                 "Allow web pages of this origin, such as https://chat.example.org; *: all (repeatable). "
+                 "Pages of this machine are always allowed");
+  flags.add_list("allow-host", "HOST", appends_text(serve.hosts),
+                 "Accept this name in a request's Host header, such as the name that a proxy passes on "
+                 "(repeatable). localhost and addresses of this machine are always accepted");
+  flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
+  flags.add_switch("any-model", serve.any_model, "Accept every model name (default: refuse unknown names)");
+  flags.add_switch("log-json", serve.log_json, "Log each request as a JSON line");
+  flags.add("head-timeout", "SECONDS", reads_int(serve.head_s, 1, 3600),
+            "Max seconds to receive a request header (default 10)");
+  flags.add("idle-timeout", "SECONDS", reads_int(serve.idle_s, 1, 86400),
+            "Max seconds a connection waits for its next request (default 75)");
+  flags.add("grace", "SECONDS", reads_int(serve.grace_s, 0, 3600),
+            "Max seconds that running answers continue after SIGTERM (default 30)");
+  flags.group("Engine");
+  flags.add("slots", "N", reads_int(serve.slots, 1, 64), "Max requests decoded at once (default 8)");
+  flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
+            "Max requests that wait for a slot; further ones get 429 (default 256)");
+  flags.add("cache-mb", "N", reads_int(serve.cache_mb, 0, 1 << 20),
+            "Memory of the prefix cache in MB (default 1024); 0: off");
+  flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
+            "Also keep the prefix cache in this folder across restarts (default: memory only)");
+  flags.add("cache-dir-mb", "N", reads_int(serve.cache_dir_mb, 1, 1 << 24),
+            "Size limit of that folder in MB (default 4096); the least recently used files go first");
+  flags.add(
+      "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
+      "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
+  flags.add("drafter", "NAME", reads_drafter(serve.drafter),
+            "Default drafter of requests: auto (default), mtp, lookup or none");
+  flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
+            "Default draft tokens per round: auto (default) or 0 to 8");
+}
+
+Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice) {
+  const auto start = std::chrono::steady_clock::now();
+  EngineOptions options;
+  options.decoder.slots = choice.slots;
+  options.decoder.context = loaded.context;
+  options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
+  options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
+  options.costs = loaded.costs;
+  options.queue = static_cast<std::size_t>(choice.queue);
+  if (!choice.cache_dir.empty()) {
+    options.folder.directory = choice.cache_dir;
+    options.folder.limit_bytes = static_cast<std::int64_t>(choice.cache_dir_mb) << 20;
+    FT_ASSIGN(options.folder.source, bits_of(loaded.model));
+  }
+  Result<std::unique_ptr<Engine>> engine =
+      Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
+  if (!engine.ok()) return model_error(engine.error());
+  loaded.load_ms +=
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return engine;
+}
+
+std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
+                                                     const ServeOptions& choice,
+                                                     const SamplingOptions& sampling) {
+  auto model_info = std::make_shared<api::ModelInfo>();
+  const Model& model = loaded.model;
+  const Decoder& decoder = engine.decoder();
+  model_info->tokenizer = &*loaded.tokenizer;
+  model_info->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
+  model_info->chat_template_problem = loaded.chat_template_problem;
+  if (loaded.chat_template) model_info->tool_form = tool_call_form(loaded.chat_template->source());
+  model_info->eos.assign(model.config.eos_ids.begin(), model.config.eos_ids.end());
+  if (!model_info->eos.empty()) {  // a grammar ends with an end token
+    model_info->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, model_info->eos);
+  }
+  model_info->vocabulary = model.config.vocab_size;
+  model_info->context = loaded.context;
+  model_info->sampler = choose_sampler(sampling, model.config.sampling);
+  model_info->bias = sampling.bias;
+  model_info->default_drafter = choice.drafter, model_info->default_depth = choice.depth;
+  model_info->id = model.name;
+  model_info->aliases = choice.aliases, model_info->any_model = choice.any_model;
+  model_info->created_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
+  model_info->family = model.family, model_info->quantisation = model.quantisation;
+  model_info->backend = loaded.backend->describe();
+  model_info->drafter_problem = decoder.drafter_problem(DrafterKind::kMtp);
+  model_info->drafter = drafter_name(choice.drafter, model);
+  model_info->version = FORETOKEN_VERSION;
+  model_info->parameters = model.parameters, model_info->bytes = decoder.packed_bytes();
+  model_info->draft_vocabulary = model.draft_vocabulary;
+  model_info->positions = model.config.max_positions;
+  model_info->slots = choice.slots;
+  model_info->responses = std::make_shared<api::ResponseStore>();
+  return model_info;
+}
+
+std::string serving_url(const std::string& host, int port) {
+  std::string name = host == "0.0.0.0" || host == "::" ? "127.0.0.1" : host;
+  if (name.find(':') != std::string::npos) name = "[" + name + "]";
+  return fmt::format("http://{}:{}", name, port);
+}
+
+std::string serving_json(const api::ModelInfo& model_info, const std::string& url) {
+  return Json{
+      {"url", url}, {"model", model_info.id}, {"slots", model_info.slots}, {"context", model_info.context}}
+      .dump();
+}
+
+std::string serving_screen(const LoadedModel& loaded, const Engine& engine, const api::ModelInfo& model_info,
+                           const std::string& url, const server::ServerOptions& options) {
+  const Decoder& decoder = engine.decoder();
+  std::string drafter =
+      model_info.drafter +
+      (model_info.default_depth < 0 ? "; depth: auto" : fmt::format("; depth: {}", model_info.default_depth));
+  drafter += fmt::format("; calibration: {}", engine.cost_source());
+  if (model_info.drafter.starts_with("mtp")) {
+    drafter += fmt::format("; draft vocabulary: {}", draft_vocabulary_text(loaded.model));
+  }
+  if (!model_info.drafter_problem.empty()) drafter += " (" + model_info.drafter_problem + ")";
+  std::string screen = fmt::format(
+      "foretoken {} serves {} at {}\n"
+      "  model     {}, {}\n"
+      "  backend   {}\n"
+      "  drafter   {}\n"
+      "  memory    {} of weights, {} for {} slots of {} tokens, up to {} for the prefix cache\n"
+      "{}"
+      "  ready     after {:.1f} s\n"
+      "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
+      "  Anthropic {}         (/v1/messages)\n"
+      "  connect   foretoken connect openwebui | cline | continue | opencode | codex | claude-code | sdk\n",
+      model_info.version, model_info.id, url, model_info.family, model_info.quantisation, model_info.backend,
+      drafter, megabytes(decoder.packed_bytes()),
+      megabytes(engine.memory().key_values + engine.memory().states), model_info.slots, model_info.context,
+      megabytes(engine.memory().cache), folder_line(engine), loaded.load_ms / 1e3, url, url);
+  if (!is_loopback(options.host) && options.api_keys.empty()) {
+    screen +=
+        "  WARNING   every client that reaches this address can use the model and read its cache; set a key "
+        "with --api-key-file, or listen at 127.0.0.1\n";
+  }
+  return screen;
+}
+
+}  // namespace ft::cli

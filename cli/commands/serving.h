@@ -1,0 +1,51 @@
+// The parts of `serve`: its flags, an engine with several slots, the model info in answers, and the start
+// screen.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/model_info.h"
+#include "cli/args/flag.h"
+#include "cli/args/options.h"
+#include "cli/commands/loading.h"
+#include "sched/engine.h"
+#include "server/options.h"
+
+namespace ft::cli {
+
+struct ServeOptions {
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  int slots = 8;
+  int queue = 256;
+  int grace_s = 30;
+  int cache_mb = 1024;
+  std::string cache_dir;  // empty: none
+  int cache_dir_mb = 4096;
+  int memory_mb = 0;  // 0: what the machine has left
+  int head_s = 10, idle_s = 75;
+  std::vector<std::string> api_keys, origins, hosts, aliases;
+  std::string api_key_file;
+  bool any_model = false, log_json = false;
+  DrafterKind drafter = DrafterKind::kAuto;
+  int depth = -1;
+};
+
+void add_serve_flags(FlagSet& flags, ServeOptions& serve);
+
+/// Adds the packing time to load_ms.
+Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice);
+
+std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
+                                                     const ServeOptions& choice,
+                                                     const SamplingOptions& sampling);
+
+/// "http://127.0.0.1:8080"; a wildcard address becomes loopback.
+std::string serving_url(const std::string& host, int port);
+std::string serving_json(const api::ModelInfo& model_info, const std::string& url);
+std::string serving_screen(const LoadedModel& loaded, const Engine& engine, const api::ModelInfo& model_info,
+                           const std::string& url, const server::ServerOptions& options);
+
+}  // namespace ft::cli

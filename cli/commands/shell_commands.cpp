@@ -1,0 +1,51 @@
+// `foretoken completions` and `foretoken manual`: what a package installs beside the program.
+#include "cli/args/option_flags.h"
+#include "cli/args/shell_words.h"
+#include "cli/commands/subcommands.h"
+
+namespace ft::cli {
+namespace {
+
+struct Options {
+  OutputOptions output;
+  std::string shell;
+};
+
+}  // namespace
+
+Command completions_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "completions";
+  command.summary = "Print the completions of a shell: bash, zsh or fish";
+  command.examples =
+      "  foretoken completions bash > ~/.local/share/bash-completion/completions/foretoken\n"
+      "  foretoken completions zsh > ~/.zsh/functions/_foretoken\n"
+      "  foretoken completions fish > ~/.config/fish/completions/foretoken.fish\n";
+  command.flags.positional = "shell";
+  command.flags.add("shell", "NAME", reads_choice(options->shell, {std::begin(kShells), std::end(kShells)}),
+                    "The shell: bash, zsh or fish");
+  command.check = [options]() -> Status {
+    if (!options->shell.empty()) return {};
+    return Error{Code::kInvalid, "completions needs a shell; write bash, zsh or fish"};
+  };
+  return bind_options(std::move(command), std::move(options),
+                      [](const Options& given, Terminal& terminal) -> Result<int> {
+                        terminal.out(completions(all_commands(), given.shell));
+                        return 0;
+                      });
+}
+
+Command manual_command() {
+  Command command;
+  command.name = "manual";
+  command.summary = "Print the manual page foretoken(1)";
+  command.examples = "  foretoken manual | man -l -\n";
+  return bind_options(std::move(command), std::make_shared<Options>(),
+                      [](const Options& /*options*/, Terminal& terminal) -> Result<int> {
+                        terminal.out(manual_page(all_commands(), FORETOKEN_VERSION));
+                        return 0;
+                      });
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,26 @@
+#include "cli/commands/subcommands.h"
+
+namespace ft::cli {
+
+std::vector<Command> all_commands() {
+  std::vector<Command> commands;
+  commands.push_back(run_command());
+  commands.push_back(chat_command());
+  commands.push_back(serve_command());
+  commands.push_back(connect_command());
+  commands.push_back(bench_command());
+  commands.push_back(bench_decode_command());
+  commands.push_back(bench_kernels_command());
+  commands.push_back(bench_serve_command());
+  commands.push_back(verify_command());
+  commands.push_back(score_command());
+  commands.push_back(tokenize_command());
+  commands.push_back(inspect_command());
+  commands.push_back(doctor_command());
+  commands.push_back(synth_command());
+  commands.push_back(completions_command());
+  commands.push_back(manual_command());
+  return commands;
+}
+
+}  // namespace ft::cli

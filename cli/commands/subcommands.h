@@ -1,0 +1,28 @@
+// One function per subcommand, each in the file of the same name.
+#pragma once
+
+#include "cli/args/command.h"
+
+namespace ft::cli {
+
+Command run_command();
+Command chat_command();
+Command serve_command();
+Command connect_command();
+Command bench_command();
+Command bench_decode_command();
+Command bench_kernels_command();
+Command bench_serve_command();
+Command verify_command();
+Command score_command();
+Command tokenize_command();
+Command inspect_command();
+Command doctor_command();
+Command synth_command();
+Command completions_command();
+Command manual_command();
+
+/// All of them, in the order of --help; those of two words after the first word alone.
+std::vector<Command> all_commands();
+
+}  // namespace ft::cli

@@ -1,0 +1,128 @@
+// `foretoken verify`: runs the losslessness matrix on a model and prints a table.
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/loading.h"
+#include "cli/commands/subcommands.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/report_json.h"
+#include "cli/verify/matrix_constraints.h"
+#include "cli/verify/matrix_prompts.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr int kMaxPrompts = 64;
+constexpr int kLongPrompts = 20, kLongTokens = 200;  // minimums of the second part of --full
+
+struct Options {
+  OutputOptions output;
+  ModelOptions model;
+  int prompts = 2, tokens = 24;
+  bool full = false;
+};
+
+std::string table(const MatrixReport& report) {
+  std::vector<std::vector<std::string>> rows = {
+      {"cell", "prompts", "compared", "drafted", "accepted", "differing"}};
+  for (const CellResult& result : report.cells) {
+    rows.push_back(
+        {result.cell.text(), fmt::format("{} x {}", result.prompts, result.tokens),
+         std::to_string(result.compared), std::to_string(result.drafted), std::to_string(result.accepted),
+         result.differing == 0 ? "0" : fmt::format("{} ({})", result.differing, result.first_difference)});
+  }
+  return table_text(rows);
+}
+
+/// Runs one size of the matrix with a progress bar.
+Result<MatrixReport> run_part(const LoadedModel& loaded, int prompt_count, MatrixOptions matrix,
+                              std::atomic<bool>& stopped, Terminal& terminal) {
+  FT_ASSIGN(const std::vector<MatrixPrompt> prompts, matrix_prompts(prompt_count, loaded));
+  std::unique_ptr<Progress> bar;
+  matrix.progress = [&](std::size_t done, std::size_t cells) {
+    if (!bar) bar = std::make_unique<Progress>(terminal, "cells", static_cast<std::int64_t>(cells));
+    bar->set(static_cast<std::int64_t>(done), fmt::format("{} of {}", done, cells));
+    return !stopped.load();
+  };
+  Result<MatrixReport> report = run_matrix(loaded.model, prompts, matrix);
+  if (!report.ok()) return model_error(report.error());
+  return report;
+}
+
+/// Runs the requested size; --full runs the whole product, then many prompts with long answers.
+Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded, Terminal& terminal) {
+  MatrixOptions matrix;
+  matrix.backend.name = options.model.backend, matrix.backend.isa = options.model.isa;
+  matrix.backend.activations = options.model.activations, matrix.backend.kv_bits = options.model.kv_bits;
+  matrix.backend.packed_cache = loaded.packed_cache;
+  matrix.tokens = options.tokens;
+  matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;
+  if (options.model.threads > 0) matrix.threads = {options.model.threads};
+  std::optional<MatrixConstraints> constraints;
+  if (loaded.tokenizer && !loaded.model.config.eos_ids.empty()) {  // a grammar ends with an end token
+    constraints.emplace(*loaded.tokenizer, loaded.model.config.eos_ids);
+    matrix.constrain = [&](SamplingKind kind) { return constraints->make(kind); };
+  }
+  std::atomic<bool> stopped{false};
+  const Interrupt interrupt([&stopped] { stopped = true; });
+  FT_ASSIGN(MatrixReport report, run_part(loaded, options.prompts, matrix, stopped, terminal));
+  if (!options.full || !report.complete) return report;
+  matrix.size = MatrixSize::kLong;
+  matrix.tokens = std::max(options.tokens, kLongTokens);
+  const int prompts = std::max(options.prompts, kLongPrompts);
+  FT_ASSIGN(MatrixReport more, run_part(loaded, prompts, matrix, stopped, terminal));
+  report.add(std::move(more));
+  return report;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load_with_text_if_any(options.model, &terminal));
+  if (!loaded->tokenizer) {
+    terminal.note(fmt::format("{} contains no tokenizer.json; the prompts are random token ids",
+                              loaded->model.directory));
+  }
+  const std::string backend = loaded->backend->describe();
+  loaded->backend.reset();  // its threads would compete with those of the cells
+  const Result<MatrixReport> report = run_parts(options, *loaded, terminal);
+  if (!report.ok()) return report.error();
+
+  if (options.output.json) {
+    terminal.out(verify_json(*report, loaded->model.name, backend) + "\n");
+  } else {
+    terminal.out(table(*report));
+    terminal.out(fmt::format(
+        "\n{} on {}\n{} cells, {} tokens compared with plain decoding, {} different: ", loaded->model.name,
+        backend, report->cells.size(), report->compared, report->differing));
+    const bool good = report->identical();
+    terminal.out(good ? Style::kGood : Style::kBad, good ? "identical" : "NOT IDENTICAL");
+    terminal.out(report->complete ? "\n" : " (stopped early)\n");
+  }
+  return report->identical() && report->complete ? 0 : 1;
+}
+
+}  // namespace
+
+Command verify_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "verify";
+  command.summary = "Verify on a model that speculation changes no token";
+  command.examples =
+      "  foretoken verify\n"
+      "  foretoken verify --model ~/models/Qwen3.5-4B-4bit --tokens 16\n"
+      "  foretoken verify --full --prompts 6 --json > matrix.json\n"
+      "  foretoken verify --model tests/golden/odd   no tokenizer: random ids as prompts\n";
+  command.flags.group("Matrix");
+  command.flags.add_switch("full", options->full,
+                           "Run the whole product of all axes, then 20 prompts of 200 tokens");
+  command.flags.add("prompts", "N", reads_int(options->prompts, 1, kMaxPrompts),
+                    "Number of prompts (default 2)");
+  command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),
+                    "Max tokens of an answer (default 24)");
+  add_model_flags(command.flags, options->model);
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,167 @@
+#include "cli/lab/machine.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sstream>
+#include <sys/utsname.h>
+#include <thread>
+#include <unistd.h>
+
+#include "cli/commands/text_file.h"
+#include "cli/lab/bandwidth.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr std::size_t kSystemFileBytes = std::size_t{4} << 20;
+
+std::string system_file(const std::string& path) {
+  Result<std::string> text = read_text_file(path, kSystemFileBytes);
+  return text.ok() ? std::move(*text) : std::string();
+}
+
+/// The value after "key:" in the first line that starts with the key.
+std::string value_of(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, key.size(), key) != 0) continue;
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
+    return begin == std::string::npos ? "" : line.substr(begin);
+  }
+  return "";
+}
+
+std::int64_t kilobytes(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 10) * 1024; }
+
+/// The folder of this process's control group (version 2), or of the root group.
+std::string control_group() {
+  const std::string groups = system_file("/proc/self/cgroup");
+  const std::size_t at = groups.find("0::");
+  std::string path = "/sys/fs/cgroup";
+  if (at == std::string::npos) return path;
+  std::string own = groups.substr(at + 3);
+  own = own.substr(0, own.find('\n'));
+  if (own != "/" && !system_file(path + own + "/cgroup.controllers").empty()) path += own;
+  return path;
+}
+
+void read_limits(Machine& machine) {
+  const std::string group = control_group();
+  const std::string memory = system_file(group + "/memory.max");
+  if (!memory.empty() && memory.compare(0, 3, "max") != 0) {
+    machine.memory_limit = std::strtoll(memory.c_str(), nullptr, 10);
+    machine.memory_used_of_limit = std::strtoll(system_file(group + "/memory.current").c_str(), nullptr, 10);
+    // The page cache counts as used but can be reclaimed.
+    const std::string stat = system_file(group + "/memory.stat");
+    const std::size_t file = stat.find("\nfile ");
+    if (file != std::string::npos) {
+      machine.memory_used_of_limit -= std::strtoll(stat.c_str() + file + 6, nullptr, 10);
+    }
+  }
+  std::istringstream cpu(system_file(group + "/cpu.max"));
+  std::string quota;
+  double period = 0;
+  if (cpu >> quota >> period && quota != "max" && period > 0) {
+    machine.cpu_limit = std::strtod(quota.c_str(), nullptr) / period;
+  }
+}
+
+/// The word in square brackets.
+std::string chosen(const std::string& text) {
+  const std::size_t begin = text.find('['), end = text.find(']');
+  return begin == std::string::npos || end == std::string::npos ? ""
+                                                                : text.substr(begin + 1, end - begin - 1);
+}
+
+}  // namespace
+
+std::int64_t Machine::free_bytes() const {
+  if (memory_limit <= 0) return memory_available;
+  return std::max<std::int64_t>(0, std::min(memory_available, memory_limit - memory_used_of_limit));
+}
+
+Machine read_machine() {
+  Machine machine;
+  utsname name{};
+  if (::uname(&name) == 0) machine.system = fmt::format("{} {} {}", name.sysname, name.release, name.machine);
+  const std::string cpu = system_file("/proc/cpuinfo");
+  machine.processor = value_of(cpu, "model name");
+  if (machine.processor.empty()) machine.processor = value_of(cpu, "CPU part");
+  std::istringstream flags(value_of(cpu, "flags") + " " + value_of(cpu, "Features"));
+  static constexpr const char* kWanted[] = {"sse4_2",      "avx",      "f16c",     "fma",      "avx2",
+                                            "avx_vnni",    "avx512f",  "avx512bw", "avx512vl", "avx512_vnni",
+                                            "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16", "asimd",
+                                            "asimddp",     "bf16",     "i8mm",     "sve",      "sve2"};
+  for (std::string flag; flags >> flag;) {
+    if (std::find(std::begin(kWanted), std::end(kWanted), flag) != std::end(kWanted))
+      machine.features.push_back(flag);
+  }
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  machine.logical_cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0
+                              ? CPU_COUNT(&allowed)
+                              : static_cast<int>(std::thread::hardware_concurrency());
+  const std::string memory = system_file("/proc/meminfo");
+  machine.memory_total = kilobytes(value_of(memory, "MemTotal"));
+  machine.memory_available = kilobytes(value_of(memory, "MemAvailable"));
+  read_limits(machine);
+  machine.huge_pages = chosen(system_file("/sys/kernel/mm/transparent_hugepage/enabled"));
+  machine.governor = system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  while (!machine.governor.empty() && machine.governor.back() == '\n') machine.governor.pop_back();
+  return machine;
+}
+
+std::int64_t resident_bytes() { return kilobytes(value_of(system_file("/proc/self/status"), "VmRSS")); }
+
+double probe_read_bandwidth(int threads) {
+  constexpr int kProbes = 5;
+  BandwidthProbe probe(std::max(1, threads));
+  double best = 0;
+  for (int i = 0; i < kProbes; ++i) best = std::max(best, probe.gb_per_s());
+  return best;
+}
+
+std::vector<Finding> check_machine(const Machine& machine, int threads) {
+  using Kind = Finding::Kind;
+  std::vector<Finding> findings;
+  const auto has = [&](const char* feature) {
+    return std::find(machine.features.begin(), machine.features.end(), feature) != machine.features.end();
+  };
+  const bool simd = has("avx2") || has("asimd");
+  if (!simd) {
+    findings.push_back({Kind::kWarning,
+                        "the processor has neither AVX2 nor NEON; the portable kernels are slow",
+                        "in a virtual machine, pass through the host's processor (for example -cpu host)"});
+  }
+  if (machine.cpu_limit > 0 && machine.cpu_limit < machine.logical_cores - 0.01) {
+    const int whole = std::max(1, static_cast<int>(machine.cpu_limit));
+    findings.push_back(
+        {threads > whole ? Kind::kWarning : Kind::kGood,
+         fmt::format("the control group grants {:.3g} of {} cores", machine.cpu_limit, machine.logical_cores),
+         threads > whole ? fmt::format("use --threads {}, or raise the limit", whole) : ""});
+  }
+  if (threads > machine.logical_cores) {
+    findings.push_back({Kind::kWarning,
+                        fmt::format("{} threads are more than the {} cores, so they wait for each other",
+                                    threads, machine.logical_cores),
+                        fmt::format("use --threads {}", machine.logical_cores)});
+  }
+  if (machine.free_bytes() > 0 && machine.free_bytes() < (std::int64_t{1} << 30)) {
+    findings.push_back({Kind::kWarning, "less than 1 GB of memory is free", "close other programs"});
+  }
+  if (machine.huge_pages == "never") {
+    findings.push_back({Kind::kWarning, "transparent huge pages are off, so reading weights is slower",
+                        "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"});
+  }
+  if (machine.governor == "powersave") {
+    findings.push_back({Kind::kWarning, "the frequency governor is powersave",
+                        "as root: cpupower frequency-set -g performance"});
+  }
+  return findings;
+}
+
+}  // namespace ft::cli

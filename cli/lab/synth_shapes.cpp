@@ -1,0 +1,102 @@
+#include "cli/lab/synth_shapes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace ft::cli {
+namespace {
+
+constexpr Shape kShapes[] = {
+    {"tiny", 320, 16, 960, 4, 2, 2, 4, true, 8192, 32768},
+    {"qwen3.5-0.8b", 1024, 24, 3584, 8, 2, 16, 16, true},
+    {"qwen3.5-2b", 2048, 24, 6144, 8, 2, 16, 16, true},
+    {"qwen3.5-4b", 2560, 32, 9216, 16, 4, 16, 32, true},
+    {"qwen3.5-9b", 4096, 32, 12288, 16, 4, 16, 32, false},
+    {"qwen3.5-27b", 5120, 64, 17408, 24, 4, 16, 48, false},
+};
+
+using Kind = SynthTensor::Kind;
+
+void add_norm(std::vector<SynthTensor>& list, std::string module, std::int64_t width) {
+  list.push_back({std::move(module), Kind::kNorm, 1, width, 1});
+}
+
+void add_attention(std::vector<SynthTensor>& list, const std::string& prefix, const Shape& shape) {
+  const std::int64_t width = std::int64_t{shape.heads} * Shape::kHeadDim;
+  const std::int64_t kv_width = std::int64_t{shape.kv_heads} * Shape::kHeadDim;
+  list.push_back({prefix + "q_proj", Kind::kMatrix, 2 * width, shape.hidden, 1});  // with the output gate
+  list.push_back({prefix + "k_proj", Kind::kMatrix, kv_width, shape.hidden, 1});
+  list.push_back({prefix + "v_proj", Kind::kMatrix, kv_width, shape.hidden, 1});
+  list.push_back({prefix + "o_proj", Kind::kMatrix, shape.hidden, width, 1});
+  add_norm(list, prefix + "q_norm", Shape::kHeadDim);
+  add_norm(list, prefix + "k_norm", Shape::kHeadDim);
+}
+
+void add_gated_delta(std::vector<SynthTensor>& list, const std::string& prefix, const Shape& shape) {
+  const std::int64_t values = std::int64_t{shape.value_heads} * Shape::kLinearDim;
+  list.push_back({prefix + "in_proj_qkv", Kind::kMatrix, shape.qkv_rows(), shape.hidden, 1});
+  list.push_back({prefix + "in_proj_z", Kind::kMatrix, values, shape.hidden, 1});
+  list.push_back({prefix + "in_proj_a", Kind::kMatrix, shape.value_heads, shape.hidden, 1});
+  list.push_back({prefix + "in_proj_b", Kind::kMatrix, shape.value_heads, shape.hidden, 1});
+  list.push_back({prefix + "conv1d", Kind::kConv, shape.qkv_rows(), Shape::kConvTaps, 1});
+  list.push_back({prefix + "A_log", Kind::kDecay, 1, shape.value_heads, 1});
+  list.push_back({prefix + "dt_bias", Kind::kTimeBias, 1, shape.value_heads, 1});
+  add_norm(list, prefix + "norm", Shape::kLinearDim);
+  list.push_back({prefix + "out_proj", Kind::kMatrix, shape.hidden, values, 1});
+}
+
+void add_layer(std::vector<SynthTensor>& list, const std::string& prefix, const Shape& shape,
+               bool full_attention) {
+  add_norm(list, prefix + "input_layernorm", shape.hidden);
+  if (full_attention) {
+    add_attention(list, prefix + "self_attn.", shape);
+  } else {
+    add_gated_delta(list, prefix + "linear_attn.", shape);
+  }
+  add_norm(list, prefix + "post_attention_layernorm", shape.hidden);
+  list.push_back({prefix + "mlp.gate_proj", Kind::kMatrix, shape.intermediate, shape.hidden, 1});
+  list.push_back({prefix + "mlp.up_proj", Kind::kMatrix, shape.intermediate, shape.hidden, 1});
+  list.push_back({prefix + "mlp.down_proj", Kind::kMatrix, shape.hidden, shape.intermediate, 1});
+}
+
+}  // namespace
+
+std::vector<std::string> shape_names() {
+  std::vector<std::string> names;
+  for (const Shape& shape : kShapes) names.emplace_back(shape.name);
+  return names;
+}
+
+Result<Shape> find_shape(std::string_view name) {
+  for (const Shape& shape : kShapes) {
+    if (shape.name == name) return shape;
+  }
+  return Error{Code::kInvalid,
+               fmt::format("expected one of {}, found '{}'", fmt::join(shape_names(), ", "), name)};
+}
+
+std::vector<SynthTensor> target_tensors(const Shape& shape) {
+  std::vector<SynthTensor> list;
+  const std::string model = "language_model.model.";
+  // Spreads logits over a few units, as a trained LM head does.
+  list.push_back({model + "embed_tokens", Kind::kMatrix, shape.vocabulary, shape.hidden, 2});
+  for (int i = 0; i < shape.layers; ++i) {
+    add_layer(list, fmt::format("{}layers.{}.", model, i), shape, shape.full_attention(i));
+  }
+  add_norm(list, model + "norm", shape.hidden);
+  if (!shape.tied)
+    list.push_back({"language_model.lm_head", Kind::kMatrix, shape.vocabulary, shape.hidden, 2});
+  return list;
+}
+
+std::vector<SynthTensor> head_tensors(const Shape& shape) {
+  std::vector<SynthTensor> list;
+  add_norm(list, "mtp.pre_fc_norm_embedding", shape.hidden);
+  add_norm(list, "mtp.pre_fc_norm_hidden", shape.hidden);
+  list.push_back({"mtp.fc", Kind::kPlainMatrix, shape.hidden, std::int64_t{2} * shape.hidden, 1});
+  add_layer(list, "mtp.layers.0.", shape, true);
+  add_norm(list, "mtp.norm", shape.hidden);
+  return list;
+}
+
+}  // namespace ft::cli

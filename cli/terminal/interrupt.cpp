@@ -1,0 +1,77 @@
+#include "cli/terminal/interrupt.h"
+
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace ft::cli {
+namespace {
+
+std::atomic<int> pipe_end{-1};
+
+void on_signal(int) {
+  const int saved = errno;
+  const char byte = 's';
+  if (const int end = pipe_end.load(); end >= 0 && ::write(end, &byte, 1) < 0) {
+    // The pipe already contains a signal.
+  }
+  errno = saved;
+}
+
+void install(void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+}
+
+}  // namespace
+
+Interrupt::Interrupt(std::function<void()> act) : act_(std::move(act)) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return;
+  read_ = ends[0], write_ = ends[1];
+  pipe_end = write_;
+  thread_ = std::thread([this] { watch(); });
+  install(on_signal);
+}
+
+Interrupt::~Interrupt() {
+  if (write_ < 0) return;
+  install(SIG_DFL);
+  pipe_end = -1;
+  const char byte = 'q';
+  while (::write(write_, &byte, 1) < 0 && errno == EINTR) {
+  }
+  thread_.join();
+  ::close(read_);
+  ::close(write_);
+}
+
+void Interrupt::watch() {
+  for (;;) {
+    char byte = 0;
+    const ssize_t got = ::read(read_, &byte, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != 1 || byte == 'q') return;
+    if (happened_.exchange(true)) {
+      install(SIG_DFL);  // the second signal ends the program at once
+      ::raise(SIGINT);
+      continue;
+    }
+    act_();
+    const std::lock_guard lock(mutex_);
+    has_acted_ = true;
+    acted_.notify_all();
+  }
+}
+
+void Interrupt::wait() {
+  std::unique_lock lock(mutex_);
+  acted_.wait(lock, [this] { return has_acted_; });
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,278 @@
+#include "cli/terminal/report_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// JSON has no infinity and no NaN.
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+/// Rounds to a given number of decimals, for readable reports.
+Json rounded(double value, double unit) { return number(std::round(value / unit) * unit); }
+
+Json ms(double value) { return rounded(value, 1e-3); }
+
+Json shares(const SpeculationReport& report) {
+  Json list = Json::array();
+  for (const double share : acceptance_by_position(report)) list.push_back(rounded(share, 1e-4));
+  return list;
+}
+
+Json counts(const std::array<std::int64_t, kMaxDraft>& by_position, const SpeculationReport& report) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < by_position.size() && report.drafted_at[i] > 0; ++i)
+    list.push_back(by_position[i]);
+  return list;
+}
+
+Json speculation_json(const Report& report) {
+  const SpeculationReport& spec = report.speculation;
+  return Json{{"engaged", report.engaged},
+              {"reason", report.reason},
+              {"drafter", report.drafter},
+              {"rounds", spec.rounds},
+              {"drafted", spec.drafted},
+              {"accepted", spec.accepted},
+              {"drafted_by_position", counts(spec.drafted_at, spec)},
+              {"accepted_by_position", counts(spec.accepted_at, spec)},
+              {"tokens_per_round", rounded(tokens_per_round(spec), 1e-4)}};
+}
+
+Json logprobs_json(const RunReport& report) {
+  Json list = Json::array();
+  const auto text_of = [&](std::int32_t id) {
+    return report.tokenizer != nullptr ? std::string(report.tokenizer->token_bytes(id)) : std::string();
+  };
+  for (std::size_t i = 0; i < report.answer.logprobs.size() && i < report.answer.ids.size(); ++i) {
+    const Logprobs& row = report.answer.logprobs[i];
+    Json top = Json::array();
+    for (const TokenLogprob& entry : row.top) {
+      top.push_back(
+          Json{{"id", entry.token}, {"token", text_of(entry.token)}, {"logprob", number(entry.logprob)}});
+    }
+    const std::int32_t id = report.answer.ids[i];
+    list.push_back(
+        Json{{"id", id}, {"token", text_of(id)}, {"logprob", number(row.sampled)}, {"top", std::move(top)}});
+  }
+  return list;
+}
+
+Json speed_json(const Speed& speed) { return rounded(speed.tokens_per_second(), 1e-3); }
+
+}  // namespace
+
+std::string_view code_name(Code code) {
+  switch (code) {
+    case Code::kInvalid:
+      return "invalid";
+    case Code::kNotFound:
+      return "not_found";
+    case Code::kCorrupt:
+      return "corrupt";
+    case Code::kUnsupported:
+      return "unsupported";
+    case Code::kExhausted:
+      return "exhausted";
+    case Code::kTooLong:
+      return "too_long";
+    case Code::kBusy:
+      return "busy";
+    case Code::kIo:
+      return "io";
+    case Code::kCancelled:
+      return "cancelled";
+  }
+  return "invalid";
+}
+
+std::string error_json(const Error& error) {
+  return dump(Json{{"error", {{"code", code_name(error.code)}, {"message", error.message}}}});
+}
+
+std::string run_json(const RunReport& report) {
+  const GatheredAnswer& answer = report.answer;
+  Json calls = Json::array();
+  for (const ToolCall& call : answer.tool_calls) {
+    calls.push_back(Json{{"name", call.name}, {"arguments", call.arguments}});
+  }
+  Json out{{"model", report.model},
+           {"backend", report.backend},
+           {"text", answer.text},
+           {"reasoning", answer.reasoning},
+           {"tool_calls", std::move(calls)},
+           {"token_ids", answer.ids},
+           {"finish_reason", finish_text(answer)},
+           {"usage",
+            {{"prompt_tokens", answer.report.prompt_tokens},
+             {"completion_tokens", answer.report.completion_tokens}}},
+           {"timing",
+            {{"load_ms", ms(report.load_ms)},
+             {"costs", report.costs},
+             {"prompt_ms", ms(answer.report.prompt_ms)},
+             {"decode_ms", ms(answer.report.decode_ms)},
+             {"tokens_per_second", rounded(answer.report.tokens_per_second(), 1e-3)}}},
+           {"speculation", speculation_json(answer.report)}};
+  if (report.wants_logprobs) out["logprobs"] = logprobs_json(report);
+  if (answer.finish == Finish::kError)
+    out["error"] = Json{{"code", "failed"}, {"message", answer.error.message}};
+  return dump(out);
+}
+
+std::string bench_json(const BenchReport& report) {
+  Json prompts = Json::array();
+  for (const BenchPrompt& prompt : report.prompts) {
+    Json ratios = Json::array();
+    for (const double ratio : prompt.ratios) ratios.push_back(rounded(ratio, 1e-4));
+    prompts.push_back(Json{{"name", prompt.name},
+                           {"sampling", prompt.sampling},
+                           {"prompt_tokens", prompt.prompt_tokens},
+                           {"tokens", prompt.plain.tokens},
+                           {"plain_tokens_per_second", speed_json(prompt.plain)},
+                           {"speculative_tokens_per_second", speed_json(prompt.speculative)},
+                           {"ratio", rounded(quantile(prompt.ratios, 0.5), 1e-4)},
+                           {"ratios", std::move(ratios)},
+                           {"drafter", prompt.drafter},
+                           {"reason", prompt.reason},
+                           {"accepted_by_position", shares(prompt.speculation)},
+                           {"tokens_per_round", rounded(tokens_per_round(prompt.speculation), 1e-4)},
+                           {"identical", prompt.identical}});
+  }
+  const BenchSummary summary = summarise(report);
+  const Json total{{"plain_tokens_per_second", speed_json(summary.plain)},
+                   {"speculative_tokens_per_second", speed_json(summary.speculative)},
+                   {"ratio", rounded(summary.ratio, 1e-4)},
+                   {"spread", {rounded(summary.low, 1e-4), rounded(summary.high, 1e-4)}},
+                   {"accepted_by_position", shares(summary.speculation)},
+                   {"tokens_per_round", rounded(tokens_per_round(summary.speculation), 1e-4)},
+                   {"identical", summary.identical}};
+  return dump(
+      Json{{"model", report.model}, {"backend", report.backend}, {"prompts", prompts}, {"summary", total}});
+}
+
+std::string score_json(const ScoreReport& report) {
+  Json positions = Json::array();
+  for (const ScoredPosition& position : report.positions) {
+    Json top = Json::array();
+    for (const auto& [id, logit] : position.top) top.push_back(Json::array({id, number(logit)}));
+    positions.push_back(Json{{"id", position.id},
+                             {"argmax", position.argmax},
+                             {"argmax_logit", number(position.argmax_logit)},
+                             {"logsumexp", number(position.logsumexp)},
+                             {"top", std::move(top)}});
+  }
+  return dump(Json{{"positions", std::move(positions)},
+                   {"tokens", report.positions.size()},
+                   {"log_likelihood", number(report.log_likelihood)},
+                   {"perplexity", number(report.perplexity())}});
+}
+
+std::string tokenize_json(const std::vector<std::int32_t>& ids, const std::vector<std::string>& pieces,
+                          const std::string& text) {
+  return dump(Json{{"ids", ids}, {"tokens", pieces}, {"text", text}, {"count", ids.size()}});
+}
+
+std::string inspect_json(const Inspection& found) {
+  Json out{
+      {"directory", found.directory},
+      {"name", found.name},
+      {"family", found.family},
+      {"quantisation", found.quantisation},
+      {"parameters", found.parameters},
+      {"file_bytes", found.file_bytes},
+      {"step_bytes", found.step_bytes},
+      {"sizes",
+       {{"layers", found.layers},
+        {"full_attention_layers", found.full_attention_layers},
+        {"hidden", found.hidden},
+        {"intermediate", found.intermediate},
+        {"heads", found.heads},
+        {"kv_heads", found.kv_heads},
+        {"head_dim", found.head_dim},
+        {"vocabulary", found.vocabulary},
+        {"draft_vocabulary", found.draft_vocabulary},
+        {"draft_bits", found.draft_bits},
+        {"tied", found.tied},
+        {"max_context", found.max_context}}},
+      {"memory",
+       {{"context", found.context},
+        {"weight_bytes", found.weight_bytes},
+        {"state_bytes", found.state_bytes},
+        {"needed_bytes", found.memory_needed},
+        {"available_bytes", found.memory_available}}},
+      {"verdict", found.verdict},
+      {"head", {{"state", found.head_state}, {"sentence", found.head_sentence}, {"file", found.head_file}}},
+      {"drafter", found.drafter}};
+  if (!found.program.empty()) out["program"] = found.program;
+  if (!found.packed_cache.folder.empty()) {
+    out["prepared"] = {{"folder", found.packed_cache.folder},
+                       {"files", found.packed_cache.files},
+                       {"bytes", found.packed_cache.bytes}};
+  }
+  return dump(out);
+}
+
+std::string doctor_json(const Machine& machine, const std::vector<Finding>& findings,
+                        const std::string& backend) {
+  Json list = Json::array();
+  bool good = true;
+  for (const Finding& finding : findings) {
+    const char* kind = finding.kind == Finding::Kind::kGood      ? "good"
+                       : finding.kind == Finding::Kind::kWarning ? "warning"
+                                                                 : "problem";
+    good = good && finding.kind != Finding::Kind::kProblem;
+    list.push_back(Json{{"kind", kind}, {"what", finding.what}, {"mend", finding.repair}});
+  }
+  return dump(Json{{"system", machine.system},
+                   {"processor", machine.processor},
+                   {"features", machine.features},
+                   {"logical_cores", machine.logical_cores},
+                   {"cpu_limit", machine.cpu_limit > 0 ? Json(machine.cpu_limit) : Json(nullptr)},
+                   {"memory",
+                    {{"total_bytes", machine.memory_total},
+                     {"available_bytes", machine.memory_available},
+                     {"limit_bytes", machine.memory_limit > 0 ? Json(machine.memory_limit) : Json(nullptr)},
+                     {"free_bytes", machine.free_bytes()}}},
+                   {"huge_pages", machine.huge_pages},
+                   {"governor", machine.governor},
+                   {"read_gb_per_s", rounded(machine.read_gb_per_s, 0.01)},
+                   {"backend", backend},
+                   {"findings", std::move(list)},
+                   {"good", good}});
+}
+
+std::string verify_json(const MatrixReport& report, const std::string& model, const std::string& backend) {
+  Json cells = Json::array();
+  for (const CellResult& result : report.cells) {
+    cells.push_back(Json{{"cell", result.cell.text()},
+                         {"prompts", result.prompts},
+                         {"tokens", result.tokens},
+                         {"compared", result.compared},
+                         {"differing", result.differing},
+                         {"drafted", result.drafted},
+                         {"accepted", result.accepted},
+                         {"first_difference", result.first_difference}});
+  }
+  return dump(Json{{"model", model},
+                   {"backend", backend},
+                   {"identical", report.identical()},
+                   {"complete", report.complete},
+                   {"compared", report.compared},
+                   {"differing", report.differing},
+                   {"cells", std::move(cells)}});
+}
+
+std::string synth_json(const std::string& directory, std::int64_t parameters, std::int64_t bytes,
+                       double seconds) {
+  return dump(Json{{"directory", directory},
+                   {"parameters", parameters},
+                   {"bytes", bytes},
+                   {"seconds", rounded(seconds, 1e-3)}});
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,73 @@
+#include "cli/terminal/streaming.h"
+
+#include <fmt/format.h>
+
+#include "cli/terminal/reports.h"
+
+namespace ft::cli {
+
+void Streaming::write(std::string_view text) {
+  if (text.empty()) return;
+  if (part_ == Part::kReasoning && !terminal_.out_is_terminal()) {
+    terminal_.err(Style::kDim, text);
+    return;
+  }
+  terminal_.out(part_ == Part::kText ? Style::kPlain : Style::kDim, text);
+  open_line_ = text.back() != '\n';
+  terminal_.flush();
+}
+
+void Streaming::enter(Part part) {
+  if (part_ == part) return;
+  if (part_ == Part::kReasoning && !terminal_.out_is_terminal()) terminal_.err("\n");
+  if (open_line_) write("\n");
+  part_ = part;
+}
+
+void Streaming::show(const Event& event) {
+  if (event.kind == Event::Kind::kDepth) return terminal_.note(event.text);
+  if (mode_ == Mode::kSilent) return;
+  switch (event.kind) {
+    case Event::Kind::kText:
+      enter(Part::kText);
+      break;
+    case Event::Kind::kReasoning:
+      enter(Part::kReasoning);
+      break;
+    case Event::Kind::kToolBegin:
+      part_ = part_ == Part::kTool ? Part::kNone : part_;  // each call begins on a new line
+      enter(Part::kTool);
+      write(event.text + " ");
+      return;
+    case Event::Kind::kToolArguments:
+      break;
+    case Event::Kind::kPromptToken:
+    case Event::Kind::kToken:
+    case Event::Kind::kToolEnd:
+    case Event::Kind::kDepth:
+    case Event::Kind::kEnd:
+      return;
+  }
+  write(event.text);
+}
+
+void Streaming::end() {
+  if (mode_ == Mode::kSilent) return;
+  if (open_line_) write("\n");
+  terminal_.flush();
+}
+
+std::string answer_note(const GatheredAnswer& answer) {
+  const Report& report = answer.report;
+  std::string drafting = fmt::format("no drafts: {}", report.reason);
+  if (report.engaged) {
+    drafting = fmt::format("{} drafted {}, accepted {}, {:.2f} tokens per round", report.drafter,
+                           report.speculation.drafted, report.speculation.accepted,
+                           tokens_per_round(report.speculation));
+  }
+  return fmt::format("{} tokens, {:.1f} tokens/s; prompt {} tokens in {:.0f} ms; {}; {}",
+                     report.completion_tokens, report.tokens_per_second(), report.prompt_tokens,
+                     report.prompt_ms, drafting, finish_text(answer));
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,148 @@
+#include "cli/terminal/terminal.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace ft::cli {
+namespace {
+
+constexpr auto kShowAfter = std::chrono::seconds(1);
+constexpr auto kDrawEvery = std::chrono::milliseconds(100);
+
+bool colours_wanted() {
+  const char* off = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return (off == nullptr || *off == '\0') && (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
+/// Width of UTF-8 text in columns, one per character.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+}  // namespace
+
+Terminal::Terminal(int out, int err)
+    : out_(out),
+      err_(err),
+      out_tty_(::isatty(out) == 1),
+      err_tty_(::isatty(err) == 1),
+      out_colour_(out_tty_ && colours_wanted()),
+      err_colour_(err_tty_ && colours_wanted()) {}
+
+int Terminal::columns() const {
+  winsize size{};
+  if (::ioctl(out_tty_ ? out_ : err_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return 80;
+}
+
+std::string Terminal::styled(Style style, std::string_view text, bool colour) {
+  if (!colour || style == Style::kPlain || text.empty()) return std::string(text);
+  const char* code = "";
+  switch (style) {
+    case Style::kPlain:
+      break;
+    case Style::kBold:
+      code = "\x1b[1m";
+      break;
+    case Style::kDim:
+      code = "\x1b[2m";
+      break;
+    case Style::kGood:
+      code = "\x1b[32m";
+      break;
+    case Style::kBad:
+      code = "\x1b[31m";
+      break;
+    case Style::kAccent:
+      code = "\x1b[36m";
+      break;
+  }
+  return fmt::format("{}{}\x1b[0m", code, text);
+}
+
+void Terminal::flush() {
+  std::string_view rest = buffer_;
+  while (!rest.empty() && !gone_ && status_.ok()) {
+    const ssize_t written = ::write(out_, rest.data(), rest.size());
+    if (written > 0) {
+      rest.remove_prefix(static_cast<std::size_t>(written));
+    } else if (written < 0 && errno == EPIPE) {
+      gone_ = true;
+    } else if (written < 0 && errno != EINTR) {
+      status_ = Error{Code::kIo, fmt::format("standard output cannot be written: {}", std::strerror(errno))};
+    }
+  }
+  buffer_.clear();
+}
+
+void Terminal::err(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(err_, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;  // there is no place left to report it
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void Terminal::note(std::string_view line) {
+  if (!quiet_) err(fmt::format("{}\n", line));
+}
+
+Progress::Progress(Terminal& terminal, std::string title, std::int64_t total)
+    : terminal_(terminal), title_(std::move(title)), total_(total), start_(Clock::now()), drawn_(start_) {}
+
+Progress::~Progress() {
+  if (visible_) terminal_.err("\r\x1b[K");
+}
+
+void Progress::set(std::int64_t done, std::string_view detail) {
+  if (!terminal_.err_is_terminal() || terminal_.quiet_) return;
+  const auto now = Clock::now();
+  if (now - start_ < kShowAfter || now - drawn_ < kDrawEvery) return;
+  drawn_ = now;
+  visible_ = true;
+  constexpr int kBar = 24;
+  const double share =
+      total_ > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0) : 0;
+  const int filled = static_cast<int>(share * kBar);
+  std::string line =
+      fmt::format("{} [{}{}] {:3.0f} % {}", title_, std::string(static_cast<std::size_t>(filled), '#'),
+                  std::string(static_cast<std::size_t>(kBar - filled), '.'), share * 100, detail);
+  const auto room = static_cast<std::size_t>(std::max(20, terminal_.columns() - 1));
+  if (line.size() > room) line.resize(room);
+  terminal_.err("\r\x1b[K" + line);
+}
+
+std::string bytes_text(double bytes) {
+  const char* const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4) bytes /= 1000, ++unit;
+  return unit == 0 ? fmt::format("{:.0f} bytes", bytes) : fmt::format("{:.3g} {}", bytes, units[unit]);
+}
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line.append(widths[i] - width_of(row[i]) + 2, ' ');
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace ft::cli

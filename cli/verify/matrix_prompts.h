@@ -1,0 +1,15 @@
+// The prompts of the losslessness matrix: texts of many kinds and lengths, or random token ids for a model
+// without a tokenizer. Their answers are hard to draft. Written for this project.
+#pragma once
+
+#include <vector>
+
+#include "cli/commands/loading.h"
+#include "cli/verify/matrix.h"
+
+namespace ft::cli {
+
+/// All prompts differ, for any count.
+Result<std::vector<MatrixPrompt>> matrix_prompts(int count, const LoadedModel& loaded);
+
+}  // namespace ft::cli

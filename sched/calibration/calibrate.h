@@ -1,0 +1,17 @@
+// Calibration: measures once what rows and drafts cost on this machine, for the choice of depth
+// (speculation/depth.h). It runs a few rounds at several depths on a throw-away sequence. It does so in
+// sweeps, so that a busy moment of the machine does not affect one depth alone. Thread: the engine thread,
+// while no slot is open. Cost: a quarter of a second; for long rounds, three rounds and two short prompts, or
+// twice the rounds if they are to be cached (sched/calibration/calibration_cache.h). Later rounds correct the
+// result. Errors: logged; the cost model then stays a guess.
+#pragma once
+
+#include "speculation/decoder.h"
+
+namespace ft {
+
+/// `long_sweeps`: how often long rounds are measured. False if measuring failed; all or part of the result is
+/// then a guess.
+bool calibrate(Decoder& decoder, int long_sweeps = 1);
+
+}  // namespace ft

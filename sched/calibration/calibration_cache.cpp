@@ -1,0 +1,148 @@
+#include "sched/calibration/calibration_cache.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <span>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/checksum.h"
+#include "base/log.h"
+#include "base/mapped_file.h"
+#include "sched/calibration/calibrate.h"
+
+namespace ft {
+namespace {
+
+/// Version of the text's form and of what is measured; must be raised when either changes.
+constexpr std::string_view kFirstLine = "foretoken costs 1\n";
+
+std::int64_t seconds_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+/// Removes `before`, a number and the character after it from the front of the text.
+template <class Number>
+bool take(std::string_view& text, std::string_view before, Number& number, char behind) {
+  if (!text.starts_with(before)) return false;
+  const char* end = text.data() + text.size();
+  const auto [at, failure] = std::from_chars(text.data() + before.size(), end, number);
+  if (failure != std::errc() || at == end || *at != behind) return false;
+  text.remove_prefix(static_cast<std::size_t>(at - text.data()) + 1);
+  return true;
+}
+
+Error damaged(const char* what) { return Error{Code::kCorrupt, what}; }
+
+Status failed(const std::string& path, const char* task) {
+  return Error{Code::kIo, fmt::format("{}: cannot {}: {}", path, task, std::strerror(errno))};
+}
+
+/// Replaces the file in one step, without a sync: the checksum detects a file that a crash has torn.
+Status replace(const std::string& path, const std::string& text) {
+  std::error_code failure;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
+  if (failure) {
+    return Error{Code::kIo, fmt::format("{}: cannot make its folder: {}", path, failure.message())};
+  }
+  rlimit limit{};
+  // Growing beyond the limit would end the process (SIGXFSZ).
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && text.size() > limit.rlim_cur) {
+    errno = EFBIG;
+    return failed(path, "write it");
+  }
+  std::string part = path + ".XXXXXX";
+  const int fd = ::mkostemp(part.data(), O_CLOEXEC);
+  if (fd < 0) return failed(path, "create it");
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  Status status = written ? Status() : failed(path, "write it");
+  ::close(fd);
+  if (status.ok() && ::rename(part.c_str(), path.c_str()) != 0) status = failed(path, "rename it");
+  if (!status.ok()) ::unlink(part.c_str());
+  return status;
+}
+
+}  // namespace
+
+std::string cost_text(const CostFigures& figures, const std::string& key, std::int64_t now_s) {
+  const std::string text =
+      fmt::format("{}key {}\nwritten {}\nrows {}\ndraft {}\n", kFirstLine, key, now_s,
+                  fmt::join(std::span(figures.verify_ms).subspan(1), " "), figures.draft_ms);
+  return text + fmt::format("checksum {:016x}\n", checksum(std::as_bytes(std::span(text))));
+}
+
+Result<CostFigures> read_calibration(std::string_view text, const std::string& key, std::int64_t now_s) {
+  const std::string_view whole = text;
+  if (!text.starts_with(kFirstLine)) return damaged("it is not a calibration file of this version");
+  text.remove_prefix(kFirstLine.size());
+  const std::size_t line = text.find('\n');
+  if (!text.starts_with("key ") || line == std::string_view::npos) return damaged("it has no key");
+  const std::string found_key(text.substr(4, line - 4));
+  text.remove_prefix(line + 1);
+  CostFigures figures;
+  std::int64_t written_s = 0;
+  bool good = take(text, "written ", written_s, '\n');
+  for (std::size_t rows = 1; rows < figures.verify_ms.size(); ++rows) {
+    const bool last = rows + 1 == figures.verify_ms.size();
+    good = good && take(text, rows == 1 ? "rows " : "", figures.verify_ms[rows], last ? '\n' : ' ');
+  }
+  good = good && take(text, "draft ", figures.draft_ms, '\n');
+  // This checks numbers and checksum at once: every byte is as this program writes it.
+  if (!good || cost_text(figures, found_key, written_s) != whole) return damaged("it is damaged");
+  if (!figures.plausible()) return damaged("its numbers are not plausible costs");
+  if (found_key != key) return Error{Code::kNotFound, "it is from another model, backend or program"};
+  constexpr std::int64_t kMost = std::chrono::seconds(CalibrationCache::kMostAge).count();
+  if (written_s > now_s || written_s < now_s - kMost)
+    return Error{Code::kNotFound, "it was written too long ago, or in the future"};
+  return figures;
+}
+
+bool CalibrationCache::recall(CostModel& costs) const {
+  const Result<MappedFile> file = MappedFile::open(options_.path);
+  if (!file.ok()) {
+    if (file.error().code != Code::kNotFound) log_warn(file.error().message);
+    return false;
+  }
+  const std::span<const std::byte> bytes = file->bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const Result<CostFigures> figures = bytes.size() > kMostBytes
+                                          ? damaged("it is too large for a calibration file")
+                                          : read_calibration(text, options_.key, seconds_now());
+  if (!figures.ok()) {
+    const std::string line = fmt::format("{}: {}; calibrating again", options_.path, figures.error().message);
+    figures.error().code == Code::kCorrupt ? log_warn(line) : log_info(line);
+    return false;
+  }
+  costs.calibrate(figures->verify_ms, figures->draft_ms);
+  return true;
+}
+
+void CalibrationCache::learn(Decoder& decoder) {
+  constexpr int kSweepsToKeep = 2;  // one sweep may have met a busy moment
+  const bool keeps = !options_.path.empty();
+  kept_ = keeps && recall(decoder.costs());
+  const bool measured = !kept_ && calibrate(decoder, keeps ? kSweepsToKeep : 1);
+  source_ = kept_ ? "remembered" : measured ? "measured" : "guessed";
+  begun_with_ = decoder.costs().figures();
+  if (!keeps || !measured || !begun_with_.plausible()) return;
+  const Status written = replace(options_.path, cost_text(begun_with_, options_.key, seconds_now()));
+  kept_ = written.ok();
+  if (!kept_) log_info(written.error().message + "; every start calibrates");
+}
+
+void CalibrationCache::judge(const CostModel& costs) const {
+  if (!kept_ || !costs.figures().far_from(begun_with_, kFar)) return;
+  ::unlink(options_.path.c_str());
+  log_info(options_.path +
+           ": calibration was off by > 1.5x and was discarded; the next start measures again");
+}
+
+}  // namespace ft

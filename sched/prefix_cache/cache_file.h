@@ -1,0 +1,115 @@
+// One snapshot as a file of the prefix cache's folder (sched/prefix_cache/cache_folder.h): a header that can
+// be checked alone, a body in pieces, and a checksum for each (XXH3). Checksums cover every byte, so reading
+// detects a file that is torn, cut, altered or of another program. Layout, in the machine's own byte order:
+//   header  kHeadBytes: magic, version, identity, size of the body, the lengths that the snapshot can
+//           continue from, a hash of the tokens in the whole blocks before them, the tokens after; a checksum
+//           of all this
+//   body    the tokens (a list), then the snapshot (speculation/snapshot.h), cut into pieces of kPieceBytes
+//   sums    one checksum per piece, then one over the header's and these
+// Cost: one piece of memory; writing waits for the disk (fsync). Errors: kNotFound, kIo, kExhausted (full
+// disk), kUnsupported (another identity or version), kCorrupt, kBusy (a deadline). Their sentences leave out
+// the file's name, because the caller knows it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/byte_stream.h"
+#include "base/result.h"
+#include "program/backend.h"
+
+namespace ft {
+
+/// Must be raised when the file's layout changes.
+inline constexpr std::uint32_t kCacheFileVersion = 1;
+
+/// Which prompts a snapshot serves, without all of its tokens: those that begin with the whole blocks hashed
+/// in `before`, then with the tail's first tokens, and share `low` tokens or more altogether.
+struct CachePlace {
+  static constexpr std::int64_t kTailTokens = 2 * kBlockRows;
+
+  std::int64_t low = 0, high = 0;  // 1 <= low <= high
+  std::int64_t depth = 0;          // tokens before the tail, in whole blocks; depth <= low
+  std::uint64_t before = 0;
+  std::vector<std::int32_t> tail;  // tokens [depth, high), at most kTailTokens
+  bool drafts = false;             // it holds what a drafter needs
+
+  /// The place of a snapshot of these tokens that can continue from `low` on; `low` is raised if the tail is
+  /// too short for all.
+  static CachePlace of(std::span<const std::int32_t> tokens, std::int64_t low, bool drafts);
+  /// The hash after one more block.
+  static std::uint64_t next(std::uint64_t before, std::span<const std::int32_t> block);
+};
+
+/// Writes a file under a temporary name, which the caller renames.
+class CacheFileWriter final : public ByteSink {
+ public:
+  /// Writes at most `most_bytes`. Stops when `stop` becomes true.
+  CacheFileWriter(std::string path, std::int64_t most_bytes, const std::atomic<bool>& stop);
+  ~CacheFileWriter() override;  // removes an unfinished file
+  CacheFileWriter(const CacheFileWriter&) = delete;
+  CacheFileWriter& operator=(const CacheFileWriter&) = delete;
+
+  bool put(std::span<const std::byte> bytes) override;
+  /// Returns the file's size once it is on the disk.
+  Result<std::int64_t> finish(const CachePlace& place, const std::string& identity);
+
+ private:
+  bool write(std::span<const std::byte> bytes, std::int64_t offset);
+  bool end_piece();
+
+  const std::string path_;
+  const std::int64_t most_bytes_;
+  const std::atomic<bool>& stop_;
+  int fd_ = -1;
+  int failure_ = 0;  // errno
+  std::int64_t body_bytes_ = 0;
+  std::vector<std::byte> piece_;
+  std::vector<std::uint64_t> sums_;
+  bool finished_ = false;
+};
+
+class CacheFileReader final : public ByteSource {
+ public:
+  /// Reads and checks the header; takes ownership of `fd`. kUnsupported if the file is whole but has another
+  /// identity.
+  static Result<CacheFileReader> open(int fd, const std::string& identity);
+  static Result<CacheFileReader> open(const std::string& path, const std::string& identity);
+  CacheFileReader(CacheFileReader&& other) noexcept;
+  CacheFileReader& operator=(CacheFileReader&&) = delete;
+  CacheFileReader(const CacheFileReader&) = delete;
+  CacheFileReader& operator=(const CacheFileReader&) = delete;
+  ~CacheFileReader() override;
+
+  const CachePlace& place() const { return place_; }
+  std::int64_t bytes() const { return bytes_; }
+
+  /// Reads the checksums; then get() returns the body. No piece is read after the deadline (steady_ns()).
+  Status begin(std::int64_t deadline_ns);
+  bool get(std::span<std::byte> out) override;
+  std::int64_t left() const override { return body_bytes_ - given_; }
+  /// Why get() returned false.
+  const Error& error() const { return error_; }
+
+ private:
+  explicit CacheFileReader(int fd) : fd_(fd) {}
+  Status read_head(const std::string& identity);
+  bool next_piece();
+  bool fail(Code code, std::string why);
+
+  int fd_ = -1;
+  CachePlace place_;
+  std::uint64_t head_sum_ = 0;
+  std::int64_t bytes_ = 0, body_bytes_ = 0, given_ = 0, deadline_ns_ = 0;
+  std::vector<std::uint64_t> sums_;
+  std::vector<std::byte> piece_;
+  std::size_t at_ = 0;  // offset in piece_
+  Error error_{Code::kCorrupt, ""};
+  bool failed_ = false;
+};
+
+}  // namespace ft

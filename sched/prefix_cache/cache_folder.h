@@ -1,0 +1,146 @@
+// The prefix cache's second tier: a folder of snapshots as files (sched/prefix_cache/cache_file.h), so that a
+// restart begins warm. The cache offers what it stores. One thread writes it as NAME.part straight from the
+// snapshot, syncs and renames, so a killed program leaves only whole files. The engine never waits for the
+// disk when it stores; a snapshot that the backlog has no room for is not written. If the folder has a longer
+// prefix of a prompt than memory, the engine thread may read it. Reading must take less time than computing
+// it and less than kMostLoadMs. A file that is damaged, or of another model, backend or program, is removed,
+// counted and logged. The least recently used files are removed when the budget is used up. One process at a
+// time has a folder (a lock). Other files in it are left alone. Owner: sched/engine.h, or a test; it must end
+// before the decoder. Thread: the engine thread; report() and flush() any; one of its own writes. Errors: of
+// open() and start(); later ones are lines in the log, and serving continues without the folder.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "sched/engine_status.h"
+#include "sched/prefix_cache/cache_file.h"
+#include "speculation/decoder.h"
+
+namespace ft {
+
+struct CacheFolderOptions {
+  std::string directory;  // empty: no folder
+  std::int64_t limit_bytes = std::int64_t{4096} << 20;
+  std::string source;       // what a snapshot's bits depend on besides the decoder: weights, program
+  double rest_ms = 60'000;  // pause after a failed write until the next try
+};
+
+class CacheFolder {
+ public:
+  /// Fewer tokens than this are computed again, not written or read.
+  static constexpr std::int64_t kLeastTokens = 64;
+  /// The maximum time that running answers may wait for a file.
+  static constexpr double kMostLoadMs = 3000;
+  static constexpr std::size_t kMostWaiting = 8;  // snapshots that the writer has not yet written
+  /// How long the destructor writes snapshots that still wait.
+  static constexpr double kLastWritesMs = 5000;
+
+  /// Makes the folder if it is absent, takes its lock and checks that it can be written. kIo with the next
+  /// step if it cannot; kBusy if another process has it.
+  static Result<std::unique_ptr<CacheFolder>> open(const CacheFolderOptions& options);
+  ~CacheFolder();
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+
+  /// Reads the headers of all files and starts the writer. Call it once. The decoder must outlive the folder.
+  Status start(Decoder& decoder);
+
+  /// Queues the snapshot of these tokens for writing, if it is not here. Until then the snapshot is shared:
+  /// its owner may drop it, but must keep the decoder. Returns the file's name, for used().
+  std::string offer(std::span<const std::int32_t> tokens, const std::shared_ptr<const Snapshot>& snapshot);
+  /// Releases the snapshots that have been written.
+  void collect();
+
+  struct Match {
+    std::string name;
+    std::vector<std::int32_t> tokens;  // of the whole snapshot, [high]
+    std::int64_t length = 0;           // how many of them match the prompt's start
+  };
+  /// The file that serves the most of `prompt` beyond its first `known` tokens, if reading it pays. A token
+  /// costs `row_ms` to compute (0: unknown).
+  std::optional<Match> find(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
+                            double row_ms);
+  /// kCorrupt: the file was unusable and has been removed.
+  Result<Snapshot> load(const Match& match);
+  void used(const std::string& name);
+  /// Removes all files and all waiting snapshots; afterwards it shares no snapshot.
+  void clear();
+
+  /// Waits until no snapshot waits to be written.
+  void flush();
+  /// Adds the figures of the disk tier.
+  void report(CacheReport& report) const;
+
+ private:
+  struct File {
+    std::string name;
+    CachePlace place;
+    std::int64_t bytes = 0;
+    std::int64_t used = 0;        // order of last uses
+    std::int64_t touched_ns = 0;  // when the file's time was last set
+  };
+  struct Offered {
+    std::string name;
+    std::vector<std::int32_t> tokens;
+    std::shared_ptr<const Snapshot> snapshot;
+    std::int64_t bytes = 0;  // approximate
+  };
+  struct Dropped {
+    std::int64_t damaged = 0, foreign = 0;
+    std::string first;  // the first damaged file, and why
+  };
+
+  explicit CacheFolder(CacheFolderOptions options) : options_(std::move(options)) {}
+  Status take_lock();
+  Status read_heads();
+  void judge(const std::string& name, Dropped& dropped);
+  std::string path(const std::string& name) const { return options_.directory + "/" + name; }
+  std::int64_t size_of(const Snapshot& snapshot, std::size_t tokens) const;
+  bool takes(const std::string& name, std::int64_t bytes);
+  void write_offered();
+  void write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation);
+  void let_go(std::int64_t bytes);
+  void give_up_waiting();
+  bool worth(const File& file, std::int64_t tokens, double row_ms);
+  Result<Snapshot> read(const Match& match, std::int64_t& bytes);
+  void add(File file);
+  void forget(const std::string& name);
+  void make_room(std::int64_t bytes);
+  void note_failure(const std::string& why);
+  Error drop(const std::string& name, const std::string& why);
+
+  const CacheFolderOptions options_;
+  int lock_ = -1;
+  Decoder* decoder_ = nullptr;
+  std::string identity_;
+  double byte_ms_ = 1 / 5e5;       // of reading; each load measures it
+  std::atomic<bool> stop_{false};  // stops the write in progress
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // The mutex_ guards these.
+  std::unordered_map<std::string, File> files_;
+  std::unordered_multimap<std::uint64_t, const File*> by_place_;  // by CachePlace::before
+  std::deque<Offered> waiting_;
+  std::vector<std::shared_ptr<const Snapshot>> done_;  // the engine thread releases them
+  std::string writing_;                                // name of the file in progress; empty: none
+  std::shared_ptr<const Snapshot> sharing_;            // the snapshot that the writer reads
+  bool stopping_ = false;
+  std::int64_t rest_until_ns_ = 0;
+  std::int64_t bytes_ = 0, waiting_bytes_ = 0, clock_ = 0, generation_ = 0;
+  std::int64_t loads_ = 0, written_ = 0, dropped_ = 0;
+  bool failing_ = false;  // the writer's: the last write failed and was logged
+  std::thread writer_;
+};
+
+}  // namespace ft

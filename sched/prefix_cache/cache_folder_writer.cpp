@@ -1,0 +1,146 @@
+// The folder's list of files, and the thread that adds to the folder.
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "sched/prefix_cache/cache_folder.h"
+
+namespace ft {
+
+void CacheFolder::write_offered() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    Offered offered = std::move(waiting_.front());
+    waiting_.pop_front();
+    writing_ = offered.name;
+    sharing_ = std::move(offered.snapshot);  // this thread must not be the last to release it
+    const Snapshot& snapshot = *sharing_;
+    const std::int64_t generation = generation_;
+    lock.unlock();
+    try {
+      write(offered, snapshot, generation);
+    } catch (const std::exception& failure) {  // out of memory
+      note_failure(failure.what());
+    }
+    let_go(offered.bytes);
+    lock.lock();
+    writing_.clear();
+    changed_.notify_all();
+  }
+}
+
+/// The engine thread will release the snapshot, because timelines belong to that thread.
+void CacheFolder::let_go(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (sharing_ == nullptr) return;
+  done_.push_back(std::exchange(sharing_, nullptr));
+  waiting_bytes_ -= bytes;
+  changed_.notify_all();
+}
+
+/// The mutex must be held.
+void CacheFolder::give_up_waiting() {
+  for (Offered& offered : waiting_) {
+    waiting_bytes_ -= offered.bytes;
+    done_.push_back(std::move(offered.snapshot));
+  }
+  waiting_.clear();
+}
+
+void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation) {
+  make_room(offered.bytes);
+  const std::string part = path(offered.name) + ".part";
+  const CachePlace place = CachePlace::of(offered.tokens, snapshot.low(), snapshot.draft != nullptr);
+  CacheFileWriter writer(part, options_.limit_bytes, stop_);
+  if (put_list<std::int32_t>(writer, offered.tokens)) snapshot.write_to(writer);
+  let_go(offered.bytes);
+  const Result<std::int64_t> size = writer.finish(place, identity_);
+  if (!size.ok()) {
+    if (size.error().code != Code::kCancelled) note_failure(size.error().message);
+    return;
+  }
+  make_room(*size);
+  std::error_code failed, gone;
+  std::filesystem::rename(part, path(offered.name), failed);
+  if (failed) {
+    std::filesystem::remove(part, gone);
+    return note_failure(failed.message());
+  }
+  bool wanted = false;
+  {
+    const std::lock_guard lock(mutex_);  // not held during disk work, because the engine needs it too
+    wanted = generation == generation_;  // not cleared meanwhile
+    if (wanted) {
+      add({offered.name, place, *size});
+      ++written_;
+    }
+  }
+  if (!wanted) std::filesystem::remove(path(offered.name), gone);
+  if (std::exchange(failing_, false)) {
+    log_info(fmt::format("the cache folder {} can be written again", options_.directory));
+  }
+}
+
+/// Logs the failure once and pauses, because a full disk stays full for a while.
+void CacheFolder::note_failure(const std::string& why) {
+  if (!std::exchange(failing_, true)) {
+    log_warn(
+        fmt::format("the cache folder {}: cannot store a prompt ({}); serving continues and tries "
+                    "again from time to time",
+                    options_.directory, why));
+  }
+  const std::lock_guard lock(mutex_);
+  rest_until_ns_ = steady_ns() + static_cast<std::int64_t>(options_.rest_ms * 1e6);
+  give_up_waiting();
+}
+
+/// The mutex must be held, unless there is no writer yet.
+void CacheFolder::add(File file) {
+  forget(file.name);
+  file.used = ++clock_;
+  bytes_ += file.bytes;
+  const std::string name = file.name;
+  const File& kept = files_[name] = std::move(file);
+  by_place_.emplace(kept.place.before, &kept);
+}
+
+/// The mutex must be held, unless there is no writer yet.
+void CacheFolder::forget(const std::string& name) {
+  const auto at = files_.find(name);
+  if (at == files_.end()) return;
+  const auto [first, last] = by_place_.equal_range(at->second.place.before);
+  const auto place = std::find_if(first, last, [&](const auto& pair) { return pair.second == &at->second; });
+  if (place != last) by_place_.erase(place);
+  bytes_ -= at->second.bytes;
+  files_.erase(at);
+}
+
+/// Makes room for `bytes` more by removing the least recently used files.
+void CacheFolder::make_room(std::int64_t bytes) {
+  std::vector<std::string> names;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!files_.empty() && bytes_ + bytes > options_.limit_bytes) {
+      const auto oldest = std::min_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
+        return a.second.used < b.second.used;
+      });
+      names.push_back(oldest->first);
+      forget(names.back());
+    }
+  }
+  std::error_code gone;
+  for (const std::string& name : names) std::filesystem::remove(path(name), gone);
+}
+
+void CacheFolder::flush() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return waiting_.empty() && writing_.empty(); });
+}
+
+}  // namespace ft

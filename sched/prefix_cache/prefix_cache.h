@@ -1,0 +1,103 @@
+// Snapshots of sequences by their tokens, so that a prompt with the same prefix as an earlier one does not
+// compute it again. A radix tree over token blocks: an edge is kBlockRows tokens, found by their xxh3 and
+// then compared. A node keeps the snapshots whose minimum length ends in its block, each with the tokens that
+// follow up to its maximum length. Exact: a continued sequence has the bits of a cold one (the row rule). The
+// least recently used snapshots are evicted when the bytes, the slots or the blocks are used up. A running
+// request never waits for a block, because snapshots have a budget of their own (SnapshotRoom). With a folder
+// (sched/prefix_cache/cache_folder.h) snapshots are also written there and survive a restart. Owner:
+// sched/scheduler.h.
+// Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent state. Errors: a snapshot
+// that does not fit is dropped silently.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "sched/engine_status.h"
+#include "sched/prefix_cache/cache_folder.h"
+#include "speculation/decoder.h"
+
+namespace ft {
+
+class PrefixCache {
+ public:
+  /// A shorter prefix is not worth the copy of a state.
+  static constexpr std::int64_t kLeastTokens = 8;
+
+  /// Without room or bytes it stays empty. `folder`, if given, is its second tier and must outlive it.
+  PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder = nullptr);
+  ~PrefixCache();
+  PrefixCache(const PrefixCache&) = delete;
+  PrefixCache& operator=(const PrefixCache&) = delete;
+
+  struct Found {
+    PrefixHit beginning;      // its snapshot is null for a miss
+    std::int64_t shared = 0;  // tokens of the prompt, in whole blocks, that an earlier prompt shares
+  };
+  /// The longest snapshot whose tokens begin `prompt` and leave at least its last token. With `drafts`, only
+  /// snapshots that hold what a drafter needs. A file is read first if it pays, given that a prompt token
+  /// costs `row_ms` to compute (0: unknown). Valid until the next store or clear.
+  Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0);
+
+  /// Stores what `take` returns for the sequence of `tokens`, after making room. Does not call `take` if an
+  /// equal snapshot is here or the snapshot can never fit. True if it holds something new.
+  bool store(std::span<const std::int32_t> tokens, bool drafts,
+             const std::function<Result<Snapshot>()>& take);
+  void clear();
+
+  bool enabled() const { return limits_.snapshots > 0; }
+  CacheReport report() const;
+
+ private:
+  struct Node;
+  struct Entry {
+    std::shared_ptr<const Snapshot> snapshot;  // shared, and kept, while it is being written
+    std::string file;                          // its name in the folder
+    std::vector<std::int32_t> tail;            // tokens from its node's block on, up to high()
+    Node* node = nullptr;
+    std::int64_t depth = 0;  // tokens before `tail`
+  };
+  using Entries = std::list<Entry>;  // most recently used first
+  struct Node {
+    Node* parent = nullptr;
+    std::uint64_t hash = 0;
+    std::vector<std::int32_t> tokens;  // of the edge to it, kBlockRows; empty for the root
+    std::unordered_multimap<std::uint64_t, std::unique_ptr<Node>> children;
+    std::vector<Entries::iterator> entries;
+  };
+  /// How many snapshots hold each block of a pool.
+  struct BlockUse {
+    std::vector<int> owners;
+    std::int64_t used = 0;
+    void add(std::span<const std::int32_t> blocks);
+    void remove(std::span<const std::int32_t> blocks);
+  };
+
+  Found search(std::span<const std::int32_t> prompt, bool drafts);
+  bool fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms);
+  static Node* child(const Node& node, std::span<const std::int32_t> block);
+  Node* grow(std::span<const std::int32_t> path);
+  void prune(Node* node);
+  void use(Entries::iterator entry);
+  bool known(std::span<const std::int32_t> tokens, bool drafts);
+  void insert(std::span<const std::int32_t> tokens, Snapshot snapshot);
+  void evict(Entries::iterator entry);
+  bool evict_oldest();
+  std::int64_t bytes() const;
+  bool over() const;
+
+  const SnapshotRoom limits_;
+  const std::int64_t limit_bytes_;
+  CacheFolder* const folder_;
+  Entries entries_;
+  Node root_;
+  std::int64_t nodes_ = 0, leaves_ = 0;
+  BlockUse blocks_, draft_blocks_;
+  CacheReport counts_;
+};
+
+}  // namespace ft

@@ -1,0 +1,25 @@
+// What a cost model knows once it has measured, as plain numbers that are kept from one start to the next
+// (sched/calibration/calibration_cache.h). plausible() says whether numbers from elsewhere can be costs at
+// all.
+#pragma once
+
+#include <array>
+
+#include "drafters/drafter.h"
+
+namespace ft {
+
+struct CostFigures {
+  static constexpr double kMostMs = 1e7;     // of a round
+  static constexpr double kMostTimes = 100;  // a plain round's cost, that any figure may be
+
+  std::array<double, kMaxDepth + 2> verify_ms{};  // [rows] of a round of one slot; [0] is nothing
+  double draft_ms = 0;                            // a pass of the head
+
+  /// Finite, above zero, within the limits, and more rows never cost less.
+  bool plausible() const;
+  /// Some figure is more than `factor` times what it is in `other`, or less than that part of it.
+  bool far_from(const CostFigures& other, double factor) const;
+};
+
+}  // namespace ft

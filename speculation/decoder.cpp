@@ -1,0 +1,293 @@
+#include "speculation/decoder.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <new>
+
+namespace ft {
+
+Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& model,
+                                               const DecoderOptions& options) {
+  try {
+    std::unique_ptr<Decoder> decoder(new Decoder(backend, model, options));
+    FT_TRY(decoder->build());
+    return decoder;
+  } catch (
+      const std::bad_alloc&) {  // what a backend does not answer for itself; the sentence needs no memory
+    return Error{Code::kExhausted, "out of memory"};
+  }
+}
+
+DecoderOptions Decoder::resolved(DecoderOptions options, const Backend& backend, const Model& model) {
+  if (options.chunk <= 0) options.chunk = backend.limits(model.target.layout()).chunk;
+  return options;
+}
+
+Status Decoder::build() {
+  FT_ASSERT(options_.max_depth >= 0 && options_.max_depth <= kMaxDraft);
+  options_ = resolved(options_, backend_, model_);
+  CompileOptions compile;
+  const int round_rows = options_.slots * (options_.max_depth + 1);
+  compile.max_rows = std::max({options_.chunk, round_rows, options_.logit_rows});
+  compile.max_logit_rows = std::max(round_rows, options_.logit_rows);
+  FT_ASSIGN(target_, backend_.compile(model_.target, compile));
+  const int blocks_each = blocks_of(options_.context, options_.max_depth);
+  plan_room(blocks_each);
+  const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks};
+  FT_ASSIGN(state_, backend_.make_state(model_.target.layout(), state));
+  pool_ = std::make_unique<TimelinePool>(*state_, state);
+  FT_TRY(build_drafters(std::max(options_.chunk, round_rows), blocks_each));
+  if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
+  round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured_.get(), options_.max_depth);
+  slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
+  return {};
+}
+
+Status Decoder::build_drafters(int step_rows, int blocks_each) {
+  const std::vector<const DrafterSpec*> specs = drafters_of(model_);
+  CaptureRequest merged;
+  for (const DrafterSpec* spec : specs) {
+    const CaptureRequest request = spec->request(model_);
+    if (request.width == 0) continue;
+    if (merged.width > 0 && (merged.name != request.name || merged.width != request.width)) {
+      return Error{Code::kUnsupported,
+                   fmt::format("drafter {}: it reads other hidden rows of the target than the "
+                               "drafters before it; a decoder captures one kind",
+                               spec->name)};
+    }
+    merged.name = request.name, merged.width = request.width;
+    merged.history = std::max(merged.history, request.history);
+  }
+  if (merged.width > 0) FT_TRY(capture(merged, step_rows));
+  for (const DrafterSpec* spec : specs) {
+    DrafterContext context{backend_, model_};
+    context.captured = captured_.get();
+    context.slots = options_.slots, context.max_depth = options_.max_depth,
+    context.context = options_.context;
+    context.blocks = options_.slots * blocks_each + room_.draft_blocks + 1;  // one while forking
+    context.memories = room_.snapshots + 1;
+    FT_ASSIGN(std::unique_ptr<Drafter> drafter, spec->open(context));
+    drafter->set_number(static_cast<int>(drafters_.size()));
+    drafters_.push_back(std::move(drafter));
+  }
+  combined_ = combine(drafters_, options_.slots);
+  if (combined_) combined_->set_number(static_cast<int>(drafters_.size()));
+  return {};
+}
+
+Status Decoder::capture(const CaptureRequest& request, int step_rows) {
+  const auto& list = model_.target.instructions();
+  const bool there = std::any_of(list.begin(), list.end(), [&](const Instruction& instruction) {
+    const auto* capture = std::get_if<Capture>(&instruction);
+    return capture != nullptr && capture->name == request.name && capture->in.width == request.width;
+  });
+  if (!there) {
+    return Error{Code::kUnsupported,
+                 fmt::format("the model's program captures no rows '{}' of width {}, which a "
+                             "drafter needs; choose --drafter none or lookup",
+                             request.name, request.width)};
+  }
+  FT_ASSIGN(captured_, CapturedRows::make(backend_, request, options_.slots, step_rows));
+  return {};
+}
+
+int Decoder::blocks_of(std::int64_t context, int max_depth) {
+  return static_cast<int>((context + max_depth + kBlockRows) / kBlockRows) + 1;
+}
+
+/// As many snapshots as the bytes pay for, each with a block of its own, and as many blocks.
+void Decoder::plan_room(int blocks_each) {
+  if (options_.cache_bytes <= 0) return;
+  const Limits target = backend_.limits(model_.target.layout());
+  room_.snapshot_bytes = target.slot_bytes;
+  room_.block_bytes = target.block_bytes;
+  bool networks = false;
+  for (const DrafterSpec* spec : drafters_of(model_)) {
+    room_.snapshot_bytes += spec->memory_bytes(model_);
+    const Program* network = spec->network(model_);
+    if (network == nullptr) continue;
+    const Limits limits = backend_.limits(network->layout());
+    room_.draft_block_bytes += limits.block_bytes;
+    room_.snapshot_bytes += limits.slot_bytes;
+    networks = true;
+  }
+  const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
+  room_.snapshots = static_cast<int>(
+      std::min<std::int64_t>(options_.snapshots, options_.cache_bytes / (room_.snapshot_bytes + block)));
+  const std::int64_t useful = std::int64_t{room_.snapshots} * blocks_each;
+  room_.blocks = static_cast<int>(std::min(useful, options_.cache_bytes / block));
+  room_.draft_blocks = networks ? room_.blocks + room_.snapshots : 0;
+}
+
+Drafter* Decoder::drafter(DrafterKind kind) {
+  if (kind == DrafterKind::kNone) return nullptr;
+  if (kind == DrafterKind::kAuto) return combined_ ? combined_.get() : drafters_.back().get();
+  if (kind == SyntheticDrafter::kKind) return synthetic_.get();
+  for (const auto& drafter : drafters_) {
+    if (drafter->name() == kind.name()) return drafter.get();
+  }
+  return nullptr;
+}
+
+void Decoder::give_back_free() const {
+  pool_->give_back_free();
+  for (const auto& drafter : drafters_) {
+    if (const TimelinePool* pool = drafter->pool()) pool->give_back_free();
+  }
+}
+
+Drafter* Decoder::network_drafter() {
+  for (const auto& drafter : drafters_) {
+    if (drafter->draft_cost(1) > 0) return drafter.get();
+  }
+  return nullptr;
+}
+
+const TimelinePool* Decoder::draft_pool() const {
+  for (const auto& drafter : drafters_) {
+    if (const TimelinePool* pool = drafter->pool()) return pool;
+  }
+  return nullptr;
+}
+
+SyntheticDrafter& Decoder::force(std::vector<double> schedule, std::uint64_t seed) {
+  synthetic_ = std::make_unique<SyntheticDrafter>(network_drafter(), std::move(schedule), seed);
+  synthetic_->set_number(static_cast<int>(drafters_.size()) + 1);
+  return *synthetic_;
+}
+
+std::int64_t Decoder::packed_bytes() const {
+  std::int64_t bytes = target_->packed_bytes();
+  for (const auto& drafter : drafters_) bytes += drafter->packed_bytes();
+  return bytes;
+}
+
+Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt, SlotOptions options,
+                                            DrafterKind kind, const PrefixHit& beginning) {
+  if (prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
+  options.context = options.context > 0 ? std::min(options.context, options_.context) : options_.context;
+  if (static_cast<std::int64_t>(prompt.size()) >= options.context) {
+    return Error{Code::kExhausted,
+                 fmt::format("the prompt has {} tokens and the context holds {}; shorten it or "
+                             "raise --context",
+                             prompt.size(), options.context)};
+  }
+  for (const std::int32_t token : prompt) {
+    if (token >= 0 && token < target_->vocabulary()) continue;
+    return Error{Code::kInvalid,
+                 fmt::format("token id {} is outside the vocabulary of {}", token, target_->vocabulary())};
+  }
+  const auto free = std::find(slot_used_.begin(), slot_used_.end(), 0);
+  if (free == slot_used_.end()) return Error{Code::kExhausted, "all slots are in use; wait for one to end"};
+  auto slot = std::make_unique<Slot>();
+  slot->id = static_cast<int>(free - slot_used_.begin());
+  const Snapshot* past = beginning.snapshot;
+  FT_ASSERT(past == nullptr || (beginning.length >= past->low() && beginning.length <= past->high() &&
+                                beginning.length < static_cast<std::int64_t>(prompt.size())));
+  FT_ASSIGN(slot->timeline, past != nullptr ? past->timeline.fork(beginning.length) : Timeline::open(*pool_));
+  slot->timeline->reserve(options.context + options_.max_depth + 1);
+  slot->drafter = drafter(kind);
+  if (slot->drafter != nullptr) FT_TRY(open_drafter(*slot, beginning));
+  slot->options = std::move(options);
+  slot->policy = DepthPolicy(slot->options.depth, prior_);
+  slot->tokens.reserve(static_cast<std::size_t>(slot->options.context + options_.max_depth) + 1);
+  slot->tokens.assign(prompt.begin(), prompt.end());
+  slot->prompt_tokens = static_cast<int>(prompt.size());
+  slot->history.reserve(std::min(slot->tokens.capacity(), static_cast<std::size_t>(target_->vocabulary())));
+  slot->history.add_prompt(prompt);
+  *free = 1;
+  return slot;
+}
+
+/// With what the snapshot's drafter remembers, if this drafter takes it.
+Status Decoder::open_drafter(Slot& slot, const PrefixHit& beginning) {
+  const DraftMemory* memory = beginning.snapshot != nullptr ? beginning.snapshot->draft.get() : nullptr;
+  if (memory == nullptr || !slot.drafter->restores(*memory)) {
+    return slot.drafter->open(slot.id, slot.timeline->length());
+  }
+  return slot.drafter->restore(slot.id, *memory, beginning.length);
+}
+
+void Decoder::observe(const RoundShape& shape, int tokens, double ms) {
+  // The backlog belongs to what drafting costs a batch, and not to what a round of this shape costs.
+  if (shape.backlog_rows == 0) costs_.observe(shape.rows, shape.draft_steps, ms, shape.slots);
+  batch_.observe(shape.slots, shape.rows > shape.slots, tokens, ms);
+}
+
+void Decoder::close(Slot& slot) {
+  slot.policy.teach(prior_);
+  if (slot.drafter != nullptr) slot.drafter->close(slot.id);
+  slot.timeline.reset();
+  slot_used_[static_cast<std::size_t>(slot.id)] = 0;
+}
+
+Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions options, DrafterKind kind) {
+  const auto prompt =
+      std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(slot.prompt_tokens));
+  FT_ASSIGN(std::unique_ptr<Slot> copy, open(prompt, std::move(options), kind));
+  if (Status status = continue_from(slot, *copy); !status.ok()) {
+    close(*copy);
+    return status.error();
+  }
+  return copy;
+}
+
+Status Decoder::continue_from(const Slot& slot, Slot& copy) {
+  copy.timeline.reset();  // its slot of the pool is the one that the fork needs
+  FT_ASSIGN(copy.timeline, slot.timeline->fork());
+  copy.timeline->reserve(copy.options.context + static_cast<std::int64_t>(kMaxDraft) + 1);
+  if (copy.drafter == nullptr) return {};
+  const std::int64_t length = copy.timeline->length();
+  std::unique_ptr<DraftMemory> memory;
+  if (slot.drafter != nullptr && slot.drafter->remembers()) {
+    FT_ASSIGN(memory, slot.drafter->save(slot.id));
+  }
+  return memory && copy.drafter->restores(*memory) ? copy.drafter->restore(copy.id, *memory, length)
+                                                   : copy.drafter->open(copy.id, length);
+}
+
+Result<Snapshot> Decoder::snapshot(const Slot& slot) {
+  FT_ASSERT(!slot.timeline->lost() && slot.timeline->length() > 0);
+  FT_ASSIGN(Timeline timeline, slot.timeline->fork());
+  Snapshot snapshot{std::move(timeline), nullptr};
+  if (slot.drafter != nullptr && slot.drafter->remembers()) {
+    FT_ASSIGN(snapshot.draft, slot.drafter->save(slot.id));
+  }
+  return snapshot;
+}
+
+Status Decoder::score(std::span<const std::int32_t> tokens, int chunk,
+                      const std::function<void(std::int64_t, std::span<const float>)>& row) {
+  const int most = std::max(options_.slots * (options_.max_depth + 1), options_.logit_rows);
+  chunk = chunk <= 0 ? most : std::min(chunk, most);
+  FT_ASSIGN(Timeline timeline, Timeline::open(*pool_));
+  const auto vocabulary = static_cast<std::size_t>(target_->vocabulary());
+  std::vector<std::int32_t> logit_rows;
+  for (std::size_t done = 0; done < tokens.size();) {
+    const int rows =
+        static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(chunk), tokens.size() - done));
+    FT_ASSIGN(Txn txn, timeline.begin(rows, rows));
+    const Segment segment = txn.segment();
+    logit_rows.clear();
+    for (int i = 0; i < rows; ++i) logit_rows.push_back(i);
+    StepResult result;
+    try {
+      result = target_->run(
+          StepArgs{
+              tokens.subspan(done, static_cast<std::size_t>(rows)), {}, {&segment, 1}, logit_rows, {}, {}},
+          *state_);
+    } catch (...) {
+      txn.rollback();
+      throw;
+    }
+    txn.commit(rows);
+    for (int i = 0; i < rows; ++i) {
+      row(static_cast<std::int64_t>(done) + i,
+          result.logits.subspan(static_cast<std::size_t>(i) * vocabulary, vocabulary));
+    }
+    done += static_cast<std::size_t>(rows);
+  }
+  return {};
+}
+
+}  // namespace ft

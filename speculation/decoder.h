@@ -1,0 +1,126 @@
+// Everything one model needs to decode on one backend: the compiled target and its timelines, the drafters,
+// the round. It opens and closes slots; its caller decides when which slot gets a prompt chunk or a round.
+// Cost: make() packs all weights. Errors: make returns those of compile and memory; open returns kExhausted
+// when no slot or cache block is free.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "drafters/captured_rows.h"
+#include "drafters/registry.h"
+#include "drafters/synthetic.h"
+#include "models/model.h"
+#include "speculation/batch_draft_gate.h"
+#include "speculation/round.h"
+#include "speculation/snapshot.h"
+
+namespace ft {
+
+struct DecoderOptions {
+  int slots = 1;
+  std::int64_t context = 4096;   // of each slot, in tokens
+  int chunk = 0;                 // prompt rows of one step; 0: what suits the backend
+  int max_depth = kMaxDepth;     // drafts of a slot in a round, at most kMaxDraft
+  int logit_rows = 0;            // rows with logits that a caller of score() needs; 0: those of a round
+  std::int64_t cache_bytes = 0;  // memory that snapshots may hold; what none of them used costs nothing
+  int snapshots = 4096;          // that there may be within those bytes
+};
+
+/// Room for snapshots beside that of the slots, and what they cost.
+struct SnapshotRoom {
+  int snapshots = 0, blocks = 0, draft_blocks = 0;  // at most
+  std::int64_t snapshot_bytes = 0;                  // of one, beside its blocks
+  std::int64_t block_bytes = 0, draft_block_bytes = 0;
+};
+
+class Decoder {
+ public:
+  /// `backend` and `model` must outlive the decoder.
+  static Result<std::unique_ptr<Decoder>> make(Backend& backend, const Model& model,
+                                               const DecoderOptions& options);
+
+  /// Key/value blocks that a slot of this context has: it may reach it, and a round reserve rows beyond.
+  static int blocks_of(std::int64_t context, int max_depth);
+  /// The options with what the backend decides filled in.
+  static DecoderOptions resolved(DecoderOptions options, const Backend& backend, const Model& model);
+
+  /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the
+  /// vocabulary or leaves no room in the context.
+  Result<std::unique_ptr<Slot>> open(std::span<const std::int32_t> prompt, SlotOptions options,
+                                     DrafterKind kind, const PrefixHit& beginning = {});
+  void close(Slot& slot);
+  /// A slot that continues `slot` from its prompt state with other options: no prompt work is repeated.
+  Result<std::unique_ptr<Slot>> fork(const Slot& slot, SlotOptions options, DrafterKind kind);
+
+  /// What the slot is now, between two rounds or chunks. kExhausted if there is no room for it; the slot must
+  /// have committed a token and not be lost.
+  Result<Snapshot> snapshot(const Slot& slot);
+  const SnapshotRoom& room() const { return room_; }
+  /// What a snapshot's write_to() wrote: kCorrupt if it cannot be that, kExhausted without room.
+  Result<Snapshot> read_snapshot(ByteSource& source);
+  /// What a snapshot's bytes depend on, but for the weights: programs, layouts, the backend's arithmetic.
+  std::string state_identity() const;
+
+  Status prefill(Slot& slot, int rows) { return round_->prefill(slot, rows); }
+  RoundShape round(std::span<Slot* const> slots) {
+    return round_->run(slots, costs_, batch_.drafts(static_cast<int>(slots.size())));
+  }
+  /// What the last round gave: its shape, tokens of all slots, milliseconds.
+  void observe(const RoundShape& shape, int tokens, double ms);
+  CostModel& costs() { return costs_; }
+
+  /// Logits [tokens, vocabulary] of a text in chunks: `row(position, logits)` for every position.
+  Status score(std::span<const std::int32_t> tokens, int chunk,
+               const std::function<void(std::int64_t, std::span<const float>)>& row);
+
+  /// What would draft for a request of this kind; null: nothing.
+  Drafter* drafter(DrafterKind kind);
+  /// The first one that has a network; null: none has.
+  Drafter* network_drafter();
+  /// Why `kind` cannot be had, empty if it can.
+  std::string drafter_problem(DrafterKind kind) const { return ft::drafter_problem(kind, model_); }
+  /// For measuring at a stated acceptance: what SyntheticDrafter::kKind names. Replaces an earlier one.
+  SyntheticDrafter& force(std::vector<double> schedule, std::uint64_t seed);
+
+  const Model& model() const { return model_; }
+  Backend& backend() { return backend_; }
+  Executable& target() { return *target_; }
+  std::int64_t packed_bytes() const;
+  std::int64_t state_bytes() const { return state_->bytes(); }
+  const TimelinePool& pool() const { return *pool_; }
+  /// Free blocks and slots give their memory back to the system. Between two steps.
+  void give_back_free() const;
+  /// The pool of the first drafter that has a cache of its own; null: none has.
+  const TimelinePool* draft_pool() const;
+  const DecoderOptions& options() const { return options_; }
+
+ private:
+  Decoder(Backend& backend, const Model& model, const DecoderOptions& options)
+      : backend_(backend), model_(model), options_(options) {}
+  Status build();
+  Status build_drafters(int step_rows, int blocks_each);
+  Status capture(const CaptureRequest& request, int step_rows);
+  Status open_drafter(Slot& slot, const PrefixHit& beginning);
+  void plan_room(int blocks_each);
+  static Status continue_from(const Slot& slot, Slot& copy);
+
+  Backend& backend_;
+  const Model& model_;
+  DecoderOptions options_;
+  std::unique_ptr<Executable> target_;
+  std::unique_ptr<State> state_;
+  std::unique_ptr<TimelinePool> pool_;
+  std::unique_ptr<CapturedRows> captured_;          // null: no drafter reads hidden rows
+  std::vector<std::unique_ptr<Drafter>> drafters_;  // [Drafter::number()], those that the model can have
+  std::unique_ptr<Drafter> combined_;               // what auto means; null: the last of them
+  std::unique_ptr<SyntheticDrafter> synthetic_;
+  std::unique_ptr<Round> round_;
+  std::vector<char> slot_used_;  // [slots]
+  SnapshotRoom room_;
+  CostModel costs_;
+  BatchDraftGate batch_;
+  AcceptancePrior prior_;
+};
+
+}  // namespace ft

@@ -1,0 +1,247 @@
+// What surrounds the round's page: the plan of each slot, prompts, endings and rejection sampling.
+#include <algorithm>
+
+#include "sampling/rejection.h"
+#include "speculation/guarded.h"
+#include "speculation/round.h"
+
+namespace ft {
+
+Round::Round(Executable& target, State& state, int slots, CapturedRows* captured, int max_depth)
+    : target_(target),
+      state_(state),
+      captured_(captured),
+      max_depth_(max_depth),
+      entries_(static_cast<std::size_t>(slots)) {
+  scratch_.reserve(static_cast<std::size_t>(target.vocabulary()));
+  round_tokens_.resize(static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth));
+  const auto rows = static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth + 1);
+  tokens_.reserve(rows), logit_rows_.reserve(rows), samples_.reserve(rows), captures_.reserve(rows);
+  segments_.reserve(static_cast<std::size_t>(slots));
+  proposing_.reserve(static_cast<std::size_t>(slots));
+  emitted_.reserve(static_cast<std::size_t>(max_depth) + 1);
+}
+
+Status Round::prefill(Slot& slot, int rows) {
+  const std::int64_t done = slot.timeline->length();
+  const int left = static_cast<int>(static_cast<std::int64_t>(slot.tokens.size()) - 1 - done);
+  rows = std::min(rows, left);
+  if (slot.on_prompt_row) rows = std::min(rows, static_cast<int>(entries_.size()) * (max_depth_ + 1));
+  if (rows <= 0) return {};
+  // A prompt's last rows stay on the tape, so that a snapshot can begin at any of them
+  // (speculation/snapshot.h).
+  if (rows > kMaxTapeRows + 1 && left > rows && left - rows <= kMaxTapeRows) rows = left - kMaxTapeRows - 1;
+  const int confirmed = rows == left ? std::max(1, rows - kMaxTapeRows) : rows;
+  FT_ASSIGN(Txn txn, slot.timeline->begin(rows, confirmed));
+  const Segment segment = txn.segment();
+  const auto chunk = std::span<const std::int32_t>(slot.tokens)
+                         .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
+  logit_rows_.clear(), captures_.clear();
+  capture_rows(slot, rows);
+  for (int i = 0; slot.on_prompt_row && i < rows; ++i) logit_rows_.push_back(i);
+  StepResult result;
+  try {
+    StepArgs args{chunk, {}, {&segment, 1}, logit_rows_, {}, {}};
+    if (captured_ != nullptr) args.capture = {&captured_->store(), captures_};
+    args.logits = !logit_rows_.empty();
+    target_.submit(args, state_);
+    if (args.logits) result = target_.collect();
+  } catch (...) {
+    txn.rollback();
+    throw;
+  }
+  txn.commit(rows);
+  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  for (std::size_t i = 0; i < logit_rows_.size(); ++i) {
+    slot.on_prompt_row(done + static_cast<std::int64_t>(i),
+                       result.logits.subspan(i * vocabulary, vocabulary));
+  }
+  observe(slot, chunk, true);
+  return {};
+}
+
+/// Shows committed rows to the slot's drafter; one that fails is not asked again, the answer does without.
+void Round::observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt) {
+  if (slot.drafter == nullptr) return;
+  const Status seen = guarded([&] { return slot.drafter->observe(slot.id, tokens, prompt); });
+  if (!seen.ok()) drop_drafter(slot);
+}
+
+void Round::drop_drafter(Slot& slot) {
+  slot.drafter->close(slot.id);
+  slot.drafter = nullptr;
+  slot.drafter_failed = true;
+}
+
+/// The next `rows` rows of the step are the slot's, from its timeline's end on: where a drafter finds them.
+void Round::capture_rows(const Slot& slot, int rows) {
+  if (captured_ == nullptr) return;
+  const bool read = slot.drafter != nullptr && slot.drafter->reads_rows();
+  for (int i = 0; i < rows; ++i) {
+    captures_.push_back(read ? captured_->place(slot.id, slot.timeline->length() + i) : -1);
+  }
+}
+
+void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {
+  active_ = 0;
+  shape_ = {};
+  // Whoever has not been asked yet counts as a plain row.
+  RoundSoFar others;
+  others.slots = static_cast<int>(slots.size());
+  others.rows = others.slots - 1;
+  others.tokens = others.slots - 1;
+  for (Slot* slot : slots) {
+    Entry& entry = entries_[active_];
+    entry.slot = slot;
+    DraftSlot& draft = entry.draft;
+    draft = {};
+    draft.id = slot->id;
+    draft.tokens = slot->tokens;
+    draft.prompt_tokens = slot->prompt_tokens;
+    draft.predicted = slot->options.predicted;
+    draft.sample.sampler = &slot->options.sampler;
+    draft.sample.position = static_cast<std::int64_t>(slot->tokens.size());
+    draft.sample.history = slot->history.counts();
+    draft.sample.bias = slot->options.bias;
+    draft.sample.mask = slot->options.mask;
+    draft.rejection = slot->options.acceptance == Acceptance::kRejection;
+    draft.proposal = &entry.proposal;
+    draft.store = static_cast<std::int32_t>(active_) * max_depth_;
+    draft.drafts = std::span<std::int32_t>(round_tokens_)
+                       .subspan(static_cast<std::size_t>(draft.store), static_cast<std::size_t>(max_depth_));
+    if (slot->constraint) {
+      draft.constraint = slot->constraint.get();
+      const auto mask = draft.constraint->mask({});
+      if (!mask) {
+        slot->finish = Finish::kError;
+        slot->error = draft.constraint->problem();
+        continue;
+      }
+      draft.sample.mask = *mask;
+    }
+    plan_depth(entry, costs, others, drafts);
+    Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
+    if (!txn.ok()) {
+      slot->finish = Finish::kError;
+      slot->error = txn.error();
+      continue;
+    }
+    entry.txn.emplace(std::move(*txn));
+    shape_.deepest = std::max(shape_.deepest, draft.depth);
+    if (entry.source != nullptr) {
+      shape_.draft_steps = std::max(shape_.draft_steps, entry.source->draft_cost(draft.depth));
+    }
+    others.rows += draft.depth;
+    others.draft_steps = shape_.draft_steps;
+    others.tokens += entry.forced ? draft.depth : slot->policy.expected() - 1;
+    ++active_;
+  }
+  shape_.slots = static_cast<int>(active_);
+}
+
+void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts) {
+  Slot& slot = *entry.slot;
+  DraftSlot& draft = entry.draft;
+  const std::int64_t room = slot.options.context - static_cast<std::int64_t>(slot.tokens.size());
+  const std::int64_t budget = slot.options.max_tokens - slot.output_tokens();
+  const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, max_depth_));
+  drafts = drafts || slot.options.depth >= 0;
+  entry.source = nullptr;
+  const int offered = drafts && allowed > 0 ? available(entry) : 0;
+  draft.depth = entry.source != nullptr ? slot.policy.choose(costs, offered, allowed, *entry.source, others)
+                                        : slot.policy.choose_none();
+  entry.forced = take_forced(entry, allowed);
+  if (!slot.on_depth) return;
+  slot.on_depth(entry.forced ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"
+                             : slot.policy.explain());
+}
+
+/// What the slot's drafter could offer; sets the entry's source.
+int Round::available(Entry& entry) {
+  Slot& slot = *entry.slot;
+  if (slot.drafter == nullptr) return 0;
+  int found = 0;
+  const Status planned = guarded([&]() -> Status {
+    found = slot.drafter->plan(entry.draft);
+    return {};
+  });
+  if (!planned.ok()) {
+    drop_drafter(slot);
+    return 0;
+  }
+  entry.source = &slot.drafter->source(slot.id);
+  return found;
+}
+
+/// Drafts what may come alone, if that is at least as deep as a drafter would go. A request that asked for no
+/// drafts gets none.
+bool Round::take_forced(Entry& entry, int allowed) {
+  const Slot& slot = *entry.slot;
+  DraftSlot& draft = entry.draft;
+  if (draft.constraint == nullptr || slot.drafter == nullptr) return false;
+  if (slot.options.depth >= 0) allowed = std::min(allowed, slot.options.depth);
+  const int forced = draft.constraint->forced(draft.drafts.first(static_cast<std::size_t>(allowed)));
+  if (forced == 0 || forced < draft.depth) return false;
+  draft.depth = draft.drafted = forced;
+  entry.source = nullptr;
+  for (int i = 0; draft.rejection && i < forced; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    (*draft.proposal)[at].entries.assign(1, {draft.drafts[at], 1.0F});
+  }
+  return true;
+}
+
+/// Cuts the drafts where the constraint forbids one, or has no mask for the row after it.
+void Round::keep_allowed(Entry& entry) {
+  DraftSlot& draft = entry.draft;
+  if (draft.constraint == nullptr) return;
+  for (int i = 0; i < draft.drafted; ++i) {
+    if (!draft.constraint->mask(draft.drafts.first(static_cast<std::size_t>(i) + 1))) draft.drafted = i;
+  }
+}
+
+void Round::abandon() {
+  for (std::size_t i = 0; i < active_; ++i) {
+    Entry& entry = entries_[i];
+    if (entry.txn) entry.txn->rollback();
+    entry.txn.reset();
+    entry.slot->finish = Finish::kError;
+  }
+}
+
+void Round::finish_if_over(Slot& slot, std::int32_t token) {
+  if (slot.finish != Finish::kNone) return;
+  const auto& eos = slot.options.eos;
+  if (std::find(eos.begin(), eos.end(), token) != eos.end()) {
+    slot.finish = Finish::kStop;
+  } else if (slot.output_tokens() >= slot.options.max_tokens) {
+    slot.finish = Finish::kLength;
+  } else if (static_cast<std::int64_t>(slot.tokens.size()) >= slot.options.context) {
+    slot.finish = Finish::kContext;
+  }
+}
+
+/// Leviathan et al. 2023, algorithm 1: fills `emitted` with the accepted drafts and the residual or bonus
+/// token.
+int Round::accept_by_rejection(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted) {
+  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  const SamplingParams& sampler = entry.slot->options.sampler;
+  for (int row = 0; row <= entry.draft.drafted; ++row) {
+    const auto at = static_cast<std::size_t>(entry.first_row + row);
+    SampleRow sample = samples_[at];
+    distribution(verified.logits.subspan(at * vocabulary, vocabulary), {}, sample, scratch_,
+                 target_distribution_, entry.draft.drafts.first(static_cast<std::size_t>(row)));
+    const auto i = static_cast<std::size_t>(row);
+    if (row == entry.draft.drafted) {
+      emitted[i] = draw(target_distribution_, sampler.seed, sample.position, Stream::kTarget);
+      return row;
+    }
+    const RejectionOutcome outcome = rejection_sample(target_distribution_, entry.proposal[i],
+                                                      entry.draft.drafts[i], sampler.seed, sample.position);
+    emitted[i] = outcome.token;
+    if (!outcome.accepted) return row;
+  }
+  return entry.draft.drafted;
+}
+
+}  // namespace ft

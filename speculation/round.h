@@ -1,0 +1,153 @@
+// The main path. A round takes 1..N slots, each with its own depth and sampler, through plan, propose,
+// verify, accept and commit; round.cpp is one page. With the coupled rule the tokens of a slot are those of
+// plain decoding, bit for bit, whatever the drafter, the depth and the neighbours. With rejection sampling
+// they have the same distribution.
+// Cost: one pass of the target over all rows, the draft steps, and O(vocabulary) per row for sampling. After
+// warm-up a round and its drafters allocate nothing and take no lock (speculation/allocation_test.cpp); what
+// on_token does with a token is its owner's business, and rejection sampling builds its distributions anew.
+// Errors: a slot whose timeline cannot grow finishes with kExhausted, the others continue. A drafter that
+// fails or throws costs its slots their drafts, nothing else. If the target's step throws, all slots of the
+// round are lost and the exception continues to the caller.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drafters/captured_rows.h"
+#include "drafters/drafter.h"
+#include "program/backend.h"
+#include "sampling/history.h"
+#include "sampling/sample.h"
+#include "speculation/depth.h"
+#include "timeline/timeline.h"
+
+namespace ft {
+
+enum class Acceptance { kCoupled, kRejection };
+enum class Finish { kNone, kStop, kLength, kContext, kCancelled, kError };
+
+/// What speculation did for one request; printed, counted and returned with the answer.
+struct SpeculationReport {
+  std::int64_t rounds = 0, drafted = 0, accepted = 0, emitted = 0;
+  std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};  // by position in the draft
+};
+
+/// What the round needs to know of a request. Valid by construction of sched/request.h.
+struct SlotOptions {
+  SamplingParams sampler;
+  Acceptance acceptance = Acceptance::kCoupled;
+  int depth = -1;                       // -1: auto
+  int max_tokens = 0;                   // of output
+  std::int64_t context = 0;             // prompt and output together
+  std::vector<std::int32_t> eos;        // ends the answer after being emitted; empty: never
+  std::vector<LogitBias> bias;          // ascending by token
+  std::vector<std::uint32_t> mask;      // see SampleRow; Slot::constraint takes its place
+  std::vector<std::int32_t> predicted;  // draft source given by the caller
+  int logprobs = -1;                    // -1: none; else how many alternatives
+};
+
+struct Slot {
+  int id = 0;  // 0..slots - 1, the drafter's name for it
+  SlotOptions options;
+  std::optional<Timeline> timeline;  // holds all tokens but the pending last one
+  std::vector<std::int32_t> tokens;  // prompt and output
+  int prompt_tokens = 0;
+  History history;
+  DepthPolicy policy;
+  Drafter* drafter = nullptr;              // null: plain decoding
+  bool drafter_failed = false;             // in some round, or for good
+  std::unique_ptr<Constraint> constraint;  // null: any token may follow
+  /// Called for every emitted token in order, with the target's logits of its row (only if
+  /// options.logprobs >= 0) and whether it is an accepted draft; true ends the answer with it.
+  std::function<bool(std::int32_t token, std::span<const float> logits, bool drafted)> on_token;
+  /// If set: called for every row of the prompt but the last, in order, with the target's logits after that
+  /// row's token. The prompt then goes in chunks of a round's rows, which have memory for logits already.
+  std::function<void(std::int64_t row, std::span<const float> logits)> on_prompt_row;
+  /// If set: called in every round with the reason for its depth.
+  std::function<void(std::string why)> on_depth;
+
+  Finish finish = Finish::kNone;
+  Error error;  // if finish is kError
+  SpeculationReport report;
+
+  int output_tokens() const { return static_cast<int>(tokens.size()) - prompt_tokens; }
+  bool prefilled() const { return timeline->length() + 1 == static_cast<std::int64_t>(tokens.size()); }
+};
+
+/// What one round did, for the cost model and the metrics.
+struct RoundShape {
+  int slots = 0, rows = 0, deepest = 0;
+  int draft_steps = 0;   // draft steps
+  int backlog_rows = 0;  // draft backlog: rows that drafters had left from earlier rounds
+  double device_ms = 0;  // that the host waited for a device; 0: steps run on the host
+};
+
+class Round {
+ public:
+  /// `captured`: where the target's hidden rows go; null: no drafter reads them. `max_depth`: of drafts of a
+  /// slot, at most kMaxDraft.
+  Round(Executable& target, State& state, int slots, CapturedRows* captured = nullptr,
+        int max_depth = kMaxDepth);
+
+  /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
+  Status prefill(Slot& slot, int rows);
+  /// One round for slots that are prefilled and not finished, at least one. Emits at least one token for each
+  /// slot.
+  /// `drafts` false: slots whose depth is chosen draft nothing but what their constraint forces.
+  RoundShape run(std::span<Slot* const> slots, const CostModel& costs, bool drafts = true);
+
+ private:
+  struct Entry {
+    Slot* slot = nullptr;
+    DraftSlot draft;
+    const Drafter* source = nullptr;  // who offers the drafts; null: nobody, or the constraint
+    bool forced = false;              // the constraint's drafts, no drafter's
+    std::optional<Txn> txn;
+    int first_row = 0;
+    std::array<Distribution, kMaxDraft> proposal;  // ratio rule only
+
+    /// Who is to draft in this round; null: nobody.
+    Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : slot->drafter; }
+    void abandon_drafts() {
+      draft.drafted = draft.backlog_rows = 0;
+      draft.known = true;
+      slot->drafter_failed = true;
+    }
+    bool reads_logits() const { return slot->options.logprobs >= 0 || draft.rejection; }
+  };
+  void plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts);
+  void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts);
+  int available(Entry& entry);
+  static bool take_forced(Entry& entry, int allowed);
+  static void drop_drafter(Slot& slot);
+  void observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt);
+  static void keep_allowed(Entry& entry);
+  void propose();
+  void capture_rows(const Slot& slot, int rows);
+  StepResult verify();
+  int emit(Entry& entry, const StepResult& verified);
+  int accept_by_rejection(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
+  void commit(Entry& entry, int keep);
+  void abandon();
+  void finish_if_over(Slot& slot, std::int32_t token);
+
+  Executable& target_;
+  State& state_;
+  CapturedRows* captured_;
+  int max_depth_;
+  std::vector<Entry> entries_;
+  std::size_t active_ = 0;  // entries in use
+  RoundShape shape_;
+  SampleScratch scratch_;
+  Distribution target_distribution_;
+  // One step's arguments, reused.
+  std::vector<std::int32_t> round_tokens_, tokens_, logit_rows_, emitted_, captures_;
+  std::vector<Segment> segments_;
+  std::vector<SampleRow> samples_;
+  std::vector<DraftSlot*> proposing_;
+};
+
+}  // namespace ft
