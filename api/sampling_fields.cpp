@@ -95,8 +95,8 @@ Status read_speculation(const Fields& fields, GenerateParams& call) {
   FT_ASSIGN(const auto speculation, fields.word("speculation", {"auto", "require", "off"}));
   if (speculation == "require") call.speculation = Speculation::kRequire;
   if (speculation == "off") call.speculation = Speculation::kOff;
-  FT_ASSIGN(const auto acceptance, fields.word("acceptance", {"coupled", "ratio"}));
-  if (acceptance == "ratio") call.acceptance = Acceptance::kRejection;
+  FT_ASSIGN(const auto acceptance, fields.word("acceptance", {"coupled", "rejection", "ratio"}));
+  if (acceptance == "rejection" || acceptance == "ratio") call.acceptance = Acceptance::kRejection;
   FT_ASSIGN(const auto drafter, fields.word("drafter", {"auto", "mtp", "lookup", "none"}));
   if (drafter) {
     FT_ASSIGN(call.drafter, DrafterKind::parse(*drafter));

@@ -65,6 +65,7 @@ Result<DrafterKind> DrafterKind::parse(std::string_view name) {
   for (const DrafterKind kind : {kAuto, kNone}) {
     if (name == kind.name()) return kind;
   }
+  if (name == "ngram") return kLookup;  // its other name
   if (const DrafterSpec* spec = find(name)) return DrafterKind(spec->name);
   std::string names = "auto";
   for (const DrafterSpec& spec : kSpecs) names += fmt::format(", {}", spec.name);

@@ -32,6 +32,12 @@ const Setting* find_setting(const std::vector<Setting>& settings, const std::str
   return found;
 }
 
+/// The name first, then the old one.
+std::vector<std::string> names_of(const Flag& flag) {
+  if (flag.old_name.empty()) return {flag.name};
+  return {flag.name, flag.old_name};
+}
+
 }  // namespace
 
 std::string environment_name(const std::string& flag) {
@@ -50,15 +56,20 @@ Status resolve(const Command& command, const Typed& typed, const Environment& en
       continue;
     }
     if (!flag.setting) continue;
-    const std::string variable = environment_name(flag.name);
-    if (const char* value = environment(variable);
-        value != nullptr && (*value != '\0' || flag.empty_counts)) {
+    bool applied = false;
+    for (const std::string& name : names_of(flag)) {
+      const std::string variable = environment_name(name);
+      const char* value = applied ? nullptr : environment(variable);
+      if (value == nullptr || (*value == '\0' && !flag.empty_counts)) continue;
       FT_TRY(apply(flag, {value}, variable));
-      continue;
+      applied = true;
     }
-    if (const Setting* setting = find_setting(settings, command.name, flag.name); setting != nullptr) {
+    for (const std::string& name : names_of(flag)) {
+      const Setting* setting = applied ? nullptr : find_setting(settings, command.name, name);
+      if (setting == nullptr) continue;
       FT_TRY(apply(flag, setting->values,
                    fmt::format("{} line {}: {}", settings_path, setting->line, setting->key)));
+      applied = true;
     }
   }
   return command.check ? command.check() : Status();
@@ -75,7 +86,8 @@ Status check_settings(const std::vector<Setting>& settings, const std::vector<Co
       if (!setting.section.empty() && command.name != setting.section) continue;
       section_known = true;
       for (const Flag& flag : command.flags.flags()) {
-        if (flag.setting) keys.push_back(flag.name);
+        if (!flag.setting) continue;
+        for (const std::string& name : names_of(flag)) keys.push_back(name);
       }
     }
     const bool known = std::find(keys.begin(), keys.end(), setting.key) != keys.end();
@@ -99,7 +111,10 @@ std::vector<std::string> stray_variables(const std::vector<std::string>& names,
   std::vector<std::string> known = {"CONFIG", "FULL", "BF16_MODEL"};
   for (const Command& command : commands) {
     for (const Flag& flag : command.flags.flags()) {
-      if (flag.setting) known.push_back(environment_name(flag.name).substr(prefix.size()));
+      if (!flag.setting) continue;
+      for (const std::string& name : names_of(flag)) {
+        known.push_back(environment_name(name).substr(prefix.size()));
+      }
     }
   }
   std::vector<std::string> sentences;

@@ -35,6 +35,12 @@ void add_flags(CLI::App& app, const Command& command) {
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
       continue;
     }
+    if (!flag.old_name.empty()) {
+      app.add_option("--" + flag.old_name)
+          ->group("")
+          ->expected(1)
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
     if (command.flags.positional == flag.name) names += "," + flag.name;
     CLI::Option* option = app.add_option(names, flag.help)->group(flag.group)->type_name(flag.value_name);
     if (flag.kind == Flag::Kind::kList) {
@@ -60,6 +66,7 @@ Typed typed_flags(const CLI::App& app, const Command& command) {
   Typed typed;
   for (const Flag& flag : command.flags.flags()) {
     const CLI::Option* option = app.get_option("--" + flag.name);
+    if (option->count() == 0 && !flag.old_name.empty()) option = app.get_option("--" + flag.old_name);
     if (option->count() == 0) continue;
     std::vector<std::string> values = option->results();
     if (flag.kind != Flag::Kind::kList) values.erase(values.begin(), values.end() - 1);

@@ -51,6 +51,21 @@ TEST(Flags, TypedWinsOverEnvironmentOverSectionOverTopLevelOverDefault) {
   EXPECT_EQ(bench.options.answer.max_tokens, 1);
 }
 
+TEST(Flags, OldNamesAreReadFromEverySourceAndShownNowhere) {
+  Bench bench;
+  ModelOptions model;
+  add_calibration_flag(bench.command.flags, model);
+  ASSERT_TRUE(bench.set({}, {{"FORETOKEN_COSTS", "/a"}}).ok());
+  EXPECT_EQ(model.calibration, "/a");
+  ASSERT_TRUE(bench.set({}, {}, {{"", "costs", {"/b"}, 1}}).ok());
+  EXPECT_EQ(model.calibration, "/b");
+  ASSERT_TRUE(bench.set({}, {{"FORETOKEN_COSTS", "/a"}, {"FORETOKEN_CALIBRATION", "/c"}}).ok());
+  EXPECT_EQ(model.calibration, "/c");
+  const std::vector<Command> commands = {bench.command};
+  EXPECT_TRUE(stray_variables({"FORETOKEN_COSTS"}, commands).empty());
+  EXPECT_TRUE(check_settings({{"", "costs", {"/b"}, 1}}, commands, "c.toml").ok());
+}
+
 TEST(Flags, AVariableThatSetsNothingIsSaidWithTheOneThatWasMeant) {
   const Bench bench;
   const std::vector<Command> commands = {bench.command};
@@ -157,6 +172,17 @@ TEST_F(CommandLines, ValuesMayLookLikeFlagsListsAndNumbers) {
   EXPECT_EQ(line->typed.at("prompt"), std::vector<std::string>{"[1,2]"});
   EXPECT_EQ(line->typed.at("stop"), (std::vector<std::string>{"--x", "a,b"}));
   EXPECT_EQ(line->typed.at("presence-penalty"), std::vector<std::string>{"-1.5"});
+}
+
+TEST_F(CommandLines, OldNamesAreReadAndNotInTheHelp) {
+  const auto line = parse({"run", "--costs", "measure", "--prepared=auto"});
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_EQ(line->typed.at("calibration"), std::vector<std::string>{"measure"});
+  EXPECT_EQ(line->typed.at("packed-weights"), std::vector<std::string>{"auto"});
+  const auto help = parse({"run", "--help"});
+  ASSERT_TRUE(help.ok());
+  EXPECT_NE(help->help.find("--packed-weights"), std::string::npos);
+  EXPECT_EQ(help->help.find("--prepared"), std::string::npos);
 }
 
 TEST_F(CommandLines, TheLastOfTwoValuesCounts) {

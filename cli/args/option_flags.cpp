@@ -9,10 +9,10 @@ Setter reads_acceptance(Acceptance& target) {
   return [&target](const std::string& text) -> Status {
     if (text == "coupled") {
       target = Acceptance::kCoupled;
-    } else if (text == "ratio") {
+    } else if (text == "rejection" || text == "ratio") {  // the old word
       target = Acceptance::kRejection;
     } else {
-      return Error{Code::kInvalid, fmt::format("expected coupled or ratio, found '{}'", text)};
+      return Error{Code::kInvalid, fmt::format("expected coupled or rejection, found '{}'", text)};
     }
     return {};
   };
@@ -97,9 +97,11 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
             "Requantise the MTP head to 4 or 8 bits; 0: keep it as stored; auto (default): 4 if the model "
             "averages under 6 bits, else 8. cpu backend; never changes the answer");
   add_backend_flags(flags, model);
-  flags.add("prepared", "DIR", reads_text(model.packed_cache),
-            "Packed-weight cache of the cpu backend, mapped by the next start: off (default), auto (the "
-            "cache folder) or a folder");
+  flags
+      .add("packed-weights", "DIR", reads_text(model.packed_cache),
+           "Packed-weight cache of the cpu backend, mapped by the next start: off (default), auto (the "
+           "cache folder) or a folder")
+      .old_name = "prepared";
   if (!with_context) return;
   flags
       .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),
@@ -107,11 +109,13 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
       .letter = "c";
 }
 
-void add_cost_flag(FlagSet& flags, ModelOptions& model) {
-  flags.add("costs", "DIR", reads_text(model.costs),
-            fmt::format("Calibration that picks the draft depth: auto (measure once and cache), measure (at "
-                        "each start) or a cache folder (default {}). Never changes the answer",
-                        model.costs));
+void add_calibration_flag(FlagSet& flags, ModelOptions& model) {
+  flags
+      .add("calibration", "DIR", reads_text(model.calibration),
+           fmt::format("Calibration that picks the draft depth: auto (measure once and cache), measure (at "
+                       "each start) or a cache folder (default {}). Never changes the answer",
+                       model.calibration))
+      .old_name = "costs";
 }
 
 void add_prompt_flags(FlagSet& flags, PromptOptions& prompt) {
@@ -179,9 +183,10 @@ void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation) {
             "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none");
   flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
             "Draft tokens per round: auto (default) or 0 to 8");
-  flags.add("acceptance", "RULE", reads_acceptance(speculation.acceptance),
-            "Acceptance rule: coupled (default, same tokens as plain decoding) or ratio (rejection sampling: "
-            "same distribution, other tokens)");
+  flags.add(
+      "acceptance", "RULE", reads_acceptance(speculation.acceptance),
+      "Acceptance rule: coupled (default, same tokens as plain decoding) or rejection (rejection sampling: "
+      "same distribution, other tokens)");
   flags.add("predict", "FILE", reads_text(speculation.predict_file),
             "File with text that the answer is likely to repeat; n-gram lookup drafts from it");
   flags.add_switch("explain-depth", speculation.explain_depth,

@@ -14,7 +14,7 @@ void add_output_flags(FlagSet& flags, OutputOptions& output);
 void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context = true);
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits);
 /// The calibration flag, for subcommands that start an engine; model.costs is the default.
-void add_cost_flag(FlagSet& flags, ModelOptions& model);
+void add_calibration_flag(FlagSet& flags, ModelOptions& model);
 /// The subset that selects backend, precision and threads.
 void add_backend_flags(FlagSet& flags, ModelOptions& model);
 /// Only the model folder, for subcommands that do not compute.

@@ -13,7 +13,8 @@
 
 namespace ft::cli {
 
-/// `choice`: auto (the folder of --prepared auto), measure or a folder. An empty path: nothing is cached.
+/// `choice`: auto (the folder of --packed-weights auto), measure or a folder. An empty path: nothing is
+/// cached.
 CalibrationCacheOptions calibration_place(const std::string& choice, const Model& model,
                                           const Backend& backend, bool mapped);
 

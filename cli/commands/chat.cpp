@@ -176,9 +176,9 @@ Command chat_command() {
   add_answer_flags(command.flags, options->answer);
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
-  options->model.costs = "auto";
+  options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
-  add_cost_flag(command.flags, options->model);
+  add_calibration_flag(command.flags, options->model);
   command.check = [options]() -> Status {
     if (options->server.empty() || !options->output.json) return {};
     return Error{Code::kInvalid, "--json and --server exclude each other; use curl to see the server's JSON"};

@@ -88,9 +88,12 @@ Command inspect_command() {
       .letter = "c";
   add_kv_bits_flag(command.flags, options->kv_bits);
   command.flags.add_switch("program", options->program, "Also print the instructions that backends run");
-  command.flags.add("prepared", "DIR", reads_text(options->packed_cache),
-                    "Also show the packed-weight cache files of the model: off (default), auto (the cache "
-                    "folder) or a folder");
+  command.flags
+      .add(
+          "packed-weights", "DIR", reads_text(options->packed_cache),
+          "Also show the packed-weight cache files of the model: off (default), auto (the cache folder) or a "
+          "folder")
+      .old_name = "prepared";
   return bind_options(std::move(command), std::move(options), work);
 }
 

@@ -83,7 +83,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   loaded->packed_cache = options.packed_cache, loaded->kv_bits = options.kv_bits;
   FT_ASSIGN(loaded->backend, make_backend(options));
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
-  loaded->costs = calibration_place(choice.costs, loaded->model, *loaded->backend, !folder.empty());
+  loaded->costs = calibration_place(choice.calibration, loaded->model, *loaded->backend, !folder.empty());
   loaded->load_ms = since_ms(start);
   return loaded;
 }

@@ -31,7 +31,8 @@ Result<std::string> packed_weights_folder(const std::string& choice) {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') {
     return (fs::path(home) / ".cache" / "foretoken").string();
   }
-  return Error{Code::kInvalid, "--prepared auto: XDG_CACHE_HOME and HOME are not set; use --prepared DIR"};
+  return Error{Code::kInvalid,
+               "--packed-weights auto: XDG_CACHE_HOME and HOME are not set; use --packed-weights DIR"};
 }
 
 PackedCacheOptions packed_cache_options(const std::string& folder, const Model& model) {

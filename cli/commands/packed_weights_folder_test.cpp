@@ -23,7 +23,7 @@ TEST(PackedWeightsFolder, IsWhatWasAskedFor) {
   ::unsetenv("HOME");
   const Result<std::string> nowhere = packed_weights_folder("auto");
   ASSERT_FALSE(nowhere.ok());
-  EXPECT_NE(nowhere.error().message.find("use --prepared DIR"), std::string::npos);
+  EXPECT_NE(nowhere.error().message.find("use --packed-weights DIR"), std::string::npos);
 }
 
 TEST(PackedWeightsFolder, HoldsOneFileForEachProgramOfALoadedModel) {

@@ -33,7 +33,7 @@ std::string remote_request(const ChatSession& session) {
   if (session.think) body["chat_template_kwargs"]["enable_thinking"] = *session.think;
   if (session.speculation.drafter == DrafterKind::kNone) body["speculation"] = "off";
   if (session.speculation.depth >= 0) body["depth"] = session.speculation.depth;
-  if (session.speculation.acceptance == Acceptance::kRejection) body["acceptance"] = "ratio";
+  if (session.speculation.acceptance == Acceptance::kRejection) body["acceptance"] = "rejection";
   return body.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -78,9 +78,9 @@ Command run_command() {
   add_constraint_flags(command.flags, options->constraint);
   add_sampling_flags(command.flags, options->sampling);
   add_speculation_flags(command.flags, options->speculation);
-  options->model.costs = "auto";
+  options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
-  add_cost_flag(command.flags, options->model);
+  add_calibration_flag(command.flags, options->model);
   command.check = [options]() -> Status {
     FT_TRY(check_constraint_flags(options->constraint));
     return check_prompt_flags(options->prompt);

@@ -123,9 +123,9 @@ Command serve_command() {
       "\"content\":\"Hello\"}]}'\n";
   add_serve_flags(command.flags, options->serve);
   add_sampling_flags(command.flags, options->sampling);
-  options->model.costs = "auto";
+  options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
-  add_cost_flag(command.flags, options->model);
+  add_calibration_flag(command.flags, options->model);
   return bind_options(std::move(command), std::move(options), work);
 }
 

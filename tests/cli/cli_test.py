@@ -409,11 +409,11 @@ class Work(CliTest):
         elsewhere = str(self.folder / "elsewhere")
         self.expect(0, *ask, "--costs", elsewhere)
         files[0].write_text("torn")
-        done = self.expect(0, *ask, "--costs", str(files[0].parent))
+        done = self.expect(0, *ask, "--calibration", str(files[0].parent))
         self.assertIn(b"calibrating again", done.stderr)
         done = self.expect(0, *ask, "--costs", elsewhere, "--explain-depth")
         self.assertIn(b"calibration: remembered", done.stderr)
-        self.assertEqual(self.expect(0, *ask, "--costs", "/proc/nowhere", "-q").stderr, b"")
+        self.assertEqual(self.expect(0, *ask, "--calibration", "/proc/nowhere", "-q").stderr, b"")
 
     def test_chat_reads_from_a_pipe(self):
         words = b"Name a colour.\n/stats\n/set temperature 0\n/quit\nnever read\n"
