@@ -47,11 +47,11 @@ bool Scheduler::stalled() const {
 
 void Scheduler::admit(std::unique_ptr<Job> job) {
   Status started;
-  if (!lost().empty()) return end(*job, Finish::kError, lost());
+  if (!lost().empty()) return end(*job, Finish::kError, Error{Code::kIo, lost()});
   try {
     started = start(*job);
   } catch (const BackendLost& failure) {
-    started = Error{Code::kExhausted, std::string("the backend is lost: ") + failure.what()};
+    started = Error{Code::kIo, std::string("the backend is lost: ") + failure.what()};
     lose_backend(failure.what());
   } catch (const std::exception& failure) {
     started = failed("the request could not begin: ", failure);
@@ -120,7 +120,7 @@ void Scheduler::lose_backend(const std::string& why) {
   status_.lost = "the backend is lost: " + why + "; restart the program";
   for (const auto& job : running_) {
     job->slot->finish = Finish::kError;
-    job->slot->error = status_.lost;
+    job->slot->error = Error{Code::kIo, status_.lost};
   }
 }
 
