@@ -1,13 +1,13 @@
-// Drafts with the model's own multi-token-prediction (MTP) head: a one-layer network over pairs (hidden row of
-// a token, next token). It has its own key/value history of true pairs; for further drafts it reads its own
+// Drafts with the model's own multi-token-prediction (MTP) head: a one-layer network over pairs (hidden row
+// of a token, next token), with its own key/value history of true pairs; for further drafts it reads its own
 // output. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden row is the one after the
 // final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select.
-// Cost: one pass of the head per depth for the whole batch; the first pass takes the pairs that were committed
-// since the last proposal. Pairs wait until a proposal needs them, so an answer without drafts does not pay for
-// a history that nobody reads: of a long stretch without drafts the head only sees the last kPendingRows pairs,
-// and then drafts as after a shorter text. A prompt is seen whole.
-// A head over a part of the vocabulary (Logits::spare) is told the tokens of each text that it drafts for. What
-// it can draft depends on the slots beside it; what is answered does not.
+// Cost: one pass of the head per depth for the whole batch; the first one takes the pairs committed since the
+// last proposal. Pairs wait until a proposal needs them, so an answer without drafts does not pay for them:
+// of a long stretch without drafts the head only sees the last kPendingRows pairs, and then drafts as after a
+// shorter text. A prompt is seen whole. A head over a part of the vocabulary (Logits::spare) is told the
+// tokens of each text that it drafts for. What it can draft depends on the slots beside it; what is answered
+// does not.
 // Memory: one key/value layer per sequence. Hidden rows stay in the ring of captured rows; a memory of a
 // sequence holds up to kMemoryRows of them.
 #pragma once

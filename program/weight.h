@@ -1,8 +1,8 @@
 // A weight as the checkpoint stores it: a name, a shape and pointers into mapped files. Nothing is copied or
 // converted here; a backend packs it for itself when it compiles a program.
 // The checkpoint's mapping must outlive every compile that uses the weight.
-// Affine layout (MLX): element i of a row is in bits [i * bits, (i + 1) * bits) of the row's little-endian bit
-// stream; value = code * scale + bias, with one scale and bias per `group` elements along the columns.
+// Affine layout (MLX): element i of a row is in bits [i * bits, (i + 1) * bits) of the row's little-endian
+// bit stream; value = code * scale + bias, with one scale and bias per `group` elements along the columns.
 // Block floats (mxfp4, mxfp8, nvfp4: OCP Microscaling and NVIDIA's variant, as MLX stores them) have the same
 // stream. There value = code * scale: codes are small floats (format/small_float.h), scales are bytes, and
 // width and group follow from the format.

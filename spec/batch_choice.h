@@ -1,8 +1,8 @@
 // Whether a round of several slots drafts at all: compares tokens per millisecond of such rounds with drafts
 // and without. The cost model says how deep one slot should draft. Where processors and not memory are the
 // limit, a batch may lose by every draft, and only measuring both tells. A batch of a new size begins with a
-// few plain rounds, which teach the cost model too. Then plain rounds are tried now and then while drafts win,
-// and a few drafted ones while they lose, so neither figure grows old.
+// few plain rounds, which teach the cost model too. Then plain rounds are tried now and then while drafts
+// win, and a few drafted ones while they lose, so neither figure grows old.
 #pragma once
 
 #include <array>
