@@ -11,6 +11,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pack.h"
+#include "backends/cpu/packed_weights.h"
 #include "backends/cpu/plan.h"
 #include "backends/cpu/share.h"
 #include "backends/cpu/spare_head.h"
@@ -151,6 +152,7 @@ struct Machinery {
   int activation_bits;  // 8 or 16
   const PreparedOptions& prepared;
   const PackProgress& progress;
+  SharedWeights& weights;  // packed for other programs
 };
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             const Machinery& machinery);
