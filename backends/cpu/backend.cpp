@@ -33,7 +33,8 @@ class CpuBackend final : public Backend {
   Limits limits(const StateLayout& layout) const override { return cpu::CpuState::limits(layout, kv_bits_); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    return cpu::compile(program, options, {pool_, kernels_, activation_bits_, packed_cache_, progress_});
+    return cpu::compile(program, options,
+                        {pool_, kernels_, activation_bits_, packed_cache_, progress_, weights_});
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return cpu::CpuState::make(layout, options, kv_bits_);
@@ -53,6 +54,7 @@ class CpuBackend final : public Backend {
   int kv_bits_;
   PackedCacheOptions packed_cache_;
   PackProgress progress_;
+  cpu::SharedWeights weights_;
   ThreadPool pool_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const Program& program, const CompileOptions& options, const Machinery& machinery)
-      : options_(options), pool_(machinery.pool), kernels_(machinery.kernels) {
+      : options_(options), pool_(machinery.pool), kernels_(machinery.kernels), packed_(machinery.weights) {
     parts_.program = &program;
     parts_.options = options;
     parts_.workers = pool_.workers();

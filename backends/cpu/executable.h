@@ -12,6 +12,7 @@
 #include "backends/cpu/extra_head.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/pack/pack.h"
+#include "backends/cpu/pack/packed_weights.h"
 #include "backends/cpu/partition.h"
 #include "backends/cpu/plan.h"
 #include "backends/cpu/state.h"
@@ -152,6 +153,7 @@ struct Machinery {
   int activation_bits;  // 8 or 16
   const PackedCacheOptions& packed_cache;
   const PackProgress& progress;
+  SharedWeights& weights;  // packed for other programs
 };
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             const Machinery& machinery);

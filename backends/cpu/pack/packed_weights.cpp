@@ -23,14 +23,49 @@ void tell(const PackProgress& progress, const char* task, std::int64_t done, std
   }
 }
 
+/// What makes two packed weights the same: the stored weight, by place, shape and a sample of its bytes (the
+/// mapping of another model may come to the same place), the listed rows, and the shape that they take.
+std::string share_key(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed) {
+  constexpr std::size_t kSample = 4096;
+  const auto size = static_cast<std::size_t>(weight.rows * weight.cols * weight.stored_bits() / 8);
+  const std::size_t sample = std::min(size, kSample);
+  return fmt::format("{} {} {} {} {} {}x{} {} {} {} {} {:x} {:x} {:x} {} {} {} {}", weight.name,
+                     static_cast<const void*>(weight.data), static_cast<const void*>(weight.scales),
+                     static_cast<const void*>(weight.biases), format_name(weight.format), weight.rows,
+                     weight.cols, weight.bits, weight.group, format_name(weight.scale_format), weight.offset,
+                     checksum({weight.data, sample}), checksum({weight.data + (size - sample), sample}),
+                     checksum(std::as_bytes(std::span(ids))), packed.rows, packed.bits, packed.group,
+                     packed.requantised);
+}
+
 }  // namespace
+
+std::shared_ptr<const PackedMemory> SharedWeights::find(const std::string& key, Packed& packed) const {
+  for (const Entry& entry : entries_) {
+    if (entry.key != key) continue;
+    std::shared_ptr<const PackedMemory> memory = entry.memory.lock();
+    if (memory) packed = entry.packed;
+    return memory;
+  }
+  return nullptr;
+}
+
+void SharedWeights::add(std::string key, const Packed& packed,
+                        const std::shared_ptr<const PackedMemory>& memory) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key || entry.memory.expired(); });
+  entries_.push_back({std::move(key), packed, memory});
+}
 
 Status PackedWeights::add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits) {
   const std::int64_t rows = ids.empty() ? weight.rows : static_cast<std::int64_t>(ids.size());
-  FT_ASSIGN(const Packed packed, plan_pack(weight, rows, max_weight_bits));
-  jobs_.push_back({weight, ids, bytes_});
+  FT_ASSIGN(Packed packed, plan_pack(weight, rows, max_weight_bits));
+  if (auto memory = shared_.find(share_key(weight, ids, packed), packed)) {
+    borrowed_.push_back(std::move(memory));
+  } else {
+    jobs_.push_back({weight, ids, bytes_, packed_.size()});
+    bytes_ += round_up(packed.bytes(), 64);
+  }
   packed_.push_back(packed);
-  bytes_ += round_up(packed.bytes(), 64);
   return {};
 }
 
@@ -48,21 +83,20 @@ Status PackedWeights::fill(ThreadPool& pool, const PackedCacheOptions& packed_ca
     const Status written = keep(pool, key, progress);
     if (!written.ok()) log_warn(written.error().message + "; the next start packs the weights again");
   }
-  jobs_.clear();
+  place();
   return {};
 }
 
 PackedCacheKey PackedWeights::key(const PackedCacheOptions& packed_cache) const {
   std::string layout;
-  for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    const Weight& weight = jobs_[i].weight;
-    const std::vector<std::int32_t>& ids = jobs_[i].ids;
-    layout += fmt::format("{} {} {}x{} {} {} {} {} {} {} {:x}\n", weight.name, format_name(weight.format),
-                          weight.rows, weight.cols, weight.bits, weight.group,
-                          format_name(weight.scale_format), weight.offset, jobs_[i].offset,
-                          packed_[i].bytes(), checksum(std::as_bytes(std::span(ids))));
-    if (packed_[i].requantised)
-      layout += fmt::format("in {} bits, group {}\n", packed_[i].bits, packed_[i].group);
+  for (const Job& job : jobs_) {
+    const Weight& weight = job.weight;
+    const Packed& packed = packed_[job.index];
+    layout +=
+        fmt::format("{} {} {}x{} {} {} {} {} {} {} {:x}\n", weight.name, format_name(weight.format),
+                    weight.rows, weight.cols, weight.bits, weight.group, format_name(weight.scale_format),
+                    weight.offset, job.offset, packed.bytes(), checksum(std::as_bytes(std::span(job.ids))));
+    if (packed.requantised) layout += fmt::format("in {} bits, group {}\n", packed.bits, packed.group);
   }
   PackedCacheKey key;
   const std::string file = packed_cache.name + "-" +
@@ -90,16 +124,15 @@ Status PackedWeights::map(ThreadPool& pool, const PackedCacheKey& key) {
                              "are packed again",
                              key.path, bad * kPieceBytes)};
   }
-  file_ = std::move(file);
-  place(file_.data());
-  jobs_.clear();
+  own_->file = std::move(file);
+  place();
   return {};
 }
 
 /// Every worker packs the blocks that it will read, so their memory is near its core.
 Status PackedWeights::pack(ThreadPool& pool, const PackProgress& progress) {
-  memory_ = Memory::allocate(bytes_);
-  if (memory_.empty()) {
+  own_->memory = Memory::allocate(bytes_);
+  if (own_->memory.empty()) {
     return Error{Code::kExhausted,
                  fmt::format("cpu backend: no memory for {:.2f} GB of packed weights; use a smaller model or "
                              "one with fewer bits",
@@ -109,22 +142,21 @@ Status PackedWeights::pack(ThreadPool& pool, const PackProgress& progress) {
   for (const Packed& packed : packed_) largest.fit(packed);
   std::vector<PackScratch> scratch(static_cast<std::size_t>(pool.workers()), largest);
   auto work = [this, &scratch, &progress](int worker, int workers) {
-    for (std::size_t i = 0; i < jobs_.size(); ++i) {
-      const Packed& packed = packed_[i];
-      if (worker == 0) tell(progress, kPacking, jobs_[i].offset, bytes_);
-      pack_blocks(jobs_[i].weight, jobs_[i].ids, packed, packed.first_block(worker, workers),
-                  packed.first_block(worker + 1, workers), memory_.data() + jobs_[i].offset,
+    for (const Job& job : jobs_) {
+      const Packed& packed = packed_[job.index];
+      if (worker == 0) tell(progress, kPacking, job.offset, bytes_);
+      pack_blocks(job.weight, job.ids, packed, packed.first_block(worker, workers),
+                  packed.first_block(worker + 1, workers), own_->memory.data() + job.offset,
                   scratch[static_cast<std::size_t>(worker)]);
     }
   };
   pool.run(work);
   tell(progress, kPacking, bytes_, bytes_);
-  place(memory_.data());
   return {};
 }
 
 Status PackedWeights::keep(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const {
-  const std::span<const std::byte> data(memory_.data(), static_cast<std::size_t>(key.bytes));
+  const std::span<const std::byte> data(own_->memory.data(), static_cast<std::size_t>(key.bytes));
   std::vector<std::uint64_t> checksums(static_cast<std::size_t>(piece_count(key.bytes)));
   auto work = [&](int worker, int workers) {
     const Range range = partition(static_cast<std::int64_t>(checksums.size()), 1, worker, workers);
@@ -140,8 +172,14 @@ Status PackedWeights::keep(ThreadPool& pool, const PackedCacheKey& key, const Pa
   return written;
 }
 
-void PackedWeights::place(const std::byte* data) {
-  for (std::size_t i = 0; i < packed_.size(); ++i) packed_[i].data = data + jobs_[i].offset;
+/// The weights are there: for this program and for later ones.
+void PackedWeights::place() {
+  for (const Job& job : jobs_) {
+    Packed& packed = packed_[job.index];
+    packed.data = own_->data() + job.offset;
+    shared_.add(share_key(job.weight, job.ids, packed), packed, own_);
+  }
+  jobs_.clear();
 }
 
 }  // namespace ft::cpu

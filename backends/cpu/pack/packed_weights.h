@@ -1,9 +1,11 @@
 // All packed weights of one program: planned one by one, then filled at once. All workers either pack them
 // from the checkpoint or map them from the packed-weight cache (prepared.h), which every start checks
 // completely. If there is no good cache file, the weights are packed and the file is written for the next
-// start. A file that cannot be written is logged and is not a failure. Owner: the executable. Thread: the
-// engine thread; the pool's workers join it in fill(). Cost: packing reads and writes every weight, mapping
-// reads the file. Errors: formats without a kernel, no memory.
+// start. A file that cannot be written is logged and is not a failure. A weight that another program of the
+// same backend has packed in the same way is not packed again: both use one copy, as the MTP head does with
+// the LM head of its target where it drafts among the whole vocabulary. Thread: the engine thread; the pool's
+// workers join it in fill(). Cost: packing reads and writes every weight, mapping reads the file. Errors:
+// formats without a kernel, no memory.
 #pragma once
 
 #include <memory>
@@ -18,14 +20,40 @@
 
 namespace ft::cpu {
 
+/// Where the packed weights of one program are.
+struct PackedMemory {
+  Memory memory;
+  PackedFile file;
+  const std::byte* data() const { return file.data() != nullptr ? file.data() : memory.data(); }
+};
+
+/// The packed weights of a backend's programs, while a program uses them.
+class SharedWeights {
+ public:
+  struct Entry {
+    std::string key;
+    Packed packed;  // with data
+    std::weak_ptr<const PackedMemory> memory;
+  };
+  /// Null: no program has packed it.
+  std::shared_ptr<const PackedMemory> find(const std::string& key, Packed& packed) const;
+  void add(std::string key, const Packed& packed, const std::shared_ptr<const PackedMemory>& memory);
+
+ private:
+  std::vector<Entry> entries_;
+};
+
 class PackedWeights {
  public:
+  /// `shared` must outlive it.
+  explicit PackedWeights(SharedWeights& shared) : shared_(shared) {}
   /// `ids`: the listed rows in order; empty: all rows. `max_weight_bits`: see plan_pack.
   Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits);
   Status fill(ThreadPool& pool, const PackedCacheOptions& packed_cache, const PackProgress& progress);
 
   /// In the order of add(); it has data once filled.
   const Packed* at(std::size_t index) const { return &packed_[index]; }
+  /// Of those that no other program had packed before.
   std::int64_t bytes() const { return bytes_; }
 
  private:
@@ -34,19 +62,21 @@ class PackedWeights {
     Weight weight;
     std::vector<std::int32_t> ids;
     std::int64_t offset = 0;
+    std::size_t index = 0;  // in packed_
   };
 
   PackedCacheKey key(const PackedCacheOptions& packed_cache) const;
   Status map(ThreadPool& pool, const PackedCacheKey& key);
   Status pack(ThreadPool& pool, const PackProgress& progress);
   Status keep(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const;
-  void place(const std::byte* data);
+  void place();
 
+  SharedWeights& shared_;
   std::vector<Job> jobs_;  // released once filled
   std::vector<Packed> packed_;
   std::int64_t bytes_ = 0;
-  Memory memory_;
-  PackedFile file_;
+  std::shared_ptr<PackedMemory> own_ = std::make_shared<PackedMemory>();
+  std::vector<std::shared_ptr<const PackedMemory>> borrowed_;  // of other programs
 };
 
 }  // namespace ft::cpu
