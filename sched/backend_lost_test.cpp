@@ -42,11 +42,17 @@ TEST_F(BackendLostTest, EveryRequestEndsWithTheSentenceAndNoOtherIsAdmitted) {
     EXPECT_EQ(ended.finish, Finish::kError);
     EXPECT_EQ(ended.error, "the backend is lost: the device fell off the bus; restart the program");
   }
+  for (;;) {  // what is submitted before the engine has told it ends in the same way
+    auto next = engine_->submit(std::move(*Request::make(fields("Hello"), engine_->vocabulary())));
+    if (next.ok()) {
+      EXPECT_EQ(collect(*next).finish, Finish::kError);
+      continue;
+    }
+    EXPECT_EQ(next.error().code, Code::kCancelled);
+    EXPECT_EQ(next.error().message, engine_->status().lost);
+    break;
+  }
   EXPECT_EQ(engine_->status().lost, "the backend is lost: the device fell off the bus; restart the program");
-  const auto refused = engine_->submit(std::move(*Request::make(fields("Hello"), engine_->vocabulary())));
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Code::kCancelled);
-  EXPECT_EQ(refused.error().message, engine_->status().lost);
 }
 
 }  // namespace
