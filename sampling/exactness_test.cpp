@@ -161,7 +161,7 @@ Tokens plain(const Toy& toy, std::uint64_t seed) {
   Tokens output;
   while (output.size() < kLength) {
     toy.fill(row, false, output, {}, seed);
-    output.push_back(sample(row.logits, {}, row.row, scratch, row.drafts));
+    output.push_back(ft::sample(row.logits, {}, row.row, scratch, row.drafts));
   }
   return output;
 }
@@ -174,13 +174,13 @@ Tokens coupled(const Toy& toy, std::uint64_t seed, std::size_t depth, Wrong wron
     Tokens drafts;
     while (drafts.size() < depth) {
       toy.fill(row, true, output, drafts, seed);
-      drafts.push_back(sample(row.logits, {}, row.row, scratch, row.drafts));
+      drafts.push_back(ft::sample(row.logits, {}, row.row, scratch, row.drafts));
     }
     Tokens emitted;
     for (std::size_t i = 0; i <= depth; ++i) {
       const Tokens before(drafts.begin(), drafts.begin() + static_cast<std::ptrdiff_t>(i));
       toy.fill(row, false, output, before, seed, wrong != Wrong::kDraftsForgotten);
-      const std::int32_t token = sample(row.logits, {}, row.row, scratch, row.drafts);
+      const std::int32_t token = ft::sample(row.logits, {}, row.row, scratch, row.drafts);
       const bool unchecked = wrong == Wrong::kUnchecked && i == 0 && depth > 0;
       emitted.push_back(unchecked ? drafts[i] : token);
       if (i == depth || emitted[i] != drafts[i]) break;

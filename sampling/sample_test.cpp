@@ -173,7 +173,7 @@ TEST(Sample, AgreesWithTheObviousRulesOnRandomRows) {
   SampleScratch scratch;
   for (int i = 0; i < 30'000; ++i) {
     const Case c = random_case(random);
-    ASSERT_EQ(sample(c.logits, c.ids, c.row(), scratch, c.drafts), slow_sample(c)) << "case " << i;
+    ASSERT_EQ(ft::sample(c.logits, c.ids, c.row(), scratch, c.drafts), slow_sample(c)) << "case " << i;
   }
 }
 
@@ -218,16 +218,16 @@ TEST(Sample, PassingOverNoiseNeverChangesTheTokenOfALargeVocabulary) {
     c.sampler.temperature = temperature;
     c.position += 7;
     c.sampler.top_p = 1;
-    EXPECT_EQ(sample(c.logits, {}, c.row(), scratch, c.drafts), slow_sample(c)) << temperature;
+    EXPECT_EQ(ft::sample(c.logits, {}, c.row(), scratch, c.drafts), slow_sample(c)) << temperature;
     c.sampler.top_p = 0.95F;
-    EXPECT_EQ(sample(c.logits, {}, c.row(), scratch, c.drafts), slow_sample(c)) << temperature;
+    EXPECT_EQ(ft::sample(c.logits, {}, c.row(), scratch, c.drafts), slow_sample(c)) << temperature;
   }
   EXPECT_LE(scratch.candidates.capacity(), c.logits.size());  // the reserved size was enough
 }
 
 TEST(Sample, TakesItsStepsInTheStatedOrder) {
   SampleScratch scratch;
-  const auto greedy = [&](const Case& c) { return sample(c.logits, c.ids, c.row(), scratch, c.drafts); };
+  const auto greedy = [&](const Case& c) { return ft::sample(c.logits, c.ids, c.row(), scratch, c.drafts); };
   // Repetition first: 4 / 2 - 1 = 1 loses to 1.2; the other way round (4 - 1) / 2 = 1.5 would win.
   Case c{.logits = {4, 1.2F}, .sampler = {.repetition = 2, .presence = 1}, .history = {{0, 1}}};
   EXPECT_EQ(greedy(c), 1);
@@ -278,17 +278,17 @@ TEST(Sample, SeesDraftsAsIfTheyHadBeenEmitted) {
       }
     }
     emitted.drafts.clear();
-    ASSERT_EQ(sample(drafted.logits, drafted.ids, drafted.row(), scratch, drafted.drafts),
-              sample(emitted.logits, emitted.ids, emitted.row(), scratch, emitted.drafts));
+    ASSERT_EQ(ft::sample(drafted.logits, drafted.ids, drafted.row(), scratch, drafted.drafts),
+              ft::sample(emitted.logits, emitted.ids, emitted.row(), scratch, emitted.drafts));
   }
 }
 
 TEST(Sample, TiesGoToTheLowestIdAndTopKKeepsExactlyK) {
   SampleScratch scratch;
   Case c{.logits = std::vector<float>(3000, 1.0F)};
-  EXPECT_EQ(sample(c.logits, {}, c.row(), scratch, c.drafts), 0);
+  EXPECT_EQ(ft::sample(c.logits, {}, c.row(), scratch, c.drafts), 0);
   c.logits[5] = c.logits[2999] = 2;
-  EXPECT_EQ(sample(c.logits, {}, c.row(), scratch, c.drafts), 5);
+  EXPECT_EQ(ft::sample(c.logits, {}, c.row(), scratch, c.drafts), 5);
   c.sampler = {.temperature = 1, .top_k = 4};
   Distribution out;
   distribution(c.logits, {}, c.row(), scratch, out, c.drafts);
@@ -312,8 +312,8 @@ TEST(Sample, NoiseBelongsToTheTokenNotToItsPlace) {
       part.ids.push_back(token);
       part.logits.push_back(full.logits.back());
     }
-    ASSERT_EQ(sample(full.logits, {}, full.row(), scratch, full.drafts),
-              sample(part.logits, part.ids, part.row(), scratch, part.drafts));
+    ASSERT_EQ(ft::sample(full.logits, {}, full.row(), scratch, full.drafts),
+              ft::sample(part.logits, part.ids, part.row(), scratch, part.drafts));
   }
 }
 
@@ -322,13 +322,13 @@ TEST(Sample, RowsWithoutAFiniteLogitTakeTheLowestAllowedId) {
   for (const float temperature : {0.0F, 1.0F}) {
     for (const int top_k : {0, 2}) {
       Case c{.logits = {kNan, -kInf, kNan, -kInf}, .sampler = {.temperature = temperature, .top_k = top_k}};
-      EXPECT_EQ(sample(c.logits, {}, c.row(), scratch, c.drafts), 0);
+      EXPECT_EQ(ft::sample(c.logits, {}, c.row(), scratch, c.drafts), 0);
       c.mask = {12};
-      EXPECT_EQ(sample(c.logits, {}, c.row(), scratch, c.drafts), 2);
+      EXPECT_EQ(ft::sample(c.logits, {}, c.row(), scratch, c.drafts), 2);
       c.mask = {0};
-      EXPECT_EQ(sample(c.logits, {}, c.row(), scratch, c.drafts), 0);
+      EXPECT_EQ(ft::sample(c.logits, {}, c.row(), scratch, c.drafts), 0);
       c.ids = {3, 9, 31, 32};
-      EXPECT_EQ(sample(c.logits, c.ids, c.row(), scratch, c.drafts), 3);
+      EXPECT_EQ(ft::sample(c.logits, c.ids, c.row(), scratch, c.drafts), 3);
     }
   }
 }

@@ -40,7 +40,7 @@ TEST_F(BackendLostTest, EveryRequestEndsWithTheSentenceAndNoOtherIsAdmitted) {
   for (Ticket& ticket : tickets) {
     const Collected ended = collect(ticket);
     EXPECT_EQ(ended.finish, Finish::kError);
-    EXPECT_EQ(ended.error, "the backend is lost: the device fell off the bus; restart the program");
+    EXPECT_EQ(ended.error.message, "the backend is lost: the device fell off the bus; restart the program");
   }
   for (;;) {  // what is submitted before the engine has told it ends in the same way
     auto next = engine_->submit(std::move(*Request::make(fields("Hello"), engine_->vocabulary())));

@@ -10,40 +10,29 @@ namespace {
 
 using Fault = std::function<void()>;  // throws, or is empty
 
-class ThrowingExecutable final : public Executable {
+class ThrowingExecutable final : public ForwardingExecutable {
  public:
   ThrowingExecutable(std::unique_ptr<Executable> inner, const Fault& fault)
-      : inner_(std::move(inner)), fault_(fault) {}
-  StepResult run(const StepArgs& args, State& state) override {
+      : ForwardingExecutable(std::move(inner)), fault_(fault) {}
+  void submit(const StepArgs& args, State& state) override {
     if (fault_) fault_();
-    return inner_->run(args, state);
+    inner().submit(args, state);
   }
-  int vocabulary() const override { return inner_->vocabulary(); }
-  std::span<const std::int32_t> ids() const override { return inner_->ids(); }
-  void add_draft_tokens(std::span<const std::int32_t> tokens) override { inner_->add_draft_tokens(tokens); }
-  std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
 
  private:
-  std::unique_ptr<Executable> inner_;
   const Fault& fault_;
 };
 
-class ThrowingBackend final : public Backend {
+class ThrowingBackend final : public ForwardingBackend {
  public:
-  explicit ThrowingBackend(const Fault& fault) : inner_(make_ref_backend()), fault_(fault) {}
-  std::string_view name() const override { return "throwing"; }
-  std::string describe() const override { return "throws on purpose"; }
+  explicit ThrowingBackend(const Fault& fault) : ForwardingBackend(make_ref_backend()), fault_(fault) {}
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    FT_ASSIGN(std::unique_ptr<Executable> inner, inner_->compile(program, options));
-    return std::unique_ptr<Executable>(std::make_unique<ThrowingExecutable>(std::move(inner), fault_));
-  }
-  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    return inner_->make_state(layout, options);
+    FT_ASSIGN(std::unique_ptr<Executable> made, inner().compile(program, options));
+    return std::unique_ptr<Executable>(std::make_unique<ThrowingExecutable>(std::move(made), fault_));
   }
 
  private:
-  std::unique_ptr<Backend> inner_;
   const Fault& fault_;
 };
 

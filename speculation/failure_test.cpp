@@ -125,7 +125,7 @@ TEST_P(FaultyRound, LeavesEverySlotUsableOrReportedLostWhereverItThrows) {
           << n;
       EXPECT_TRUE(std::equal(output.begin(), output.end(), plain[static_cast<std::size_t>(i)].begin())) << n;
       if (fault.of_drafter) {
-        EXPECT_EQ(slot.finish, Finish::kLength) << n << ": " << slot.error;
+        EXPECT_EQ(slot.finish, Finish::kLength) << n << ": " << slot.error.message;
         failed_drafts += slot.drafter_failed ? 1 : 0;
       }
       // Not lost means that it can go on: a transaction left open would not let it.
@@ -187,8 +187,8 @@ TEST(OutOfBlocks, TheSlotThatCannotGrowFailsAloneAndSaysWhatToDo) {
   EXPECT_EQ(slots[0].finish, Finish::kLength);
   EXPECT_EQ(ToyDecoder::output(slots[0]), plain_small);
   EXPECT_EQ(slots[1].finish, Finish::kError);
-  EXPECT_NE(slots[1].error.find("key/value cache is full"), std::string::npos) << slots[1].error;
-  EXPECT_NE(slots[1].error.find("raise --context"), std::string::npos) << slots[1].error;
+  EXPECT_NE(slots[1].error.message.find("key/value cache is full"), std::string::npos) << slots[1].error.message;
+  EXPECT_NE(slots[1].error.message.find("raise --context"), std::string::npos) << slots[1].error.message;
   const auto output = ToyDecoder::output(slots[1]);
   EXPECT_GT(output.size(), 2U);
   EXPECT_TRUE(std::equal(output.begin(), output.end(), plain_large.begin()));

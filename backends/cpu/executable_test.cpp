@@ -83,7 +83,7 @@ std::vector<std::string> isas() {
 
 std::vector<TestShape> shapes() {
   TestShape wide_group;
-  wide_group.phase = 128;
+  wide_group.group = 128;
   wide_group.bits = 8;
   wide_group.mlp = 256;
   TestShape plain = TestShape::odd();
