@@ -2,6 +2,8 @@
 #include <new>
 #include <stdexcept>
 
+#include "backends/ref/backend.h"
+#include "program/forwarding_backend.h"
 #include "sched/scheduler.h"
 #include "tests/toy_decoder.h"
 
