@@ -67,7 +67,7 @@ Result<std::unique_ptr<DecodeBench>> DecodeBench::make(const Loaded& loaded, con
     }
   }
   Random random(plan.seed, "prompt");
-  const auto words = static_cast<std::uint64_t>(loaded.model.config.vocab_size);
+  const auto words = static_cast<std::uint64_t>(loaded.model.facts.vocabulary);
   for (int i = 0; i < plan.prompt_tokens; ++i) {
     bench->prompt_.push_back(static_cast<std::int32_t>(random.next() % words));
   }

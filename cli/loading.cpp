@@ -27,7 +27,7 @@ Error model_error(Error error) {
 }
 
 Result<std::int64_t> choose_context(std::int64_t asked, const Model& model) {
-  const std::int64_t most = model.config.max_positions;
+  const std::int64_t most = model.facts.context;
   if (asked == 0) return std::min(most, kDefaultContext);
   if (asked > most) {
     return Error{Code::kInvalid,

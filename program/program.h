@@ -1,5 +1,5 @@
 // A model as a flat list of instructions over row matrices. A row is one token of one sequence; `Row` names a
-// matrix [rows of the step, width] of float32 values. The list is emitted once at load by models/<family>.cpp
+// matrix [rows of the step, width] of float32 values. The list is emitted once at load by models/<family>/
 // and compiled by a backend; no instruction needs the host between its inputs and outputs, so a list can
 // become one CUDA graph or one lazy expression. Row rule: what an instruction computes for row i depends on
 // row i's own inputs and its timeline's past only, in one order of additions, whatever other rows the step

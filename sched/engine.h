@@ -66,7 +66,7 @@ class Engine {
   void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
 
   const Decoder& decoder() const { return *decoder_; }
-  int vocabulary() const { return decoder_->model().config.vocab_size; }
+  int vocabulary() const { return decoder_->model().facts.vocabulary; }
 
  private:
   Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> folder, const MemoryReport& memory,

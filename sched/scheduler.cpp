@@ -22,7 +22,7 @@ SchedulerOptions with_clock(SchedulerOptions options) {
 Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options)
     : decoder_(decoder),
       tokenizer_(tokenizer),
-      marks_(tokenizer, decoder.model().config.eos_ids),
+      marks_(tokenizer, decoder.model().facts.eos_ids),
       options_(with_clock(std::move(options))),
       cache_(decoder.room(), decoder.options().cache_bytes, options_.folder) {
   status_.slots = decoder.options().slots;

@@ -42,7 +42,7 @@ Status Decoder::build() {
   if (model_.mtp.has_value()) {
     FT_ASSIGN(mtp_, MtpDrafter::make(backend_, *model_.mtp,
                                      {options_.slots, options_.slots * blocks_each + room_.draft_blocks + 1,
-                                      model_.config.hidden_size, room_.snapshots + 1}));  // one while forking
+                                      model_.facts.width, room_.snapshots + 1}));  // one while forking
     combined_ = std::make_unique<CombinedDrafter>(*mtp_, *lookup_, options_.slots);
   }
   if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
@@ -64,7 +64,7 @@ Status Decoder::plan_room(int blocks_each) {
   if (model_.mtp.has_value()) {
     FT_ASSIGN(const std::unique_ptr<State> head, backend_.make_state(model_.mtp->layout(), {1, 1}));
     room_.draft_block_bytes = head->block_bytes();
-    room_.snapshot_bytes += head->slot_bytes() + MtpDrafter::memory_bytes(model_.config.hidden_size);
+    room_.snapshot_bytes += head->slot_bytes() + MtpDrafter::memory_bytes(model_.facts.width);
   }
   const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
   room_.snapshots = static_cast<int>(

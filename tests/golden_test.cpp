@@ -238,7 +238,7 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
   void run(Pass& pass, std::span<const std::int32_t> tokens, std::span<const float> hidden,
            std::vector<float>* hidden_out, const RowFunction& row) {
     constexpr std::size_t kRows = 128;
-    const auto width = static_cast<std::size_t>(model_.config.hidden_size);
+    const auto width = static_cast<std::size_t>(model_.facts.width);
     const auto vocabulary = static_cast<std::size_t>(pass.executable->vocabulary());
     Timeline timeline = std::move(*Timeline::open(*pass.pool));
     for (std::size_t done = 0; done < tokens.size(); done += kRows) {
@@ -284,7 +284,7 @@ TEST_P(HeldOut, PerplexityAndDraftAgreementAreThoseOfTransformers) {
         nll += choice.logsumexp - static_cast<double>(logits[static_cast<std::size_t>(tokens[row + 1])]);
     });
     expected += golden["window_nll"][w].get<double>();
-    hidden.resize(hidden.size() - static_cast<std::size_t>(model_.config.hidden_size));
+    hidden.resize(hidden.size() - static_cast<std::size_t>(model_.facts.width));
     run(passes_[1], tokens.subspan(1), hidden, nullptr, [&](std::size_t row, std::span<const float> logits) {
       agrees += choose(logits).token == chosen[row + 1] ? 1 : 0;
       ++drafts;

@@ -335,6 +335,12 @@ def check_headers(tree):
             tree.breach(name, 1, "dead-file", "no source includes this header")
 
 
+def floor_folders(lists):
+    """The subfolders that an ft_floor of this CMakeLists.txt names after FOLDERS."""
+    found = re.findall(r"\bFOLDERS((?:\s+(?![A-Z_]+\b)[\w/]+)+)", lists)
+    return {folder for words in found for folder in words.split()}
+
+
 def check_built(tree):
     """Every .cpp is in a folder with a CMakeLists.txt, or a folder above names the file or its folder."""
     for name in tree.sources():
@@ -346,7 +352,8 @@ def check_built(tree):
             lists = tree.text.get((above / "CMakeLists.txt").as_posix(), "")
             inner = path.relative_to(above)
             folder = f"{inner.parent.as_posix()}/*" if len(inner.parts) > 1 else inner.as_posix()
-            built = built or inner.as_posix() in lists or folder in lists
+            in_floor = inner.parent.as_posix() in floor_folders(lists)
+            built = built or in_floor or inner.as_posix() in lists or folder in lists
         if not built:
             tree.breach(name, 1, "dead-file", "no CMakeLists.txt builds this source")
 

@@ -224,6 +224,9 @@ class Tidy(unittest.TestCase):
     def test_dead_files(self):
         self.assert_caught({"base/lonely.h": HEADER}, "base/lonely.h:1", "dead-file")
         self.assert_caught({"stray/loose.cpp": "int a;\n"}, "stray/loose.cpp:1", "dead-file")
+        floor = {"text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS inner TEST_DEPS ft_base)\n"}
+        self.assert_clean(floor | {"text/inner/a.cpp": "int a;\n"})
+        self.assert_caught(floor | {"text/other/a.cpp": "int a;\n"}, "text/other/a.cpp:1", "dead-file")
 
     def test_a_kernel_without_its_twin(self):
         self.assert_caught(
