@@ -39,6 +39,7 @@ Result<std::unique_ptr<Engine>> start_engine(Loaded& loaded) {
   options.decoder.slots = 1;
   options.decoder.context = loaded.context;
   options.costs = loaded.costs;
+  options.chat_format = loaded.chat_format;
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
   if (!engine.ok()) return model_error(engine.error());

@@ -121,7 +121,7 @@ Status DecodeBench::prompts() {
   FT_TRY(tick());
   if (!loaded_.tokenizer) return {};
   for (Slot* slot : {plain_.get(), headed_.get()}) {
-    FT_ASSIGN(Answer answer, Answer::create(*loaded_.tokenizer, {}));
+    FT_ASSIGN(Answer answer, Answer::create(*loaded_.tokenizer, *loaded_.chat_format, {}));
     std::optional<Answer>& place = answers_[static_cast<std::size_t>(slot->id)];
     place.emplace(std::move(answer));
     slot->on_token = [&place](std::int32_t token, std::span<const float>, bool) {

@@ -99,6 +99,8 @@ Status load_text(const std::string& directory, Loaded& loaded) {
   } else {
     loaded.chat_template_problem = chat_template.error().message;
   }
+  loaded.chat_format = &choose_chat_format(loaded.model.facts.family,
+                                           loaded.chat_template ? loaded.chat_template->source() : "");
   loaded.load_ms += since_ms(start);
   return {};
 }

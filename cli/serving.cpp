@@ -90,6 +90,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const Serve
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   options.costs = loaded.costs;
+  options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
   if (!choice.cache_dir.empty()) {
     options.folder.directory = choice.cache_dir;
@@ -112,7 +113,7 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->tokenizer = &*loaded.tokenizer;
   served->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
   served->chat_template_problem = loaded.chat_template_problem;
-  if (loaded.chat_template) served->tool_form = tool_call_form(loaded.chat_template->source());
+  served->chat_format = loaded.chat_format;
   served->eos.assign(model.facts.eos_ids.begin(), model.facts.eos_ids.end());
   if (!served->eos.empty()) {  // a grammar ends with an end token
     served->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, served->eos);

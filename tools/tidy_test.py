@@ -221,6 +221,13 @@ class Tidy(unittest.TestCase):
             {"base/counter.h": "#pragma once\nint next_value();\n"}, "base/counter.h:1", "header"
         )
 
+    def test_chat_tags(self):
+        tags = f'const char* kTag = "{"<"}think>";\n'
+        self.assert_caught({"text/answer.cpp": tags}, "text/answer.cpp:1", "chat-tags")
+        self.assert_clean({"text/answer_test.cpp": tags})
+        floor = {"text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS chat_format)\n"}
+        self.assert_clean(floor | {"text/chat_format/a.cpp": tags})
+
     def test_dead_files(self):
         self.assert_caught({"base/lonely.h": HEADER}, "base/lonely.h:1", "dead-file")
         self.assert_caught({"stray/loose.cpp": "int a;\n"}, "stray/loose.cpp:1", "dead-file")
