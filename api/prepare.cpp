@@ -111,7 +111,7 @@ Compiled format_grammar(const GrammarCompiler& grammars, const Call& call) {
 /// instead.
 Compiled call_grammar(const Served& served, const Call& call, bool required) {
   ToolCallRules rules;
-  rules.tools_json = call.tools, rules.form = served.tool_form, rules.required = required;
+  rules.tools_json = call.tools, rules.format = served.chat_format, rules.required = required;
   if (call.tool_choice == ToolChoice::kNamed) rules.allowed = {call.named_tool};
   rules.parallel = call.parallel_tools && call.tool_choice != ToolChoice::kNamed;
   if (call.format != Format::kText) {

@@ -60,7 +60,7 @@ Result<std::vector<Prompt>> bench_prompts(const Options& options, const Loaded& 
 Result<std::vector<BenchCase>> bench_cases(const Options& options, const Loaded& loaded) {
   FT_ASSIGN(const std::vector<Prompt> prompts, bench_prompts(options, loaded));
   std::vector<Sampler> samplers;
-  const Sampler own = choose_sampler(options.sampling, loaded.model.config.sampling);
+  const Sampler own = choose_sampler(options.sampling, loaded.model.facts.sampling);
   if (options.sampling.any()) {
     samplers.push_back(own);
   } else {

@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "models/model.h"
 #include "sched/cost_file.h"
+#include "text/chat_format.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -22,12 +23,13 @@ struct Loaded {
   std::unique_ptr<Backend> backend;
   std::optional<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;
-  std::string chat_template_problem;  // why there is no template
-  std::int64_t context = 0;           // tokens
-  int kv_bits = 16;                   // KV-cache precision of the backend
-  double load_ms = 0;                 // so far; packing by the engine is added later
-  PreparedOptions prepared;           // for the backend
-  CostFileOptions costs;              // for its engine
+  std::string chat_template_problem;              // why there is no template
+  const ChatFormat* chat_format = &kPlainFormat;  // of the family and the template
+  std::int64_t context = 0;                       // tokens
+  int kv_bits = 16;                               // KV-cache precision of the backend
+  double load_ms = 0;                             // so far; packing by the engine is added later
+  PreparedOptions prepared;                       // for the backend
+  CostFileOptions costs;                          // for its engine
 };
 
 /// Loads everything for run, chat and bench. A missing template is allowed, since --raw skips it. The later

@@ -95,6 +95,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(Loaded& loaded, const Serve
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   options.costs = loaded.costs;
+  options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
   if (!choice.cache_dir.empty()) {
     options.folder.directory = choice.cache_dir;
@@ -117,14 +118,14 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->tokenizer = &*loaded.tokenizer;
   served->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
   served->chat_template_problem = loaded.chat_template_problem;
-  if (loaded.chat_template) served->tool_form = tool_call_form(loaded.chat_template->source());
-  served->eos.assign(model.config.eos_ids.begin(), model.config.eos_ids.end());
+  served->chat_format = loaded.chat_format;
+  served->eos.assign(model.facts.eos_ids.begin(), model.facts.eos_ids.end());
   if (!served->eos.empty()) {  // a grammar ends with an end token
     served->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, served->eos);
   }
-  served->vocabulary = model.config.vocab_size;
+  served->vocabulary = model.facts.vocabulary;
   served->context = loaded.context;
-  served->sampler = choose_sampler(sampling, model.config.sampling);
+  served->sampler = choose_sampler(sampling, model.facts.sampling);
   served->bias = sampling.bias;
   served->default_drafter = choice.drafter, served->default_depth = choice.depth;
   served->id = model.name;
@@ -132,14 +133,14 @@ std::shared_ptr<const api::Served> what_is_served(const Loaded& loaded, const En
   served->created_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
-  served->family = model.family, served->quantisation = model.quantisation;
+  served->family = model.facts.family, served->quantisation = model.facts.quantisation;
   served->backend = loaded.backend->describe();
   served->drafter_problem = decoder.drafter_problem(DrafterKind::kMtp);
   served->drafter = drafter_name(choice.drafter, model);
   served->version = FORETOKEN_VERSION;
-  served->parameters = model.parameters, served->bytes = decoder.packed_bytes();
+  served->parameters = model.facts.parameters, served->bytes = decoder.packed_bytes();
   served->draft_vocabulary = model.draft_vocabulary;
-  served->positions = model.config.max_positions;
+  served->positions = model.facts.context;
   served->slots = choice.slots;
   served->responses = std::make_shared<api::ResponseStore>();
   return served;

@@ -31,7 +31,7 @@ const std::shared_ptr<const ft::api::Served>& served() {
   static const std::shared_ptr<const ft::api::Served> made = [] {
     auto served = std::make_shared<ft::api::Served>(ft::api::test::served());
     served->tokenizer = &*tokenizer, served->chat_template = &*chat_template;
-    served->tool_form = ft::tool_call_form(chat_template->source());
+    served->chat_format = &ft::choose_chat_format("qwen3_5", chat_template->source());
     served->eos = {8180, 8178};
     served->vocabulary = tokenizer->vocab_size(), served->context = 4096;
     return served;
