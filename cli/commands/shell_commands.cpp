@@ -29,11 +29,11 @@ Command completions_command() {
     if (!options->shell.empty()) return {};
     return Error{Code::kInvalid, "completions needs a shell; write bash, zsh or fish"};
   };
-  return bind_options(std::move(command), std::move(options),
-                      [](const Options& given, Terminal& terminal) -> Result<int> {
-                        terminal.out(completions(all_commands(), given.shell));
-                        return 0;
-                      });
+  return bind_options(
+      std::move(command), std::move(options), +[](const Options& given, Terminal& terminal) -> Result<int> {
+        terminal.out(completions(all_commands(), given.shell));
+        return 0;
+      });
 }
 
 Command manual_command() {
@@ -41,11 +41,12 @@ Command manual_command() {
   command.name = "manual";
   command.summary = "Print the manual page foretoken(1)";
   command.examples = "  foretoken manual | man -l -\n";
-  return bind_options(std::move(command), std::make_shared<Options>(),
-                      [](const Options& /*options*/, Terminal& terminal) -> Result<int> {
-                        terminal.out(manual_page(all_commands(), FORETOKEN_VERSION));
-                        return 0;
-                      });
+  return bind_options(
+      std::move(command), std::make_shared<Options>(),
+      +[](const Options& /*options*/, Terminal& terminal) -> Result<int> {
+        terminal.out(manual_page(all_commands(), FORETOKEN_VERSION));
+        return 0;
+      });
 }
 
 }  // namespace ft::cli
