@@ -10,6 +10,7 @@
 #include "api/openai/response_store.h"
 #include "program/sample_row.h"
 #include "speculation/decoder.h"
+#include "text/chat_format.h"
 #include "text/chat_template.h"
 #include "text/grammar.h"
 #include "text/tokenizer.h"
@@ -21,7 +22,7 @@ struct ModelInfo {
   const ChatTemplate* chat_template = nullptr;  // null: chat routes refuse with the problem
   std::string chat_template_problem;
   std::shared_ptr<const GrammarCompiler> grammars;  // null: nothing can be enforced
-  ToolCallForm tool_form = ToolCallForm::kNone;     // how the model writes a call
+  const ChatFormat* chat_format = &kPlainFormat;    // the tags of reasoning, calls and fill-in-the-middle
   std::vector<std::int32_t> eos;
   int vocabulary = 0;           // columns of logits
   std::int64_t context = 0;     // tokens of prompt and answer together

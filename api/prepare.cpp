@@ -113,7 +113,7 @@ Compiled format_grammar(const GrammarCompiler& grammars, const GenerateParams& c
 /// instead.
 Compiled call_grammar(const ModelInfo& model_info, const GenerateParams& call, bool required) {
   ToolCallRules rules;
-  rules.tools_json = call.tools, rules.form = model_info.tool_form, rules.required = required;
+  rules.tools_json = call.tools, rules.format = model_info.chat_format, rules.required = required;
   if (call.tool_choice == ToolChoice::kNamed) rules.allowed = {call.named_tool};
   rules.parallel = call.parallel_tools && call.tool_choice != ToolChoice::kNamed;
   if (call.format != Format::kText) {

@@ -1,6 +1,7 @@
 # ft_floor(NAME DEPS ...): the .cpp files of the folder become the library ft_NAME, the *_test.cpp files the
 # test program NAME_tests, and each *_fuzz.cpp a fuzz target. DEPS are exactly the floors of tools/floors.txt
 # plus libraries; TEST_DEPS are for tests only; SOURCES and TEST_SOURCES add files that *.cpp does not match.
+# FOLDERS are subfolders that belong to the floor: their files are treated like those of the folder itself.
 include(GoogleTest)
 
 add_library(ft_options INTERFACE)
@@ -50,8 +51,12 @@ function(ft_drop_own_new sources)
 endfunction()
 
 function(ft_floor name)
-  cmake_parse_arguments(ARG "" "" "DEPS;TEST_DEPS;SOURCES;TEST_SOURCES;SUBFOLDERS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS *.cpp ${ARG_SUBFOLDERS})
+  cmake_parse_arguments(ARG "" "" "DEPS;TEST_DEPS;SOURCES;TEST_SOURCES;FOLDERS" ${ARGN})
+  set(patterns *.cpp)
+  foreach(folder ${ARG_FOLDERS})
+    list(APPEND patterns ${folder}/*.cpp)
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(APPEND tests ${ARG_TEST_SOURCES})

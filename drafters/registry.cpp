@@ -13,7 +13,7 @@ namespace {
 Result<std::unique_ptr<Drafter>> open_mtp(const DrafterContext& context) {
   MtpDrafter::Options options;
   options.slots = context.slots, options.blocks = context.blocks, options.memories = context.memories;
-  options.hidden = context.model.config.hidden_size, options.max_depth = context.max_depth;
+  options.hidden = context.model.facts.width, options.max_depth = context.max_depth;
   options.context = context.context;
   FT_ASSIGN(std::unique_ptr<MtpDrafter> made,
             MtpDrafter::make(context.backend, *context.model.mtp, *context.captured, options));
@@ -27,8 +27,8 @@ Result<std::unique_ptr<Drafter>> open_lookup(const DrafterContext& context) {
 constexpr DrafterSpec kSpecs[] = {
     {"mtp", [](const Model& model) { return model.mtp ? std::string() : model.head.sentence; },
      [](const Model& model) { return &*model.mtp; },
-     [](const Model& model) { return MtpDrafter::request(model.config.hidden_size); },
-     [](const Model& model) { return MtpDrafter::memory_bytes(model.config.hidden_size); }, open_mtp},
+     [](const Model& model) { return MtpDrafter::request(model.facts.width); },
+     [](const Model& model) { return MtpDrafter::memory_bytes(model.facts.width); }, open_mtp},
     {"lookup", [](const Model&) { return std::string(); },
      [](const Model&) -> const Program* { return nullptr; }, [](const Model&) { return CaptureRequest(); },
      [](const Model&) { return std::int64_t{0}; }, open_lookup},

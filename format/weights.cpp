@@ -1,7 +1,6 @@
 #include "format/weights.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
@@ -11,23 +10,6 @@ namespace ft::format {
 namespace {
 
 constexpr const char* kAgain = "the checkpoint does not fit its config.json: download both again";
-
-/// The stored names that a canonical name may have, the most common first.
-std::vector<std::string> candidates(std::string_view name) {
-  std::vector<std::string> result;
-  const auto add = [&](std::string_view prefix) { result.push_back(std::string(prefix).append(name)); };
-  if (name.starts_with("mtp.")) {
-    for (const char* prefix : {"", "language_model.", "model."}) add(prefix);
-  } else if (name.starts_with("lm_head.")) {
-    for (const char* prefix : {"", "language_model.", "model.language_model.", "model."}) add(prefix);
-  } else {
-    for (const char* prefix :
-         {"model.language_model.", "language_model.model.", "model.", "language_model.", ""}) {
-      add(prefix);
-    }
-  }
-  return result;
-}
 
 /// "X.weight" -> "X.scales"; a name without .weight has no companion tensors.
 std::string companion(std::string_view stored, std::string_view leaf) {
@@ -60,6 +42,17 @@ bool holds_scale_bytes(const TensorView& scales) {
 }
 
 }  // namespace
+
+/// The stored names that a canonical name may have, the most common first.
+std::vector<std::string> WeightIndex::candidates(std::string_view name) const {
+  std::vector<std::string> result;
+  for (const NamePrefixes& place : layout_.prefixes) {
+    if (!name.starts_with(place.begins)) continue;
+    for (const std::string_view prefix : place.prefixes) result.push_back(std::string(prefix).append(name));
+    break;
+  }
+  return result;
+}
 
 const TensorView* WeightIndex::find(std::string_view name) const {
   for (const std::string& stored : candidates(name)) {
@@ -181,19 +174,19 @@ Result<StoredMatrix> WeightIndex::block_float(const TensorView& codes, const Ten
 
 /// Compares the config with the shapes: if they differ, the shapes win and a warning is recorded.
 void WeightIndex::compare_with_config(const TensorView& codes, const Quantisation& found) {
-  const std::optional<QuantClaim> own = config_.quantisation.lookup(codes.name);
+  const std::optional<QuantClaim> own = layout_.quantisation.lookup(codes.name);
   // The MTP head has widths of its own: the target's global values say nothing about a sidecar.
-  if (!own && (is_mtp_name(codes.name) || !config_.quantisation.global())) return;
-  const QuantClaim claim = own ? *own : QuantClaim{true, *config_.quantisation.global()};
+  if (!own && (is_mtp_name(codes.name) || !layout_.quantisation.global())) return;
+  const QuantClaim claim = own ? *own : QuantClaim{true, *layout_.quantisation.global()};
   if (claim.quantised && claim.q == found) return;
-  warn(codes.file + ": tensor " + in_quotes(codes.name) + ": " + config_.path + " says " +
+  warn(codes.file + ": tensor " + in_quotes(codes.name) + ": " + layout_.config_path + " says " +
        (claim.quantised ? quantisation_text(claim.q) : "not quantised") + ", its shapes say " +
        quantisation_text(found) + "; using the shapes");
 }
 
 Result<bool> WeightIndex::head_is_tied() const {
   if (has("lm_head.weight")) return false;
-  if (config_.tied.value_or(true)) return true;
+  if (layout_.tied.value_or(true)) return true;
   return Error{Code::kNotFound,
                checkpoint_.directory() +
                    ": expected a tensor 'lm_head.weight', because config.json says "

@@ -2,32 +2,35 @@
 
 #include <gtest/gtest.h>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "format/json_text.h"
 #include "format/model_fixture.h"
 
 namespace ft::format {
 namespace {
 
-struct Loaded {
-  Checkpoint checkpoint;
-  ModelConfig config;
-};
+constexpr std::string_view kOfHead[] = {"", "language_model."};
+constexpr std::string_view kOfTarget[] = {"model.language_model.", "language_model.model.", "model.",
+                                          "language_model.", ""};
+constexpr NamePrefixes kPrefixes[] = {{"lm_head.", kOfHead}, {"", kOfTarget}};
 
 class Weights : public ::testing::Test {
  protected:
-  /// Opens a model with these tensors. The config has 2 layers.
+  /// Opens a model with these tensors.
   WeightIndex& open(const std::vector<Piece>& pieces, const std::string& metadata = "",
-                    const std::string& keys = "") {
+                    const std::string& quantisation = "{}", std::optional<bool> tied = {}) {
     folder_.write("model.safetensors", safetensors_file(pieces, metadata));
-    folder_.write("config.json", R"({"model_type":"qwen3_5","num_hidden_layers":2)" + keys + "}");
     auto checkpoint = Checkpoint::open(folder_.path());
     EXPECT_TRUE(checkpoint.ok()) << checkpoint.error().message;
-    auto config = ModelConfig::read(folder_.path());
+    const auto config = parse_json(quantisation, "config.json", DuplicateKeys::kRefuse);
     EXPECT_TRUE(config.ok()) << config.error().message;
+    auto map = QuantisationMap::read(**config, "config.json");
+    EXPECT_TRUE(map.ok()) << map.error().message;
     index_.reset();
-    loaded_ = std::make_unique<Loaded>(Loaded{std::move(*checkpoint), std::move(*config)});
-    index_.emplace(loaded_->checkpoint, loaded_->config);
+    checkpoint_ = std::make_unique<Checkpoint>(std::move(*checkpoint));
+    index_.emplace(*checkpoint_, WeightLayout{"config.json", kPrefixes, std::move(*map), tied});
     return *index_;
   }
 
@@ -42,7 +45,7 @@ class Weights : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::unique_ptr<Loaded> loaded_;
+  std::unique_ptr<Checkpoint> checkpoint_;
   std::optional<WeightIndex> index_;
 };
 
@@ -60,9 +63,6 @@ TEST_F(Weights, EveryExportersNameIsFoundUnderTheCanonicalOne) {
   }
   for (const char* stored : {"lm_head.weight", "language_model.lm_head.weight"}) {
     EXPECT_EQ(message_of(open({plain(stored, 4, "[2,2]")}).matrix("lm_head.weight", 2, 2)), "ok");
-  }
-  for (const char* stored : {"mtp.fc.weight", "language_model.mtp.fc.weight", "model.mtp.fc.weight"}) {
-    EXPECT_EQ(message_of(open({plain(stored, 4, "[2,2]")}).matrix("mtp.fc.weight", 2, 2)), "ok");
   }
 }
 
@@ -122,17 +122,17 @@ TEST_F(Weights, WhereTheConfigDiffersTheShapesAreBelievedAndItIsSaid) {
     EXPECT_EQ(message_of(index.matrix("layers.0.mlp.up_proj.weight", 3, 64)), "ok");
     return index.warnings().size();
   };
-  EXPECT_EQ(warnings_with(R"(,"quantization":{"bits":4,"group_size":32})"), 0U);
-  EXPECT_EQ(warnings_with(R"(,"quantization":{"bits":8,"group_size":64})"), 1U);
-  EXPECT_EQ(warnings_with(R"(,"quantization":{"bits":8,"group_size":64,
-      "model.layers.0.mlp.up_proj":{"bits":4,"group_size":32}})"),
+  EXPECT_EQ(warnings_with(R"({"quantization":{"bits":4,"group_size":32}})"), 0U);
+  EXPECT_EQ(warnings_with(R"({"quantization":{"bits":8,"group_size":64}})"), 1U);
+  EXPECT_EQ(warnings_with(R"({"quantization":{"bits":8,"group_size":64,
+      "model.layers.0.mlp.up_proj":{"bits":4,"group_size":32}}})"),
             0U);
-  EXPECT_EQ(warnings_with(R"(,"quantization":{"bits":4,"group_size":32,"model.layers.0.mlp.up_proj":false})"),
-            1U);
+  EXPECT_EQ(
+      warnings_with(R"({"quantization":{"bits":4,"group_size":32,"model.layers.0.mlp.up_proj":false}})"), 1U);
 }
 
 TEST_F(Weights, TheTrunksGlobalWidthsSayNothingAboutTheHead) {
-  WeightIndex& index = open(quantised("mtp.fc"), "", R"(,"quantization":{"bits":8,"group_size":64})");
+  WeightIndex& index = open(quantised("mtp.fc"), "", R"({"quantization":{"bits":8,"group_size":64}})");
   EXPECT_EQ(message_of(index.matrix("mtp.fc.weight", 3, 64)), "ok");
   EXPECT_TRUE(index.warnings().empty());
 }
@@ -152,7 +152,7 @@ TEST_F(Weights, ScalesOfOneByteMeanBlockFloatsOfTheShapesFormat) {
                              Shape{16, 2, {QuantMode::kMxfp8, 8, 32}, DType::kF8E8M0},
                              Shape{8, 4, {QuantMode::kNvfp4, 4, 16}, DType::kF8E4M3}}) {
     const std::string name(quant_mode_name(shape.meant.mode));
-    const std::string config = R"(,"quantization":{"bits":8,"group_size":64,"a":{"mode":")" + name + "\"}}";
+    const std::string config = R"({"quantization":{"bits":8,"group_size":64,"a":{"mode":")" + name + "\"}}}";
     WeightIndex& index = open(stored(shape.words, shape.groups), "", config);
     const auto matrix = index.matrix("a.weight", 3, 64);
     ASSERT_TRUE(matrix.ok()) << matrix.error().message;
@@ -161,7 +161,7 @@ TEST_F(Weights, ScalesOfOneByteMeanBlockFloatsOfTheShapesFormat) {
     EXPECT_EQ(matrix->biases, nullptr);
     EXPECT_TRUE(index.warnings().empty()) << index.warnings()[0];
   }
-  WeightIndex& other = open(stored(8, 4), "", R"(,"quantization":{"mode":"mxfp4"})");
+  WeightIndex& other = open(stored(8, 4), "", R"({"quantization":{"mode":"mxfp4"}})");
   ASSERT_TRUE(other.matrix("a.weight", 3, 64).ok());
   ASSERT_EQ(other.warnings().size(), 1U);
   EXPECT_NE(other.warnings()[0].find("its shapes say nvfp4 4 bits, groups of 16"), std::string::npos);
@@ -190,70 +190,11 @@ TEST_F(Weights, BrokenQuantisationIsNamed) {
   EXPECT_NE(message_of(open(float_codes).matrix("a.weight", 3, 64)).find("expected U32"), std::string::npos);
 }
 
-std::vector<Piece> target(const std::string& prefix, const std::string& conv_shape, float norm) {
-  return {
-      {prefix + "layers.0.linear_attn.conv1d.weight", "F32", conv_shape, floats(std::vector<float>(8, 0))},
-      {prefix + "layers.0.input_layernorm.weight", "F32", "[2]", floats({norm, norm})}};
-}
-
-TEST_F(Weights, AgreeingSignsDecideHowNormsAreStored) {
-  auto raw = open(target("model.language_model.", "[2,1,4]", 0.1F), R"({"format":"pt"})").norms_are_shifted();
-  ASSERT_TRUE(raw.ok()) << raw.error().message;
-  EXPECT_FALSE(*raw);
-  auto mlx =
-      open(target("language_model.model.", "[2,4,1]", 1.1F), R"({"format":"mlx"})").norms_are_shifted();
-  ASSERT_TRUE(mlx.ok());
-  EXPECT_TRUE(*mlx);
-  auto text_only = open(target("model.", "[2,1,4]", 0.1F)).norms_are_shifted();
-  ASSERT_TRUE(text_only.ok()) << "conv1d and the values agree";
-  EXPECT_FALSE(*text_only);
-  EXPECT_TRUE(index_->warnings().empty());
-}
-
-TEST_F(Weights, OneSignAgainstThreeIsOutvotedAndSaid) {
-  auto shifted =
-      open(target("language_model.model.", "[2,4,1]", 1.1F), R"({"format":"pt"})").norms_are_shifted();
-  ASSERT_TRUE(shifted.ok()) << shifted.error().message;
-  EXPECT_TRUE(*shifted);
-  ASSERT_EQ(index_->warnings().size(), 1U);
-  EXPECT_NE(index_->warnings()[0].find("metadata format says raw ('pt')"), std::string::npos);
-}
-
-TEST_F(Weights, SignsThatDoNotAgreeAreAnErrorThatListsThem) {
-  const std::string split = message_of(
-      open(target("model.language_model.", "[2,4,1]", 1.1F), R"({"format":"pt"})").norms_are_shifted());
-  for (const char* part : {"last side of conv1d says shifted", "metadata format says raw",
-                           "name prefix says raw", "mean of the input norms says shifted (1.1"}) {
-    EXPECT_NE(split.find(part), std::string::npos) << split;
-  }
-  EXPECT_FALSE(open({plain("model.layers.0.input_layernorm.weight", 2, "[2]", 0)}).norms_are_shifted().ok())
-      << "one sign is not two";
-}
-
-TEST_F(Weights, TheHeadsNormsFollowContractThenPlaceThenValues) {
-  auto pieces = target("model.language_model.", "[2,1,4]", 0.1F);
-  pieces.push_back(plain("mtp.layers.0.input_layernorm.weight", 2, "[2]", 0.9F));
-  EXPECT_FALSE(*open(pieces).mtp_norms_are_shifted()) << "in a raw trunk's shard, whatever its mean";
-  EXPECT_TRUE(*open(pieces, "", R"(,"mtplx_mtp_norm_encoding":"final")").mtp_norms_are_shifted());
-  EXPECT_FALSE(*open(pieces, "", R"(,"mtplx_mtp_norm_encoding":"delta")").mtp_norms_are_shifted());
-
-  pieces.pop_back();
-  folder_.write("mtp.safetensors",
-                safetensors_file({plain("mtp.layers.0.input_layernorm.weight", 2, "[2]", 0.9F)}));
-  EXPECT_TRUE(*open(pieces).mtp_norms_are_shifted()) << "a sidecar is final";
-  folder_.write("mtp.safetensors",
-                safetensors_file({plain("mtp.layers.0.input_layernorm.weight", 2, "[2]", 0.1F)}));
-  EXPECT_FALSE(*open(pieces).mtp_norms_are_shifted()) << "its values say otherwise";
-  EXPECT_EQ(index_->warnings().size(), 1U);
-}
-
 TEST_F(Weights, TiesAreDecidedByTheTensors) {
-  EXPECT_FALSE(
-      *open({plain("lm_head.weight", 4, "[2,2]")}, "", R"(,"tie_word_embeddings":true)").head_is_tied());
+  EXPECT_FALSE(*open({plain("lm_head.weight", 4, "[2,2]")}, "", "{}", true).head_is_tied());
   EXPECT_TRUE(*open({}).head_is_tied());
-  EXPECT_TRUE(*open({}, "", R"(,"tie_word_embeddings":true)").head_is_tied());
-  EXPECT_NE(message_of(open({}, "", R"(,"tie_word_embeddings":false)").head_is_tied()).find("lm_head.weight"),
-            std::string::npos);
+  EXPECT_TRUE(*open({}, "", "{}", true).head_is_tied());
+  EXPECT_NE(message_of(open({}, "", "{}", false).head_is_tied()).find("lm_head.weight"), std::string::npos);
 }
 
 }  // namespace

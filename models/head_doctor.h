@@ -4,11 +4,31 @@
 // (mean of input_layernorm near 0: raw).
 #pragma once
 
+#include <functional>
+#include <span>
+#include <string>
+
 #include "models/weight_source.h"
 
 namespace ft {
 
-HeadReport examine_head(const Model& model, WeightSource& source);
+/// A tensor of an MTP head, by canonical name without ".weight".
+struct HeadTensor {
+  enum class Kind { kMatrix, kNorm };
+  std::string name;
+  Kind kind = Kind::kMatrix;
+  std::int64_t rows = 0, cols = 0;
+};
+
+/// What a family says about the MTP head of a model.
+struct HeadPlan {
+  int layers = 0;  // 0: the config names no MTP head
+  std::span<const HeadTensor> tensors;
+  /// Decides the offset of the head's norms. Returns a sentence about the repair, empty if none was needed.
+  std::function<Result<std::string>()> settle_norms;
+};
+
+HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& source);
 
 /// The report state for an error about the MTP head's tensors: kNoMemory or kWrongShape.
 HeadReport::State state_after(const Error& error);

@@ -4,7 +4,8 @@
 #include <fmt/format.h>
 
 #include "format/out_of_memory.h"
-#include "models/qwen3_5.h"
+#include "models/family.h"
+#include "models/weight_source.h"
 
 namespace ft {
 
@@ -32,29 +33,38 @@ std::string_view head_state_name(HeadReport::State state) {
 
 namespace {
 
+Result<Model> build(const std::string& name, const FamilyMatch& match, format::Checkpoint checkpoint,
+                    const LoadOptions& options) {
+  Model model;
+  model.name = name;
+  model.directory = checkpoint.directory();
+  model.facts = match.config->facts();
+  model.facts.family = match.family->name;
+  model.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
+  FT_ASSIGN(WeightSource source, WeightSource::open(*match.family, *model.checkpoint, *match.config));
+  FT_TRY(match.family->build(model, *match.config, source, options));
+  model.facts.quantisation = source.summary();
+  model.facts.parameters = source.parameters();
+  return model;
+}
+
 Result<Model> load(const std::string& directory, const LoadOptions& options) {
   std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  FT_ASSIGN(format::ModelConfig config, format::ModelConfig::read(directory));
+  FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::read(directory));
+  FT_ASSIGN(const FamilyMatch match, read_config(files));
   FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory));
-  FT_ASSIGN(Model model,
-            make_model(path.filename().string(), std::move(config), std::move(checkpoint), options));
+  FT_ASSIGN(Model model, build(path.filename().string(), match, std::move(checkpoint), options));
   model.directory = directory;
   return model;
 }
 
 }  // namespace
 
-Result<Model> make_model(const std::string& name, format::ModelConfig config, format::Checkpoint checkpoint,
-                         const LoadOptions& options) {
-  Model model;
-  model.name = name;
-  model.directory = checkpoint.directory();
-  model.family = "qwen3_5";  // the only one that ModelConfig reads; it refuses others by name
-  model.config = std::move(config);
-  model.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
-  FT_TRY(build_qwen3_5(model, options));
-  return model;
+Result<Model> make_model(const std::string& name, const format::ConfigFiles& files,
+                         format::Checkpoint checkpoint, const LoadOptions& options) {
+  FT_ASSIGN(const FamilyMatch match, read_config(files));
+  return build(name, match, std::move(checkpoint), options);
 }
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options) {
@@ -64,9 +74,9 @@ Result<Model> load_model(const std::string& directory, const LoadOptions& option
 std::string draft_vocabulary_text(const Model& model) {
   if (!model.mtp) return "";
   std::string text =
-      model.draft_vocabulary == model.config.vocab_size
+      model.draft_vocabulary == model.facts.vocabulary
           ? fmt::format("all {} tokens", model.draft_vocabulary)
-          : fmt::format("{} of {} tokens at a time", model.draft_vocabulary, model.config.vocab_size);
+          : fmt::format("{} of {} tokens at a time", model.draft_vocabulary, model.facts.vocabulary);
   if (model.draft_bits > 0) text += fmt::format(", in {} bits", model.draft_bits);
   return text;
 }

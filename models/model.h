@@ -1,4 +1,4 @@
-// A loaded model: its config, its programs and the state of its MTP head. Weights stay in the mapped files
+// A loaded model: its facts, its programs and the state of its MTP head. Weights stay in the mapped files
 // until a backend compiles a program, so loading takes milliseconds at any size. Owner: the caller; it must
 // outlive every compile. Thread: immutable after load_model. Errors name file and tensor.
 #pragma once
@@ -10,7 +10,8 @@
 
 #include "base/result.h"
 #include "format/checkpoint.h"
-#include "format/config.h"
+#include "format/config_files.h"
+#include "models/model_facts.h"
 #include "program/backend.h"
 #include "program/program.h"
 
@@ -37,18 +38,14 @@ std::string_view head_state_name(HeadReport::State state);
 
 struct Model {
   std::string directory;
-  std::string name;          // the last part of the directory
-  std::string family;        // "qwen3_5"
-  std::string quantisation;  // "affine 4-bit group 32, 8-bit group 64; bf16"
-  format::ModelConfig config;
+  std::string name;  // the last part of the directory
+  ModelFacts facts;
   std::unique_ptr<format::Checkpoint> checkpoint;
   Program target;              // the target; captures hidden states after the final norm
   std::optional<Program> mtp;  // takes hidden states; captures those to feed back
   HeadReport head;
   int draft_vocabulary = 0;  // tokens that the MTP head can draft at a time
   int draft_bits = 0;        // some of the MTP head's matrices are requantised to it; 0: all stay as stored
-  bool tied = false;
-  std::int64_t parameters = 0;  // of target and MTP head, counted in weights, not in codes
 };
 
 /// The default draft vocabulary of a model with kLargeVocabulary or more tokens: the first kFrequentDrafts
@@ -75,8 +72,8 @@ std::string draft_vocabulary_text(const Model& model);
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options = {});
 /// The same from loaded parts; messages name `name` instead of a folder.
-Result<Model> make_model(const std::string& name, format::ModelConfig config, format::Checkpoint checkpoint,
-                         const LoadOptions& options);
+Result<Model> make_model(const std::string& name, const format::ConfigFiles& files,
+                         format::Checkpoint checkpoint, const LoadOptions& options);
 
 /// Bytes of the key or value of one position and one attention head of `width`: float16, or 8-bit codes and
 /// their scale.

@@ -38,18 +38,19 @@ TEST_F(ModelTest, DescribesWhatWasLoaded) {
   const Result<Model> model = load_model(std::string(test::kOddModel) + "/");
   ASSERT_TRUE(model.ok()) << model.error().message;
   EXPECT_EQ(model->name, "odd");
-  EXPECT_EQ(model->family, "qwen3_5");
-  EXPECT_FALSE(model->tied);
+  EXPECT_EQ(model->facts.family, "qwen3_5");
+  EXPECT_FALSE(model->facts.tied);
   EXPECT_EQ(model->head.file, "model-00002-of-00002.safetensors");
   for (const char* word : {"bf16", "f16", "f32"})
-    EXPECT_NE(model->quantisation.find(word), std::string::npos) << word;
+    EXPECT_NE(model->facts.quantisation.find(word), std::string::npos) << word;
   std::int64_t stored = 0;
   for (const auto& [name, tensor] : copy_.tensors) {
     std::int64_t size = 1;
     for (const std::int64_t side : tensor.shape) size *= side;
     stored += size;
   }
-  EXPECT_EQ(model->parameters, stored) << "every tensor of the file is a weight of the model, counted once";
+  EXPECT_EQ(model->facts.parameters, stored)
+      << "every tensor of the file is a weight of the model, counted once";
 }
 
 TEST_F(ModelTest, TheShippedModelIsTiedQuantisedAndReadyToDraft) {
@@ -59,9 +60,9 @@ TEST_F(ModelTest, TheShippedModelIsTiedQuantisedAndReadyToDraft) {
   ASSERT_TRUE(model.ok()) << model.error().message;
   EXPECT_EQ(model->head.state, HeadReport::State::kReady) << model->head.sentence;
   EXPECT_EQ(model->head.file, "mtp.safetensors");
-  EXPECT_TRUE(model->tied);
-  EXPECT_EQ(model->parameters, 33007584);
-  EXPECT_NE(model->quantisation.find("4-bit group 32"), std::string::npos) << model->quantisation;
+  EXPECT_TRUE(model->facts.tied);
+  EXPECT_EQ(model->facts.parameters, 33007584);
+  EXPECT_NE(model->facts.quantisation.find("4-bit group 32"), std::string::npos) << model->facts.quantisation;
 }
 
 TEST_F(ModelTest, AHeadIsTiedWhereTheFileHasNone) {
@@ -69,7 +70,7 @@ TEST_F(ModelTest, AHeadIsTiedWhereTheFileHasNone) {
   copy_.edit("\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
   const Result<Model> model = load_model(copy_.write());
   ASSERT_TRUE(model.ok()) << model.error().message;
-  EXPECT_TRUE(model->tied);
+  EXPECT_TRUE(model->facts.tied);
 }
 
 TEST_F(ModelTest, AHeadThatTheConfigPromisesAndNoFileHoldsIsMissed) {
@@ -154,15 +155,15 @@ TEST_F(ModelTest, AReducedHeadDraftsFrequentIdsEndTokensAndWordsOfTheText) {
   options.draft_vocab_size = 100;
   const Result<Model> model = load_model(test::kOddModel, options);
   ASSERT_TRUE(model.ok()) << model.error().message;
-  const int rest = model->config.vocab_size - 100;
+  const int rest = model->facts.vocabulary - 100;
   ASSERT_LT(rest, kExtraDraftIds) << "then the spare columns hold all of the rest";
   const Logits& drafts = logits_of(*model->mtp);
   EXPECT_EQ(drafts.ids.size(), 100U);
   EXPECT_EQ(drafts.ids.back(), 99);
   EXPECT_EQ(drafts.extra.count, rest);
-  EXPECT_EQ(model->draft_vocabulary, model->config.vocab_size);
+  EXPECT_EQ(model->draft_vocabulary, model->facts.vocabulary);
   std::set<std::int32_t> ends;
-  for (const int end : model->config.eos_ids) {
+  for (const int end : model->facts.eos_ids) {
     if (end >= 100) ends.insert(end);
   }
   EXPECT_EQ(drafts.extra.always, std::vector<std::int32_t>(ends.begin(), ends.end()));
@@ -175,9 +176,9 @@ TEST_F(ModelTest, TheWholeOfASmallVocabularyIsDrafted) {  // the default, becaus
     options.draft_vocab_size = asked;
     const Result<Model> model = load_model(test::kOddModel, options);
     ASSERT_TRUE(model.ok()) << model.error().message;
-    ASSERT_LT(model->config.vocab_size, kLargeVocabulary);
+    ASSERT_LT(model->facts.vocabulary, kLargeVocabulary);
     EXPECT_TRUE(logits_of(*model->mtp).ids.empty()) << asked;
-    EXPECT_EQ(model->draft_vocabulary, model->config.vocab_size);
+    EXPECT_EQ(model->draft_vocabulary, model->facts.vocabulary);
   }
 }
 

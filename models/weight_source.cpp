@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "format/out_of_memory.h"
+
 namespace ft {
 namespace {
 
@@ -54,32 +56,31 @@ Weight to_weight(const format::StoredMatrix& stored) {
   return weight;
 }
 
-/// Canonical names of the index end in ".weight", except the two parameters that are not weights of a module.
-std::string stored_name(const std::string& name) {
-  const bool bare = name.ends_with("A_log") || name.ends_with("dt_bias");
+}  // namespace
+
+WeightSource::WeightSource(const Family& family, format::WeightIndex index)
+    : family_(&family), index_(std::move(index)) {}
+
+Result<WeightSource> WeightSource::open(const Family& family, const format::Checkpoint& checkpoint,
+                                        const FamilyConfig& config) {
+  return format::with_memory_guard("open the weights", checkpoint.directory(), [&]() -> Result<WeightSource> {
+    format::WeightLayout layout = {config.path, family.prefixes, config.quantisation, config.tied};
+    WeightSource source(family, format::WeightIndex(checkpoint, std::move(layout)));
+    if (family.norm_offset != nullptr) {
+      FT_ASSIGN(source.norm_offset_, family.norm_offset(source.index_, config));
+    }
+    return source;
+  });
+}
+
+/// Names in the index end in ".weight", except parameters that are not weights of a module.
+std::string WeightSource::stored_name(const std::string& name) const {
+  const bool bare =
+      std::ranges::any_of(family_->bare_names, [&](std::string_view leaf) { return name.ends_with(leaf); });
   return bare ? name : name + ".weight";
 }
 
-}  // namespace
-
-WeightSource::WeightSource(format::WeightIndex index) : index_(std::move(index)) {}
-
-Result<WeightSource> WeightSource::open(const format::Checkpoint& checkpoint,
-                                        const format::ModelConfig& config) {
-  WeightSource source(format::WeightIndex(checkpoint, config));
-  FT_ASSIGN(const bool shifted, source.index_.norms_are_shifted());
-  source.target_offset_ = shifted ? 0.0F : 1.0F;
-  return source;
-}
-
 bool WeightSource::has(const std::string& name) const { return index_.has(stored_name(name)); }
-
-Result<std::string> WeightSource::settle_head_norms() {
-  const std::size_t before = index_.warnings().size();
-  FT_ASSIGN(const bool shifted, index_.mtp_norms_are_shifted());
-  head_offset_ = shifted ? 0.0F : 1.0F;
-  return index_.warnings().size() > before ? index_.warnings().back() : std::string();
-}
 
 Weight WeightSource::keep(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols) {
   if (!stored.ok()) {
@@ -110,7 +111,7 @@ Weight WeightSource::vector(const std::string& name, std::int64_t size) {
 
 Weight WeightSource::norm(const std::string& name, std::int64_t size) {
   Weight weight = vector(name, size);
-  weight.offset = name.starts_with("mtp.") ? head_offset_ : target_offset_;
+  weight.offset = name.starts_with("mtp.") ? mtp_norm_offset_ : norm_offset_;
   return weight;
 }
 

@@ -8,14 +8,17 @@
 #include <string>
 
 #include "format/weights.h"
+#include "models/family.h"
 #include "models/model.h"
 
 namespace ft {
 
 class WeightSource {
  public:
-  /// The checkpoint and the config must outlive the source.
-  static Result<WeightSource> open(const format::Checkpoint& checkpoint, const format::ModelConfig& config);
+  /// The family's norm convention is applied: a family without one takes norms as they are stored. The
+  /// checkpoint and the family must outlive the source.
+  static Result<WeightSource> open(const Family& family, const format::Checkpoint& checkpoint,
+                                   const FamilyConfig& config);
 
   bool has(const std::string& name) const;
   /// kNotFound if there is no lm_head and the config says that the LM head is not the embedding.
@@ -23,12 +26,12 @@ class WeightSource {
   /// A Weight without data after a failure; status() says what failed.
   Weight matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
-  /// A vector that Hugging Face's files store around zero and MLX's around one: the offset is 1 or 0.
+  /// A vector to which the norm offset of the target, or of the MTP head for "mtp.", is added.
   Weight norm(const std::string& name, std::int64_t size);
+  void set_mtp_norm_offset(float offset) { mtp_norm_offset_ = offset; }
 
-  /// Decides whether 1 must be added to the MTP head's norms. Returns a sentence about the repair, empty if
-  /// nothing was repaired.
-  Result<std::string> settle_head_norms();
+  /// For what a family finds out about its files.
+  format::WeightIndex& index() { return index_; }
 
   /// The first failure since the last call.
   Status status();
@@ -36,11 +39,13 @@ class WeightSource {
   std::int64_t parameters() const { return parameters_; }
 
  private:
-  explicit WeightSource(format::WeightIndex index);
+  WeightSource(const Family& family, format::WeightIndex index);
+  std::string stored_name(const std::string& name) const;
   Weight keep(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols);
 
+  const Family* family_;
   format::WeightIndex index_;
-  float target_offset_ = 0, head_offset_ = 0;
+  float norm_offset_ = 0, mtp_norm_offset_ = 0;
   Status status_;
   std::map<std::string, std::int64_t> formats_;  // format text -> parameters
   std::set<std::string> counted_;                // by stored name: a tied LM head counts once

@@ -22,14 +22,15 @@ AnswerConstraint::AnswerConstraint(const RequestFields& fields, const Tokenizer&
       marks_(marks),
       grammar_(fields.grammar),
       budget_(fields.parse ? fields.thinking_budget : -1) {
+  const ReasoningTags& tags = marks.format().reasoning;
   ThinkingOptions thinking;
-  thinking.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
+  thinking.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text, tags);
   thinking.tool_call_ends_reasoning = !fields.tools.empty();
   const std::size_t words = (static_cast<std::size_t>(tokenizer.vocab_size()) + 31) / 32;
   for (Row& row : rows_) row.words.assign(words, 0);
   State& start = rows_[0].state;
-  start.splitter = ThinkingSplitter(thinking);
-  const bool closed = !fields.parse || prompt_closes_thinking(fields.prompt_text) || !marks.open();
+  start.splitter = ThinkingSplitter(marks.format(), thinking);
+  const bool closed = !fields.parse || prompt_closes_thinking(fields.prompt_text, tags) || !marks.open();
   start.phase = thinking.starts_in_reasoning ? Phase::kReasoning
                 : !grammar_ || !closed       ? Phase::kOpening
                                              : Phase::kContent;
@@ -70,8 +71,8 @@ AnswerConstraint::State AnswerConstraint::behind(const State& state, std::int32_
       ++next.reasoned;
       bool closed = false;
       if (grammar_) {
-        next.matched = ThinkingMarks::follow(state.matched, bytes);
-        closed = next.matched == ThinkingMarks::kClose.size();
+        next.matched = marks_.follow(state.matched, bytes);
+        closed = marks_.closed(next.matched);
       } else {
         next.splitter.push(bytes);
         closed = !next.splitter.in_reasoning();

@@ -1,9 +1,9 @@
 // The constraint of one answer (sampling/constraint.h): free reasoning up to its budget, then content by a
 // grammar.
-//   budget   After this many tokens of reasoning, </think> is the only token allowed; then the answer
+//   budget   After this many tokens of reasoning, the closing tag is the only token allowed; then the answer
 //            continues. Reasoning is what ThinkingSplitter reports as such.
-//   grammar  It begins after </think> and an empty line if the answer begins with reasoning, or if the answer
-//            opens reasoning with <think> as its first token and the prompt has neither opened nor closed it;
+//   grammar  It begins after the closing tag and its gap if the answer begins with reasoning, or if its first
+//            token opens reasoning and the prompt has neither opened nor closed it;
 //            otherwise with the first token. Reasoning before a grammar cannot end the answer. At the end of
 //            the grammar only end tokens are allowed; an answer that max_tokens cuts stays cut.
 // Owner: the slot. Cost: a grammar's mask once per row, in buffers made with the constraint; a row of
@@ -41,11 +41,11 @@ class AnswerConstraint final : public Constraint {
   /// State of the answer after a number of tokens.
   struct State {
     Phase phase = Phase::kFree;
-    ThinkingSplitter splitter{ThinkingOptions{}};  // without a grammar: finds the reasoning
-    std::size_t matched = 0;                       // with a grammar: matched bytes of </think>
-    int reasoned = 0;                              // tokens of reasoning
-    std::size_t written = 0;                       // forced tokens of </think>, or of the empty line
-    std::size_t consumed = 0;                      // tokens, by the grammar
+    ThinkingSplitter splitter{kPlainFormat, {}};  // without a grammar: finds the reasoning
+    std::size_t matched = 0;                      // with a grammar: matched bytes of the closing tag
+    int reasoned = 0;                             // tokens of reasoning
+    std::size_t written = 0;                      // forced tokens of the closing tag, or of its gap
+    std::size_t consumed = 0;                     // tokens, by the grammar
   };
   struct Row {
     State state;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/small_engine.h"
+#include "text/chat_format/qwen3_5.h"
 
 namespace ft::test {
 namespace {
@@ -147,6 +148,7 @@ TEST_F(ConstrainedEngine, ACutAnswerStaysCut) {
 
 TEST_F(ConstrainedEngine, ARequiredCallIsMadeAndNothingElse) {
   ToolCallRules rules;
+  rules.format = &kQwen3_5Format;
   rules.tools_json = R"([{"type": "function", "function": {"name": "get_weather", "parameters": {
       "type": "object", "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]},
       "days": {"type": "integer"}}, "required": ["city", "days"]}}}])";

@@ -9,6 +9,14 @@
 
 namespace ft {
 
+namespace {
+
+const ChatFormat& format_of(const EngineOptions& options, const Model& model) {
+  return options.chat_format != nullptr ? *options.chat_format : choose_chat_format(model.facts.family, "");
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
                                               const Tokenizer& tokenizer, const EngineOptions& options) {
   MemoryReport memory = memory_needed(backend, model, options.decoder);
@@ -38,7 +46,8 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> fo
       options_(options),
       memory_(memory),
       costs_(options.costs),
-      scheduler_(*decoder_, tokenizer, {options.unread_ms, options.snapshot_tokens, {}, folder_.get()}),
+      scheduler_(*decoder_, tokenizer, format_of(options, decoder_->model()),
+                 {options.unread_ms, options.snapshot_tokens, {}, folder_.get()}),
       thread_([this] { loop(); }) {}
 
 Engine::~Engine() {

@@ -23,11 +23,12 @@ struct EngineOptions {
   DecoderOptions decoder;   // cache_bytes there is the prefix cache's budget
   std::size_t queue = 256;  // requests that may wait beyond those that free slots will take
   std::size_t unread_events = kMailboxEvents;
-  double unread_ms = 60'000;            // how long a mailbox may stay full
-  std::int64_t memory_bytes = 0;        // limit for everything; 0: what the machine has left
-  std::int64_t snapshot_tokens = 2048;  // between two snapshots of a long prompt
-  CacheFolderOptions folder;            // the prefix cache's second tier, if it names a directory
-  CalibrationCacheOptions costs;        // the calibration cache, if it names a file
+  double unread_ms = 60'000;                // how long a mailbox may stay full
+  std::int64_t memory_bytes = 0;            // limit for everything; 0: what the machine has left
+  std::int64_t snapshot_tokens = 2048;      // between two snapshots of a long prompt
+  CacheFolderOptions folder;                // the prefix cache's second tier, if it names a directory
+  CalibrationCacheOptions costs;            // the calibration cache, if it names a file
+  const ChatFormat* chat_format = nullptr;  // outlives the engine; null: the family's, without a template
 };
 
 class Engine {
@@ -66,7 +67,7 @@ class Engine {
   void force(std::vector<double> schedule, std::uint64_t seed, std::vector<std::int32_t> recorded);
 
   const Decoder& decoder() const { return *decoder_; }
-  int vocabulary() const { return decoder_->model().config.vocab_size; }
+  int vocabulary() const { return decoder_->model().facts.vocabulary; }
 
  private:
   Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> folder, const MemoryReport& memory,

@@ -6,6 +6,7 @@
 #include "program/forwarding_backend.h"
 #include "sched/scheduler.h"
 #include "tests/toy_decoder.h"
+#include "text/chat_format.h"
 
 namespace ft::test {
 namespace {
@@ -43,7 +44,7 @@ Event end_after(const Fault& thrown) {
   const Tokenizer tokenizer = std::move(*Tokenizer::load("assets/qwen3.5-tiny"));
   Fault fault;
   ToyDecoder decoder(std::make_unique<ThrowingBackend>(fault), 1);
-  Scheduler scheduler(*decoder, tokenizer, {});
+  Scheduler scheduler(*decoder, tokenizer, choose_chat_format("qwen3_5", ""), {});
   RequestFields fields;
   fields.prompt = {1, 2, 3};
   fields.slot.max_tokens = 4;

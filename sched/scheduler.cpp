@@ -26,10 +26,11 @@ SchedulerOptions with_clock(SchedulerOptions options) {
 
 }  // namespace
 
-Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options)
+Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, const ChatFormat& format,
+                     SchedulerOptions options)
     : decoder_(decoder),
       tokenizer_(tokenizer),
-      marks_(tokenizer, decoder.model().config.eos_ids),
+      marks_(tokenizer, decoder.model().facts.eos_ids, format),
       options_(with_clock(std::move(options))),
       cache_(decoder.room(), decoder.options().cache_bytes, options_.folder) {
   status_.slots = decoder.options().slots;
@@ -65,14 +66,15 @@ void Scheduler::admit(std::unique_ptr<Job> job) {
 
 Status Scheduler::start(Job& job) {
   const RequestFields& fields = job.request.fields();
+  const ChatFormat& format = marks_.format();
   AnswerOptions options;
   options.stops = fields.stops;
   options.split_reasoning = fields.parse;
-  options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text);
+  options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text, format.reasoning);
   options.parse_tools = fields.parse && !fields.tools.empty();
   options.tools_json = fields.tools, options.calls_come_first = fields.calls_come_first;
   options.tool_call_ends_reasoning = fields.grammar == nullptr;
-  FT_ASSIGN(Answer answer, Answer::create(tokenizer_, options));
+  FT_ASSIGN(Answer answer, Answer::create(tokenizer_, format, options));
   FT_ASSIGN(std::unique_ptr<Constraint> constraint, AnswerConstraint::make(fields, tokenizer_, marks_));
   const Drafter* drafter = decoder_.drafter(fields.drafter);
   PrefixCache::Found found;  // empty if each row of the prompt must be computed

@@ -38,7 +38,7 @@ class Scheduler {
   static constexpr int kLeastChunk = 16;           // rows
 
   /// The references must outlive the scheduler.
-  Scheduler(Decoder& decoder, const Tokenizer& tokenizer, SchedulerOptions options);
+  Scheduler(Decoder& decoder, const Tokenizer& tokenizer, const ChatFormat& format, SchedulerOptions options);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;

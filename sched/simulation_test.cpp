@@ -131,7 +131,7 @@ class Simulation : public testing::Test {
     Storm storm;
     std::mt19937 random(seed);
     {
-      Scheduler scheduler(*decoder, tokenizer_,
+      Scheduler scheduler(*decoder, tokenizer_, choose_chat_format("qwen3_5", ""),
                           {kUnreadMs, 48, [this] { return now_ += 0.25; }, folder.get()});
       std::deque<std::unique_ptr<Job>> waiting;
       for (int step = 0; step < steps || !clients_.empty(); ++step) {

@@ -239,7 +239,7 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
   void run(Pass& pass, std::span<const std::int32_t> tokens, std::span<const float> hidden,
            std::vector<float>* hidden_out, const RowFunction& row) {
     constexpr std::size_t kRows = 128;
-    const auto width = static_cast<std::size_t>(model_.config.hidden_size);
+    const auto width = static_cast<std::size_t>(model_.facts.width);
     const auto vocabulary = static_cast<std::size_t>(pass.executable->vocabulary());
     Timeline timeline = std::move(*Timeline::open(*pass.pool));
     for (std::size_t done = 0; done < tokens.size(); done += kRows) {
@@ -252,7 +252,7 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
       const auto [captured, result] =
           run_rows(*backend_, *pass.executable, *pass.state,
                    {tokens.subspan(done, rows), {}, {&segment, 1}, logit_rows, {}, {}}, in,
-                   hidden_out != nullptr ? model_.config.hidden_size : 0);
+                   hidden_out != nullptr ? model_.facts.width : 0);
       txn.commit(static_cast<int>(rows));
       if (hidden_out != nullptr) hidden_out->insert(hidden_out->end(), captured.begin(), captured.end());
       for (std::size_t i = 0; i < rows; ++i) row(done + i, result.logits.subspan(i * vocabulary, vocabulary));
@@ -287,7 +287,7 @@ TEST_P(HeldOut, PerplexityAndDraftAgreementAreThoseOfTransformers) {
         nll += choice.logsumexp - static_cast<double>(logits[static_cast<std::size_t>(tokens[row + 1])]);
     });
     expected += golden["window_nll"][w].get<double>();
-    hidden.resize(hidden.size() - static_cast<std::size_t>(model_.config.hidden_size));
+    hidden.resize(hidden.size() - static_cast<std::size_t>(model_.facts.width));
     run(passes_[1], tokens.subspan(1), hidden, nullptr, [&](std::size_t row, std::span<const float> logits) {
       agrees += choose(logits).token == chosen[row + 1] ? 1 : 0;
       ++drafts;

@@ -22,8 +22,8 @@ class ToyDecoder {
              std::int64_t context = 256, std::int64_t cache_bytes = 0, int max_depth = kMaxDepth)
       : toy_(toy_options), backend_(std::move(backend)) {
     model_.name = "toy";
-    model_.config.hidden_size = toy_options.hidden;
-    model_.config.vocab_size = toy_options.vocabulary;
+    model_.facts.width = toy_options.hidden;
+    model_.facts.vocabulary = toy_options.vocabulary;
     model_.target = toy_.target;
     model_.mtp = toy_.head;
     model_.head.state = HeadReport::State::kReady;

@@ -33,18 +33,20 @@ void add_tool_events(std::vector<ToolEvent> found, std::vector<AnswerEvent>& eve
 
 }  // namespace
 
-Result<Answer> Answer::create(const Tokenizer& tokenizer, const AnswerOptions& options) {
+Result<Answer> Answer::create(const Tokenizer& tokenizer, const ChatFormat& format,
+                              const AnswerOptions& options) {
   FT_ASSIGN(StopMatcher stops, StopMatcher::create(options.stops));
   Answer answer(Detokenizer(tokenizer, options.skip_special), std::move(stops));
   if (options.split_reasoning) {
     ThinkingOptions thinking;
     thinking.starts_in_reasoning = options.starts_in_reasoning;
     thinking.tool_call_ends_reasoning = options.parse_tools && options.tool_call_ends_reasoning;
-    answer.thinking_.emplace(thinking);
+    answer.thinking_.emplace(format, thinking);
   }
-  if (options.parse_tools) {
+  if (options.parse_tools && format.calls.parser != nullptr) {
     FT_ASSIGN(ToolSchemas schemas, ToolSchemas::parse(options.tools_json));
-    answer.tools_.emplace(std::move(schemas));
+    answer.tools_ = format.calls.parser(std::move(schemas));
+    answer.call_begins_ = format.calls.begin.front();
     answer.calls_come_first_ = options.calls_come_first;
   }
   return answer;
@@ -95,9 +97,9 @@ bool Answer::take_for_calls(std::string_view content) {
   const size_t begin = content.find_first_not_of(" \t\r\n");
   if (calls_come_first_ && first_ && begin != std::string_view::npos) {
     first_ = false;
-    if (content[begin] != '<') tools_.reset();
+    if (content[begin] != call_begins_) tools_.reset();
   }
-  return tools_.has_value();
+  return tools_ != nullptr;
 }
 
 void Answer::take_piece(const ThinkingSplitter::Piece& piece, std::vector<AnswerEvent>& events) {

@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "text/chat_format.h"
 #include "text/detokenizer.h"
 #include "text/stop_matcher.h"
 #include "text/thinking.h"
@@ -28,10 +30,10 @@ struct AnswerEvent {
 
 struct AnswerOptions {
   std::vector<std::string> stops;
-  bool skip_special = true;          // leave out <|im_end|> and its kin
-  bool split_reasoning = true;       // or <think> stays in the content
-  bool starts_in_reasoning = false;  // prompt_opens_thinking(prompt)
-  bool parse_tools = false;          // for requests with tools, or <tool_call> stays in the content
+  bool skip_special = true;          // leave out end tokens and other special ones
+  bool split_reasoning = true;       // or its tags stay in the content
+  bool starts_in_reasoning = false;  // prompt_opens_thinking
+  bool parse_tools = false;          // for requests with tools, or calls stay in the content
   bool tool_call_ends_reasoning =
       true;                       // if parse_tools; not before a grammar, whose reasoning ends with its tag
   bool calls_come_first = false;  // if parse_tools: content that does not begin with a call has none
@@ -40,8 +42,9 @@ struct AnswerOptions {
 
 class Answer {
  public:
-  /// `tokenizer` outlives this object.
-  static Result<Answer> create(const Tokenizer& tokenizer, const AnswerOptions& options);
+  /// `tokenizer` and `format` outlive this object.
+  static Result<Answer> create(const Tokenizer& tokenizer, const ChatFormat& format,
+                               const AnswerOptions& options);
 
   /// The events of one more token. After a stop string has matched, nothing more comes.
   std::vector<AnswerEvent> push(int32_t id);
@@ -68,7 +71,8 @@ class Answer {
   Detokenizer detokenizer_;
   StopMatcher stops_;
   std::optional<ThinkingSplitter> thinking_;
-  std::optional<ToolParser> tools_;
+  std::unique_ptr<ToolParser> tools_;
+  char call_begins_ = 0;                          // the first character of a call
   bool calls_come_first_ = false, first_ = true;  // nothing but white space so far
   std::optional<size_t> matched_stop_;
 };

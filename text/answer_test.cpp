@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "text/chat_format/qwen3_5.h"
+
 namespace ft {
 namespace {
 
@@ -42,7 +44,7 @@ std::string shown(Answer& answer, const std::string& text) {
 }
 
 Answer answer_of(const AnswerOptions& options) {
-  auto answer = Answer::create(tiny(), options);
+  auto answer = Answer::create(tiny(), kQwen3_5Format, options);
   EXPECT_TRUE(answer.ok());
   return std::move(*answer);
 }
@@ -96,11 +98,11 @@ TEST(Answer, ShowsEverythingAsContentWhenNothingIsParsed) {
 TEST(Answer, RefusesBadStopsAndTools) {
   AnswerOptions options;
   options.stops = {""};
-  EXPECT_FALSE(Answer::create(tiny(), options).ok());
+  EXPECT_FALSE(Answer::create(tiny(), kQwen3_5Format, options).ok());
   options.stops.clear();
   options.parse_tools = true;
   options.tools_json = "3";
-  EXPECT_FALSE(Answer::create(tiny(), options).ok());
+  EXPECT_FALSE(Answer::create(tiny(), kQwen3_5Format, options).ok());
 }
 
 }  // namespace

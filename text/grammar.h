@@ -3,8 +3,8 @@
 //   compiler  JSON schema, any JSON object, regular expression, Lark, tool calls -> Grammar
 //   Grammar   immutable: any number of requests and threads may share one
 //   matcher   walks along the tokens of one answer: mask, consume, rollback, forced
-// The masks are a function of the grammar and the tokens so far alone. Added tokens (<|im_end|>, <think>,
-// <tool_call>) stand for no text: a grammar allows them by id, and the model's end tokens where it may end.
+// The masks are a function of the grammar and the tokens so far alone. Added tokens (as tags)
+// have no text: a grammar allows them by id, and the model's end tokens where it may end.
 // JSON is one line with a blank behind commas and colons, properties in the schema's order.
 // Threads: compiler and Grammar any, at the same time; a matcher one. Cost, as measured with 8,192 and
 // 248,320 tokens (bench/results/2026-11-21-zen-5-2-cores.md): the first grammar of a model prepares its
@@ -26,6 +26,8 @@
 struct ft_text_matcher;
 
 namespace ft {
+
+struct ChatFormat;
 
 inline constexpr size_t kMaxGrammarBytes = size_t{1} << 16;  // of an expression or a Lark grammar
 inline constexpr size_t kMaxSchemaBytes = size_t{1} << 17;   // of a JSON schema, and of all tools' together
@@ -75,19 +77,10 @@ class Grammar {
 /// kStrict: a keyword that cannot be enforced is an error. kLenient: it is left out.
 enum class SchemaRule : uint8_t { kStrict, kLenient };
 
-/// How the model writes a call.
-enum class ToolCallForm : uint8_t {
-  kNone,   // unknown: no grammar can be made
-  kXml,    // <tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n</tool_call>
-  kHermes  // <tool_call>\n{"name": NAME, "arguments": {...}}\n</tool_call>
-};
-/// By the chat template's source.
-ToolCallForm tool_call_form(std::string_view template_source);
-
 struct ToolCallRules {
-  std::string tools_json;            // as RequestFields::tools
-  std::vector<std::string> allowed;  // names that may be called; empty: all
-  ToolCallForm form = ToolCallForm::kXml;
+  std::string tools_json;              // as RequestFields::tools
+  std::vector<std::string> allowed;    // names that may be called; empty: all
+  const ChatFormat* format = nullptr;  // null: no grammar can be made
   bool required = false;  // the answer is calls and nothing else; otherwise it may begin with, or be, text
   bool parallel = true;   // more than one call
   // If not empty and calls are not required: the answer is calls and nothing else, or JSON of this schema.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "text/chat_format/qwen3_5.h"
 #include "text/grammar.h"
 #include "text/tool_grammar.h"
 
@@ -66,6 +67,12 @@ inline std::shared_ptr<const Grammar> schema(std::string_view text) {
   GrammarCompiler::Compiled grammar = compiler().json_schema(text);
   EXPECT_TRUE(grammar.ok()) << grammar.error().message;
   return grammar.ok() ? *grammar : nullptr;
+}
+
+inline ToolCallRules qwen_rules() {
+  ToolCallRules rules;
+  rules.format = &kQwen3_5Format;
+  return rules;
 }
 
 inline std::shared_ptr<const Grammar> tools(const ToolCallRules& rules) {

@@ -118,7 +118,7 @@ void expect_masks_of_history(const Grammar& grammar, uint64_t seed, size_t steps
 }
 
 TEST(Grammar, MasksAreAFunctionOfTheTokensAlone) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools;
   const std::shared_ptr<const Grammar> grammars[] = {
       schema(kPerson), std::move(compiler().json_object()).value(),

@@ -9,21 +9,28 @@ namespace ft {
 
 namespace {
 
-constexpr std::string_view kOpen = "<think>";
-constexpr std::string_view kClose = "</think>";
+bool ends_with_tag(std::string_view prompt, std::string_view tag) {
+  return !tag.empty() && prompt.substr(0, prompt.find_last_not_of(kTagSpace) + 1).ends_with(tag);
+}
 
 }  // namespace
 
-bool prompt_opens_thinking(std::string_view prompt) {
-  return prompt.substr(0, prompt.find_last_not_of(kTagSpace) + 1).ends_with(kOpen);
+bool prompt_opens_thinking(std::string_view prompt, const ReasoningTags& tags) {
+  return ends_with_tag(prompt, tags.open);
 }
 
-bool prompt_closes_thinking(std::string_view prompt) {
-  return prompt.substr(0, prompt.find_last_not_of(kTagSpace) + 1).ends_with(kClose);
+bool prompt_closes_thinking(std::string_view prompt, const ReasoningTags& tags) {
+  return ends_with_tag(prompt, tags.close);
 }
 
-ThinkingSplitter::ThinkingSplitter(const ThinkingOptions& options)
-    : options_(options), state_(options.starts_in_reasoning ? State::kReasoning : State::kStart) {}
+ThinkingSplitter::ThinkingSplitter(const ChatFormat& format, const ThinkingOptions& options)
+    : format_(&format),
+      options_(options),
+      state_(format.reasoning.open.empty() ? State::kContent
+             : options.starts_in_reasoning ? State::kReasoning
+                                           : State::kStart) {
+  options_.tool_call_ends_reasoning = options.tool_call_ends_reasoning && format.calls.parser != nullptr;
+}
 
 ThinkingSplitter::Piece ThinkingSplitter::push(std::string_view text) {
   Piece piece;
@@ -66,7 +73,7 @@ bool ThinkingSplitter::step(Piece& piece, bool last) {
 }
 
 bool ThinkingSplitter::step_start(Piece& piece, bool last) {
-  const TagMatch open = match_tag(held_, {}, kOpen);
+  const TagMatch open = match_tag(held_, {}, format_->reasoning.open);
   if (open.kind == TagMatch::kFull) {
     held_.erase(0, open.size);
     state_ = State::kReasoning;
@@ -80,14 +87,18 @@ bool ThinkingSplitter::step_start(Piece& piece, bool last) {
 }
 
 bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
+  const std::string_view close_tag = format_->reasoning.close;
+  const CallForm& calls = format_->calls;
+  const char first[] = {close_tag.front(),
+                        options_.tool_call_ends_reasoning ? calls.begin.front() : close_tag.front()};
   size_t from = 0;  // of what is not yet taken
   bool more = false;
   while (from < held_.size()) {
-    const size_t tag = std::min(held_.find('<', from), held_.size());
+    const size_t tag = std::min(held_.find_first_of(std::string_view(first, 2), from), held_.size());
     add_reasoning(std::string_view(held_).substr(from, tag - from), piece);
     from = tag;
     const std::string_view rest = std::string_view(held_).substr(from);
-    const TagMatch close = match_tag(rest, kClose, {});
+    const TagMatch close = match_tag(rest, close_tag, {});
     if (close.kind == TagMatch::kFull) {
       from += close.size;
       state_ = State::kGap;
@@ -96,7 +107,7 @@ bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
       break;
     }
     const TagMatch call =
-        options_.tool_call_ends_reasoning ? match_tag(rest, "<tool_call>", "<function=") : TagMatch{};
+        options_.tool_call_ends_reasoning ? match_tag(rest, calls.begin, calls.inner) : TagMatch{};
     if (call.kind == TagMatch::kFull) {
       state_ = State::kContent;
       newlines_ = 0;

@@ -1,8 +1,8 @@
-// ThinkingSplitter: divides an answer into reasoning and content, as Qwen's models mark them: `<think>` may
-// be in the prompt already, `</think>` ends the reasoning. Rules: newlines at both ends of the reasoning and
-// directly after `</think>` are dropped; `<think>` counts only at the very start of an answer; a text that
-// ends inside the reasoning has no content; `<tool_call>`, white space and
-// `<function=` end an unclosed reasoning, if asked. Every split of the text gives the same result.
+// ThinkingSplitter: divides an answer into reasoning and content at the tags of its chat format. The opening
+// tag may be in the prompt already; the closing tag ends the reasoning. Rules: newlines at both ends of the
+// reasoning and directly after the closing tag are dropped; the opening tag counts only at the very start of
+// an answer; a text that ends inside the reasoning has no content; a tool call ends an unclosed reasoning, if
+// asked. Every split of the text gives the same result.
 // Owner: one answer. Thread: one. Cost: O(bytes), amortised; holds a tag's bytes at most (and counts
 // newlines). No errors.
 #pragma once
@@ -11,17 +11,19 @@
 #include <string>
 #include <string_view>
 
+#include "text/chat_format.h"
+
 namespace ft {
 
 struct ThinkingOptions {
-  bool starts_in_reasoning = false;  // prompt_opens_thinking(prompt)
+  bool starts_in_reasoning = false;  // of the prompt: prompt_opens_thinking
   bool tool_call_ends_reasoning = true;
 };
 
-/// True if `prompt`, white space at its end aside, ends with `<think>`.
-bool prompt_opens_thinking(std::string_view prompt);
-/// True if it ends with `</think>` so.
-bool prompt_closes_thinking(std::string_view prompt);
+/// True if `prompt`, white space at its end aside, ends with the opening tag.
+bool prompt_opens_thinking(std::string_view prompt, const ReasoningTags& tags);
+/// True if it ends with the closing tag so.
+bool prompt_closes_thinking(std::string_view prompt, const ReasoningTags& tags);
 
 class ThinkingSplitter {
  public:
@@ -30,13 +32,14 @@ class ThinkingSplitter {
     std::string content;
   };
 
-  explicit ThinkingSplitter(const ThinkingOptions& options);
+  /// The format must outlive the splitter.
+  ThinkingSplitter(const ChatFormat& format, const ThinkingOptions& options);
 
   Piece push(std::string_view text);
   Piece finish();
 
   bool in_reasoning() const { return state_ == State::kReasoning; }
-  /// False while the text may yet turn out to open with `<think>`.
+  /// False while the text may yet turn out to begin with the opening tag.
   bool begun() const { return state_ != State::kStart; }
 
  private:
@@ -47,6 +50,7 @@ class ThinkingSplitter {
   bool step_reasoning(Piece& piece, bool last);
   void add_reasoning(std::string_view text, Piece& piece);
 
+  const ChatFormat* format_;
   ThinkingOptions options_;
   State state_;
   std::string held_;       // not yet decided

@@ -4,10 +4,28 @@
 
 namespace ft {
 
-ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos)
-    : open_(tokenizer.id_of("<think>")), eos_(eos.begin(), eos.end()) {
-  if (auto close = tokenizer.encode(kClose, false); close.ok()) close_ = std::move(*close);
-  if (auto gap = tokenizer.encode("\n\n", false); gap.ok()) gap_ = std::move(*gap);
+namespace {
+
+std::vector<size_t> borders_of(std::string_view tag) {
+  std::vector<size_t> borders(tag.size() + 1, 0);
+  for (size_t size = 2; size <= tag.size(); ++size) {
+    size_t border = borders[size - 1];
+    while (border > 0 && tag[border] != tag[size - 1]) border = borders[border];
+    borders[size] = tag[border] == tag[size - 1] ? border + 1 : 0;
+  }
+  return borders;
+}
+
+}  // namespace
+
+ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos,
+                             const ChatFormat& format)
+    : format_(format), borders_(borders_of(format.reasoning.close)), eos_(eos.begin(), eos.end()) {
+  const ReasoningTags& tags = format.reasoning;
+  masks_.resize(tags.close.size());
+  if (!tags.open.empty()) open_ = tokenizer.id_of(tags.open);
+  if (auto close = tokenizer.encode(tags.close, false); close.ok()) close_ = std::move(*close);
+  if (auto gap = tokenizer.encode(tags.gap, false); gap.ok()) gap_ = std::move(*gap);
   const int32_t count = tokenizer.vocab_size();
   ends_.assign((static_cast<size_t>(count) + 31) / 32, 0);
   for (const int32_t id : eos_) {
@@ -19,7 +37,7 @@ ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t
       const std::string_view bytes = tokenizer.token_bytes(id);
       if (bytes.empty() || ends_answer(id)) continue;
       // A close inside the token shows as the same text, one byte shorter, being closed already.
-      const bool early = follow(matched, bytes.substr(0, bytes.size() - 1)) == kClose.size();
+      const bool early = closed(follow(matched, bytes.substr(0, bytes.size() - 1)));
       if (!early) masks_[matched][static_cast<size_t>(id) / 32] |= 1U << (id % 32);
     }
   }
@@ -29,11 +47,12 @@ bool ThinkingMarks::ends_answer(int32_t token) const {
   return std::find(eos_.begin(), eos_.end(), token) != eos_.end();
 }
 
-size_t ThinkingMarks::follow(size_t matched, std::string_view bytes) {
+size_t ThinkingMarks::follow(size_t matched, std::string_view bytes) const {
+  const std::string_view tag = format_.reasoning.close;
   for (const char c : bytes) {
-    if (matched == kClose.size()) return matched;
-    // No proper beginning of </think> ends in another but "<".
-    matched = c == kClose[matched] ? matched + 1 : c == '<' ? 1 : 0;
+    if (matched == tag.size()) return matched;
+    while (matched > 0 && tag[matched] != c) matched = borders_[matched];
+    if (tag[matched] == c) ++matched;
   }
   return matched;
 }

@@ -1,30 +1,29 @@
 // ThinkingMarks: the vocabulary's side of reasoning. Which token opens and which closes it, what follows a
-// close, and, for an answer whose content must follow a grammar, which tokens may stand in the reasoning
-// before it: none that ends the answer, and none that spells </think> with content behind it, so that the
-// content begins with a token. Owner: the scheduler, one a model; immutable. Thread: any. Cost: 8 masks over
-// the vocabulary, about 30 ms and 250 kB for 250,000 tokens, 1 ms for 8,000. No errors.
+// close, and, for an answer whose content must follow a grammar, which tokens may be in the reasoning before
+// it: none that ends the answer, and none that spells the closing tag with content after it, so that the
+// content begins with a token. Owner: the scheduler, one a model; immutable. Thread: any. Cost: a mask for
+// each byte of the closing tag, about 30 ms and 250 kB for 250,000 tokens, 1 ms for 8,000. No errors.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "text/chat_format.h"
 #include "text/tokenizer.h"
 
 namespace ft {
 
 class ThinkingMarks {
  public:
-  static constexpr std::string_view kClose = "</think>";
+  ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos, const ChatFormat& format);
 
-  ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos);
-
-  /// <think> as one token, if the vocabulary has it.
+  const ChatFormat& format() const { return format_; }
+  /// The opening tag as one token, if the vocabulary has it.
   std::optional<int32_t> open() const { return open_; }
-  /// The tokens of </think>, nearly always one.
+  /// The tokens of the closing tag, nearly always one.
   const std::vector<int32_t>& close() const { return close_; }
   /// The tokens of the empty line between reasoning and content.
   const std::vector<int32_t>& gap() const { return gap_; }
@@ -32,16 +31,20 @@ class ThinkingMarks {
   /// The mask of the tokens that end an answer.
   std::span<const uint32_t> ends() const { return ends_; }
 
-  /// Bytes of </think> that the reasoning ends with, after one more token: kClose.size() when it is whole.
-  static size_t follow(size_t matched, std::string_view bytes);
-  /// What may stand in the reasoning behind `matched` bytes of </think> (SampleRow::mask).
+  /// Bytes of the closing tag that the reasoning ends with, after one more token.
+  size_t follow(size_t matched, std::string_view bytes) const;
+  bool closed(size_t matched) const { return matched == format_.reasoning.close.size(); }
+  /// What may be in the reasoning after `matched` bytes of the closing tag (SampleRow::mask).
   std::span<const uint32_t> mask(size_t matched) const { return masks_[matched]; }
 
  private:
+  const ChatFormat& format_;
+  std::vector<size_t>
+      borders_;  // [n]: longest proper beginning of the closing tag that ends its first n bytes
   std::optional<int32_t> open_;
   std::vector<int32_t> close_, gap_, eos_;
   std::vector<uint32_t> ends_;
-  std::array<std::vector<uint32_t>, kClose.size()> masks_;
+  std::vector<std::vector<uint32_t>> masks_;  // [bytes of the closing tag]
 };
 
 }  // namespace ft

@@ -39,7 +39,7 @@ class Tokenizer {
   /// What `id` stands for; may be part of a character. Added tokens are literal; empty for an id without a
   /// token.
   std::string_view token_bytes(int32_t id) const;
-  /// An added token marked special (<|im_end|>); <think> and <tool_call> are added but not special.
+  /// An added token marked special, as <|im_end|>; the tags of chat formats are added but not special.
   bool is_special(int32_t id) const;
   /// Matched in the text before the model runs, special or not.
   bool is_added(int32_t id) const;

@@ -1,15 +1,23 @@
 // The Lark grammar of tool calls in a model's own form: names and parameters as the request's tools declare
-// them, in the order of the schema, required ones always. Strings are raw text up to </parameter>, one of an
-// enumeration is one of its values; everything else is JSON by its schema. Pure; any thread; linear in the
-// tools. Errors: tools that are no list, a name that is not offered, a form without a grammar.
+// them, in the order of the schema, required ones always. The chat format writes what is inside a call. Pure;
+// any thread; linear in the tools. Errors: tools that are no list, a name that is not offered, a form without
+// a grammar.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "text/grammar.h"
 
 namespace ft {
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer);
+
+/// For chat formats: `schema` as a %json rule; `root` holds what it refers to.
+std::string json_rule(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root,
+                      SchemaRule rule = SchemaRule::kLenient);
+/// An error unless `name` can be written in a tag; `what` is "name" or "parameter".
+Status check_name(std::string_view name, std::string_view what);
 
 }  // namespace ft

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "text/chat_format/hermes.h"
+#include "text/chat_format/qwen3_5.h"
+#include "text/chat_format/qwen3_5_parser.h"
 #include "text/grammar_fixture.h"
-#include "text/tool_parser.h"
 
 namespace ft {
 namespace {
@@ -19,7 +21,7 @@ constexpr const char* kCall =
 constexpr const char* kNow = "<tool_call>\n<function=now>\n</function>\n</tool_call>";
 
 TEST(ToolGrammar, RequiredCallsLeaveNoText) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools, rules.required = true;
   const auto grammar = tools(rules);
   EXPECT_TRUE(accepts(*grammar, kCall));
@@ -30,7 +32,7 @@ TEST(ToolGrammar, RequiredCallsLeaveNoText) {
 }
 
 TEST(ToolGrammar, ANamedToolIsTheOnlyOne) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools, rules.required = true, rules.parallel = false, rules.allowed = {"now"};
   const auto grammar = tools(rules);
   EXPECT_TRUE(accepts(*grammar, kNow));
@@ -38,7 +40,7 @@ TEST(ToolGrammar, ANamedToolIsTheOnlyOne) {
 }
 
 TEST(ToolGrammar, OneCallAtMostAndTextBeforeIt) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools, rules.parallel = false;
   const auto grammar = tools(rules);
   EXPECT_TRUE(accepts(*grammar, "It is sunny."));
@@ -52,17 +54,17 @@ constexpr const char* kCity = R"({"type": "object", "properties": {"city": {"$re
     "required": ["city"], "additionalProperties": false, "$defs": {"name": {"type": "string"}}})";
 
 TEST(ToolGrammar, CallsOrAnAnswerOfTheSchemaAndNothingElse) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools, rules.answer_schema = kCity;
-  for (const ToolCallForm form : {ToolCallForm::kXml, ToolCallForm::kHermes}) {
-    rules.form = form;
+  for (const ChatFormat* format : {&kQwen3_5Format, &kHermesFormat}) {
+    rules.format = format;
     const auto grammar = tools(rules);
     EXPECT_TRUE(accepts(*grammar, R"({"city": "Paris <function=now> x"})"));
     EXPECT_FALSE(accepts(*grammar, R"({"town": "Paris"})"));
     EXPECT_FALSE(accepts(*grammar, "It is Paris."));
     EXPECT_FALSE(accepts(*grammar, ""));
   }
-  rules.form = ToolCallForm::kXml;
+  rules.format = &kQwen3_5Format;
   const auto grammar = tools(rules);
   EXPECT_TRUE(accepts(*grammar, kCall));
   EXPECT_TRUE(accepts(*grammar, std::string(kCall) + "\n" + kNow));
@@ -74,7 +76,7 @@ TEST(ToolGrammar, CallsOrAnAnswerOfTheSchemaAndNothingElse) {
 }
 
 TEST(ToolGrammar, AnAnswersSchemaIsHeldToItsRule) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools;
   rules.answer_schema = R"({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})";
   EXPECT_NE(refusal(compiler().tool_calls(rules)), "");  // a keyword that cannot be enforced
@@ -95,7 +97,7 @@ TEST(ToolGrammar, AnAnswersSchemaIsHeldToItsRule) {
 }
 
 TEST(ToolGrammar, ArgumentsFollowTheirSchemas) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools, rules.required = true;
   const auto grammar = tools(rules);
   const auto call = [](std::string_view days, std::string_view rest) {
@@ -112,7 +114,7 @@ TEST(ToolGrammar, ArgumentsFollowTheirSchemas) {
 }
 
 TEST(ToolGrammar, TheParserReadsWhatTheGrammarAllows) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools, rules.required = true, rules.parallel = false;
   const auto grammar = tools(rules);
   int ended = 0;
@@ -120,7 +122,7 @@ TEST(ToolGrammar, TheParserReadsWhatTheGrammarAllows) {
     const std::string text = draw(*grammar, seed, 400);
     if (!text.ends_with("</tool_call>")) continue;
     ++ended;
-    ToolParser parser(*ToolSchemas::parse(kTools));
+    Qwen3_5Parser parser(*ToolSchemas::parse(kTools));
     std::vector<ToolEvent> events;
     parser.push(text, events);
     parser.finish(events);
@@ -136,8 +138,8 @@ TEST(ToolGrammar, TheParserReadsWhatTheGrammarAllows) {
 }
 
 TEST(ToolGrammar, HermesCallsAreJson) {
-  ToolCallRules rules;
-  rules.tools_json = kTools, rules.required = true, rules.form = ToolCallForm::kHermes;
+  ToolCallRules rules = qwen_rules();
+  rules.tools_json = kTools, rules.required = true, rules.format = &kHermesFormat;
   const auto grammar = tools(rules);
   EXPECT_TRUE(accepts(*grammar,
                       "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Rome\", "
@@ -147,17 +149,18 @@ TEST(ToolGrammar, HermesCallsAreJson) {
 }
 
 TEST(ToolGrammar, TheFormIsTheTemplates) {
-  EXPECT_EQ(tool_call_form("x '<tool_call>\\n<function=' y"), ToolCallForm::kXml);
-  EXPECT_EQ(tool_call_form("x <tool_call>\n<function= y"), ToolCallForm::kXml);
-  EXPECT_EQ(tool_call_form("<tool_call>\n{\"name\": tool_call.name}"), ToolCallForm::kHermes);
-  EXPECT_EQ(tool_call_form("<|tool_call>call:"), ToolCallForm::kNone);
-  ToolCallRules rules;
-  rules.tools_json = kTools, rules.form = ToolCallForm::kNone;
+  const auto chosen = [](std::string_view source) { return &choose_chat_format("qwen3_5", source); };
+  EXPECT_EQ(chosen("x '<tool_call>\\n<function=' y"), &kQwen3_5Format);
+  EXPECT_EQ(chosen("x <tool_call>\n<function= y"), &kQwen3_5Format);
+  EXPECT_EQ(chosen("<tool_call>\n{\"name\": tool_call.name}"), &kHermesFormat);
+  EXPECT_EQ(chosen("<|tool_call>call:"), &kQwen3_5FormatWithoutGrammar);
+  ToolCallRules rules = qwen_rules();
+  rules.tools_json = kTools, rules.format = &kQwen3_5FormatWithoutGrammar;
   EXPECT_EQ(compiler().tool_calls(rules).error().code, Code::kUnsupported);
 }
 
 TEST(ToolGrammar, AReferenceInASchemaIsFollowed) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.required = true;
   rules.tools_json = R"([{"function": {"name": "f", "parameters": {"type": "object",
       "$defs": {"P": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"],
@@ -172,7 +175,7 @@ TEST(ToolGrammar, AReferenceInASchemaIsFollowed) {
 }
 
 TEST(ToolGrammar, BadToolsAreNamed) {
-  ToolCallRules rules;
+  ToolCallRules rules = qwen_rules();
   rules.tools_json = "{}";
   EXPECT_NE(refusal(compiler().tool_calls(rules)).find("array"), std::string::npos);
   rules.tools_json = kTools, rules.allowed = {"nothing"};

@@ -3,8 +3,8 @@
 #include <cstdlib>
 
 #include "base/utf8.h"
+#include "text/chat_format/qwen3_5_parser.h"
 #include "text/json_text.h"
-#include "text/tool_parser.h"
 
 namespace {
 
@@ -15,7 +15,7 @@ const char kTools[] = R"([{"function":{"name":"f","parameters":{"properties":{"s
 
 std::string joined(const std::string& text, size_t most) {
   static const auto schemas = ft::ToolSchemas::parse(kTools);
-  ft::ToolParser parser(*schemas);
+  ft::Qwen3_5Parser parser(*schemas);
   std::vector<ft::ToolEvent> events;
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);

@@ -76,6 +76,8 @@ UNCONVERTED = set(
     "api drafters server speculation text text_ffi".split()
 )
 
+CHAT_TAGS = re.compile(r"</?think>|</?tool_call>|</?function[=>]|</?parameter[=>]|<\|fim_\w+\|>")
+
 CPP = {".cpp", ".h"}
 TEXT = CPP | set(".c .hpp .cu .cuh .metal .rs .py .sh .cmake .toml .js .ts .svelte .css .html".split())
 
@@ -317,6 +319,17 @@ def check_words(tree):
                 tree.breach(name, line_of(text, match.start()), "words", f"'{match.group(0)}': {instead}")
 
 
+def check_chat_tags(tree):
+    """The tags of a model's chat format are in its file alone; tests may write them."""
+    for name, text in tree.sources().items():
+        if is_test(Path(name)) or name.startswith("text/chat_format/") or Path(name).parts[0] == "webui":
+            continue
+        for match in CHAT_TAGS.finditer(text):
+            tree.breach(
+                name, line_of(text, match.start()), "chat-tags", f"{match.group(0)} belongs in text/chat_format/"
+            )
+
+
 def check_headers(tree):
     included = set()
     for text in tree.sources().values():
@@ -335,6 +348,12 @@ def check_headers(tree):
             tree.breach(name, 1, "dead-file", "no source includes this header")
 
 
+def floor_folders(lists):
+    """The subfolders that an ft_floor of this CMakeLists.txt names after FOLDERS."""
+    found = re.findall(r"\bFOLDERS((?:\s+(?![A-Z_]+\b)[\w/]+)+)", lists)
+    return {folder for words in found for folder in words.split()}
+
+
 def check_built(tree):
     """Every .cpp is in a folder with a CMakeLists.txt, or a folder above names the file or its folder."""
     for name in tree.sources():
@@ -346,7 +365,8 @@ def check_built(tree):
             lists = tree.text.get((above / "CMakeLists.txt").as_posix(), "")
             inner = path.relative_to(above)
             folder = f"{inner.parent.as_posix()}/*" if len(inner.parts) > 1 else inner.as_posix()
-            built = built or inner.as_posix() in lists or folder in lists
+            in_floor = inner.parent.as_posix() in floor_folders(lists)
+            built = built or in_floor or inner.as_posix() in lists or folder in lists
         if not built:
             tree.breach(name, 1, "dead-file", "no CMakeLists.txt builds this source")
 
@@ -379,6 +399,7 @@ def examine(root):
     check_functions(tree)
     check_names(tree)
     check_words(tree)
+    check_chat_tags(tree)
     check_headers(tree)
     check_built(tree)
     check_twins(tree)

@@ -221,9 +221,19 @@ class Tidy(unittest.TestCase):
             {"base/counter.h": "#pragma once\nint next_value();\n"}, "base/counter.h:1", "header"
         )
 
+    def test_chat_tags(self):
+        tags = f'const char* kTag = "{"<"}think>";\n'
+        self.assert_caught({"text/answer.cpp": tags}, "text/answer.cpp:1", "chat-tags")
+        self.assert_clean({"text/answer_test.cpp": tags})
+        floor = {"text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS chat_format)\n"}
+        self.assert_clean(floor | {"text/chat_format/a.cpp": tags})
+
     def test_dead_files(self):
         self.assert_caught({"base/lonely.h": HEADER}, "base/lonely.h:1", "dead-file")
         self.assert_caught({"stray/loose.cpp": "int a;\n"}, "stray/loose.cpp:1", "dead-file")
+        floor = {"text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS inner TEST_DEPS ft_base)\n"}
+        self.assert_clean(floor | {"text/inner/a.cpp": "int a;\n"})
+        self.assert_caught(floor | {"text/other/a.cpp": "int a;\n"}, "text/other/a.cpp:1", "dead-file")
 
     def test_a_kernel_without_its_twin(self):
         self.assert_caught(

@@ -1,6 +1,5 @@
 #include "api/openai/completions.h"
 
-#include <array>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -11,27 +10,29 @@
 namespace ft::api {
 namespace {
 
-/// The tokens that Qwen and others were trained with to fill a middle.
-constexpr std::array<std::string_view, 3> kMiddle{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"};
-
-Status check_middle(const Tokenizer& tokenizer) {
-  for (const std::string_view token : kMiddle) {
+Status check_middle(const ChatFormat& format, const Tokenizer& tokenizer) {
+  for (const std::string_view token : format.middle) {
     FT_ASSIGN(const std::vector<std::int32_t> ids, tokenizer.encode(token, false));
     if (ids.size() == 1 && tokenizer.token_bytes(ids[0]) == token) continue;
+    const std::string lacks = token.empty() ? std::string("its format has no tokens for it")
+                                            : fmt::format("it has no token {}", token);
     return Error{Code::kUnsupported,
-                 fmt::format("suffix: this model was not made to fill a middle (it has no token {}); leave "
-                             "suffix out, or serve a coder model",
-                             token),
+                 fmt::format("suffix: this model was not made to fill a middle ({}); leave suffix out, or "
+                             "serve a coder model",
+                             lacks),
                  "suffix"};
   }
   return {};
 }
 
-Status add_suffix(const Tokenizer& tokenizer, const std::string& suffix, GenerateParams& call) {
-  FT_TRY(check_middle(tokenizer));
+Status add_suffix(const ModelInfo& model_info, const std::string& suffix, GenerateParams& call) {
+  const auto& [before, between, after] = model_info.chat_format->middle;
+  FT_TRY(check_middle(*model_info.chat_format, *model_info.tokenizer));
   for (GenerateParams::Prompt& prompt : call.prompts) {
-    if (prompt.text.empty() && !prompt.ids.empty()) prompt.text = tokenizer.decode(prompt.ids, false);
-    prompt.text = fmt::format("{}{}{}{}{}", kMiddle[0], prompt.text, kMiddle[1], suffix, kMiddle[2]);
+    if (prompt.text.empty() && !prompt.ids.empty()) {
+      prompt.text = model_info.tokenizer->decode(prompt.ids, false);
+    }
+    prompt.text = fmt::format("{}{}{}{}{}", before, prompt.text, between, suffix, after);
   }
   return {};
 }
@@ -47,7 +48,7 @@ Result<Exchange> completions_exchange(const ModelInfo& model_info, std::string_v
     if (!request.echo) break;
     echoes.push_back(prompt.ids.empty() ? prompt.text : model_info.tokenizer->decode(prompt.ids, false));
   }
-  if (!request.suffix.empty()) FT_TRY(add_suffix(*model_info.tokenizer, request.suffix, request.call));
+  if (!request.suffix.empty()) FT_TRY(add_suffix(model_info, request.suffix, request.call));
   Result<Prepared> prepared = prepare(model_info, request.call, meta.seed);
   if (!prepared.ok()) {
     Error error = prepared.error();

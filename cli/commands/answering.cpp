@@ -12,7 +12,7 @@ namespace {
 /// The constraint of the answer; null: none.
 Result<std::shared_ptr<const Grammar>> read_grammar(const ConstraintOptions& constraint,
                                                     const LoadedModel& loaded) {
-  const auto& eos = loaded.model.config.eos_ids;
+  const auto& eos = loaded.model.facts.eos_ids;
   const GrammarCompiler compiler(*loaded.tokenizer, {eos.begin(), eos.end()});
   if (!constraint.json_schema.empty()) {
     FT_ASSIGN(const std::string schema, read_text_file(constraint.json_schema, kMaxSchemaBytes));
@@ -39,6 +39,7 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded) {
   options.decoder.slots = 1;
   options.decoder.context = loaded.context;
   options.costs = loaded.costs;
+  options.chat_format = loaded.chat_format;
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
   if (!engine.ok()) return model_error(engine.error());
@@ -74,9 +75,9 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
   fields.slot.context = loaded.context;
   fields.slot.logprobs = ask.answer.logprobs;
   fields.slot.predicted = ask.predicted;
-  const auto& eos = loaded.model.config.eos_ids;
+  const auto& eos = loaded.model.facts.eos_ids;
   fields.slot.eos.assign(eos.begin(), eos.end());
-  return Request::make(std::move(fields), loaded.model.config.vocab_size);
+  return Request::make(std::move(fields), loaded.model.facts.vocabulary);
 }
 
 GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show) {

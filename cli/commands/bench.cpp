@@ -60,7 +60,7 @@ Result<std::vector<Prompt>> bench_prompts(const Options& options, const LoadedMo
 Result<std::vector<BenchCase>> bench_cases(const Options& options, const LoadedModel& loaded) {
   FT_ASSIGN(const std::vector<Prompt> prompts, bench_prompts(options, loaded));
   std::vector<SamplingParams> samplers;
-  const SamplingParams own = choose_sampler(options.sampling, loaded.model.config.sampling);
+  const SamplingParams own = choose_sampler(options.sampling, loaded.model.facts.sampling);
   if (options.sampling.any()) {
     samplers.push_back(own);
   } else {

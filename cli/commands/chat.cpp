@@ -35,7 +35,7 @@ using Turn = std::function<Status(ChatSession&)>;
 Status turn(ChatSession& session, const LoadedModel& loaded, Engine& engine, bool json, Terminal& terminal) {
   FT_ASSIGN(const Prompt prompt, render_prompt(session.rendered_messages(), "", session.think, loaded));
   GenerateOptions ask;
-  ask.sampler = choose_sampler(session.sampling, loaded.model.config.sampling);
+  ask.sampler = choose_sampler(session.sampling, loaded.model.facts.sampling);
   ask.bias = session.sampling.bias;
   ask.answer = session.answer, ask.speculation = session.speculation;
   FT_ASSIGN(ask.predicted, read_predicted(session.speculation.predict_file, *loaded.tokenizer));

@@ -34,9 +34,10 @@ void check_model(const std::string& named, std::vector<Finding>& findings) {
     findings.push_back({Kind::kProblem, model.error().message, "download the model again"});
     return;
   }
-  findings.push_back(
-      {Kind::kGood,
-       fmt::format("the model {} loads ({}, {})", model->directory, model->family, model->quantisation), ""});
+  findings.push_back({Kind::kGood,
+                      fmt::format("the model {} loads ({}, {})", model->directory, model->facts.family,
+                                  model->facts.quantisation),
+                      ""});
   findings.push_back(
       model->head.usable()
           ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}

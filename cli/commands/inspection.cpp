@@ -8,23 +8,22 @@ namespace ft::cli {
 
 Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,
                    bool with_program) {
-  const format::ModelConfig& config = model.config;
+  const ModelFacts& facts = model.facts;
   Inspection found;
   found.directory = model.directory, found.name = model.name;
-  found.family = model.family, found.quantisation = model.quantisation;
-  found.parameters = model.parameters;
+  found.family = facts.family, found.quantisation = facts.quantisation;
+  found.parameters = facts.parameters;
   found.file_bytes = static_cast<std::int64_t>(model.checkpoint->total_bytes());
   found.step_bytes = model.target.bytes_per_step();
-  found.layers = config.num_layers;
-  found.full_attention_layers = static_cast<int>(
-      std::count(config.layer_types.begin(), config.layer_types.end(), format::LayerType::kFullAttention));
-  found.hidden = config.hidden_size, found.vocabulary = config.vocab_size;
+  found.layers = facts.layers;
+  found.full_attention_layers = facts.full_attention_layers;
+  found.hidden = facts.width, found.vocabulary = facts.vocabulary;
   found.draft_bits = model.draft_bits;
   found.draft_vocabulary = model.draft_vocabulary, found.drafted_among = draft_vocabulary_text(model);
-  found.heads = config.num_heads, found.kv_heads = config.num_kv_heads, found.head_dim = config.head_dim;
-  found.intermediate = config.intermediate_size;
-  found.tied = model.tied;
-  found.max_context = config.max_positions;
+  found.heads = facts.heads, found.kv_heads = facts.kv_heads, found.head_dim = facts.head_dim;
+  found.intermediate = facts.intermediate;
+  found.tied = facts.tied;
+  found.max_context = facts.context;
   found.context = context;
   found.weight_bytes = found.file_bytes;
   found.state_bytes = state_bytes(model.target, context, kv_bits);

@@ -27,7 +27,7 @@ Error model_error(Error error) {
 }
 
 Result<std::int64_t> choose_context(std::int64_t asked, const Model& model) {
-  const std::int64_t most = model.config.max_positions;
+  const std::int64_t most = model.facts.context;
   if (asked == 0) return std::min(most, kDefaultContext);
   if (asked > most) {
     return Error{Code::kInvalid,
@@ -99,6 +99,8 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
   } else {
     loaded.chat_template_problem = chat_template.error().message;
   }
+  loaded.chat_format = &choose_chat_format(loaded.model.facts.family,
+                                           loaded.chat_template ? loaded.chat_template->source() : "");
   loaded.load_ms += since_ms(start);
   return {};
 }

@@ -12,6 +12,7 @@
 #include "cli/terminal/terminal.h"
 #include "models/model.h"
 #include "sched/calibration/calibration_cache.h"
+#include "text/chat_format.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -22,12 +23,13 @@ struct LoadedModel {
   std::unique_ptr<Backend> backend;
   std::optional<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;
-  std::string chat_template_problem;  // why there is no template
-  std::int64_t context = 0;           // tokens
-  int kv_bits = 16;                   // KV-cache precision of the backend
-  double load_ms = 0;                 // so far; packing by the engine is added later
-  PackedCacheOptions packed_cache;    // for the backend
-  CalibrationCacheOptions costs;      // for its engine
+  std::string chat_template_problem;              // why there is no template
+  const ChatFormat* chat_format = &kPlainFormat;  // of the family and the template
+  std::int64_t context = 0;                       // tokens
+  int kv_bits = 16;                               // KV-cache precision of the backend
+  double load_ms = 0;                             // so far; packing by the engine is added later
+  PackedCacheOptions packed_cache;                // for the backend
+  CalibrationCacheOptions costs;                  // for its engine
 };
 
 /// Loads everything for run, chat and bench. A missing template is allowed, since --raw skips it. The later

@@ -26,7 +26,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const Prompt prompt, make_prompt(options.prompt, *loaded));
   GenerateOptions ask;
-  ask.sampler = choose_sampler(options.sampling, loaded->model.config.sampling);
+  ask.sampler = choose_sampler(options.sampling, loaded->model.facts.sampling);
   ask.bias = options.sampling.bias;
   ask.answer = options.answer, ask.speculation = options.speculation;
   ask.constraint = options.constraint;

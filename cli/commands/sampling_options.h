@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/args/options.h"
-#include "format/config.h"
+#include "format/generation_config.h"
 
 namespace ft::cli {
 

@@ -87,9 +87,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
                              prompt.ids.size(), loaded->context)};
   }
   for (const std::int32_t id : prompt.ids) {
-    if (id < loaded->model.config.vocab_size) continue;
+    if (id < loaded->model.facts.vocabulary) continue;
     return Error{Code::kInvalid, fmt::format("token id {} is outside the vocabulary of {}", id,
-                                             loaded->model.config.vocab_size)};
+                                             loaded->model.facts.vocabulary)};
   }
   DecoderOptions decoder_options;
   decoder_options.context = static_cast<std::int64_t>(prompt.ids.size());

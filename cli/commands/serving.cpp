@@ -95,6 +95,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   options.costs = loaded.costs;
+  options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
   if (!choice.cache_dir.empty()) {
     options.folder.directory = choice.cache_dir;
@@ -118,14 +119,14 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->tokenizer = &*loaded.tokenizer;
   model_info->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
   model_info->chat_template_problem = loaded.chat_template_problem;
-  if (loaded.chat_template) model_info->tool_form = tool_call_form(loaded.chat_template->source());
-  model_info->eos.assign(model.config.eos_ids.begin(), model.config.eos_ids.end());
+  model_info->chat_format = loaded.chat_format;
+  model_info->eos.assign(model.facts.eos_ids.begin(), model.facts.eos_ids.end());
   if (!model_info->eos.empty()) {  // a grammar ends with an end token
     model_info->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, model_info->eos);
   }
-  model_info->vocabulary = model.config.vocab_size;
+  model_info->vocabulary = model.facts.vocabulary;
   model_info->context = loaded.context;
-  model_info->sampler = choose_sampler(sampling, model.config.sampling);
+  model_info->sampler = choose_sampler(sampling, model.facts.sampling);
   model_info->bias = sampling.bias;
   model_info->default_drafter = choice.drafter, model_info->default_depth = choice.depth;
   model_info->id = model.name;
@@ -133,14 +134,14 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->created_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
-  model_info->family = model.family, model_info->quantisation = model.quantisation;
+  model_info->family = model.facts.family, model_info->quantisation = model.facts.quantisation;
   model_info->backend = loaded.backend->describe();
   model_info->drafter_problem = decoder.drafter_problem(DrafterKind::kMtp);
   model_info->drafter = drafter_name(choice.drafter, model);
   model_info->version = FORETOKEN_VERSION;
-  model_info->parameters = model.parameters, model_info->bytes = decoder.packed_bytes();
+  model_info->parameters = model.facts.parameters, model_info->bytes = decoder.packed_bytes();
   model_info->draft_vocabulary = model.draft_vocabulary;
-  model_info->positions = model.config.max_positions;
+  model_info->positions = model.facts.context;
   model_info->slots = choice.slots;
   model_info->responses = std::make_shared<api::ResponseStore>();
   return model_info;

@@ -61,8 +61,8 @@ Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;
   if (options.model.threads > 0) matrix.threads = {options.model.threads};
   std::optional<MatrixConstraints> constraints;
-  if (loaded.tokenizer && !loaded.model.config.eos_ids.empty()) {  // a grammar ends with an end token
-    constraints.emplace(*loaded.tokenizer, loaded.model.config.eos_ids);
+  if (loaded.tokenizer && !loaded.model.facts.eos_ids.empty()) {  // a grammar ends with an end token
+    constraints.emplace(*loaded.tokenizer, loaded.model.facts.eos_ids, *loaded.chat_format);
     matrix.constrain = [&](SamplingKind kind) { return constraints->make(kind); };
   }
   std::atomic<bool> stopped{false};

@@ -68,7 +68,7 @@ Result<std::unique_ptr<DecodeBench>> DecodeBench::make(const LoadedModel& loaded
     }
   }
   Random random(plan.seed, "prompt");
-  const auto words = static_cast<std::uint64_t>(loaded.model.config.vocab_size);
+  const auto words = static_cast<std::uint64_t>(loaded.model.facts.vocabulary);
   for (int i = 0; i < plan.prompt_tokens; ++i) {
     bench->prompt_.push_back(static_cast<std::int32_t>(random.next() % words));
   }
@@ -122,7 +122,7 @@ Status DecodeBench::prompts() {
   FT_TRY(tick());
   if (!loaded_.tokenizer) return {};
   for (Slot* slot : {plain_.get(), headed_.get()}) {
-    FT_ASSIGN(Answer answer, Answer::create(*loaded_.tokenizer, {}));
+    FT_ASSIGN(Answer answer, Answer::create(*loaded_.tokenizer, *loaded_.chat_format, {}));
     std::optional<Answer>& place = answers_[static_cast<std::size_t>(slot->id)];
     place.emplace(std::move(answer));
     slot->on_token = [&place](std::int32_t token, std::span<const float>, bool) {

@@ -41,8 +41,8 @@ TEST_F(SynthCheckpoint, EveryWidthLoadsAsAModelWithAHead) {
     const auto model = load_model(synth.directory);
     ASSERT_TRUE(model.ok()) << model.error().message;
     EXPECT_TRUE(model->head.usable()) << model->head.sentence;
-    EXPECT_TRUE(model->tied);
-    EXPECT_EQ(model->config.num_layers, 4);
+    EXPECT_TRUE(model->facts.tied);
+    EXPECT_EQ(model->facts.layers, 4);
   }
 }
 

@@ -164,9 +164,9 @@ Result<SynthOptions> read_synth_name(std::string_view name) {
 
 Result<Model> make_synth_model(const std::string& name, const LoadOptions& options) {
   FT_ASSIGN(const SynthOptions synth, read_synth_name(name));
-  FT_ASSIGN(format::ModelConfig config, format::ModelConfig::parse(config_json(synth), "", "", name));
+  FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::parse(config_json(synth), "", "", name));
   FT_ASSIGN(format::Checkpoint checkpoint, make_checkpoint(name, synth));
-  return make_model(name, std::move(config), std::move(checkpoint), options);
+  return make_model(name, files, std::move(checkpoint), options);
 }
 
 }  // namespace ft::cli

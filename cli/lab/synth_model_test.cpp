@@ -17,8 +17,8 @@ TEST(SynthModel, EveryWidthIsAModelWithAHead) {
     ASSERT_TRUE(model.ok()) << model.error().message;
     EXPECT_TRUE(model->head.usable()) << model->head.sentence;
     EXPECT_TRUE(model->mtp.has_value());
-    EXPECT_EQ(model->config.vocab_size, 512);
-    EXPECT_EQ(model->config.num_layers, 4);
+    EXPECT_EQ(model->facts.vocabulary, 512);
+    EXPECT_EQ(model->facts.layers, 4);
     EXPECT_EQ(model->name, with(bits));
   }
 }

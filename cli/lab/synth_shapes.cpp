@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
+
+#include "models/qwen3_5/names.h"
 
 namespace ft::cli {
 namespace {
@@ -91,11 +94,13 @@ std::vector<SynthTensor> target_tensors(const Shape& shape) {
 
 std::vector<SynthTensor> head_tensors(const Shape& shape) {
   std::vector<SynthTensor> list;
-  add_norm(list, "mtp.pre_fc_norm_embedding", shape.hidden);
-  add_norm(list, "mtp.pre_fc_norm_hidden", shape.hidden);
-  list.push_back({"mtp.fc", Kind::kPlainMatrix, shape.hidden, std::int64_t{2} * shape.hidden, 1});
-  add_layer(list, "mtp.layers.0.", shape, true);
-  add_norm(list, "mtp.norm", shape.hidden);
+  for (HeadTensor& tensor : qwen3_5::head_tensors(
+           {1, shape.hidden, shape.intermediate, shape.heads, shape.kv_heads, Shape::kHeadDim, true})) {
+    const bool norm = tensor.kind == HeadTensor::Kind::kNorm;
+    // Conversions leave the matrix that joins embedding and hidden state unquantised.
+    const Kind kind = norm ? Kind::kNorm : tensor.name == "mtp.fc" ? Kind::kPlainMatrix : Kind::kMatrix;
+    list.push_back({std::move(tensor.name), kind, tensor.rows, tensor.cols, 1});
+  }
   return list;
 }
 

@@ -102,7 +102,7 @@ Status prefill_all(Decoder& decoder, Slot& slot, int chunk) {
 
 Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, const Sequence& sequence,
                                         const MatrixOptions& matrix) {
-  const int vocabulary = decoder.model().config.vocab_size;
+  const int vocabulary = decoder.model().facts.vocabulary;
   SlotOptions options = slot_options(cell.sampling, sequence.tokens, vocabulary);
   options.depth = cell.depth;
   std::unique_ptr<Constraint> constraint;

@@ -14,8 +14,9 @@ constexpr int kBudget = 6;  // tokens of reasoning
 
 }  // namespace
 
-MatrixConstraints::MatrixConstraints(const Tokenizer& tokenizer, const std::vector<int>& eos)
-    : tokenizer_(tokenizer), compiler_(tokenizer, {eos.begin(), eos.end()}), marks_(tokenizer, eos) {}
+MatrixConstraints::MatrixConstraints(const Tokenizer& tokenizer, const std::vector<int>& eos,
+                                     const ChatFormat& format)
+    : tokenizer_(tokenizer), compiler_(tokenizer, {eos.begin(), eos.end()}), marks_(tokenizer, eos, format) {}
 
 Result<std::unique_ptr<Constraint>> MatrixConstraints::make(SamplingKind kind) {
   if (kind != SamplingKind::kGrammar && kind != SamplingKind::kBudget) return std::unique_ptr<Constraint>();
@@ -25,7 +26,9 @@ Result<std::unique_ptr<Constraint>> MatrixConstraints::make(SamplingKind kind) {
   RequestFields fields;
   fields.grammar = grammar_;
   fields.parse = kind == SamplingKind::kBudget;
-  if (kind == SamplingKind::kBudget) fields.prompt_text = "<think>", fields.thinking_budget = kBudget;
+  if (kind == SamplingKind::kBudget) {
+    fields.prompt_text = marks_.format().reasoning.open, fields.thinking_budget = kBudget;
+  }
   return AnswerConstraint::make(fields, tokenizer_, marks_);
 }
 

@@ -12,7 +12,7 @@ namespace ft::cli {
 
 class MatrixConstraints {
  public:
-  MatrixConstraints(const Tokenizer& tokenizer, const std::vector<int>& eos);
+  MatrixConstraints(const Tokenizer& tokenizer, const std::vector<int>& eos, const ChatFormat& format);
   /// For kGrammar and kBudget; null for every other kind.
   Result<std::unique_ptr<Constraint>> make(SamplingKind kind);
 

@@ -67,7 +67,7 @@ std::vector<MatrixPrompt> id_prompts(int count, std::uint32_t vocabulary) {
 
 Result<std::vector<MatrixPrompt>> matrix_prompts(int count, const LoadedModel& loaded) {
   if (loaded.tokenizer) return text_prompts(count, loaded);
-  return id_prompts(count, static_cast<std::uint32_t>(loaded.model.config.vocab_size));
+  return id_prompts(count, static_cast<std::uint32_t>(loaded.model.facts.vocabulary));
 }
 
 }  // namespace ft::cli

@@ -1,5 +1,3 @@
-#include "models/qwen3_5.h"
-
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -8,17 +6,18 @@
 #include <utility>
 
 #include "models/head_doctor.h"
+#include "models/qwen3_5/config.h"
+#include "models/qwen3_5/family.h"
+#include "models/qwen3_5/names.h"
+#include "models/qwen3_5/norms.h"
 #include "models/weight_source.h"
 
-namespace ft {
+namespace ft::qwen3_5 {
 namespace {
-
-using format::LayerType;
-using format::ModelConfig;
 
 /// Inverse frequencies of the rotated pairs and the factor on cos and sin; YaRN as in transformers' rope
 /// utilities.
-std::vector<float> inverse_frequencies(const format::RopeConfig& rope) {
+std::vector<float> inverse_frequencies(const RopeConfig& rope) {
   std::vector<float> frequencies;
   const int half = rope.rotary_dim / 2;
   const auto dims = static_cast<double>(rope.rotary_dim);
@@ -61,7 +60,7 @@ struct MlpWeights {
 /// One function per part of the specification: it reads the weights and appends the instructions.
 class Builder {
  public:
-  Builder(Program& program, const ModelConfig& config, WeightSource& source)
+  Builder(Program& program, const Config& config, WeightSource& source)
       : p_(program), config_(config), source_(source), eps_(static_cast<float>(config.rms_norm_eps)) {}
 
   Row attention(Row x, const std::string& prefix) {
@@ -132,12 +131,12 @@ class Builder {
 
  private:
   Program& p_;
-  const ModelConfig& config_;
+  const Config& config_;
   WeightSource& source_;
   float eps_;
 };
 
-void build_target(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
+void build_target(Program& p, const Config& config, WeightSource& source, const Weight& embedding,
                   const Weight& head) {
   Builder build(p, config, source);
   Row x = p.embed(embedding);
@@ -158,7 +157,7 @@ struct DraftIds {
   int count() const { return static_cast<int>(ids.size()) + extra.count; }
 };
 
-DraftIds draft_ids(const LoadOptions& options, const ModelConfig& config) {
+DraftIds draft_ids(const LoadOptions& options, const Config& config) {
   int frequent = options.draft_vocab_size;
   if (frequent < 0) frequent = config.vocab_size < kLargeVocabulary ? 0 : kFrequentDrafts;
   if (frequent == 0 || frequent >= config.vocab_size) return {};
@@ -188,7 +187,7 @@ int bits_like(const Program& target) {
 
 /// The MTP head: pairs (next token, hidden state of the token before it) to the hidden state that predicts
 /// the token after next.
-void build_head(Program& p, const ModelConfig& config, WeightSource& source, const Weight& embedding,
+void build_head(Program& p, const Config& config, WeightSource& source, const Weight& embedding,
                 const Weight& head, DraftIds drafts) {
   Builder build(p, config, source);
   const Row hidden = p.input(config.hidden_size);
@@ -204,10 +203,7 @@ void build_head(Program& p, const ModelConfig& config, WeightSource& source, con
   p.sample();
 }
 
-}  // namespace
-
-Status build_qwen3_5(Model& model, const LoadOptions& options) {
-  const ModelConfig& config = model.config;
+Status check_supported(const Config& config) {
   if (config.moe.experts > 0) {
     return Error{
         Code::kUnsupported,
@@ -219,34 +215,68 @@ Status build_qwen3_5(Model& model, const LoadOptions& options) {
                                          ": attention_bias is true, which this version does not run; "
                                          "use a published model of the family"};
   }
-  FT_ASSIGN(WeightSource source, WeightSource::open(*model.checkpoint, config));
-  const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
-  FT_ASSIGN(model.tied, source.head_is_tied());
-  const Weight head =
-      model.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
-  build_target(model.target, config, source, embedding, head);
-  FT_TRY(source.status());
-  model.head = examine_head(model, source);
-  if (model.head.usable()) {
-    Program program;
-    DraftIds drafts = draft_ids(options, config);
-    model.draft_vocabulary = drafts.ids.empty() ? config.vocab_size : drafts.count();
-    build_head(program, config, source, embedding, head, std::move(drafts));
-    if (const Status status = source.status(); !status.ok()) {
-      model.head.state = state_after(status.error());
-      model.head.sentence = "MTP head: " + status.error().message;
-    } else {
-      const int most = options.draft_bits < 0 ? bits_like(model.target) : options.draft_bits;
-      program.set_max_weight_bits(most);
-      each_matrix(program, [&](const Weight& weight) {
-        if (most > 0 && weight.stored_bits() > most) model.draft_bits = most;
-      });
-      model.mtp = std::move(program);
-    }
-  }
-  model.quantisation = source.summary();
-  model.parameters = source.parameters();
   return {};
 }
 
-}  // namespace ft
+HeadReport examine(const Model& model, const Config& config, WeightSource& source) {
+  const std::vector<HeadTensor> tensors =
+      head_tensors({config.mtp.layers, config.hidden_size, config.intermediate_size, config.num_heads,
+                    config.num_kv_heads, config.head_dim, config.attn_output_gate});
+  const auto settle_norms = [&]() -> Result<std::string> {
+    const std::size_t before = source.index().warnings().size();
+    FT_ASSIGN(const bool shifted, mtp_norms_are_shifted(source.index(), config));
+    source.set_mtp_norm_offset(shifted ? 0.0F : 1.0F);
+    const std::vector<std::string>& warnings = source.index().warnings();
+    return warnings.size() > before ? warnings.back() : std::string();
+  };
+  return examine_head(model, {config.mtp.layers, tensors, settle_norms}, source);
+}
+
+Status build(Model& model, const FamilyConfig& family_config, WeightSource& source,
+             const LoadOptions& options) {
+  const auto& config = static_cast<const Config&>(family_config);
+  const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
+  FT_ASSIGN(model.facts.tied, source.head_is_tied());
+  const Weight head =
+      model.facts.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  build_target(model.target, config, source, embedding, head);
+  FT_TRY(source.status());
+  model.head = examine(model, config, source);
+  if (!model.head.usable()) return {};
+  Program program;
+  DraftIds drafts = draft_ids(options, config);
+  model.draft_vocabulary = drafts.ids.empty() ? config.vocab_size : drafts.count();
+  build_head(program, config, source, embedding, head, std::move(drafts));
+  if (const Status status = source.status(); !status.ok()) {
+    model.head.state = state_after(status.error());
+    model.head.sentence = "MTP head: " + status.error().message;
+    return {};
+  }
+  const int most = options.draft_bits < 0 ? bits_like(model.target) : options.draft_bits;
+  program.set_max_weight_bits(most);
+  each_matrix(program, [&](const Weight& weight) {
+    if (most > 0 && weight.stored_bits() > most) model.draft_bits = most;
+  });
+  model.mtp = std::move(program);
+  return {};
+}
+
+Result<std::unique_ptr<FamilyConfig>> read(const format::ConfigFiles& files, const std::string& model_type) {
+  FT_ASSIGN(Config config, Config::read(files, model_type));
+  FT_TRY(check_supported(config));
+  return std::unique_ptr<FamilyConfig>(std::make_unique<Config>(std::move(config)));
+}
+
+Result<float> norm_offset(format::WeightIndex& index, const FamilyConfig& family_config) {
+  const auto& config = static_cast<const Config&>(family_config);
+  FT_ASSIGN(const bool shifted, norms_are_shifted(index, config));
+  return shifted ? 0.0F : 1.0F;
+}
+
+constexpr std::string_view kModelTypes[] = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"};
+
+}  // namespace
+
+const Family kFamily = {"qwen3_5", kModelTypes, kPrefixes, kBareNames, read, norm_offset, build};
+
+}  // namespace ft::qwen3_5

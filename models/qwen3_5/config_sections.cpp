@@ -1,4 +1,4 @@
-#include "format/config_sections.h"
+#include "models/qwen3_5/config_sections.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -8,9 +8,11 @@
 #include "format/key_reader.h"
 #include "format/tensor.h"
 
-namespace ft::format {
+namespace ft::qwen3_5 {
 namespace {
 
+using format::in_quotes;
+using format::KeyReader;
 using nlohmann::json;
 
 constexpr double kMaxTheta = 1e15;
@@ -87,7 +89,7 @@ void read_contract(KeyReader& contract, MtpContract& mtp) {
 
 }  // namespace
 
-Status read_rope(KeyReader& text, ModelConfig& config) {
+Status read_rope(KeyReader& text, Config& config) {
   RopeConfig& rope = config.rope;
   const bool modern = text.find("rope_parameters") != nullptr;
   const char* name = modern ? "rope_parameters" : "rope_scaling";
@@ -140,4 +142,4 @@ Status read_mtp_contract(KeyReader& top, KeyReader& text, KeyReader& runtime, Mt
   return contract.status();
 }
 
-}  // namespace ft::format
+}  // namespace ft::qwen3_5

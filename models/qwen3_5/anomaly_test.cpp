@@ -9,9 +9,11 @@
 #include "base/log.h"
 #include "base/mapped_file.h"
 #include "format/checkpoint.h"
-#include "format/config.h"
 #include "format/model_fixture.h"
 #include "format/weights.h"
+#include "models/qwen3_5/family.h"
+#include "models/qwen3_5/norms.h"
+#include "models/weight_source.h"
 
 namespace {
 
@@ -46,8 +48,13 @@ bool allocation_fails() {
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(memory); }
 
-namespace ft::format {
+namespace ft::qwen3_5 {
 namespace {
+
+using format::Checkpoint;
+using format::floats;
+using format::safetensors_file;
+using format::TemporaryFolder;
 
 class Anomaly : public ::testing::Test {
  protected:
@@ -86,11 +93,13 @@ class Anomaly : public ::testing::Test {
   /// The whole load path.
   Status load() const {
     FT_ASSIGN(const Checkpoint checkpoint, Checkpoint::open(directory_));
-    FT_ASSIGN(const ModelConfig config, ModelConfig::read(directory_));
-    WeightIndex index(checkpoint, config);
+    FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::read(directory_));
+    FT_ASSIGN(const FamilyMatch match, read_config(files));
+    const auto& config = static_cast<const Config&>(*match.config);
+    FT_ASSIGN(WeightSource source, WeightSource::open(*match.family, checkpoint, config));
+    format::WeightIndex& index = source.index();
     FT_TRY(index.matrix("lm_head.weight", 3, 64));
-    FT_TRY(index.norms_are_shifted());
-    FT_TRY(index.mtp_norms_are_shifted());
+    FT_TRY(mtp_norms_are_shifted(index, config));
     return {};
   }
 
@@ -155,4 +164,4 @@ TEST_F(Anomaly, EveryFailingAllocationIsAnErrorAndNothingIsLeftBroken) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::qwen3_5

@@ -3,17 +3,20 @@
 #pragma once
 
 #include "base/result.h"
-#include "format/config.h"
+#include "models/qwen3_5/config.h"
 
 namespace ft::format {
-
 class KeyReader;
+}
+
+namespace ft::qwen3_5 {
 
 /// Reads rope_parameters, otherwise rope_scaling with a separate rope_theta. "type" is an alias of
 /// "rope_type". `config` provides head_dim and max_positions and receives rope.
-Status read_rope(KeyReader& text, ModelConfig& config);
+Status read_rope(format::KeyReader& text, Config& config);
 
 /// Reads mtp_* keys of the text config, mtplx_* keys of config.json, and mtplx_runtime.json.
-Status read_mtp_contract(KeyReader& top, KeyReader& text, KeyReader& runtime, MtpContract& mtp);
+Status read_mtp_contract(format::KeyReader& top, format::KeyReader& text, format::KeyReader& runtime,
+                         MtpContract& mtp);
 
-}  // namespace ft::format
+}  // namespace ft::qwen3_5

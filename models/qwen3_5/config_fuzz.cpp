@@ -6,19 +6,22 @@
 #include <cstdlib>
 #include <string>
 
-#include "format/config.h"
+#include "models/qwen3_5/config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string all(reinterpret_cast<const char*>(data), size);
   const std::size_t first = std::min(all.find('\0'), all.size());
   const std::size_t second = std::min(all.find('\0', first + 1), all.size());
-  const auto config = ft::format::ModelConfig::parse(
+  const auto files = ft::format::ConfigFiles::parse(
       all.substr(0, first), first < size ? all.substr(first + 1, second - first - 1) : "",
       second < size ? all.substr(second + 1) : "", "fuzz/config.json");
-  if (!config.ok()) {
-    if (config.error().message.empty()) std::abort();
+  const auto match = files.ok() ? ft::read_config(*files) : ft::Result<ft::FamilyMatch>(files.error());
+  if (!match.ok()) {
+    if (match.error().message.empty()) std::abort();
     return 0;
   }
+  const auto* config = dynamic_cast<const ft::qwen3_5::Config*>(match->config.get());
+  if (config == nullptr) std::abort();
   const bool sound = config->layer_types.size() == static_cast<std::size_t>(config->num_layers) &&
                      config->num_heads % config->num_kv_heads == 0 && config->qkv_rows() > 0 &&
                      config->rope.rotary_dim >= 2 && config->rope.rotary_dim <= config->head_dim;

@@ -1,9 +1,10 @@
-#include "text/tool_parser.h"
+#include "text/chat_format/qwen3_5_parser.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/utf8.h"
+#include "text/chat_format/qwen3_5_tags.h"
 #include "text/hermes_call.h"
 #include "text/json_text.h"
 #include "text/tags.h"
@@ -12,12 +13,12 @@ namespace ft {
 
 namespace {
 
-constexpr std::string_view kCallOpen = "<tool_call>";
-constexpr std::string_view kCallClose = "</tool_call>";
-constexpr std::string_view kFunctionOpen = "<function=";
-constexpr std::string_view kFunctionClose = "</function>";
-constexpr std::string_view kParameterOpen = "<parameter=";
-constexpr std::string_view kParameterClose = "</parameter>";
+using qwen3_5_tags::kCallClose;
+using qwen3_5_tags::kCallOpen;
+using qwen3_5_tags::kFunctionClose;
+using qwen3_5_tags::kFunctionOpen;
+using qwen3_5_tags::kParameterClose;
+using qwen3_5_tags::kParameterOpen;
 
 constexpr size_t kMaxNameBytes = 256;  // of a function or parameter
 constexpr int kMaxHermesTries = 16;    // "</tool_call>" inside the strings of one JSON call
@@ -59,13 +60,13 @@ ValueEnd match_value_end(std::string_view text, bool last) {
 
 }  // namespace
 
-void ToolParser::push(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::push(std::string_view text, std::vector<ToolEvent>& out) {
   held_ += text;
   while (step(out) == Progress::kMore) {
   }
 }
 
-void ToolParser::finish(std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::finish(std::vector<ToolEvent>& out) {
   last_ = true;
   while (step(out) == Progress::kMore) {
   }
@@ -83,7 +84,7 @@ void ToolParser::finish(std::vector<ToolEvent>& out) {
   state_ = State::kText;
 }
 
-ToolParser::Progress ToolParser::step(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step(std::vector<ToolEvent>& out) {
   switch (state_) {
     case State::kText:
       return step_text(out);
@@ -105,13 +106,13 @@ ToolParser::Progress ToolParser::step(std::vector<ToolEvent>& out) {
   return Progress::kWait;
 }
 
-ToolParser::Progress ToolParser::become(State state, size_t eaten) {
+Qwen3_5Parser::Progress Qwen3_5Parser::become(State state, size_t eaten) {
   held_.erase(0, eaten);
   state_ = state;
   return Progress::kMore;
 }
 
-ToolParser::Progress ToolParser::step_text(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_text(std::vector<ToolEvent>& out) {
   size_t from = 0;
   while (from < held_.size()) {
     const size_t tag = std::min(held_.find('<', from), held_.size());
@@ -141,7 +142,7 @@ ToolParser::Progress ToolParser::step_text(std::vector<ToolEvent>& out) {
 }
 
 /// <function=NAME> without <tool_call>, for a tool of the request. `undecided` is set if more text may tell.
-bool ToolParser::known_bare_call(std::string_view text, bool& undecided) const {
+bool Qwen3_5Parser::known_bare_call(std::string_view text, bool& undecided) const {
   const TagMatch open = match_tag(text, kFunctionOpen, {});
   undecided = undecided || open.kind == TagMatch::kPartial;
   if (open.kind != TagMatch::kFull) {
@@ -157,7 +158,7 @@ bool ToolParser::known_bare_call(std::string_view text, bool& undecided) const {
 }
 
 /// After <tool_call>. held_ begins behind it; what turns out to be no call is shown with the tag.
-ToolParser::Progress ToolParser::step_call_start(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_call_start(std::vector<ToolEvent>& out) {
   const size_t space = space_at(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
   const TagMatch function = match_tag(rest, kFunctionOpen, {});
@@ -177,7 +178,7 @@ ToolParser::Progress ToolParser::step_call_start(std::vector<ToolEvent>& out) {
   return become(State::kText, 0);
 }
 
-ToolParser::Progress ToolParser::step_name(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_name(std::vector<ToolEvent>& out) {
   // "<" and a newline end a name too: models forget the ">" or write </function behind the name.
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of("<>\n");
   if (end == std::string::npos && held_.size() < kMaxNameBytes) {
@@ -190,7 +191,7 @@ ToolParser::Progress ToolParser::step_name(std::vector<ToolEvent>& out) {
   return become(State::kBody, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
 
-ToolParser::Progress ToolParser::step_body(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_body(std::vector<ToolEvent>& out) {
   held_.erase(0, std::min(held_.find('<'), held_.size()));  // white space, or what no grammar explains
   if (held_.empty()) {
     return Progress::kWait;
@@ -220,7 +221,7 @@ ToolParser::Progress ToolParser::step_body(std::vector<ToolEvent>& out) {
   return Progress::kMore;
 }
 
-ToolParser::Progress ToolParser::step_key(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_key(std::vector<ToolEvent>& out) {
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of(">\n");
   if (end == std::string::npos && held_.size() < kMaxNameBytes) {
     return Progress::kWait;  // at the end of the text the parameter is dropped
@@ -241,7 +242,7 @@ ToolParser::Progress ToolParser::step_key(std::vector<ToolEvent>& out) {
   return become(State::kValue, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
 
-ToolParser::Progress ToolParser::step_value(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_value(std::vector<ToolEvent>& out) {
   size_t from = 0;
   bool ended = false;
   while (from < held_.size() && !ended) {
@@ -278,7 +279,7 @@ ToolParser::Progress ToolParser::step_value(std::vector<ToolEvent>& out) {
 }
 
 /// After a function: the block's end, another function, or content again.
-ToolParser::Progress ToolParser::step_after() {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_after() {
   const size_t space = space_at(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
   const TagMatch close = match_tag(rest, kCallClose, {});
@@ -296,7 +297,7 @@ ToolParser::Progress ToolParser::step_after() {
   return become(State::kText, space);
 }
 
-ToolParser::Progress ToolParser::step_hermes(std::vector<ToolEvent>& out) {
+Qwen3_5Parser::Progress Qwen3_5Parser::step_hermes(std::vector<ToolEvent>& out) {
   while (hermes_tries_ < kMaxHermesTries) {
     const size_t close = held_.find(kCallClose, hermes_seen_);
     if (close == std::string::npos) {
@@ -319,7 +320,7 @@ ToolParser::Progress ToolParser::step_hermes(std::vector<ToolEvent>& out) {
   return become(State::kText, 0);
 }
 
-bool ToolParser::hermes_call(std::string_view json, std::vector<ToolEvent>& out) {
+bool Qwen3_5Parser::hermes_call(std::string_view json, std::vector<ToolEvent>& out) {
   const std::optional<HermesCall> call = parse_hermes_call(json);
   if (!call) {
     return false;
@@ -332,7 +333,7 @@ bool ToolParser::hermes_call(std::string_view json, std::vector<ToolEvent>& out)
 }
 
 /// Shows `text` but holds white space until something else follows.
-void ToolParser::content(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::content(std::string_view text, std::vector<ToolEvent>& out) {
   if (swallow_) {
     text.remove_prefix(space_at(text));
   }
@@ -348,7 +349,7 @@ void ToolParser::content(std::string_view text, std::vector<ToolEvent>& out) {
 }
 
 /// Joins what is of one kind; an empty piece says nothing, except for a beginning or an end.
-void ToolParser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
   const bool joins = kind == ToolEvent::Kind::kContent || kind == ToolEvent::Kind::kArguments;
   if (joins && text.empty()) {
     return;
@@ -360,7 +361,7 @@ void ToolParser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<T
   }
 }
 
-void ToolParser::begin_call(std::string_view name, std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::begin_call(std::string_view name, std::vector<ToolEvent>& out) {
   name_ = name;
   keys_.clear();
   ++calls_;
@@ -368,12 +369,12 @@ void ToolParser::begin_call(std::string_view name, std::vector<ToolEvent>& out) 
   emit(ToolEvent::Kind::kBegin, name, out);
 }
 
-void ToolParser::end_call(std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::end_call(std::vector<ToolEvent>& out) {
   emit(ToolEvent::Kind::kArguments, keys_.empty() ? "{}" : "}", out);
   emit(ToolEvent::Kind::kEnd, "", out);
 }
 
-void ToolParser::add_value(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::add_value(std::string_view text, std::vector<ToolEvent>& out) {
   if (repeated_) {
     return;
   }
@@ -386,7 +387,7 @@ void ToolParser::add_value(std::string_view text, std::vector<ToolEvent>& out) {
   emit(ToolEvent::Kind::kArguments, escaped, out);
 }
 
-void ToolParser::end_value(std::vector<ToolEvent>& out) {
+void Qwen3_5Parser::end_value(std::vector<ToolEvent>& out) {
   if (!repeated_) {
     emit(ToolEvent::Kind::kArguments,
          streams_ ? "\"" : json_of_parameter(value_, schemas_.type_of(name_, key_)), out);

@@ -1,9 +1,7 @@
-// ModelConfig: config.json and generation_config.json of the Qwen3.5 family as plain typed values, all
-// checked. The models floor builds programs from it; no other code reads these two files. Errors name the
-// file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for a
-// model_type, rope type or quantiser that this version does not run, kNotFound without config.json. Absent or
-// null keys take the defaults of Hugging Face's Qwen3_5TextConfig and Qwen3_5MoeTextConfig (transformers 5),
-// which are given at the fields.
+// Config: the configuration files of the Qwen3.5 family as plain typed values, all checked. Errors name the
+// file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for a rope type
+// or quantiser that this version does not run. Absent or null keys take the defaults of Hugging Face's
+// Qwen3_5TextConfig and Qwen3_5MoeTextConfig (transformers 5), which are given at the fields.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
-#include "format/quantisation.h"
+#include "format/config_files.h"
+#include "models/family.h"
 
-namespace ft::format {
+namespace ft::qwen3_5 {
 
 enum class LayerType { kLinearAttention, kFullAttention };
 
@@ -32,16 +31,6 @@ struct RopeConfig {
   double beta_slow = 1.0;
   double attention_factor = 1.0;  // factor on cos and sin; 0.1 * ln(factor) + 1 unless given
   bool truncate = true;           // the correction range is cut to whole dimensions
-};
-
-/// What generation_config.json suggests; a request may override each.
-struct SamplingDefaults {
-  std::optional<bool> do_sample;
-  std::optional<double> temperature;
-  std::optional<int> top_k;
-  std::optional<double> top_p;
-  std::optional<double> min_p;
-  std::optional<double> repetition_penalty;
 };
 
 /// How the MTP head was stored and what it takes (mtplx_* keys of config.json and mtplx_runtime.json).
@@ -66,10 +55,8 @@ struct MoeConfig {
   bool norm_topk = true;
 };
 
-struct ModelConfig {
-  std::string path;        // of config.json, for messages
-  std::string model_type;  // qwen3_5, qwen3_5_text, qwen3_5_moe, qwen3_5_moe_text
-  bool moe_family = false;
+struct Config final : FamilyConfig {
+  bool moe_family = false;  // model_type qwen3_5_moe or qwen3_5_moe_text
 
   int vocab_size = 248320;
   int hidden_size = 4096;         // 2048 for the MoE family
@@ -93,23 +80,18 @@ struct ModelConfig {
   MoeConfig moe;
   RopeConfig rope;
   MtpContract mtp;
-  SamplingDefaults sampling;
-  QuantisationMap quantisation;
+  format::SamplingDefaults sampling;
 
   std::vector<int> eos_ids;  // generation_config's first, then config's; without duplicates
   std::optional<int> bos_id;
-  /// tie_word_embeddings of either level. WeightIndex decides by the tensors and uses this only to explain.
-  std::optional<bool> tied;
 
-  /// Reads config.json and, if present, generation_config.json and mtplx_runtime.json of a model directory.
-  static Result<ModelConfig> read(const std::string& directory);
-  /// The same from texts, for tests and fuzzing. An empty text means that the file is absent.
-  static Result<ModelConfig> parse(const std::string& config, const std::string& generation_config,
-                                   const std::string& runtime, const std::string& path);
+  /// `files` must be of a model_type of this family.
+  static Result<Config> read(const format::ConfigFiles& files, const std::string& model_type);
+  ModelFacts facts() const override;
 
   int qkv_rows() const {
     return 2 * linear_key_heads * linear_key_dim + linear_value_heads * linear_value_dim;
   }
 };
 
-}  // namespace ft::format
+}  // namespace ft::qwen3_5

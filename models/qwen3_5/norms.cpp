@@ -1,4 +1,5 @@
-// Decides from evidence how a checkpoint stores its norms: the part of WeightIndex that reads values.
+#include "models/qwen3_5/norms.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -6,10 +7,14 @@
 #include <vector>
 
 #include "format/out_of_memory.h"
-#include "format/weights.h"
 
-namespace ft::format {
+namespace ft::qwen3_5 {
 namespace {
+
+using format::Checkpoint;
+using format::in_quotes;
+using format::TensorView;
+using format::WeightIndex;
 
 enum class Vote { kShifted, kRaw, kNone };
 
@@ -64,36 +69,26 @@ Witness check_mean(std::optional<double> mean) {
           std::to_string(*mean)};
 }
 
-}  // namespace
-
-std::optional<double> WeightIndex::mean_of_input_norms(std::string_view prefix, int layers) const {
+std::optional<double> mean_of_input_norms(const WeightIndex& index, std::string_view prefix, int layers) {
   double sum = 0;
   std::size_t count = 0;
   for (int layer = 0; layer < layers; ++layer) {
     const std::string name = std::string(prefix) + std::to_string(layer) + ".input_layernorm.weight";
-    const TensorView* norm = find(name);
-    if (norm == nullptr || !dtype_is_float(norm->dtype)) continue;
-    const std::size_t size = norm->bytes.size() / dtype_bytes(norm->dtype);
-    for (std::size_t i = 0; i < size; ++i) sum += load_float(norm->bytes.data(), norm->dtype, i);
+    const TensorView* norm = index.find(name);
+    if (norm == nullptr || !format::dtype_is_float(norm->dtype)) continue;
+    const std::size_t size = norm->bytes.size() / format::dtype_bytes(norm->dtype);
+    for (std::size_t i = 0; i < size; ++i) sum += format::load_float(norm->bytes.data(), norm->dtype, i);
     count += size;
   }
   if (count == 0 || !std::isfinite(sum)) return std::nullopt;
   return sum / static_cast<double>(count);
 }
 
-Result<bool> WeightIndex::norms_are_shifted() {
-  return with_memory_guard("check the norms", checkpoint_.directory(), [&] { return count_evidence(); });
-}
-
-Result<bool> WeightIndex::mtp_norms_are_shifted() {
-  return with_memory_guard("check the norms of the MTP head", checkpoint_.directory(),
-                           [&] { return check_mtp_norms(); });
-}
-
-Result<bool> WeightIndex::count_evidence() {
-  const std::vector<Witness> signs = {check_conv(checkpoint_), check_metadata(checkpoint_),
-                                      check_prefix(checkpoint_),
-                                      check_mean(mean_of_input_norms("layers.", config_.num_layers))};
+Result<bool> count_evidence(WeightIndex& index, const Config& config) {
+  const Checkpoint& checkpoint = index.checkpoint();
+  const std::vector<Witness> signs = {check_conv(checkpoint), check_metadata(checkpoint),
+                                      check_prefix(checkpoint),
+                                      check_mean(mean_of_input_norms(index, "layers.", config.num_layers))};
   int shifted = 0;
   int raw = 0;
   std::string evidence;
@@ -106,36 +101,50 @@ Result<bool> WeightIndex::count_evidence() {
     evidence += (evidence.empty() ? "" : "; ") + std::string(sign.name) + " " + says + " (" + sign.saw + ")";
   }
   if (shifted > 0 && raw > 0 && std::abs(shifted - raw) >= 2) {
-    warn(checkpoint_.directory() + ": the evidence for how norms are stored differs: " + evidence +
-         "; using the majority");
+    index.warn(checkpoint.directory() + ": the evidence for how norms are stored differs: " + evidence +
+               "; using the majority");
   }
   if (shifted >= raw + 2) return true;
   if (raw >= shifted + 2) return false;
   return Error{Code::kCorrupt,
-               checkpoint_.directory() +
+               checkpoint.directory() +
                    ": expected a lead of two signs on whether 1 must be added to the norms, found: " +
                    evidence + "; convert the model again from its source"};
 }
 
-Result<bool> WeightIndex::check_mtp_norms() {
+Result<bool> check_mtp_norms(WeightIndex& index, const Config& config) {
+  const Checkpoint& checkpoint = index.checkpoint();
   bool shifted = true;
   std::string source = "no norm encoding is given for the sidecar";
-  if (!config_.mtp.norm_encoding.empty()) {
-    shifted = !config_.mtp.norms_are_delta();
-    source = "the norm encoding is " + in_quotes(config_.mtp.norm_encoding);
-  } else if (!checkpoint_.mtp_is_sidecar()) {
-    FT_ASSIGN(shifted, count_evidence());
+  if (!config.mtp.norm_encoding.empty()) {
+    shifted = !config.mtp.norms_are_delta();
+    source = "the norm encoding is " + in_quotes(config.mtp.norm_encoding);
+  } else if (!checkpoint.mtp_is_sidecar()) {
+    FT_ASSIGN(shifted, count_evidence(index, config));
     source = "the target's norms are stored this way";
   }
-  const std::optional<double> mean = mean_of_input_norms("mtp.layers.", std::max(1, config_.mtp.layers));
+  const std::optional<double> mean =
+      mean_of_input_norms(index, "mtp.layers.", std::max(1, config.mtp.layers));
   if (!mean) return shifted;
   // The check works in one direction: raw norms may have any mean, but final norms hardly have a mean near
   // zero.
   if (!shifted || std::fabs(*mean) >= kBetweenRawAndShifted) return shifted;
-  warn(checkpoint_.directory() + ": MTP head: " + source +
-       ", which means final norms, but the mean of its input norm is " + std::to_string(*mean) +
-       "; they are taken as raw");
+  index.warn(checkpoint.directory() + ": MTP head: " + source +
+             ", which means final norms, but the mean of its input norm is " + std::to_string(*mean) +
+             "; they are taken as raw");
   return false;
 }
 
-}  // namespace ft::format
+}  // namespace
+
+Result<bool> norms_are_shifted(WeightIndex& index, const Config& config) {
+  return format::with_memory_guard("check the norms", index.checkpoint().directory(),
+                                   [&] { return count_evidence(index, config); });
+}
+
+Result<bool> mtp_norms_are_shifted(WeightIndex& index, const Config& config) {
+  return format::with_memory_guard("check the norms of the MTP head", index.checkpoint().directory(),
+                                   [&] { return check_mtp_norms(index, config); });
+}
+
+}  // namespace ft::qwen3_5

@@ -1,0 +1,31 @@
+// ModelFacts: what the floors above models/ know of a loaded model, whatever its family. A family derives it
+// from its own config; the weights add the last fields.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "format/generation_config.h"
+
+namespace ft {
+
+struct ModelFacts {
+  std::string family;        // "qwen3_5"
+  int vocabulary = 0;        // tokens; rows of the LM head
+  int width = 0;             // of a hidden state
+  std::int64_t context = 0;  // max positions that the model was trained for
+  std::vector<int> eos_ids;  // the preferred one first
+  format::SamplingDefaults sampling;
+
+  // For reports. A family whose layers differ gives the sizes of its full-attention layers.
+  int layers = 0, full_attention_layers = 0;
+  int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
+
+  // From the weights.
+  std::string quantisation;     // "4-bit group 32 93.1%, bf16 6.9%"
+  std::int64_t parameters = 0;  // of target and MTP head, counted in weights, not in codes
+  bool tied = false;            // the LM head is the embedding
+};
+
+}  // namespace ft

@@ -1,0 +1,30 @@
+// How the family names its tensors, and the list of the MTP head's tensors: their canonical names and shapes,
+// once for the head doctor and for synthetic checkpoints.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "format/weights.h"
+#include "models/head_doctor.h"
+
+namespace ft::qwen3_5 {
+
+extern const std::array<format::NamePrefixes, 3> kPrefixes;
+inline constexpr std::array<std::string_view, 2> kBareNames = {"A_log", "dt_bias"};
+
+/// The sizes that the shapes of the MTP head depend on.
+struct HeadSizes {
+  int layers = 1;
+  std::int64_t hidden = 0, intermediate = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  bool gated = true;  // q_proj holds a gate beside each query
+};
+
+std::vector<HeadTensor> head_tensors(const HeadSizes& sizes);
+
+}  // namespace ft::qwen3_5

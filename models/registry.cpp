@@ -1,0 +1,58 @@
+// The families that this version runs. A new one is one folder and one row.
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "format/key_reader.h"
+#include "format/out_of_memory.h"
+#include "models/family.h"
+#include "models/qwen3_5/family.h"
+
+namespace ft {
+namespace {
+
+/// " (architecture 'Gemma4ForConditionalGeneration')" if config.json names one.
+std::string architecture_text(const nlohmann::json& config) {
+  const auto list = config.find("architectures");
+  if (list == config.end() || !list->is_array() || list->empty()) return "";
+  const auto* name = list->front().get_ptr<const std::string*>();
+  return name == nullptr ? "" : fmt::format(" (architecture {})", format::in_quotes(*name));
+}
+
+Error unsupported(const format::ConfigFiles& files, const std::string& model_type) {
+  std::string supported;
+  for (const Family* family : families()) {
+    for (const std::string_view type : family->model_types)
+      supported += (supported.empty() ? "" : ", ") + std::string(type);
+  }
+  return {Code::kUnsupported,
+          fmt::format("{}: model_type: expected one of {}, found {}{}; use a model of a supported family",
+                      files.path, supported, model_type.empty() ? "nothing" : format::in_quotes(model_type),
+                      architecture_text(*files.config))};
+}
+
+Result<FamilyMatch> match(const format::ConfigFiles& files) {
+  format::KeyReader top(*files.config, files.path);
+  const std::string model_type = top.text("model_type", "");
+  FT_TRY(top.status());
+  for (const Family* family : families()) {
+    if (std::ranges::find(family->model_types, model_type) == family->model_types.end()) continue;
+    FT_ASSIGN(std::unique_ptr<FamilyConfig> config, family->read_config(files, model_type));
+    return FamilyMatch{family, std::move(config)};
+  }
+  return unsupported(files, model_type);
+}
+
+}  // namespace
+
+std::span<const Family* const> families() {
+  static constexpr std::array<const Family*, 1> kFamilies = {&qwen3_5::kFamily};
+  return kFamilies;
+}
+
+Result<FamilyMatch> read_config(const format::ConfigFiles& files) {
+  return format::with_memory_guard("read it", files.path, [&] { return match(files); });
+}
+
+}  // namespace ft

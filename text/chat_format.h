@@ -1,0 +1,61 @@
+// ChatFormat: how a family of models marks reasoning, writes tool calls and fills a middle. It is chosen
+// once, at load, from the family and the chat template. A format has a file in text/chat_format/; no other
+// code knows its tags. Immutable; any thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "text/tool_parser.h"
+#include "text/tool_schema.h"
+
+namespace ft {
+
+/// Empty tags: the model does not reason.
+struct ReasoningTags {
+  std::string_view open, close;
+  std::string_view gap;  // between `close` and the content
+};
+
+/// A function that the model may call. The references are of the request's tools.
+struct ToolFunction {
+  const std::string& name;
+  const nlohmann::ordered_json& parameters;  // the schema
+};
+
+struct CallForm {
+  std::string_view begin, end;
+  /// A call inside an unclosed reasoning ends it if this follows `begin` and white space.
+  std::string_view inner;
+  /// Text before a call that follows a grammar holds none of these.
+  std::span<const std::string_view> openings;
+  std::unique_ptr<ToolParser> (*parser)(ToolSchemas) = nullptr;  // null: calls are not parsed
+
+  /// The Lark expression between `begin` and `end`. Rules that it needs are appended to `lark`, under names
+  /// that begin with `prefix`. Null: calls cannot be enforced.
+  Result<std::string> (*body)(const ToolFunction&, const std::string& prefix, const ToolSchemas&,
+                              std::string& lark) = nullptr;
+  /// Lark rules that all calls share.
+  std::string (*rules)() = nullptr;
+};
+
+struct ChatFormat {
+  std::string_view name;
+  ReasoningTags reasoning;
+  CallForm calls;
+  std::array<std::string_view, 3> middle;  // before prefix, suffix and the middle; empty: not trained for it
+};
+
+/// Without reasoning, calls and fill-in-the-middle.
+extern const ChatFormat kPlainFormat;
+
+/// `family` is of models/family.h; `template_source` is empty without a chat template. A template that shows
+/// no known form of calls gets the family's format without a grammar of calls.
+const ChatFormat& choose_chat_format(std::string_view family, std::string_view template_source);
+
+}  // namespace ft

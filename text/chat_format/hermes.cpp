@@ -1,0 +1,43 @@
+#include "text/chat_format/hermes.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "text/chat_format/qwen3_5.h"
+#include "text/chat_format/qwen3_5_tags.h"
+#include "text/json_text.h"
+#include "text/tool_grammar.h"
+
+namespace ft {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Result<std::string> call_body(const ToolFunction& function, const std::string& prefix,
+                              const ToolSchemas& /*types*/, std::string& lark) {
+  const Json& schema = function.parameters;
+  const bool object = schema.is_object() && schema.contains("type");
+  lark += fmt::format("{}_json: {}\n", prefix,
+                      json_rule(object ? schema : Json{{"type", "object"}}, function.parameters));
+  const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(function.name));
+  return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
+}
+
+constexpr ChatFormat of_qwen(ChatFormat format) {
+  format.name = "hermes";
+  format.calls.body = call_body;
+  format.calls.rules = nullptr;
+  return format;
+}
+
+}  // namespace
+
+const ChatFormat kHermesFormat = of_qwen(kQwen3_5Format);
+
+bool is_hermes_template(std::string_view source) {
+  const size_t tag = source.find(qwen3_5_tags::kCallOpen);
+  return tag != std::string_view::npos && source.find("<|tool_call>") == std::string_view::npos;
+}
+
+}  // namespace ft
