@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
+#include "backends/cuda/emulator/emulator.h"
 #include "backends/registry.h"
 #include "tests/toy_model.h"
 #include "timeline/timeline.h"
@@ -196,11 +197,20 @@ TEST_P(RowRule, ThreadsChangeNothing) {
 }
 
 std::vector<BackendOptions> machines() {
+#if FORETOKEN_EMULATES_CUDA
+  cuda::offer_emulated_device();
+#endif
   std::vector<BackendOptions> all = {{"ref", 1, "auto"}};
   for (const char* isa :
        {"auto", "avx512bf16", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable"}) {
     for (const int kv_bits : {16, 8}) {
       const BackendOptions options{.name = "cpu", .threads = 1, .isa = isa, .kv_bits = kv_bits};
+      if (make_backend(options).ok()) all.push_back(options);
+    }
+  }
+  for (const char* device : {"emulated", "auto"}) {
+    for (const int kv_bits : {16, 8}) {
+      const BackendOptions options{.name = "cuda", .isa = device, .kv_bits = kv_bits};
       if (make_backend(options).ok()) all.push_back(options);
     }
   }
