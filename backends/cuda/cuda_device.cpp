@@ -50,6 +50,7 @@ class CudaDevice final : public Device {
     driver_.cuDeviceGetAttribute(&facts_.shared_bytes, kSharedBytesOptIn, device_);
     driver_.cuDriverGetVersion(&version);
     facts_.name = name;
+    facts_.graphs = true;
     facts_.capability = major * 10 + minor;
     facts_.architecture = fmt::format("sm_{}", facts_.capability);
     facts_.driver = fmt::format("{}.{}", version / 1000, version % 1000 / 10);

@@ -40,6 +40,7 @@ struct DeviceFacts {
   int processors = 0;        // multiprocessors
   int shared_bytes = 0;      // that a block may have
   bool streams = false;      // it has the bulk copies of Hopper and later
+  bool graphs = false;
 };
 
 /// A list of launches and copies that is launched as one.
@@ -65,9 +66,9 @@ class Device {
   virtual void wait() = 0;
 
   virtual void launch(const Launch& launch, const void* args) = 0;
-  /// Between the two, copies and launches are recorded instead of run.
+  /// Between the two, copies and launches are recorded instead of run; where facts().graphs says so.
   virtual void begin_graph() = 0;
-  virtual std::unique_ptr<Graph> end_graph() = 0;  // null: this device has none; nothing was recorded
+  virtual std::unique_ptr<Graph> end_graph() = 0;
   virtual void launch(Graph& graph) = 0;
 };
 

@@ -68,23 +68,15 @@ void CudaExecutable::prepare(const StepShape& shape) {
 }
 
 Graph* CudaExecutable::graph_for(const StepShape& shape, const CudaState& state) {
-  if (!has_graphs_ || shape.rows > kGraphRows) return nullptr;
+  if (!device_->facts().graphs || shape.rows > kGraphRows) return nullptr;
   const GraphKey key{shape, &state};
   if (const auto known = graphs_.find(key); known != graphs_.end()) return known->second.get();
-  // A shape that comes once is not worth a graph.
-  if (!seen_.insert(key).second) {
-    if (graphs_.size() >= kMostGraphs) graphs_.clear();
-    device_->wait();
-    device_->begin_graph();
-    enqueue(shape, state);
-    std::unique_ptr<Graph> graph = device_->end_graph();
-    if (graph == nullptr) {
-      has_graphs_ = false;
-      return nullptr;
-    }
-    return graphs_.emplace(key, std::move(graph)).first->second.get();
-  }
-  return nullptr;
+  if (seen_.insert(key).second) return nullptr;  // a shape that comes once is not worth a graph
+  if (graphs_.size() >= kMostGraphs) graphs_.clear();
+  device_->wait();
+  device_->begin_graph();
+  enqueue(shape, state);
+  return graphs_.emplace(key, device_->end_graph()).first->second.get();
 }
 
 void CudaExecutable::select(const StepArgs& args) {

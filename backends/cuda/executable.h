@@ -125,7 +125,6 @@ class CudaExecutable final : public Executable {
   SelectScratch scratch_;
   std::map<GraphKey, std::unique_ptr<Graph>> graphs_;
   std::set<GraphKey> seen_;  // shapes that have come
-  bool has_graphs_ = true;
 };
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
