@@ -65,10 +65,12 @@ struct GatedNormArgs {
   int head;
   float eps;
   int rows;
+  CodesOut codes;  // gated_norm_codes
 };
 
 struct PairArgs {  // swiglu, geglu, add
-  View a, b, out;
+  View a, b, out;   // out.data null: only codes are wanted
+  CodesOut codes;   // swiglu_codes
 };
 
 struct ConcatArgs {
@@ -107,6 +109,11 @@ struct LinearArgs {
   View out;       // at the matrix's first column
   View residual;  // added to the product; data null: nothing is
   int tiles, groups, rows, outputs;
+};
+
+struct StreamArgs {
+  LinearArgs linear;
+  int stages, early;  // of the ring; those filled before x is here
 };
 
 struct PlainLinearArgs {

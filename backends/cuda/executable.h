@@ -78,8 +78,9 @@ class CudaExecutable final : public Executable {
   void add_product(const Product& product, int row_id);
   void add_plain_product(const Product& product);
   void add_codes(View in, int row_id, int cols, int group, bool wanted);
-  int codes_group_after(const Norm& op) const;
-  bool codes_suffice(const Norm& op, int group) const;
+  int codes_group_after(Row out) const;
+  bool codes_suffice(Row out, int group) const;
+  CodesOut codes_for_next(Row out, View& rows);
   View view(Row row) const { return plan_->view(row, arena_.at()); }
 
   // executable.cpp

@@ -128,6 +128,22 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
     expect({random_.block_float(format, 33, 288)}, 1e-6, "block floats");
 }
 
+TEST_P(CudaInstruction, AnMlpWhoseStepsAreJoined) {
+  for (const int hidden : {512, 1024, 2560}) {
+    if (GetParam() == "emulated" && hidden > 512) continue;  // slow
+    Program program;
+    const Row in = program.input(hidden);
+    const int mlp = hidden == 2560 ? 3584 : 1536;
+    const Row norm = program.norm(in, random_.plain(Format::kBf16, 1, hidden, 0.3F, 1), 1e-6F);
+    const std::vector<Row> both = program.linear(norm, {random_.affine(mlp, hidden, 4, 64), random_.affine(mlp, hidden, 4, 64)});
+    const Row down = program.linear(program.swiglu(both[0], both[1]), {random_.affine(hidden, mlp, 4, 64)})[0];
+    const Row sum = program.add(in, down);
+    const Row gated = program.gated_norm(sum, in, random_.plain(Format::kF32, 1, 128, 0.3F, 1), 1e-6F);
+    program.tap("out", program.linear(gated, {random_.affine(100, hidden, 4, 64)})[0]);
+    expect_like_the_reference(program, hidden, 0.03, "mlp");
+  }
+}
+
 TEST_P(CudaInstruction, ConvolutionAndDeltaRule) {
   for (const bool odd : {false, true}) {
     const int taps = odd ? 3 : 4, key_heads = 2, value_heads = 4, key_dim = odd ? 20 : 128, value_dim = odd ? 40 : 64;

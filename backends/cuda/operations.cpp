@@ -27,6 +27,39 @@ int attend_shared_bytes(int head_dim) {
   return kCacheRows * (2 * dims + 2) * 2 + 2 * kCacheRows * 4 + kQueryTile * dims * 4;
 }
 
+/// Groups of a slice in a stage of the ring: as large as divides well.
+int stream_chunk(int groups) {
+  for (const int chunk : {5, 6, 4}) {
+    if (groups % chunk == 0) return chunk;
+  }
+  return groups > 6 ? 6 : groups > 4 ? 5 : groups > 2 ? 4 : 2;
+}
+
+/// Shared memory of a block of the streaming linear (kernels/hopper_linear.cu).
+int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
+  const int k = args.groups * 64, record = 576;
+  return stages * chunk * 8 * record + args.rows * (k + 64) + columns * k + 2 * 8 * 512 * columns + 8 * (2 * stages + 5);
+}
+
+/// False if rows or weights do not suit it.
+bool launch_stream(Device& device, const LinearArgs& args) {
+  if (args.rows > 16) return false;
+  const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
+  constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
+  StreamArgs stream{args, 0, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany};
+  while (stream.stages < kMostStages &&
+         stream_bytes(args, columns, chunk, stream.stages + 1) <= device.facts().shared_bytes)
+    ++stream.stages;
+  if (stream.stages < 2) return false;
+  static const char* const names[2][7] = {
+      {"", "", "stream_1_2", "", "stream_1_4", "stream_1_5", "stream_1_6"},
+      {"", "", "stream_2_2", "", "stream_2_4", "stream_2_5", "stream_2_6"}};
+  device.launch({names[columns - 1][chunk], {std::min(args.tiles, device.facts().processors)}, 320,
+                 stream_bytes(args, columns, chunk, stream.stages)},
+                &stream);
+  return true;
+}
+
 }  // namespace
 
 Status CudaExecutable::build(const Program& program) {
@@ -148,9 +181,11 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
     return kernel_name(fmt::format("linear_{}_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0, columns));
   };
   const char *few = name(1), *many = name(4);
-  operations_.emplace_back([this, args, wanted, few, many](const StepShape& shape, const CudaState&) mutable {
+  const bool streams = device_->facts().streams && kind == WeightKind{4, 64, false} && args.groups % kSlices == 0;
+  operations_.emplace_back([this, args, wanted, few, many, streams](const StepShape& shape, const CudaState&) mutable {
     args.rows = wanted ? shape.wanted : shape.rows;
     if (args.rows == 0) return;
+    if (streams && launch_stream(*device_, args)) return;
     const bool one = args.rows <= 8;
     device_->launch({one ? few : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
   });
@@ -222,25 +257,34 @@ Status CudaExecutable::make(const Select&) {
 
 // ---- norms and what goes element by element ----
 
-/// The group in which the instruction behind a norm wants its codes; 0: it wants none.
-int CudaExecutable::codes_group_after(const Norm& op) const {
+/// The group in which the next instruction wants codes of the row; 0: it wants none.
+int CudaExecutable::codes_group_after(Row out) const {
   const auto& list = program_->instructions();
   const auto next = static_cast<std::size_t>(number_) + 1;
   const auto* linear = next < list.size() ? std::get_if<Linear>(&list[next]) : nullptr;
-  if (linear == nullptr || linear->in.id != op.out.id) return 0;
+  if (linear == nullptr || linear->in.id != out.id) return 0;
   for (const Weight& weight : linear->weights) {
     if (weight.format == Format::kAffine) return weight.group;
   }
   return 0;
 }
 
-/// Nobody reads the norm's row itself.
-bool CudaExecutable::codes_suffice(const Norm& op, int group) const {
-  if (group == 0 || plan_->readers(op.out) != 1) return false;
+/// Nobody reads the row itself.
+bool CudaExecutable::codes_suffice(Row out, int group) const {
+  if (group == 0 || plan_->readers(out) != 1) return false;
   const auto& linear = std::get<Linear>(program_->instructions()[static_cast<std::size_t>(number_) + 1]);
   return std::ranges::all_of(linear.weights, [group](const Weight& weight) {
     return weight.format == Format::kAffine && weight.group == group;
   });
+}
+
+/// Where an instruction leaves the codes that the next one wants; takes `rows` away where nobody reads them.
+CodesOut CudaExecutable::codes_for_next(Row out, View& rows) {
+  const int group = codes_group_after(out);
+  if (group == 0) return {};
+  codes_row_ = out.id, codes_group_ = group;
+  if (codes_suffice(out, group)) rows.data = nullptr;
+  return {codes_.at<signed char>(), code_scales_.at<float>(), out.width, group};
 }
 
 Status CudaExecutable::make(const Norm& op) {
@@ -248,12 +292,7 @@ Status CudaExecutable::make(const Norm& op) {
   args.in = view(op.in), args.out = view(op.out);
   FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
   args.eps = op.eps;
-  const int group = codes_group_after(op);
-  if (group > 0) {
-    args.codes = {codes_.at<signed char>(), code_scales_.at<float>(), op.in.width, group};
-    codes_row_ = op.out.id, codes_group_ = group;
-    if (codes_suffice(op, group)) args.out.data = nullptr;
-  }
+  args.codes = codes_for_next(op.out, args.out);
   operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) {
     device_->launch({"rms_norm", {shape.rows}, 256}, &args);
   });
@@ -266,21 +305,33 @@ Status CudaExecutable::make(const GatedNorm& op) {
   FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
   args.head = static_cast<int>(op.weight.cols);
   args.eps = op.eps;
-  operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) mutable {
+  if (args.head == 128) args.codes = codes_for_next(op.out, args.out);
+  const bool codes = args.codes.codes != nullptr;
+  operations_.emplace_back([this, args, codes](const StepShape& shape, const CudaState&) mutable {
     args.rows = shape.rows;
-    device_->launch({"gated_norm", {parts_of(args.in.width / args.head * shape.rows, 8)}, 256}, &args);
+    const int items = args.in.width / args.head * shape.rows;
+    if (codes) return device_->launch({"gated_norm_codes", {parts_of(args.in.width, 4096), shape.rows}, 256}, &args);
+    device_->launch({"gated_norm", {parts_of(items, 8)}, 256}, &args);
   });
   return {};
 }
 
 void CudaExecutable::add_pair(const char* kernel, Row a, Row b, Row out) {
-  const PairArgs args{view(a), view(b), view(out)};
+  const PairArgs args{view(a), view(b), view(out), {}};
   operations_.emplace_back([this, kernel, args](const StepShape& shape, const CudaState&) {
     device_->launch({kernel, {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
   });
 }
 
-Status CudaExecutable::make(const Swiglu& op) { return add_pair("swiglu", op.gate, op.up, op.out), Status(); }
+Status CudaExecutable::make(const Swiglu& op) {
+  PairArgs args{view(op.gate), view(op.up), view(op.out), {}};
+  args.codes = codes_for_next(op.out, args.out);
+  if (args.codes.codes == nullptr) return add_pair("swiglu", op.gate, op.up, op.out), Status();
+  operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) {
+    device_->launch({"swiglu_codes", {parts_of(args.codes.k, 4096), shape.rows}, 256}, &args);
+  });
+  return {};
+}
 Status CudaExecutable::make(const Geglu& op) { return add_pair("geglu", op.gate, op.up, op.out), Status(); }
 Status CudaExecutable::make(const Add& op) { return add_pair("add", op.a, op.b, op.out), Status(); }
 
