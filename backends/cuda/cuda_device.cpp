@@ -205,11 +205,11 @@ class CudaDevice final : public Device {
     }
     throw DeviceError(fmt::format("cuda backend: this build lacks the kernel {}", kernel));
   }
-  /// All that the GPU gives a block; the driver refuses what static arrays leave no room for.
+  /// All that the GPU gives a block, less what the kernel has by itself.
   void allow_shared(Handle function) const {
-    for (int bytes = facts_.shared_bytes; bytes > (48 << 10); bytes -= 1 << 10) {
-      if (driver_.cuFuncSetAttribute(function, kFunctionSharedBytes, bytes) == 0) return;
-    }
+    int own = 0;
+    driver_.cuFuncGetAttribute(&own, kFunctionStaticShared, function);
+    require(driver_.cuFuncSetAttribute(function, kFunctionSharedBytes, facts_.shared_bytes - own), "a kernel");
   }
 
   const Driver& driver_;

@@ -44,7 +44,7 @@ Status fill(Driver& driver, Find find) {
   FT_TAKE(cuStreamSynchronize), FT_TAKE(cuStreamBeginCapture), FT_TAKE(cuStreamEndCapture);
   FT_TAKE(cuGraphInstantiateWithFlags), FT_TAKE(cuGraphLaunch), FT_TAKE(cuGraphDestroy);
   FT_TAKE(cuGraphExecDestroy), FT_TAKE(cuModuleLoadData), FT_TAKE(cuModuleUnload);
-  FT_TAKE(cuModuleGetFunction), FT_TAKE(cuFuncSetAttribute), FT_TAKE(cuLaunchKernelEx);
+  FT_TAKE(cuModuleGetFunction), FT_TAKE(cuFuncSetAttribute), FT_TAKE(cuFuncGetAttribute), FT_TAKE(cuLaunchKernelEx);
 #undef FT_TAKE
   if (missing.empty()) return {};
   return Error{Code::kUnsupported,

@@ -32,10 +32,12 @@ StepResult CudaExecutable::run(const StepArgs& args, State& state) {
   const StepShape shape = step_.fill(args, moved);
   if (moved) graphs_.clear();
   prepare(shape);
-  if (Graph* const graph = graph_for(shape, own)) {
-    device_->launch(*graph);
+  const auto graph = graphs_.find({shape, &own});
+  if (graph != graphs_.end()) {
+    device_->launch(*graph->second);
   } else {
     enqueue(shape, own);
+    record(shape, own);
   }
   device_->wait();
   StepResult result;
@@ -67,16 +69,16 @@ void CudaExecutable::prepare(const StepShape& shape) {
     throw DeviceError(no_memory(*device_, "partial results of attention", floats * 4, "use a shorter context").message);
 }
 
-Graph* CudaExecutable::graph_for(const StepShape& shape, const CudaState& state) {
-  if (!device_->facts().graphs || shape.rows > kGraphRows) return nullptr;
-  const GraphKey key{shape, &state};
-  if (const auto known = graphs_.find(key); known != graphs_.end()) return known->second.get();
-  if (seen_.insert(key).second) return nullptr;  // a shape that comes once is not worth a graph
-  if (graphs_.size() >= kMostGraphs) graphs_.clear();
-  device_->wait();
+/// The step as a graph for the next one of its shape, while the GPU runs this one.
+void CudaExecutable::record(const StepShape& shape, const CudaState& state) {
+  if (!device_->facts().graphs || shape.rows > kGraphRows) return;
+  if (graphs_.size() >= kMostGraphs) {
+    device_->wait();
+    graphs_.clear();
+  }
   device_->begin_graph();
   enqueue(shape, state);
-  return graphs_.emplace(key, device_->end_graph()).first->second.get();
+  graphs_.emplace(GraphKey{shape, &state}, device_->end_graph());
 }
 
 void CudaExecutable::select(const StepArgs& args) {

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <map>
-#include <set>
 #include <memory>
 #include <vector>
 
@@ -86,7 +85,7 @@ class CudaExecutable final : public Executable {
   // executable.cpp
   void enqueue(const StepShape& shape, const CudaState& state);
   void prepare(const StepShape& shape);
-  Graph* graph_for(const StepShape& shape, const CudaState& state);
+  void record(const StepShape& shape, const CudaState& state);
   void select(const StepArgs& args);
   void fill_spare(std::span<const std::int32_t> before);
 
@@ -125,7 +124,6 @@ class CudaExecutable final : public Executable {
   std::vector<std::int32_t> selected_;
   SelectScratch scratch_;
   std::map<GraphKey, std::unique_ptr<Graph>> graphs_;
-  std::set<GraphKey> seen_;  // shapes that have come
 };
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,

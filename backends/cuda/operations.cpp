@@ -41,14 +41,18 @@ int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
   return stages * chunk * 8 * record + args.rows * (k + 64) + columns * k + 2 * 8 * 512 * columns + 8 * (2 * stages + 5);
 }
 
+constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
+
 /// False if rows or weights do not suit it.
 bool launch_stream(Device& device, const LinearArgs& args) {
   if (args.rows > 16) return false;
   const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
   constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   StreamArgs stream{args, 0, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany};
-  while (stream.stages < kMostStages &&
-         stream_bytes(args, columns, chunk, stream.stages + 1) <= device.facts().shared_bytes)
+  const auto bytes_at = [&](int stages) { return stream_bytes(args, columns, chunk, stages); };
+  // Enough in flight, and room for the blocks of the small kernels behind it, which so begin early.
+  while (stream.stages < kMostStages && bytes_at(stream.stages + 1) <= device.facts().shared_bytes &&
+         (stream.stages < 4 || bytes_at(stream.stages + 1) <= kStreamBytes))
     ++stream.stages;
   if (stream.stages < 2) return false;
   static const char* const names[2][7] = {
@@ -141,7 +145,7 @@ void CudaExecutable::add_codes(View in, int row_id, int cols, int group, bool wa
   operations_.emplace_back([this, args, wanted](const StepShape& shape, const CudaState&) mutable {
     if (wanted) args.rows = step_.table().wanted;
     const int rows = wanted ? shape.wanted : shape.rows;
-    if (rows > 0) device_->launch({"quantise", {parts_of(args.out.k, 4096), rows}, 256}, &args);
+    if (rows > 0) device_->launch({"quantise", {parts_of(args.out.k, 2048), rows}, 128}, &args);
   });
 }
 
@@ -310,7 +314,7 @@ Status CudaExecutable::make(const GatedNorm& op) {
   operations_.emplace_back([this, args, codes](const StepShape& shape, const CudaState&) mutable {
     args.rows = shape.rows;
     const int items = args.in.width / args.head * shape.rows;
-    if (codes) return device_->launch({"gated_norm_codes", {parts_of(args.in.width, 4096), shape.rows}, 256}, &args);
+    if (codes) return device_->launch({"gated_norm_codes", {parts_of(args.in.width, 2048), shape.rows}, 128}, &args);
     device_->launch({"gated_norm", {parts_of(items, 8)}, 256}, &args);
   });
   return {};
@@ -328,7 +332,7 @@ Status CudaExecutable::make(const Swiglu& op) {
   args.codes = codes_for_next(op.out, args.out);
   if (args.codes.codes == nullptr) return add_pair("swiglu", op.gate, op.up, op.out), Status();
   operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) {
-    device_->launch({"swiglu_codes", {parts_of(args.codes.k, 4096), shape.rows}, 256}, &args);
+    device_->launch({"swiglu_codes", {parts_of(args.codes.k, 2048), shape.rows}, 128}, &args);
   });
   return {};
 }

@@ -70,5 +70,7 @@ inline float shuffle_xor(float value, int distance) {
 inline void sync_warp() { exchange(0, 0); }
 inline void sync_block() { wait_for_block(); }
 inline void begin_kernel() {}
+inline void release_next() {}
+inline void wait_for_rows() {}
 
 }  // namespace ft::cuda

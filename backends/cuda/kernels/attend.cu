@@ -185,6 +185,7 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
   const int last = min_(first + kQueryTile, count) - 1, end = s.position + last / group + 1;  // positions seen
   int split = p.splits > 0 ? (int)blockIdx.y : 0;
   if (first_of_split(split) >= end) return;
+  wait_for_rows();
   for (int i = (int)threadIdx.x; i < kQueryTile * 32 * Dims; i += 128) {
     const int query = first + i / (32 * Dims), d = i % (32 * Dims);
     const int row = s.first_row + query / group, head = kv_head * group + query % group;
@@ -255,12 +256,12 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
 
 FT_KERNEL(attend_2, AttendArgs, 128) {
   FT_DYNAMIC(memory);
-  begin_kernel();
+  release_next();
   attend<2>(p, *(Tile<2>*)memory);
 }
 FT_KERNEL(attend_8, AttendArgs, 128) {
   FT_DYNAMIC(memory);
-  begin_kernel();
+  release_next();
   attend<8>(p, *(Tile<8>*)memory);
 }
 FT_KERNEL(attend_combine_2, AttendArgs, 128) {

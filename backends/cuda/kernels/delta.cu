@@ -5,7 +5,7 @@ namespace ft::cuda {
 
 // One thread a channel; y: segment. The rows before the segment are read before any of the ring is written.
 FT_KERNEL(conv, ConvArgs, 128) {
-  begin_kernel();
+  release_next();
   const int c = (int)blockIdx.x * 128 + (int)threadIdx.x;
   if (c >= p.in.width) return;
   const SegmentPlace s = p.step.segments[blockIdx.y];
@@ -16,6 +16,7 @@ FT_KERNEL(conv, ConvArgs, 128) {
     past[i] = i < p.taps - 1 && source >= 0 ? ring[(source % kRingRows) * p.in.width + c] : 0.0f;
     kernel[i] = i < p.taps ? p.kernel[c * p.taps + p.taps - 1 - i] : 0.0f;
   }
+  wait_for_rows();
   for (int r = 0; r < s.rows; r++) {
     const float x = p.in.data[(long long)(s.first_row + r) * p.in.stride + c];
     float sum = 0;
@@ -61,6 +62,7 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
   float* tape = (float*)(slot + p.tape_offset);
   float* query = vectors[0];
   float* key = vectors[1];
+  const float decay = p.decay[head], dt_bias = p.dt_bias[head];
   float v[Keys];
   const bool fresh = s.position == s.replay;  // never read what an earlier timeline left in the slot
   FT_UNROLL for (int i = 0; i < Keys; i += 4) {
@@ -79,6 +81,7 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
       v[i] = fma_(at < p.key_dim ? k[at] : 0.0f, own, g * v[i]);
     }
   }
+  wait_for_rows();
   const auto keep = [&] {
     if (!live) return;
     FT_UNROLL for (int i = 0; i < Keys; i += 4)
@@ -93,10 +96,11 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
     if (warp_of() == 0) normalise(in + key_head * p.key_dim, p.key_dim, 1.0f / sqrt_((float)p.key_dim), query);
     if (warp_of() == 1) normalise(in + keys + key_head * p.key_dim, p.key_dim, 1.0f, key);
     if (threadIdx.x == 64) {
-      const float a = p.a.data[(long long)row * p.a.stride + head] + p.dt_bias[head];
-      gates[0] = (float)exp_of_negative(-(double)(p.decay[head] * softplus(a)));
-      gates[1] = sigmoid(p.b.data[(long long)row * p.b.stride + head]);
+      const float a = p.a.data[(long long)row * p.a.stride + head] + dt_bias;
+      gates[0] = (float)exp_of_negative(-(double)(decay * softplus(a)));
     }
+    if (threadIdx.x == 96) gates[1] = sigmoid(p.b.data[(long long)row * p.b.stride + head]);
+    const float value = live ? in[2 * keys + head * p.value_dim + column] : 0.0f;
     sync_block();
     const float g = gates[0];
     float seen = 0;
@@ -105,7 +109,6 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
       seen = fma_(v[i], key[i / 4 * 16 + l * 4 + i % 4], seen);
     }
     seen = quarter_sum(seen);
-    const float value = live ? in[2 * keys + head * p.value_dim + column] : 0.0f;
     const float d = gates[1] * (value - seen);
     float out = 0;
     FT_UNROLL for (int i = 0; i < Keys; i++) {
@@ -133,7 +136,7 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
   FT_KERNEL(delta_rule_##Keys, DeltaArgs, 128) {                       \
     FT_SHARED float vectors[2 * 4 * Keys];                             \
     FT_SHARED float gates[2];                                          \
-    begin_kernel();                                                    \
+    release_next();                                                    \
     delta_rule<Keys>(p, (float(*)[4 * Keys])vectors, gates);           \
   }
 

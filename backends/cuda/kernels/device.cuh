@@ -55,12 +55,22 @@ FT_DEVICE void mma_bytes(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u3
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
-/// Waits for what the launch before has written, and lets the next one begin (dependent launches).
-FT_DEVICE void begin_kernel() {
+/// The next launch may begin: its blocks take what is free and read what no kernel of the step writes.
+FT_DEVICE void release_next() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+/// Waits for what the launches before have written. Before it a kernel may read weights, the step's table, and
+/// memory of timelines that it alone writes in a step; it may write nothing.
+FT_DEVICE void wait_for_rows() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
+}
+FT_DEVICE void begin_kernel() {
+  release_next();
+  wait_for_rows();
 }
 #endif
 

@@ -36,33 +36,49 @@ FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
     if (j < count) to[j] = v[j];
 }
 
+FT_DEVICE void store_normed(const NormArgs& p, int row, int at, float factor, float (&v)[16], const float (&w)[16]) {
+  const bool live = at < p.in.width;
+  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * w[j];
+  if (live && p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, p.in.width - at, v);
+  if (p.codes.codes != nullptr) store_codes(p.codes, row, at, v, live);
+}
+
+constexpr int kNormParts = 2;  // of 4,096 values that stay in registers; rows of more are read again
+
 // One block a row. Thread i has the values [16 i, 16 i + 16) of each 4,096.
 FT_KERNEL(rms_norm, NormArgs, 256) {
-  begin_kernel();
+  release_next();
   const int row = (int)blockIdx.x, width = p.in.width;
   const float* in = p.in.data + (long long)row * p.in.stride;
+  float kept[kNormParts][16], weight[kNormParts][16];
+  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
+    const int at = (part * kNormThreads + (int)threadIdx.x) * 16;
+    FT_UNROLL for (int j = 0; j < 16; j++) kept[part][j] = weight[part][j] = 0;
+    if (at < width) load16(p.weight + at, width - at, weight[part]);
+  }
+  wait_for_rows();
   float sum = 0;
-  for (int first = 0; first < width; first += 16 * kNormThreads) {
-    const int at = first + (int)threadIdx.x * 16;
+  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
+    const int at = (part * kNormThreads + (int)threadIdx.x) * 16;
+    if (at < width) load16(in + at, width - at, kept[part]);
+    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(kept[part][j], kept[part][j], sum);
+  }
+  for (int at = (kNormParts * kNormThreads + (int)threadIdx.x) * 16; at < width; at += 16 * kNormThreads) {
     float v[16];
-    if (at < width) {
-      load16(in + at, width - at, v);
-      FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
-    }
+    load16(in + at, width - at, v);
+    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
   }
   const float factor = 1.0f / sqrt_(block_sum(sum) / (float)width + p.eps);
-  for (int first = 0; first < width; first += 16 * kNormThreads) {
+  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
+    if (part * 16 * kNormThreads < width)
+      store_normed(p, row, (part * kNormThreads + (int)threadIdx.x) * 16, factor, kept[part], weight[part]);
+  }
+  for (int first = kNormParts * 16 * kNormThreads; first < width; first += 16 * kNormThreads) {
     const int at = first + (int)threadIdx.x * 16;
-    const bool live = at < width;
     float v[16], w[16];
     FT_UNROLL for (int j = 0; j < 16; j++) v[j] = w[j] = 0;
-    if (live) {
-      load16(in + at, width - at, v);
-      load16(p.weight + at, width - at, w);
-      FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * w[j];
-      if (p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, width - at, v);
-    }
-    if (p.codes.codes != nullptr) store_codes(p.codes, row, at, v, live);
+    if (at < width) load16(in + at, width - at, v), load16(p.weight + at, width - at, w);
+    store_normed(p, row, at, factor, v, w);
   }
 }
 
@@ -83,17 +99,18 @@ FT_KERNEL(gated_norm, GatedNormArgs, 256) {
 
 // Heads of 128 numbers and the codes of the linear behind them: eight threads a head, 16 neighbours each. It adds the
 // squares in another order than gated_norm: which of the two a model takes depends on its shapes alone.
-// x: 4,096 columns; y: row.
-FT_KERNEL(gated_norm_codes, GatedNormArgs, 256) {
-  begin_kernel();
-  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 256 + (int)threadIdx.x) * 16;
+// x: 2,048 columns; y: row.
+FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) {
+  release_next();
+  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
   const bool live = at < p.codes.k;
   float v[16], gate[16], weight[16];
-  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = gate[j] = weight[j] = 0;
+  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = gate[j] = 0;
+  load16(p.weight + at % 128, 16, weight);
+  wait_for_rows();
   if (live) {
     load16(p.in.data + (long long)row * p.in.stride + at, 16, v);
     load16(p.gate.data + (long long)row * p.gate.stride + at, 16, gate);
-    load16(p.weight + at % 128, 16, weight);
   }
   float sum = 0;
   FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
@@ -104,11 +121,11 @@ FT_KERNEL(gated_norm_codes, GatedNormArgs, 256) {
   store_codes(p.codes, row, at, v, live);
 }
 
-// x: 4,096 columns; y: row of the list.
-FT_KERNEL(quantise, QuantiseArgs, 256) {
+// x: 2,048 columns; y: row of the list.
+FT_KERNEL(quantise, QuantiseArgs, 128) {
   begin_kernel();
   const int row = (int)blockIdx.y, from = p.rows == nullptr ? row : p.rows[row];
-  const int at = ((int)blockIdx.x * 256 + (int)threadIdx.x) * 16;
+  const int at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
   const bool live = at < p.out.k;
   float v[16];
   FT_UNROLL for (int j = 0; j < 16; j++) v[j] = 0;
@@ -124,10 +141,10 @@ FT_KERNEL(swiglu, PairArgs, 256) {
   p.out.data[(long long)row * p.out.stride + i] = silu(gate) * up;
 }
 
-// swiglu and the codes of the linear behind it. x: 4,096 columns; y: row.
-FT_KERNEL(swiglu_codes, PairArgs, 256) {
+// swiglu and the codes of the linear behind it. x: 2,048 columns; y: row.
+FT_KERNEL(swiglu_codes, PairArgs, 128) {
   begin_kernel();
-  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 256 + (int)threadIdx.x) * 16;
+  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
   const bool live = at < p.codes.k;
   float gate[16], up[16];
   FT_UNROLL for (int j = 0; j < 16; j++) gate[j] = up[j] = 0;
