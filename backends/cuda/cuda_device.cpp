@@ -210,6 +210,8 @@ class CudaDevice final : public Device {
     int own = 0;
     driver_.cuFuncGetAttribute(&own, kFunctionStaticShared, function);
     require(driver_.cuFuncSetAttribute(function, kFunctionSharedBytes, facts_.shared_bytes - own), "a kernel");
+    // An SM whose cache is divided otherwise must be idle before a kernel can begin on it.
+    require(driver_.cuFuncSetAttribute(function, kFunctionCarveout, 100), "a kernel");
   }
 
   const Driver& driver_;

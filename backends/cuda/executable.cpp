@@ -11,6 +11,7 @@ namespace ft::cuda {
 namespace {
 
 constexpr int kGraphRows = 64;   // steps of more rows are launched one by one: their kernels are long
+constexpr int kSeenOften = 4;    // a shape that comes less often is not worth the milliseconds of a graph
 constexpr int kMostGraphs = 64;  // of one executable; then all are made anew
 
 }  // namespace
@@ -72,6 +73,7 @@ void CudaExecutable::prepare(const StepShape& shape) {
 /// The step as a graph for the next one of its shape, while the GPU runs this one.
 void CudaExecutable::record(const StepShape& shape, const CudaState& state) {
   if (!device_->facts().graphs || shape.rows > kGraphRows) return;
+  if (++seen_[{shape, &state}] < kSeenOften) return;
   if (graphs_.size() >= kMostGraphs) {
     device_->wait();
     graphs_.clear();

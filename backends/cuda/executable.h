@@ -124,6 +124,7 @@ class CudaExecutable final : public Executable {
   std::vector<std::int32_t> selected_;
   SelectScratch scratch_;
   std::map<GraphKey, std::unique_ptr<Graph>> graphs_;
+  std::map<GraphKey, int> seen_;  // steps of a shape before it has a graph
 };
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,

@@ -65,7 +65,8 @@ class CudaInstruction : public testing::TestWithParam<std::string> {
       errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
     }
     EXPECT_LT(std::sqrt(errors / squares), tolerance) << what;
-    for (const int chunk : {1, 4, 9, 33}) {
+    const bool slow = GetParam() == "emulated";
+    for (const int chunk : slow ? std::vector<int>{9, 33} : std::vector<int>{1, 4, 9, 33}) {
       const std::vector<float> again = run(*backend_, program, rows, width, chunk, chunk == 9 ? 5 : 0);
       const auto differs = std::ranges::mismatch(again, got).in1 - again.begin();
       EXPECT_EQ(differs, std::ssize(got)) << what << " by " << chunk << ": " << again[static_cast<std::size_t>(differs)];

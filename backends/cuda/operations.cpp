@@ -24,7 +24,7 @@ std::string attend_kernel(const char* stem, int head_dim) {
 /// Bytes of a block's tile of keys, values, scales and queries (attend.cu).
 int attend_shared_bytes(int head_dim) {
   const int dims = head_dim <= 64 ? 64 : 256;
-  return kCacheRows * (2 * dims + 2) * 2 + 2 * kCacheRows * 4 + kQueryTile * dims * 4;
+  return kCacheRows * (2 * dims + 8) * 2 + 2 * kCacheRows * 4 + kQueryTile * dims * 4;
 }
 
 /// Groups of a slice in a stage of the ring: as large as divides well.
@@ -99,7 +99,8 @@ Status CudaExecutable::reserve(const Program& program) {
   int hidden = 0, tap = 0;
   for (const Instruction& instruction : program.instructions()) {
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
-      for (const Weight& weight : linear->weights) plan_codes(weight, options_.max_rows);
+      for (const Weight& weight : linear->weights)
+        plan_codes(requantised_as(weight, program.most_bits()), options_.max_rows);
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
       plan_codes(logits->head, options_.max_wanted);
       vocabulary_ = logits->ids.empty() ? logits->head.rows : std::ssize(logits->ids) + logits->spare.count;
@@ -197,21 +198,23 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
 
 Status CudaExecutable::make(const Linear& op) {
   const Add* const sum = plan_->sum_of(number_);
-  for (std::size_t first = 0; first < op.weights.size();) {
-    FT_ASSIGN(const WeightKind kind, kind_of(op.weights[first]));
+  std::vector<Weight> all;
+  for (const Weight& weight : op.weights) all.push_back(weights_->reduced(weight, program_->most_bits()));
+  for (std::size_t first = 0; first < all.size();) {
+    FT_ASSIGN(const WeightKind kind, kind_of(all[first]));
     std::vector<const Weight*> weights;
     std::size_t last = first;
-    for (; last < op.weights.size(); ++last) {
-      FT_ASSIGN(const WeightKind other, kind_of(op.weights[last]));
+    for (; last < all.size(); ++last) {
+      FT_ASSIGN(const WeightKind other, kind_of(all[last]));
       if (!(other == kind)) break;
-      weights.push_back(&op.weights[last]);
+      weights.push_back(&all[last]);
     }
     Product product;
     FT_ASSIGN(product.matrix, weights_->matrix(weights));
     product.in = view(op.in);
     product.out = view(sum != nullptr ? sum->out : op.outs[first]);
     if (sum != nullptr) product.residual = view(sum->a.id == op.outs[0].id ? sum->b : sum->a);
-    product.outputs = static_cast<int>(sum != nullptr ? op.weights[first].rows : product.matrix->outputs);
+    product.outputs = static_cast<int>(sum != nullptr ? all[first].rows : product.matrix->outputs);
     add_product(product, op.in.id);
     first = last;
   }
@@ -267,7 +270,8 @@ int CudaExecutable::codes_group_after(Row out) const {
   const auto next = static_cast<std::size_t>(number_) + 1;
   const auto* linear = next < list.size() ? std::get_if<Linear>(&list[next]) : nullptr;
   if (linear == nullptr || linear->in.id != out.id) return 0;
-  for (const Weight& weight : linear->weights) {
+  for (const Weight& stored : linear->weights) {
+    const Weight weight = requantised_as(stored, program_->most_bits());
     if (weight.format == Format::kAffine) return weight.group;
   }
   return 0;
@@ -277,7 +281,8 @@ int CudaExecutable::codes_group_after(Row out) const {
 bool CudaExecutable::codes_suffice(Row out, int group) const {
   if (group == 0 || plan_->readers(out) != 1) return false;
   const auto& linear = std::get<Linear>(program_->instructions()[static_cast<std::size_t>(number_) + 1]);
-  return std::ranges::all_of(linear.weights, [group](const Weight& weight) {
+  return std::ranges::all_of(linear.weights, [this, group](const Weight& stored) {
+    const Weight weight = requantised_as(stored, program_->most_bits());
     return weight.format == Format::kAffine && weight.group == group;
   });
 }
@@ -403,7 +408,7 @@ Status CudaExecutable::make(const Attend& op) {
     const int items = parts_of(args.heads + args.kv_heads, 4);
     device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
     const int tiles = parts_of(std::int64_t{shape.most_rows} * args.heads / args.kv_heads, kQueryTile);
-    device_->launch({attend, {tiles * args.kv_heads, std::max(1, args.splits), shape.segments}, 128, shared}, &args);
+    device_->launch({attend, {tiles * args.kv_heads, std::max(1, args.splits), shape.segments}, 256, shared}, &args);
     if (args.splits > 0)
       device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
   });

@@ -39,6 +39,33 @@ Result<WeightKind> kind_of(const Weight& weight) {
   return WeightKind{0, 0, weight.format == Format::kF32 || weight.format == Format::kF16 || weight.offset != 0};
 }
 
+Weight requantised_as(const Weight& weight, int most_bits) {
+  if (most_bits == 0 || weight.stored_bits() <= most_bits || weight.cols % 32 != 0) return weight;
+  Weight reduced = weight;
+  reduced.format = Format::kAffine;
+  reduced.bits = most_bits;
+  reduced.group = weight.cols % 64 == 0 ? 64 : 32;
+  reduced.scale_format = Format::kBf16;
+  reduced.offset = 0;
+  return reduced;
+}
+
+Weight WeightStore::reduced(const Weight& weight, int most_bits) {
+  Weight reduced = requantised_as(weight, most_bits);
+  if (reduced.format == weight.format && reduced.bits == weight.bits) return weight;
+  format::AffineMatrix& matrix = reduced_[weight.data];
+  if (matrix.words.empty()) {
+    std::vector<float> values(static_cast<std::size_t>(weight.rows * weight.cols));
+    read_rows(weight, 0, weight.rows, values.data());
+    matrix = format::quantise_affine(values, weight.rows, weight.cols, reduced.bits, reduced.group,
+                                     format::DType::kBF16);
+  }
+  reduced.data = reinterpret_cast<const std::byte*>(matrix.words.data());
+  reduced.scales = matrix.scales.data();
+  reduced.biases = matrix.biases.data();
+  return reduced;
+}
+
 Result<std::shared_ptr<PackedMatrix>> WeightStore::room(const Weight& weight, std::int64_t rows) {
   auto matrix = std::make_shared<PackedMatrix>();
   FT_ASSIGN(matrix->kind, kind_of(weight));

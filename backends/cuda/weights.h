@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/cuda/device.h"
+#include "format/affine.h"
 #include "program/weight.h"
 
 namespace ft::cuda {
@@ -24,6 +25,9 @@ struct WeightKind {
 };
 
 Result<WeightKind> kind_of(const Weight& weight);
+
+/// What Program::most_bits makes of a matrix: its format, bits and group; the weight itself where it stays as it is.
+Weight requantised_as(const Weight& weight, int most_bits);
 
 /// Matrices of one kind and width, one below the other, each padded to whole tiles.
 struct PackedMatrix {
@@ -42,6 +46,8 @@ class WeightStore {
 
   /// All rows of the weights, which are of one kind and width.
   Result<std::shared_ptr<const PackedMatrix>> matrix(const std::vector<const Weight*>& weights);
+  /// The weight, or its codes in `most_bits`, which stay here as long as the store.
+  Weight reduced(const Weight& weight, int most_bits);
   /// Room for `rows` rows of the weight, to be filled by pack_rows.
   Result<std::shared_ptr<PackedMatrix>> room(const Weight& weight, std::int64_t rows);
   /// Rows `ids` of the weight into the matrix from row `first`, a multiple of 16.
@@ -59,7 +65,8 @@ class WeightStore {
 
   std::shared_ptr<Device> device_;
   std::map<std::string, std::weak_ptr<const PackedMatrix>> known_;
-  Memory raw_;  // a piece as stored
+  std::map<const void*, format::AffineMatrix> reduced_;  // by the stored weight's data
+  Memory raw_;                                           // a piece as stored
 };
 
 }  // namespace ft::cuda

@@ -82,7 +82,7 @@ FT_KERNEL(attend_prepare, AttendArgs, 128) {
                position % kCacheRows);
 }
 
-constexpr int kQueriesOfWarp = kQueryTile / 4;
+constexpr int kAttendThreads = 256, kAttendWarps = 8, kQueriesOfWarp = kQueryTile / kAttendWarps;
 
 /// A softmax that is not yet divided by its mass: lane has the dims 64 j + 2 lane, + 1.
 template <int Dims>
@@ -105,7 +105,7 @@ struct Running {
 /// The tile of one block's keys and values in shared memory, as float16; codes of 8 bits are exact in it.
 template <int Dims>
 struct Tile {
-  u16 keys[kCacheRows][32 * Dims + 2];  // an odd number of words: 32 lanes read 32 rows
+  u16 keys[kCacheRows][32 * Dims + 8];  // 16 bytes more: eight lanes that read eight rows meet no bank twice
   u16 values[kCacheRows][32 * Dims];
   float scales[2][kCacheRows];
   float queries[kQueryTile][32 * Dims];
@@ -115,17 +115,18 @@ template <int Dims>
 FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims>& tile) {
   const int bytes = p.kv_bits / 8;
   const u8* values = head + kCacheRows * p.head_dim * bytes;
-  for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim / 2; i += 128) {
-    const int row = 2 * i / p.head_dim, at = 2 * i % p.head_dim;
-    if (p.kv_bits == 16) {
-      *(u32*)&tile.keys[row][at] = ((const u32*)head)[i];
-      *(u32*)&tile.values[row][at] = ((const u32*)values)[i];
-    } else {
-      for (int j = 0; j < 2; j++) {
-        tile.keys[row][at + j] = float_to_half((float)((const i8*)head)[2 * i + j]);
-        tile.values[row][at + j] = float_to_half((float)((const i8*)values)[2 * i + j]);
-      }
+  if (p.kv_bits == 16 && p.head_dim % 8 == 0) {
+    for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim / 8; i += kAttendThreads) {
+      const int row = 8 * i / p.head_dim, at = 8 * i % p.head_dim;
+      *(uint4*)&tile.keys[row][at] = ((const uint4*)head)[i];
+      *(uint4*)&tile.values[row][at] = ((const uint4*)values)[i];
     }
+    return;
+  }
+  for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim; i += kAttendThreads) {
+    const int row = i / p.head_dim, at = i % p.head_dim;
+    tile.keys[row][at] = p.kv_bits == 16 ? ((const u16*)head)[i] : float_to_half((float)((const i8*)head)[i]);
+    tile.values[row][at] = p.kv_bits == 16 ? ((const u16*)values)[i] : float_to_half((float)((const i8*)values)[i]);
   }
   if (p.kv_bits == 8 && threadIdx.x < 2 * kCacheRows) {
     const float* scales = (const float*)(values + kCacheRows * p.head_dim);
@@ -133,17 +134,32 @@ FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims>& tile) 
   }
 }
 
+/// Scores of the unit's positions, one a lane: four chains of every fourth dim. Dims beyond head_dim are zeros of the
+/// query and of the keys.
+template <int Dims>
+FT_DEVICE float score_of(const AttendArgs& p, const Tile<Dims>& tile, int query) {
+  const float* q = tile.queries[query];
+  const u16* key = tile.keys[lane_of()];
+  float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  for (int d = 0; d < p.head_dim; d += 8) {
+    const uint4 k = *(const uint4*)(key + d);
+    const float4 a = *(const float4*)(q + d), b = *(const float4*)(q + d + 4);
+    s0 = fma_(a.x, half_to_float((u16)(k.x & 0xffff)), s0);
+    s1 = fma_(a.y, half_to_float((u16)(k.x >> 16)), s1);
+    s2 = fma_(a.z, half_to_float((u16)(k.y & 0xffff)), s2);
+    s3 = fma_(a.w, half_to_float((u16)(k.y >> 16)), s3);
+    s0 = fma_(b.x, half_to_float((u16)(k.z & 0xffff)), s0);
+    s1 = fma_(b.y, half_to_float((u16)(k.z >> 16)), s1);
+    s2 = fma_(b.z, half_to_float((u16)(k.w & 0xffff)), s2);
+    s3 = fma_(b.w, half_to_float((u16)(k.w >> 16)), s3);
+  }
+  return (s0 + s1) + (s2 + s3);
+}
+
 /// One unit of 32 positions for one query; `seen`: how many of them it sees.
 template <int Dims>
 FT_DEVICE void add_unit(const AttendArgs& p, const Tile<Dims>& tile, int query, int seen, Running<Dims>& to) {
-  const float* q = tile.queries[query];
-  const u16* key = tile.keys[lane_of()];
-  float score = 0;
-  for (int d = 0; d < p.head_dim; d += 2) {
-    const u32 pair = *(const u32*)(key + d);
-    score = fma_(q[d], half_to_float((u16)(pair & 0xffff)), score);
-    score = fma_(q[d + 1], half_to_float((u16)(pair >> 16)), score);
-  }
+  float score = score_of(p, tile, query);
   if (p.kv_bits == 8) score = score * tile.scales[0][lane_of()];
   if (lane_of() >= seen) score = float_of(0xff800000u);
   const float most = max_(to.top, warp_max(score)), old = exp_(to.top - most);
@@ -175,7 +191,7 @@ FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Runnin
 }
 
 // x: (tile of queries, kv head); y: split, or one block for all; z: segment. Query i of a kv head: row i / group
-// of the segment, head i % group of the kv head's group. A warp has the queries first + warp + 4 i.
+// of the segment, head i % group of the kv head's group. A warp has the queries first + warp + 8 i.
 template <int Dims>
 FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
   const SegmentPlace s = p.step.segments[blockIdx.z];
@@ -186,11 +202,15 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
   int split = p.splits > 0 ? (int)blockIdx.y : 0;
   if (first_of_split(split) >= end) return;
   wait_for_rows();
-  for (int i = (int)threadIdx.x; i < kQueryTile * 32 * Dims; i += 128) {
+  for (int i = (int)threadIdx.x; i < kQueryTile * 32 * Dims; i += kAttendThreads) {
     const int query = first + i / (32 * Dims), d = i % (32 * Dims);
     const int row = s.first_row + query / group, head = kv_head * group + query % group;
     tile.queries[i / (32 * Dims)][d] =
         query <= last && d < p.head_dim ? p.queries[((long long)row * p.heads + head) * p.head_dim + d] : 0.0f;
+  }
+  for (int i = (int)threadIdx.x; i < kCacheRows * (32 * Dims - p.head_dim); i += kAttendThreads) {
+    const int row = i / (32 * Dims - p.head_dim), at = p.head_dim + i % (32 * Dims - p.head_dim);
+    tile.keys[row][at] = tile.values[row][at] = 0;
   }
   Running<Dims> whole[kQueriesOfWarp], part[kQueriesOfWarp];
   FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) whole[i].clear();
@@ -203,12 +223,12 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
       load_tile(p, head_of(p, p.step.blocks[s.first_block + at / kCacheRows], kv_head), tile);
       sync_block();
       FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
-        const int query = first + warp_of() + 4 * i, seen = s.position + query / group + 1 - at;
+        const int query = first + warp_of() + kAttendWarps * i, seen = s.position + query / group + 1 - at;
         if (query <= last && seen > 0) add_unit(p, tile, query - first, min_(seen, kCacheRows), part[i]);
       }
     }
     FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
-      const int query = first + warp_of() + 4 * i;
+      const int query = first + warp_of() + kAttendWarps * i;
       if (query > last || s.position + query / group < begin) continue;
       const int row = s.first_row + query / group, head = kv_head * group + query % group;
       if (p.splits == 0) {
@@ -226,7 +246,7 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
   }
   if (p.splits > 0) return;
   FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
-    const int query = first + warp_of() + 4 * i;
+    const int query = first + warp_of() + kAttendWarps * i;
     if (query <= last)
       store_result(p, s.first_row + query / group, kv_head * group + query % group, whole[i]);
   }
@@ -254,12 +274,12 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
   store_result(p, row, head, whole);
 }
 
-FT_KERNEL(attend_2, AttendArgs, 128) {
+FT_KERNEL(attend_2, AttendArgs, 256) {
   FT_DYNAMIC(memory);
   release_next();
   attend<2>(p, *(Tile<2>*)memory);
 }
-FT_KERNEL(attend_8, AttendArgs, 128) {
+FT_KERNEL(attend_8, AttendArgs, 256) {
   FT_DYNAMIC(memory);
   release_next();
   attend<8>(p, *(Tile<8>*)memory);
