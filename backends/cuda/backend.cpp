@@ -5,6 +5,7 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/executable.h"
 #include "backends/cuda/state.h"
+#include "backends/host_rows.h"
 
 namespace ft {
 namespace cuda {
@@ -26,11 +27,19 @@ class CudaBackend final : public Backend {
   }
   // Integer sums and IEEE operations in a written order: no GPU has other bits than the next.
   std::string arithmetic() const override { return "cuda, " + choices() + ", eight slices"; }
+  Limits limits(const StateLayout& layout) const override {
+    const StatePlan plan(layout, kv_bits_);
+    return {.block_bytes = plan.block_bytes, .slot_bytes = plan.slot_bytes, .memory_bytes = device_->free_bytes()};
+  }
   Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options) override {
     return cuda::compile(program, options, device_, weights_, kv_bits_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return CudaState::make(device_, layout, options, kv_bits_);
+  }
+  // In the host's memory for now: they cross with each step's arguments.
+  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
+    return HostRows::make(width, capacity, "cuda backend");
   }
 
  private:

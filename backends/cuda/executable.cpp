@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "backends/host_rows.h"
 #include "base/assert.h"
 #include "format/out_of_memory.h"
 #include "program/check.h"
@@ -42,8 +43,8 @@ StepResult CudaExecutable::run(const StepArgs& args, State& state) {
   }
   device_->wait();
   StepResult result;
-  if (vocabulary_ > 0) result.logits = step_.logits(shape.wanted);
-  if (tap_.data != nullptr) result.tap = step_.tap(shape.rows);
+  if (vocabulary_ > 0 && args.logits) result.logits = step_.logits(shape.wanted);
+  if (tap_.data != nullptr) capture_rows(args.capture, step_.tap(shape.rows).data());
   if (selects_) {
     select(args);
     result.selected = {selected_.data(), args.selects.size()};
@@ -87,7 +88,13 @@ void CudaExecutable::select(const StepArgs& args) {
   const auto width = static_cast<std::size_t>(vocabulary_);
   for (std::size_t w = 0; w < args.selects.size(); ++w) {
     const SelectRow& row = args.selects[w];
-    selected_[w] = ft::select(step_.logits(static_cast<int>(w) + 1).subspan(w * width, width), ids(), row, scratch_);
+    const auto count = static_cast<std::size_t>(row.drafts.count);
+    const std::span<const std::int32_t> drafts =
+        row.drafts.first >= 0
+            ? std::span<const std::int32_t>(args.round_tokens).subspan(static_cast<std::size_t>(row.drafts.first), count)
+            : step_.tokens().subspan(static_cast<std::size_t>(args.wanted[w]) + 1 - count, count);
+    const std::span<const float> logits = step_.logits(static_cast<int>(w) + 1).subspan(w * width, width);
+    selected_[w] = ft::select(logits, ids(), row, scratch_, drafts);
     if (row.store >= 0) args.round_tokens[static_cast<std::size_t>(row.store)] = selected_[w];
   }
 }

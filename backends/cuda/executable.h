@@ -50,6 +50,7 @@ class CudaExecutable final : public Executable {
   };
 
   // operations.cpp
+  static Status check_kernels(const Instruction& instruction);
   Status reserve(const Program& program);
   void plan_codes(const Weight& weight, int rows);
   void plan_attend(const Attend& op);
@@ -66,7 +67,9 @@ class CudaExecutable final : public Executable {
   Status make(const Swiglu& op);
   Status make(const Geglu& op);
   Status make(const Add& op);
+  Status make(const Scale& op);
   Status make(const Concat& op);
+  Status make(const Slice& op);
   Status make(const Tap& op);
   Status make(const Logits& op);
   Status make(const Select& op);

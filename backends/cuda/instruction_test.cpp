@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <numeric>
 
 #include "backends/cuda/test_devices.h"
 #include "backends/ref/backend.h"
@@ -21,13 +22,25 @@ class CudaInstruction : public testing::TestWithParam<std::string> {
     backend_ = std::move(cuda_on(GetParam()).value());
   }
 
-  /// The tap after steps of `chunk` rows each, the last three rows of each unsettled and kept.
+  static int captured_width(const Program& program) {
+    for (const Instruction& instruction : program.instructions()) {
+      if (const auto* capture = std::get_if<Tap>(&instruction)) return capture->in.width;
+    }
+    return 0;
+  }
+
+  /// The captured rows after steps of `chunk` rows each, the last three rows of each unsettled and kept.
   static std::vector<float> run(Backend& backend, const Program& program, const std::vector<float>& rows,
                                 int width, int chunk, int drafts = 0) {
     const auto executable = std::move(backend.compile(program, {.max_rows = 96, .max_wanted = 8}).value());
     const auto state = std::move(backend.make_state(program.layout(), {.slots = 2, .blocks = 4}).value());
     const std::vector<std::int32_t> blocks = {2, 0, 1, 3};
-    std::vector<float> all;
+    const auto store = std::move(backend.make_rows(width, kRows).value());
+    store->write(0, rows);
+    const int out_width = captured_width(program);
+    const auto captured = std::move(backend.make_rows(out_width, kRows).value());
+    std::vector<std::int32_t> places(kRows);
+    std::iota(places.begin(), places.end(), 0);
     int replay = 0, tape = 0;
     for (int at = 0; at < kRows; at += chunk) {
       const int count = std::min(chunk, kRows - at), loose = std::min(drafts, count - 1);
@@ -35,13 +48,15 @@ class CudaInstruction : public testing::TestWithParam<std::string> {
       const Segment segment{{blocks, 1, replay, tape}, at, count, count - loose};
       StepArgs args;
       args.tokens = tokens;
-      args.hidden = std::span(rows).subspan(static_cast<std::size_t>(at * width),
-                                            static_cast<std::size_t>(count * width));
+      const auto here = std::span<const std::int32_t>(places).subspan(static_cast<std::size_t>(at), tokens.size());
+      args.hidden = {store.get(), here};
+      args.capture = {captured.get(), here};
       args.segments = {&segment, 1};
-      const StepResult result = executable->run(args, *state);
-      all.insert(all.end(), result.tap.begin(), result.tap.end());
+      executable->run(args, *state);
       replay = loose, tape = 1 - tape;
     }
+    std::vector<float> all(static_cast<std::size_t>(kRows * out_width));
+    captured->read(0, all);
     return all;
   }
 

@@ -95,15 +95,31 @@ void CudaExecutable::plan_attend(const Attend& op) {
   partial_floats_ = std::max(partial_floats_, std::int64_t{op.heads} * (op.head_dim + kPartialExtra));
 }
 
+/// What kernels do not do yet.
+Status CudaExecutable::check_kernels(const Instruction& instruction) {
+  std::string_view lacking;
+  if (const auto* norm = std::get_if<Norm>(&instruction)) {
+    if (norm->weight.empty()) lacking = "a norm without a weight";
+  } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
+    if (attend->window > 0 || !attend->causal || attend->shared || attend->v_norm)
+      lacking = "attention with a window, without a mask, over a shared cache or with normalised values";
+  } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
+    if (logits->softcap > 0) lacking = "a soft cap of logits";
+  }
+  if (lacking.empty()) return {};
+  return Error{Code::kUnsupported, fmt::format("cuda backend: no kernel for {} yet; use --backend cpu", lacking)};
+}
+
 Status CudaExecutable::reserve(const Program& program) {
   int hidden = 0, tap = 0;
   for (const Instruction& instruction : program.instructions()) {
+    FT_TRY(check_kernels(instruction));
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
       for (const Weight& weight : linear->weights)
         plan_codes(requantised_as(weight, program.most_bits()), options_.max_rows);
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
       plan_codes(logits->head, options_.max_wanted);
-      vocabulary_ = logits->ids.empty() ? logits->head.rows : std::ssize(logits->ids) + logits->spare.count;
+      vocabulary_ = logits->columns();
     } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
       if (attend->head_dim > kMaxHeadDim || attend->head_dim % 2 != 0) {
         return Error{Code::kUnsupported, fmt::format("cuda backend: heads of {} numbers; it takes even ones to {}",
@@ -250,6 +266,14 @@ Status CudaExecutable::make(const Input& op) {
   operations_.emplace_back(
       [this, out](const StepShape& shape, const CudaState&) { step_.upload_hidden(shape, out); });
   return {};
+}
+
+Status CudaExecutable::make(const Scale& /*op*/) {
+  return Error{Code::kUnsupported, "cuda backend: no kernel for scale yet; use --backend cpu"};
+}
+
+Status CudaExecutable::make(const Slice& /*op*/) {
+  return Error{Code::kUnsupported, "cuda backend: no kernel for slice yet; use --backend cpu"};
 }
 
 Status CudaExecutable::make(const Tap& op) {
@@ -477,7 +501,7 @@ Status CudaExecutable::make_spare(const Logits& op) {
 }
 
 Status CudaExecutable::make(const Logits& op) {
-  ids_ = op.ids;
+  ids_ = op.tokens();
   Product product;
   FT_ASSIGN(product.matrix, head_of(op));
   const std::int64_t fixed = op.ids.empty() ? op.head.rows : std::ssize(op.ids);

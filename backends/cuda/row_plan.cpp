@@ -9,27 +9,19 @@
 namespace ft::cuda {
 namespace {
 
-struct FindUses {
-  Uses operator()(const Embed& i) const { return {{}, {i.out}}; }
-  Uses operator()(const Input& i) const { return {{}, {i.out}}; }
-  Uses operator()(const Norm& i) const { return {{i.in}, {i.out}}; }
-  Uses operator()(const Linear& i) const { return {{i.in}, i.outs}; }
-  Uses operator()(const Attend& i) const { return {{i.q, i.k, i.v}, {i.out}}; }
-  Uses operator()(const Conv& i) const { return {{i.in}, {i.out}}; }
-  Uses operator()(const DeltaRule& i) const { return {{i.in, i.a, i.b}, {i.out}}; }
-  Uses operator()(const GatedNorm& i) const { return {{i.in, i.gate}, {i.out}}; }
-  Uses operator()(const Swiglu& i) const { return {{i.gate, i.up}, {i.out}}; }
-  Uses operator()(const Geglu& i) const { return {{i.gate, i.up}, {i.out}}; }
-  Uses operator()(const Add& i) const { return {{i.a, i.b}, {i.out}}; }
-  Uses operator()(const Concat& i) const { return {{i.a, i.b}, {i.out}}; }
-  Uses operator()(const Tap& i) const { return {{i.in}, {}}; }
-  Uses operator()(const Logits& i) const { return {{i.in}, {}}; }
-  Uses operator()(const Select&) const { return {}; }
+struct FindUses final : Describer {
+  void reads(Row row, int, Grain) override { uses.reads.push_back(row); }
+  void writes(Row row, int, Grain) override { uses.writes.push_back(row); }
+  Uses uses;
 };
 
 }  // namespace
 
-Uses uses_of(const Instruction& instruction) { return std::visit(FindUses{}, instruction); }
+Uses uses_of(const Instruction& instruction) {
+  FindUses find;
+  describe(instruction, find);
+  return find.uses;
+}
 
 void RowPlan::find_sums(const Program& program) {
   const std::vector<Instruction>& list = program.instructions();

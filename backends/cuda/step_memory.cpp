@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backends/host_rows.h"
 #include "base/assert.h"
 
 namespace ft::cuda {
@@ -98,8 +99,10 @@ StepShape StepMemory::fill(const StepArgs& args, bool& moved) {
   const auto used = static_cast<std::uint64_t>(std::max<std::int64_t>(first_block * 4, 1024));
   shape.table_bytes =
       fixed_bytes_ + std::min(blocks_ * 4, static_cast<std::int64_t>(std::bit_ceil(used)));
-  if (!args.hidden.empty())
-    std::memcpy(hidden_.at(), args.hidden.data(), args.hidden.size() * sizeof(float));
+  if (hidden_width_ > 0) {
+    for (int r = 0; r < shape.rows; ++r)
+      std::copy_n(host_row(args.hidden, r), hidden_width_, hidden_.at<float>() + std::int64_t{r} * hidden_width_);
+  }
   return shape;
 }
 
@@ -130,6 +133,9 @@ void StepMemory::download_logits(const StepShape& shape, View from) {
 
 std::span<const float> StepMemory::logits(int wanted) const {
   return {logits_.at<const float>(), static_cast<std::size_t>(wanted * vocabulary_)};
+}
+std::span<const std::int32_t> StepMemory::tokens() const {
+  return {host_.at<const std::int32_t>(), static_cast<std::size_t>(options_.max_rows)};
 }
 std::span<const float> StepMemory::tap(int rows) const {
   return {tap_.at<const float>(), static_cast<std::size_t>(std::int64_t{rows} * tap_width_)};

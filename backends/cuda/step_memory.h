@@ -33,6 +33,8 @@ class StepMemory {
   const StepTable& table() const { return table_; }
   std::span<const float> logits(int wanted) const;
   std::span<const float> tap(int rows) const;
+  /// Of the last step that was filled in, resolved.
+  std::span<const std::int32_t> tokens() const;
 
  private:
   bool reserve(std::int64_t blocks);
