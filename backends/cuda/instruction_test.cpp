@@ -144,6 +144,36 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
     expect({random_.block_float(format, 33, 288)}, 1e-6, "block floats");
 }
 
+/// Many tiles a block, so that rings and buffers of sums go round: few rows have the bits of many.
+TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
+  if (GetParam() == "emulated") GTEST_SKIP() << "too slow there";
+  for (const auto& [outputs, inputs] : {std::pair{16480, 1024}, std::pair{34816, 5120}, std::pair{5120, 17408},
+                                        std::pair{5120, 6144}, std::pair{3584 * 2, 1024}, std::pair{1024, 3584}}) {
+    Program program;
+    const Row in = program.input(inputs);
+    program.tap("out", program.linear(in, {random_.affine(outputs, inputs, 4, 64)})[0]);
+    const std::vector<float> rows = random_rows(inputs);
+    const std::vector<float> expected = run(*backend_, program, rows, inputs, 35);
+    for (const int chunk : {1, 2, 3, 4, 7, 8, 11, 16}) {
+      const std::vector<float> got = run(*backend_, program, rows, inputs, chunk);
+      std::size_t differ = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != expected[i];
+      EXPECT_EQ(differ, 0U) << outputs << "x" << inputs << " by " << chunk;
+    }
+  }
+}
+
+/// Matrices of several names and shapes may begin at one address, as random ones of benchmarks do.
+TEST_P(CudaInstruction, WeightsAreToldApartByMoreThanTheirAddress) {
+  const Weight wide = random_.affine(64, 256, 4, 64);
+  Weight narrow = wide;
+  narrow.name = "narrow", narrow.cols = 128;
+  Program program;
+  const Row in = program.input(256);
+  program.tap("out", program.concat(program.linear(in, {wide})[0], program.linear(part(program, in, 0, 128), {narrow})[0]));
+  expect_like_the_reference(program, 256, 0.01, "two of one address");
+}
+
 TEST_P(CudaInstruction, AnMlpWhoseStepsAreJoined) {
   for (const int hidden : {512, 1024, 2560}) {
     if (GetParam() == "emulated" && hidden > 512) continue;  // slow
@@ -225,6 +255,39 @@ TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
     }
     // 8-bit activations, whose errors these layers amplify; without them everything is float32.
     EXPECT_LT(std::sqrt(errors / squares), shape.bits == 0 ? shape.attention ? 4e-3 : 2e-5 : 0.2);
+  }
+}
+
+/// The shapes of a real model (small on the emulated device), every matrix of one format: rows in any chunk, beyond
+/// the first split of the cache.
+TEST_P(CudaInstruction, RealShapesHaveTheSameBitsInAnyChunk) {
+  const bool small = GetParam() == "emulated";
+  TestShape shape;
+  shape.alike = true, shape.layers = 1;
+  if (!small) {
+    shape.hidden = 1024, shape.vocabulary = 4096, shape.mlp = 3584;
+    shape.heads = 8, shape.kv_heads = 2, shape.head_dim = 256, shape.rotary = 64;
+    shape.key_heads = shape.value_heads = 16, shape.key_dim = shape.value_dim = 128;
+  }
+  const TestProgram test(shape, 3);
+  const auto executable = std::move(backend_->compile(test.program, {.max_rows = 256, .max_wanted = 256}).value());
+  const auto state = std::move(backend_->make_state(test.program.layout(), {.slots = 2, .blocks = 10}).value());
+  const int tokens_in_all = small ? 20 : 300;
+  std::vector<float> expected;
+  for (const int chunk : small ? std::vector<int>{20, 4} : std::vector<int>{256, 1, 4, 7, 16, 40}) {
+    TestTimeline timeline(*executable, *state, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 1);
+    std::vector<float> all;
+    for (int at = 0; at < tokens_in_all; at += chunk) {
+      const int rows = std::min(chunk, tokens_in_all - at), loose = chunk == 4 ? rows - 1 : 0;
+      std::vector<std::int32_t> tokens;
+      for (int i = at; i < at + rows; ++i) tokens.push_back(i * 31 % shape.vocabulary);
+      const std::vector<float> logits = timeline.step(tokens, rows - loose);
+      timeline.keep(rows - loose, loose);
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    if (expected.empty()) expected = all;
+    const auto differs = std::ranges::mismatch(all, expected).in1 - all.begin();
+    EXPECT_EQ(differs, std::ssize(expected)) << "by " << chunk << ": position " << differs / shape.vocabulary;
   }
 }
 

@@ -19,10 +19,16 @@ std::int64_t bytes_of(const PackedMatrix& matrix) {
   return matrix.outputs / kTileOutputs * matrix.groups() * record;
 }
 
-std::string name_of(const std::vector<const Weight*>& weights) {
-  std::string name;
-  for (const Weight* weight : weights) name += fmt::format("{} {};", static_cast<const void*>(weight->data), weight->rows);
-  return name;
+/// What tells a matrix from all others. Its address alone does not: random weights of many names are one memory.
+std::string identity(const Weight& weight) {
+  return fmt::format("{} {} {} {}x{} {} {} {};", weight.name, static_cast<const void*>(weight.data),
+                     format_name(weight.format), weight.rows, weight.cols, weight.bits, weight.group, weight.offset);
+}
+
+std::string identity(const std::vector<const Weight*>& weights) {
+  std::string all;
+  for (const Weight* weight : weights) all += identity(*weight);
+  return all;
 }
 
 }  // namespace
@@ -53,7 +59,7 @@ Weight requantised_as(const Weight& weight, int most_bits) {
 Weight WeightStore::reduced(const Weight& weight, int most_bits) {
   Weight reduced = requantised_as(weight, most_bits);
   if (reduced.format == weight.format && reduced.bits == weight.bits) return weight;
-  format::AffineMatrix& matrix = reduced_[weight.data];
+  format::AffineMatrix& matrix = reduced_[identity(weight)];
   if (matrix.words.empty()) {
     std::vector<float> values(static_cast<std::size_t>(weight.rows * weight.cols));
     read_rows(weight, 0, weight.rows, values.data());
@@ -79,7 +85,7 @@ Result<std::shared_ptr<PackedMatrix>> WeightStore::room(const Weight& weight, st
 }
 
 Result<std::shared_ptr<const PackedMatrix>> WeightStore::matrix(const std::vector<const Weight*>& weights) {
-  std::weak_ptr<const PackedMatrix>& known = known_[name_of(weights)];
+  std::weak_ptr<const PackedMatrix>& known = known_[identity(weights)];
   if (std::shared_ptr<const PackedMatrix> there = known.lock()) return there;
   std::int64_t rows = 0;
   for (const Weight* weight : weights) rows += round_up(weight->rows, kTileOutputs);

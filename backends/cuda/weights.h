@@ -65,7 +65,7 @@ class WeightStore {
 
   std::shared_ptr<Device> device_;
   std::map<std::string, std::weak_ptr<const PackedMatrix>> known_;
-  std::map<const void*, format::AffineMatrix> reduced_;  // by the stored weight's data
+  std::map<std::string, format::AffineMatrix> reduced_;  // by what the stored weight is
   Memory raw_;                                           // a piece as stored
 };
 
