@@ -128,8 +128,12 @@ class HostMemory {
   std::size_t bytes_ = 0;
 };
 
-inline std::int64_t round_up(std::int64_t value, std::int64_t unit) { return (value + unit - 1) / unit * unit; }
-inline int parts_of(std::int64_t value, std::int64_t unit) { return static_cast<int>((value + unit - 1) / unit); }
+inline std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+inline int parts_of(std::int64_t value, std::int64_t unit) {
+  return static_cast<int>((value + unit - 1) / unit);
+}
 
 /// kExhausted: wanted, free, and what to do.
 Error no_memory(const Device& device, const char* what, std::int64_t bytes, const char* mend);

@@ -131,7 +131,7 @@ class CudaExecutable final : public Executable {
 };
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
-                                            int kv_bits);
+                                            std::shared_ptr<Device> device,
+                                            std::shared_ptr<WeightStore> weights, int kv_bits);
 
 }  // namespace ft::cuda

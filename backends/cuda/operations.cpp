@@ -38,7 +38,8 @@ int stream_chunk(int groups) {
 /// Shared memory of a block of the streaming linear (kernels/hopper_linear.cu).
 int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
   const int k = args.groups * 64, record = 576;
-  return stages * chunk * 8 * record + args.rows * (k + 64) + columns * k + 2 * 8 * 512 * columns + 8 * (2 * stages + 5);
+  return stages * chunk * 8 * record + args.rows * (k + 64) + columns * k + 2 * 8 * 512 * columns +
+         8 * (2 * stages + 5);
 }
 
 constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
@@ -58,7 +59,9 @@ bool launch_stream(Device& device, const LinearArgs& args) {
   static const char* const names[2][7] = {
       {"", "", "stream_1_2", "", "stream_1_4", "stream_1_5", "stream_1_6"},
       {"", "", "stream_2_2", "", "stream_2_4", "stream_2_5", "stream_2_6"}};
-  device.launch({names[columns - 1][chunk], {std::min(args.tiles, device.facts().processors)}, 320,
+  device.launch({names[columns - 1][chunk],
+                 {std::min(args.tiles, device.facts().processors)},
+                 320,
                  stream_bytes(args, columns, chunk, stream.stages)},
                 &stream);
   return true;
@@ -107,7 +110,8 @@ Status CudaExecutable::check_kernels(const Instruction& instruction) {
     if (logits->softcap > 0) lacking = "a soft cap of logits";
   }
   if (lacking.empty()) return {};
-  return Error{Code::kUnsupported, fmt::format("cuda backend: no kernel for {} yet; use --backend cpu", lacking)};
+  return Error{Code::kUnsupported,
+               fmt::format("cuda backend: no kernel for {} yet; use --backend cpu", lacking)};
 }
 
 Status CudaExecutable::reserve(const Program& program) {
@@ -122,13 +126,15 @@ Status CudaExecutable::reserve(const Program& program) {
       vocabulary_ = logits->columns();
     } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
       if (attend->head_dim > kMaxHeadDim || attend->head_dim % 2 != 0) {
-        return Error{Code::kUnsupported, fmt::format("cuda backend: heads of {} numbers; it takes even ones to {}",
-                                                     attend->head_dim, kMaxHeadDim)};
+        return Error{Code::kUnsupported,
+                     fmt::format("cuda backend: heads of {} numbers; it takes even ones to {}",
+                                 attend->head_dim, kMaxHeadDim)};
       }
       plan_attend(*attend);
     } else if (const auto* delta = std::get_if<DeltaRule>(&instruction)) {
       if (padded_keys(delta->key_dim) == 0)
-        return Error{Code::kUnsupported, fmt::format("cuda backend: keys of {} numbers; it takes 256", delta->key_dim)};
+        return Error{Code::kUnsupported,
+                     fmt::format("cuda backend: keys of {} numbers; it takes 256", delta->key_dim)};
     } else if (const auto* input = std::get_if<Input>(&instruction)) {
       hidden = input->out.width;
     } else if (const auto* output = std::get_if<Tap>(&instruction)) {
@@ -202,14 +208,16 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
     return kernel_name(fmt::format("linear_{}_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0, columns));
   };
   const char *few = name(1), *many = name(4);
-  const bool streams = device_->facts().streams && kind == WeightKind{4, 64, false} && args.groups % kSlices == 0;
-  operations_.emplace_back([this, args, wanted, few, many, streams](const StepShape& shape, const CudaState&) mutable {
-    args.rows = wanted ? shape.wanted : shape.rows;
-    if (args.rows == 0) return;
-    if (streams && launch_stream(*device_, args)) return;
-    const bool one = args.rows <= 8;
-    device_->launch({one ? few : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
-  });
+  const bool streams =
+      device_->facts().streams && kind == WeightKind{4, 64, false} && args.groups % kSlices == 0;
+  operations_.emplace_back(
+      [this, args, wanted, few, many, streams](const StepShape& shape, const CudaState&) mutable {
+        args.rows = wanted ? shape.wanted : shape.rows;
+        if (args.rows == 0) return;
+        if (streams && launch_stream(*device_, args)) return;
+        const bool one = args.rows <= 8;
+        device_->launch({one ? few : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
+      });
 }
 
 Status CudaExecutable::make(const Linear& op) {
@@ -343,7 +351,8 @@ Status CudaExecutable::make(const GatedNorm& op) {
   operations_.emplace_back([this, args, codes](const StepShape& shape, const CudaState&) mutable {
     args.rows = shape.rows;
     const int items = args.in.width / args.head * shape.rows;
-    if (codes) return device_->launch({"gated_norm_codes", {parts_of(args.in.width, 2048), shape.rows}, 128}, &args);
+    if (codes)
+      return device_->launch({"gated_norm_codes", {parts_of(args.in.width, 2048), shape.rows}, 128}, &args);
     device_->launch({"gated_norm", {parts_of(items, 8)}, 256}, &args);
   });
   return {};
@@ -382,17 +391,21 @@ Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
   args.half = op.rotary / 2;
   if (op.rotary == 0) return {};
   for (const Rotary& known : rotaries_) {
-    if (known.op->inverse_frequencies != op.inverse_frequencies || known.op->rotary_scale != op.rotary_scale) continue;
+    if (known.op->inverse_frequencies != op.inverse_frequencies || known.op->rotary_scale != op.rotary_scale)
+      continue;
     args.cosines = known.cosines, args.sines = known.sines;
     return {};
   }
   RotaryArgs rotary{};
   FT_ASSIGN(rotary.frequencies, keep<float>(weights_->upload(op.inverse_frequencies.data(),
                                                              op.inverse_frequencies.size() * sizeof(float))));
-  const std::size_t bytes = static_cast<std::size_t>(options_.max_rows) * static_cast<std::size_t>(args.half) * 4;
+  const std::size_t bytes =
+      static_cast<std::size_t>(options_.max_rows) * static_cast<std::size_t>(args.half) * 4;
   for (float** table : {&rotary.cosines, &rotary.sines}) {
     kept_.emplace_back(device_, bytes);
-    if (kept_.back().empty()) return no_memory(*device_, "activations", static_cast<std::int64_t>(bytes), "use a smaller prompt chunk");
+    if (kept_.back().empty())
+      return no_memory(*device_, "activations", static_cast<std::int64_t>(bytes),
+                       "use a smaller prompt chunk");
     *table = kept_.back().at<float>();
   }
   rotary.half = args.half;
@@ -423,19 +436,21 @@ Status CudaExecutable::make(const Attend& op) {
   const char* const attend = kernel_name(attend_kernel("attend", op.head_dim));
   const char* const combine = kernel_name(attend_kernel("attend_combine", op.head_dim));
   const int shared = attend_shared_bytes(op.head_dim);
-  operations_.emplace_back([this, args, attend, combine, shared](const StepShape& shape, const CudaState& state) mutable {
-    args.step = step_.table();
-    args.cache = state.blocks();
-    args.rows = shape.rows, args.segments = shape.segments;
-    args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
-    args.partials = partials_.at<float>();
-    const int items = parts_of(args.heads + args.kv_heads, 4);
-    device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
-    const int tiles = parts_of(std::int64_t{shape.most_rows} * args.heads / args.kv_heads, kQueryTile);
-    device_->launch({attend, {tiles * args.kv_heads, std::max(1, args.splits), shape.segments}, 256, shared}, &args);
-    if (args.splits > 0)
-      device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
-  });
+  operations_.emplace_back(
+      [this, args, attend, combine, shared](const StepShape& shape, const CudaState& state) mutable {
+        args.step = step_.table();
+        args.cache = state.blocks();
+        args.rows = shape.rows, args.segments = shape.segments;
+        args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
+        args.partials = partials_.at<float>();
+        const int items = parts_of(args.heads + args.kv_heads, 4);
+        device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
+        const int tiles = parts_of(std::int64_t{shape.most_rows} * args.heads / args.kv_heads, kQueryTile);
+        device_->launch(
+            {attend, {tiles * args.kv_heads, std::max(1, args.splits), shape.segments}, 256, shared}, &args);
+        if (args.splits > 0)
+          device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
+      });
   return {};
 }
 
@@ -495,7 +510,8 @@ Status CudaExecutable::make_spare(const Logits& op) {
   spare_head_ = op.head;
   FT_ASSIGN(spare_matrix_, weights_->room(op.head, op.spare.count));
   order_ = Memory(device_, static_cast<std::size_t>(vocabulary_) * sizeof(int));
-  if (order_.empty()) return no_memory(*device_, "the order of columns", vocabulary_ * 4, "use a smaller model");
+  if (order_.empty())
+    return no_memory(*device_, "the order of columns", vocabulary_ * 4, "use a smaller model");
   fill_spare({});
   return {};
 }
@@ -509,7 +525,8 @@ Status CudaExecutable::make(const Logits& op) {
   FT_TRY(make_spare(op));
   const std::int64_t spare = round_up(op.spare.count, kTileOutputs), columns = fixed_columns_ + spare;
   logits_memory_ = Memory(device_, static_cast<std::size_t>(columns * options_.max_wanted * 4));
-  if (logits_memory_.empty()) return no_memory(*device_, "logits", columns * options_.max_wanted * 4, "use a smaller prompt chunk");
+  if (logits_memory_.empty())
+    return no_memory(*device_, "logits", columns * options_.max_wanted * 4, "use a smaller prompt chunk");
   const View all{logits_memory_.at<float>(), static_cast<int>(columns), static_cast<int>(vocabulary_)};
   product.in = view(op.in);
   product.out = all;

@@ -45,7 +45,7 @@ class RowPlan {
   std::vector<const Add*> sums_;
   std::vector<bool> done_;
   std::vector<int> readers_;
-  std::vector<Place> places_;     // by row id
+  std::vector<Place> places_;  // by row id
   std::vector<Matrix> matrices_;
   std::int64_t bytes_ = 0;
 };

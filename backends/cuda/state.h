@@ -51,7 +51,8 @@ class CudaState final : public State {
   unsigned char* slots() const { return slots_.at<unsigned char>(); }
 
  private:
-  CudaState(std::shared_ptr<Device> device, StatePlan plan) : device_(std::move(device)), plan_(std::move(plan)) {}
+  CudaState(std::shared_ptr<Device> device, StatePlan plan)
+      : device_(std::move(device)), plan_(std::move(plan)) {}
   std::byte* block(std::int32_t number) const { return blocks_.at(number * plan_.block_bytes); }
   std::byte* slot(std::int32_t number) const { return slots_.at(number * plan_.slot_bytes); }
 

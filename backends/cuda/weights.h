@@ -51,17 +51,18 @@ class WeightStore {
   /// Room for `rows` rows of the weight, to be filled by pack_rows.
   Result<std::shared_ptr<PackedMatrix>> room(const Weight& weight, std::int64_t rows);
   /// Rows `ids` of the weight into the matrix from row `first`, a multiple of 16.
-  void pack_rows(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t first, PackedMatrix& to);
+  void pack_rows(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t first,
+                 PackedMatrix& to);
   /// A vector or small matrix as float32 [rows, cols].
   Result<Memory> floats(const Weight& weight);
   Result<Memory> upload(const void* from, std::size_t bytes);
 
  private:
   void pack(const Weight& weight, std::int64_t first, PackedMatrix& to);
-  void pack_piece(const Weight& weight, const std::byte* codes, const std::byte* scales, const std::byte* biases,
+  void pack_piece(const Weight& weight, const std::byte* codes, const std::byte* scales,
+                  const std::byte* biases, std::int64_t rows, std::int64_t first, PackedMatrix& to);
+  void pack_plain(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t from,
                   std::int64_t rows, std::int64_t first, PackedMatrix& to);
-  void pack_plain(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t from, std::int64_t rows,
-                  std::int64_t first, PackedMatrix& to);
 
   std::shared_ptr<Device> device_;
   std::map<std::string, std::weak_ptr<const PackedMatrix>> known_;

@@ -14,9 +14,9 @@
 #define FT_SHARED static
 #define FT_DYNAMIC(name) unsigned char* name = ::ft::cuda::dynamic_memory
 #define FT_UNROLL
-#define FT_KERNEL(name, Args, threads)                                                             \
-  static void name(const Args& p);                                                                 \
-  [[maybe_unused]] static const bool registered_##name =                                           \
+#define FT_KERNEL(name, Args, threads)                                                                \
+  static void name(const Args& p);                                                                    \
+  [[maybe_unused]] static const bool registered_##name =                                              \
       ::ft::cuda::add_kernel(#name, [](const void* args) { name(*static_cast<const Args*>(args)); }); \
   static void name(const Args& p)
 
