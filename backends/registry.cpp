@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/backend.h"
+#include "backends/cuda/backend.h"
 #include "backends/ref/backend.h"
 #include "format/out_of_memory.h"
 
 namespace ft {
 
-std::vector<std::string> backend_names() { return {"cpu", "ref"}; }
+std::vector<std::string> backend_names() { return {"cpu", "cuda", "ref"}; }
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.name == "ref") {
@@ -21,7 +22,11 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
     return format::with_memory_guard("start", "ref backend", []() -> Made { return make_ref_backend(); });
   }
   if (options.name == "cpu" || options.name == "auto") return make_cpu_backend(options);
-  return Error{Code::kInvalid, fmt::format("backend '{}' is unknown; choose auto, cpu or ref", options.name)};
+  if (options.name == "cuda") {
+    return format::with_memory_guard("start", "cuda backend", [&] { return make_cuda_backend(options); });
+  }
+  return Error{Code::kInvalid,
+               fmt::format("backend '{}' is unknown; choose auto, cpu, cuda or ref", options.name)};
 }
 
 }  // namespace ft

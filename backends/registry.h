@@ -27,11 +27,11 @@ inline constexpr const char* kPackedFileSuffix = ".packed";
 using PackProgress = std::function<void(const char* task, std::int64_t done, std::int64_t total)>;
 
 struct BackendOptions {
-  std::string name = "auto";  // auto, cpu, ref
+  std::string name = "auto";  // auto, cpu, cuda, ref
   int threads = 0;            // 0: one per core
   std::string isa = "auto";   // cpu: auto, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
   int activations = 0;        // cpu: bits of quantised activations, 8 or 16; 0: the default
-  int kv_bits = 16;           // cpu: of cached keys and values, 8 or 16; ref keeps float32
+  int kv_bits = 16;           // cpu, cuda: of cached keys and values, 8 or 16; ref keeps float32
   PackedCacheOptions packed_cache = {};
   PackProgress progress = {};  // of packing (cpu); may be empty
 };

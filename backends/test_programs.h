@@ -18,6 +18,7 @@ struct TestShape {
   Format scales = Format::kBf16;
   int layers = 2;  // of both kinds each
   bool attention = true;
+  bool alike = false;  // every matrix of one format
   std::vector<std::int32_t> ids;
   ExtraIds extra = {};
   int window = 0;       // of every second attention layer
@@ -102,10 +103,10 @@ class TestProgram {
   Row attention(Row x, int layer) {
     const int q_width = 2 * shape_.heads * shape_.head_dim;
     const int kv_width = shape_.kv_heads * shape_.head_dim;
-    const std::vector<Row> qkv =
-        program.linear(x, {matrix(q_width, x.width), matrix(kv_width, x.width),
-                           shape_.bits == 0 ? matrix(kv_width, x.width)
-                                            : weights_.affine(kv_width, x.width, 8, 32, Format::kF32)});
+    const std::vector<Row> qkv = program.linear(
+        x, {matrix(q_width, x.width), matrix(kv_width, x.width),
+            shape_.bits == 0 || shape_.alike ? matrix(kv_width, x.width)
+                                             : weights_.affine(kv_width, x.width, 8, 32, Format::kF32)});
     Attend attend;
     attend.q = qkv[0];
     attend.k = qkv[1];
@@ -141,7 +142,8 @@ class TestProgram {
     const int values = shape_.value_heads * shape_.value_dim;
     const std::vector<Row> rows =
         program.linear(x, {matrix(2 * keys + values, x.width), matrix(values, x.width),
-                           weights_.plain(Format::kBf16, shape_.value_heads, x.width, 0.1F),
+                           shape_.alike ? matrix(shape_.value_heads, x.width)
+                                        : weights_.plain(Format::kBf16, shape_.value_heads, x.width, 0.1F),
                            matrix(shape_.value_heads, x.width)});
     DeltaRule delta;
     delta.in = program.conv(rows[0], weights_.plain(Format::kBf16, rows[0].width, shape_.kernel_width, 0.8F));

@@ -2,9 +2,11 @@
 // same bits however a text is cut into steps, whatever is drafted and rejected, and whichever sequences share
 // the step.
 #include <algorithm>
+#include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
 
+#include "backends/cuda/emulator/emulator.h"
 #include "backends/registry.h"
 #include "tests/toy_model.h"
 #include "timeline/timeline.h"
@@ -197,11 +199,22 @@ TEST_P(RowRule, ThreadsChangeNothing) {
 }
 
 std::vector<BackendOptions> machines() {
+#if FORETOKEN_EMULATES_CUDA
+  // Minutes: backends/cuda/instruction_test.cpp has the same rule on it in seconds.
+  if (const char* const full = std::getenv("FORETOKEN_FULL"); full != nullptr && *full == '1')
+    cuda::offer_emulated_device();
+#endif
   std::vector<BackendOptions> all = {{"ref", 1, "auto"}};
   for (const char* isa :
        {"auto", "avx512bf16", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable"}) {
     for (const int kv_bits : {16, 8}) {
       const BackendOptions options{.name = "cpu", .threads = 1, .isa = isa, .kv_bits = kv_bits};
+      if (make_backend(options).ok()) all.push_back(options);
+    }
+  }
+  for (const char* device : {"emulated", "auto"}) {
+    for (const int kv_bits : {16, 8}) {
+      const BackendOptions options{.name = "cuda", .isa = device, .kv_bits = kv_bits};
       if (make_backend(options).ok()) all.push_back(options);
     }
   }

@@ -1,0 +1,179 @@
+// What the host passes to kernels: plain structures, the same text for the C++ compiler, NVRTC and the
+// emulated device. Pointers are device addresses. A row matrix is a View; step tables (StepTable) lie at
+// fixed addresses, so that a captured graph can be replayed after only their contents have changed.
+#pragma once
+
+namespace ft::cuda {
+
+constexpr int kCacheRows = 32;    // positions of a key/value block (ft::kBlockRows)
+constexpr int kRingRows = 32;     // ft::kRing
+constexpr int kTapeRows = 16;     // ft::kMaxTapeRows
+constexpr int kSlices = 8;        // of K: chains inside, slices added in order
+constexpr int kTileOutputs = 16;  // outputs of a packed tile
+constexpr int kScaleFloats = 16;  // scales and sums of eight rows and one group
+constexpr int kQueryTile = 16;    // queries of a key/value head that a block attends for
+constexpr int kPartialExtra = 2;  // a partial result of attention: head_dim sums, maximum, mass
+constexpr int kMaxTaps = 8;
+constexpr int kMaxHeadDim = 256;
+
+/// Rows at data + row * stride; stride counts floats.
+struct View {
+  float* data = nullptr;
+  int stride = 0;
+  int width = 0;
+};
+
+/// A Segment (program/backend.h) as kernels read it.
+struct SegmentPlace {
+  int first_row, rows, confirmed, position;
+  int slot, replay, tape;
+  int first_block;  // of its blocks in StepTable::blocks
+};
+
+struct StepTable {
+  const int* tokens;      // [rows]
+  const int* positions;   // [rows]
+  const int* logit_rows;  // [wanted]
+  const SegmentPlace* segments;
+  const int* blocks;
+};
+
+/// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t
+/// and 2t + 1, scale * sum of codes of both).
+struct CodesOut {
+  signed char* codes;  // null: not wanted
+  float* scales;
+  int k, group;
+};
+
+struct QuantiseArgs {
+  View in;
+  const int* rows;  // which rows of `in`; null: in order
+  CodesOut out;
+};
+
+struct NormArgs {
+  View in, out;
+  const float* weight;
+  float eps;
+  CodesOut codes;
+};
+
+struct GatedNormArgs {
+  View in, gate, out;
+  const float* weight;
+  int head;
+  float eps;
+  int rows;
+  CodesOut codes;  // gated_norm_codes
+};
+
+struct PairArgs {  // swiglu, geglu, add
+  View a, b, out;  // out.data null: only codes are wanted
+  CodesOut codes;  // swiglu_codes
+};
+
+struct ConcatArgs {
+  View a, b, out;
+};
+
+/// Codes of a raw affine matrix to tiles of packed records (kernels/layout.cuh).
+struct PackArgs {
+  const unsigned char* raw;  // rows [rows], row_bytes each
+  const unsigned char* scales;
+  const unsigned char* biases;
+  unsigned char* records;
+  long long row_bytes;
+  int rows, cols;         // of the piece; rows beyond are packed as zeros
+  int first_tile, tiles;  // where the piece goes
+  int raw_bits, bits, group;
+  int scale_bytes;  // of a raw scale: 2 or 4
+  int scale_half;   // 2-byte scales are float16, not bfloat16
+  int wide;         // packed scales are floats, not pairs of bfloat16
+};
+
+struct EmbedArgs {
+  StepTable step;
+  const unsigned char* records;  // packed affine rows, or null
+  const void* plain;             // bfloat16 or float rows
+  int plain_wide;                // floats
+  int plain_stride;
+  int groups, bits, group, wide;
+  View out;
+};
+
+struct LinearArgs {
+  const unsigned char* records;
+  const signed char* codes;
+  const float* scales;
+  View out;       // at the matrix's first column
+  View residual;  // added to the product; data null: nothing is
+  int tiles, groups, rows, outputs;
+};
+
+struct StreamArgs {
+  LinearArgs linear;
+  int stages, early;  // of the ring; those filled before x is here
+};
+
+struct PlainLinearArgs {
+  const void* weights;  // [outputs][padded k], bfloat16 or float
+  int wide;
+  int k, padded;
+  View in;
+  const int* row_list;  // which rows of `in`; null: in order
+  View out, residual;
+  int rows, outputs;
+};
+
+struct ArrangeArgs {  // columns of logits in order of ids
+  View from, to;
+  const int* order;  // [to.width] column of `from`
+};
+
+struct RotaryArgs {
+  StepTable step;
+  const float* frequencies;
+  int half, rows;
+  float scale;
+  float* cosines;  // [rows][half]
+  float* sines;
+};
+
+struct AttendArgs {
+  StepTable step;
+  View q, k, v, out;
+  const float* q_norm;  // null: no norm
+  const float* k_norm;
+  const float* cosines;
+  const float* sines;
+  float* queries;        // [rows][heads][head_dim], normalised, rotated, scaled
+  float* partials;       // [rows][heads][splits][head_dim + kPartialExtra]
+  unsigned char* cache;  // of layer 0 of block 0
+  long long block_bytes, layer_offset, head_bytes;
+  int heads, kv_heads, head_dim, half, gated, kv_bits;
+  int rows, segments, splits;  // splits 0: a block walks all of them and writes the result itself
+  float eps, scale;
+};
+
+struct ConvArgs {
+  StepTable step;
+  View in, out;
+  const float* kernel;  // [width][taps]
+  unsigned char* slots;
+  long long slot_bytes, offset;
+  int kernel_width;
+};
+
+struct DeltaArgs {
+  StepTable step;
+  View in, a, b, out;
+  const float* decay;  // exp(a_log)
+  const float* dt_bias;
+  unsigned char* slots;
+  long long slot_bytes, state_offset, tape_offset;
+  int key_heads, value_heads, key_dim, value_dim;
+  int entry;  // floats of a tape entry: k [key_heads][key_dim], d [value_heads][value_dim], g [value_heads]
+};
+
+}  // namespace ft::cuda

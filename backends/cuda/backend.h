@@ -1,0 +1,24 @@
+// The cuda backend: one NVIDIA GPU of compute capability 8.0 or later. It needs NVIDIA's driver where it runs
+// and nothing else; kernels are compiled when the program is built
+// (docs/decisions/014-cuda-kernels-at-build-time.md).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "backends/registry.h"
+#include "program/backend.h"
+
+namespace ft {
+
+/// Errors: kUnsupported where there is no GPU, driver or kernel for it.
+Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options);
+
+namespace cuda {
+
+class Device;
+/// What stands in for a GPU in tests (isa "emulated"); empty in the program.
+extern std::function<std::shared_ptr<Device>()> substitute_device;
+
+}  // namespace cuda
+}  // namespace ft

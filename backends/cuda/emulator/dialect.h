@@ -1,0 +1,77 @@
+// CUDA's words for the C++ compiler: kernels of backends/cuda/kernels become functions that the emulated
+// device (emulator.h) runs thread by thread. Only tests are built with it. Thread: one; shared memory is
+// static.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "format/half.h"
+
+#define FT_DEVICE [[maybe_unused]] static inline
+#define FT_DEVICE_MEMBER inline
+#define FT_SHARED static
+#define FT_DYNAMIC(name) unsigned char* name = ::ft::cuda::dynamic_memory
+#define FT_UNROLL
+#define FT_KERNEL(name, Args, threads)                                                                \
+  static void name(const Args& p);                                                                    \
+  [[maybe_unused]] static const bool registered_##name =                                              \
+      ::ft::cuda::add_kernel(#name, [](const void* args) { name(*static_cast<const Args*>(args)); }); \
+  static void name(const Args& p)
+
+namespace ft::cuda {
+
+struct Index {
+  unsigned x = 0, y = 0, z = 0;
+};
+// Of the thread that runs now.
+extern Index threadIdx, blockIdx;
+extern unsigned char* dynamic_memory;
+
+bool add_kernel(const char* name, void (*run)(const void* args));
+/// Waits for the other threads of the block, or of the warp; `exchange` gives what lane `from` had given.
+void wait_for_block();
+std::uint32_t exchange(std::uint32_t own, int from);
+void mma_bytes(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2, std::uint32_t a3,
+               std::uint32_t b0, std::uint32_t b1);
+
+struct uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+
+inline float fma_(float a, float b, float c) { return std::fma(a, b, c); }
+inline float sqrt_(float a) { return std::sqrt(a); }
+inline int round_(float a) { return static_cast<int>(std::nearbyint(a)); }
+inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
+inline double double_of(unsigned long long bits) { return std::bit_cast<double>(bits); }
+inline unsigned long long bits_of(double value) { return std::bit_cast<unsigned long long>(value); }
+inline float half_to_float(std::uint16_t half) { return format::f16_to_float(half); }
+inline std::uint16_t float_to_half(float value) { return format::float_to_f16(value); }
+inline int shuffle(int value, int lane) {
+  return static_cast<int>(exchange(static_cast<std::uint32_t>(value), lane));
+}
+inline float shuffle(float value, int lane) { return float_of(exchange(bits_of(value), lane)); }
+inline int shuffle_xor(int value, int distance) {
+  return shuffle(value, static_cast<int>(threadIdx.x & 31) ^ distance);
+}
+inline float shuffle_xor(float value, int distance) {
+  return shuffle(value, static_cast<int>(threadIdx.x & 31) ^ distance);
+}
+inline void sync_warp() { exchange(0, 0); }
+inline void sync_block() { wait_for_block(); }
+inline void begin_kernel() {}
+inline void release_next() {}
+inline void wait_for_rows() {}
+
+}  // namespace ft::cuda

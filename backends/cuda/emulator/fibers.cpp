@@ -1,0 +1,191 @@
+// The threads of a block: each has a stack of its own and runs until it waits for others.
+#include "backends/cuda/emulator/fibers.h"
+
+#include <cstdlib>
+#include <vector>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace ft::cuda {
+
+Index threadIdx, blockIdx;
+unsigned char* dynamic_memory = nullptr;
+
+namespace {
+
+constexpr std::size_t kStackBytes = 64 << 10;
+constexpr int kMaxThreads = 1024;
+
+#if defined(__x86_64__)
+/// Saves what a call must keep, and goes on where `to` was saved.
+extern "C" void ft_switch_fiber(void** from, void* to);
+asm(R"(
+.text
+.globl ft_switch_fiber
+ft_switch_fiber:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+using Context = void*;
+void switch_to(Context& from, Context& to) { ft_switch_fiber(&from, to); }
+void prepare(Context& context, char* stack, void (*entry)()) {
+  auto* top = reinterpret_cast<void**>(stack + kStackBytes - 64);
+  *--top = nullptr;  // where entry() would return to; keeps the stack aligned as after a call
+  *--top = reinterpret_cast<void*>(entry);
+  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  context = top;
+}
+#else
+using Context = ucontext_t;
+void switch_to(Context& from, Context& to) { swapcontext(&from, &to); }
+void prepare(Context& context, char* stack, void (*entry)()) {
+  getcontext(&context);
+  context.uc_stack.ss_sp = stack;
+  context.uc_stack.ss_size = kStackBytes;
+  context.uc_link = nullptr;
+  makecontext(&context, entry, 0);
+}
+#endif
+
+struct Fiber {
+  Context context;
+  bool done = false;
+  unsigned block_turn = 0, warp_turn = 0;  // barriers that it has come to
+};
+
+struct Warp {
+  int live = 0, arrived = 0;
+  unsigned turn = 0;  // barriers that all have come to
+  std::uint32_t given[2][32];
+};
+
+struct Block {
+  std::vector<Fiber> fibers{kMaxThreads};
+  std::vector<Warp> warps{kMaxThreads / 32};
+  std::vector<char> stacks = std::vector<char>(kStackBytes * kMaxThreads);
+  Context host;
+  int threads = 0, live = 0, arrived = 0, now = 0;
+  unsigned turn = 0;
+  void (*run)(const void*) = nullptr;
+  const void* args = nullptr;
+};
+
+Block& block() {
+  static Block one;
+  return one;
+}
+
+void leave() { switch_to(block().fibers[static_cast<std::size_t>(block().now)].context, block().host); }
+
+void enter() {
+  Block& b = block();
+  b.run(b.args);
+  b.fibers[static_cast<std::size_t>(b.now)].done = true;
+  --b.live;
+  --b.warps[static_cast<std::size_t>(b.now / 32)].live;
+  leave();
+}
+
+/// Whether the thread can go on; opens a barrier whose last thread has come or gone.
+bool ready(Fiber& fiber, Warp& warp) {
+  Block& b = block();
+  if (b.arrived > 0 && b.arrived == b.live) b.arrived = 0, ++b.turn;
+  if (warp.arrived > 0 && warp.arrived == warp.live) warp.arrived = 0, ++warp.turn;
+  return fiber.block_turn == b.turn && fiber.warp_turn == warp.turn;
+}
+
+}  // namespace
+
+void wait_for_block() {
+  Block& b = block();
+  Fiber& fiber = b.fibers[static_cast<std::size_t>(b.now)];
+  ++fiber.block_turn;
+  ++b.arrived;
+  leave();
+}
+
+std::uint32_t exchange(std::uint32_t own, int from) {
+  Block& b = block();
+  Fiber& fiber = b.fibers[static_cast<std::size_t>(b.now)];
+  Warp& warp = b.warps[static_cast<std::size_t>(b.now / 32)];
+  std::uint32_t* given = warp.given[fiber.warp_turn % 2];
+  given[b.now % 32] = own;
+  ++fiber.warp_turn;
+  ++warp.arrived;
+  leave();
+  return given[from];
+}
+
+bool run_block(int threads, void (*run)(const void*), const void* args) {
+  Block& b = block();
+  b.threads = b.live = threads;
+  b.arrived = 0, b.turn = 0;
+  b.run = run, b.args = args;
+  for (int i = 0; i < threads; ++i) {
+    Fiber& fiber = b.fibers[static_cast<std::size_t>(i)];
+    fiber.done = false, fiber.block_turn = fiber.warp_turn = 0;
+    prepare(fiber.context, b.stacks.data() + kStackBytes * static_cast<std::size_t>(i), enter);
+  }
+  for (int w = 0; w * 32 < threads; ++w) {
+    Warp& warp = b.warps[static_cast<std::size_t>(w)];
+    warp.live = std::min(32, threads - w * 32), warp.arrived = 0, warp.turn = 0;
+  }
+  while (b.live > 0) {
+    bool moved = false;
+    for (int w = 0; w * 32 < threads; ++w) {
+      for (bool again = true; again;) {  // a warp goes as far as it can
+        again = false;
+        for (int i = w * 32; i < std::min(threads, w * 32 + 32); ++i) {
+          Fiber& fiber = b.fibers[static_cast<std::size_t>(i)];
+          if (fiber.done || !ready(fiber, b.warps[static_cast<std::size_t>(w)])) continue;
+          b.now = i;
+          threadIdx = {static_cast<unsigned>(i), 0, 0};
+          switch_to(b.host, fiber.context);
+          again = moved = true;
+        }
+      }
+    }
+    if (!moved) return false;  // every thread waits for another
+  }
+  return true;
+}
+
+/// The product of the warp: every lane gives its registers and computes its own four sums.
+void mma_bytes(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2, std::uint32_t a3,
+               std::uint32_t b0, std::uint32_t b1) {
+  const int lane = static_cast<int>(threadIdx.x & 31), quad = lane >> 2, t = lane & 3;
+  const std::uint32_t a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
+  static std::uint32_t left[kMaxThreads / 32][4][32], right[kMaxThreads / 32][2][32];
+  const unsigned warp = threadIdx.x / 32;
+  for (int i = 0; i < 4; ++i) left[warp][i][lane] = a[i];
+  for (int i = 0; i < 2; ++i) right[warp][i][lane] = b[i];
+  exchange(0, 0);
+  const auto byte = [](std::uint32_t word, int i) { return static_cast<int>(word >> (8 * i) & 255U); };
+  for (int i = 0; i < 4; ++i) {
+    const int row = quad + i / 2 * 8, column = 2 * t + i % 2;
+    for (int k = 0; k < 32; ++k) {
+      const int from = k % 16 / 4, half = k / 16;
+      const int x = byte(left[warp][2 * half + row / 8][row % 8 * 4 + from], k % 4);
+      const int y = static_cast<signed char>(byte(right[warp][half][column * 4 + from], k % 4));
+      c[i] += x * y;
+    }
+  }
+  exchange(0, 0);
+}
+
+}  // namespace ft::cuda

@@ -1,0 +1,15 @@
+// The kernels as C++: the same text that NVRTC compiles for GPUs.
+#include "backends/cuda/emulator/fibers.h"
+
+#pragma GCC diagnostic ignored "-Wcast-align"
+
+#include "backends/cuda/kernels/attend.cu"
+#include "backends/cuda/kernels/delta.cu"
+#include "backends/cuda/kernels/linear.cu"
+#include "backends/cuda/kernels/norm.cu"
+
+namespace ft::cuda {
+
+void link_kernels() {}
+
+}  // namespace ft::cuda

@@ -1,0 +1,138 @@
+// A program on the GPU: its instructions as launches in order, with what can be joined joined (a norm makes
+// the codes of the linears behind it, a linear adds what is added to it). A step of few rows is recorded as a
+// graph when its shape first comes, later steps of that shape are one launch. Thread: the engine thread.
+// Cost: one wait a step.
+// Errors: compile() returns them; run() throws DeviceError.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/row_plan.h"
+#include "backends/cuda/state.h"
+#include "backends/cuda/step_memory.h"
+#include "backends/cuda/weights.h"
+#include "backends/extra_ids.h"
+#include "program/backend.h"
+#include "sampling/sample.h"
+
+namespace ft::cuda {
+
+inline constexpr int kSplitRows = 32;  // steps of more rows attend without splitting the cache
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
+                 const CompileOptions& options, int kv_bits);
+  Status build(const Program& program);
+
+  StepResult run(const StepArgs& args, State& state) override;
+  int vocabulary() const override { return static_cast<int>(vocabulary_); }
+  std::span<const std::int32_t> ids() const override { return extra_.empty() ? ids_ : extra_.ids(); }
+  void add_draft_tokens(std::span<const std::int32_t> tokens) override;
+  std::int64_t packed_bytes() const override;
+
+ private:
+  using Operation = std::function<void(const StepShape&, const CudaState&)>;
+  struct GraphKey {
+    StepShape shape;
+    const CudaState* state = nullptr;
+    auto operator<=>(const GraphKey&) const = default;
+  };
+
+  /// A product of weights and the rows of one matrix.
+  struct Product {
+    std::shared_ptr<const PackedMatrix> matrix;
+    View in, out, residual;
+    int outputs = 0;
+    bool logit_rows = false;  // of the step's wanted rows only
+  };
+
+  // operations.cpp
+  static Status check_kernels(const Instruction& instruction);
+  Status reserve(const Program& program);
+  void plan_codes(const Weight& weight, int rows);
+  void plan_attend(const Attend& op);
+  template <class T>
+  Result<const T*> keep(Result<Memory> memory);
+  Status make(const Embed& op);
+  Status make(const Input& op);
+  Status make(const Norm& op);
+  Status make(const Linear& op);
+  Status make(const Attend& op);
+  Status make(const Conv& op);
+  Status make(const DeltaRule& op);
+  Status make(const GatedNorm& op);
+  Status make(const Swiglu& op);
+  Status make(const Geglu& op);
+  Status make(const Add& op);
+  Status make(const Scale& op);
+  Status make(const Concat& op);
+  Status make(const Slice& op);
+  Status make(const Capture& op);
+  Status make(const Logits& op);
+  Status make(const Sample& op);
+  Status add_rotary(const Attend& op, AttendArgs& args);
+  Status make_spare(const Logits& op);
+  Result<std::shared_ptr<const PackedMatrix>> head_of(const Logits& op);
+  void add_pair(const char* kernel, Row a, Row b, Row out);
+  void add_product(const Product& product, int row_id);
+  void add_plain_product(const Product& product);
+  void add_codes(View in, int row_id, int cols, int group, bool logit_rows);
+  int codes_group_after(Row out) const;
+  bool codes_suffice(Row out, int group) const;
+  CodesOut codes_for_next(Row out, View& rows);
+  View view(Row row) const { return plan_->view(row, arena_.at()); }
+
+  // executable.cpp
+  void enqueue(const StepShape& shape, const CudaState& state);
+  void prepare(const StepShape& shape);
+  void record(const StepShape& shape, const CudaState& state);
+  void sample(const StepArgs& args);
+  void fill_spare(std::span<const std::int32_t> before);
+
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<WeightStore> weights_;
+  CompileOptions options_;
+  int kv_bits_;
+  const Program* program_ = nullptr;  // while it is built
+  int number_ = 0;                    // of the instruction that is being made
+  std::unique_ptr<RowPlan> plan_;
+  std::unique_ptr<StatePlan> state_plan_;
+  std::vector<Operation> operations_;
+  StepMemory step_;
+
+  Memory arena_, codes_, code_scales_, logits_memory_, queries_, partials_;
+  std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, query_floats_ = 0, partial_floats_ = 0;
+  int codes_row_ = -1, codes_group_ = 0;  // what codes_ holds where the next operation runs
+  std::vector<Memory> kept_;              // vectors, small matrices, tables
+  struct Rotary {
+    const Attend* op;
+    const float *cosines, *sines;
+  };
+  std::vector<Rotary> rotaries_;
+  std::vector<std::shared_ptr<const PackedMatrix>> packed_;
+
+  std::int64_t vocabulary_ = 0;
+  std::vector<std::int32_t> ids_;
+  ExtraIdTable extra_;
+  Weight spare_head_;
+  std::shared_ptr<PackedMatrix> spare_matrix_;
+  Memory order_;  // column of the product by column of the logits
+  std::int64_t fixed_columns_ = 0;
+  View logits_{};
+  bool samples_ = false;
+  View capture_{};
+  std::vector<std::int32_t> sampled_;
+  SampleScratch scratch_;
+  std::map<GraphKey, std::unique_ptr<Graph>> graphs_;
+  std::map<GraphKey, int> seen_;  // steps of a shape before it has a graph
+};
+
+Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
+                                            std::shared_ptr<Device> device,
+                                            std::shared_ptr<WeightStore> weights, int kv_bits);
+
+}  // namespace ft::cuda

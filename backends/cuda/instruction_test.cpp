@@ -1,0 +1,314 @@
+// Each instruction alone against the reference, on random rows of sizes that are no multiple of anything, and
+// whole
+// programs: whatever way the rows are cut into steps, they have the same bits.
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "backends/cuda/test_devices.h"
+#include "backends/ref/backend.h"
+#include "backends/test_programs.h"
+#include "backends/test_timeline.h"
+
+namespace ft {
+namespace {
+
+constexpr int kRows = 70;
+
+class CudaInstruction : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    backend_ = std::move(cuda_on(GetParam()).value());
+  }
+
+  static int captured_width(const Program& program) {
+    for (const Instruction& instruction : program.instructions()) {
+      if (const auto* capture = std::get_if<Capture>(&instruction)) return capture->in.width;
+    }
+    return 0;
+  }
+
+  /// The captured rows after steps of `chunk` rows each, the last three rows of each unsettled and kept.
+  static std::vector<float> run(Backend& backend, const Program& program, const std::vector<float>& rows,
+                                int width, int chunk, int drafts = 0) {
+    const auto executable =
+        std::move(backend.compile(program, {.max_rows = 96, .max_logit_rows = 8}).value());
+    const auto state = std::move(backend.make_state(program.layout(), {.slots = 2, .blocks = 4}).value());
+    const std::vector<std::int32_t> blocks = {2, 0, 1, 3};
+    const auto store = std::move(backend.make_rows(width, kRows).value());
+    store->write(0, rows);
+    const int out_width = captured_width(program);
+    const auto captured = std::move(backend.make_rows(out_width, kRows).value());
+    std::vector<std::int32_t> places(kRows);
+    std::iota(places.begin(), places.end(), 0);
+    int replay = 0, tape = 0;
+    for (int at = 0; at < kRows; at += chunk) {
+      const int count = std::min(chunk, kRows - at), loose = std::min(drafts, count - 1);
+      const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
+      const Segment segment{{blocks, 1, replay, tape}, at, count, count - loose};
+      StepArgs args;
+      args.tokens = tokens;
+      const auto here =
+          std::span<const std::int32_t>(places).subspan(static_cast<std::size_t>(at), tokens.size());
+      args.hidden = {store.get(), here};
+      args.capture = {captured.get(), here};
+      args.segments = {&segment, 1};
+      executable->run(args, *state);
+      replay = loose, tape = 1 - tape;
+    }
+    std::vector<float> all(static_cast<std::size_t>(kRows * out_width));
+    captured->read(0, all);
+    return all;
+  }
+
+  std::vector<float> random_rows(int width) {
+    std::vector<float> rows(static_cast<std::size_t>(kRows * width));
+    for (float& value : rows) value = random_.uniform() * std::exp(2 * random_.uniform());
+    return rows;
+  }
+
+  /// Against the reference, and the same bits in every chunk.
+  void expect_like_the_reference(const Program& program, int width, double tolerance, const char* what) {
+    const std::vector<float> rows = random_rows(width);
+    const auto reference = make_ref_backend();
+    const std::vector<float> expected = run(*reference, program, rows, width, kRows);
+    const std::vector<float> got = run(*backend_, program, rows, width, kRows);
+    ASSERT_EQ(got.size(), expected.size());
+    double squares = 0, errors = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(std::isfinite(got[i])) << what << ", number " << i;
+      squares += expected[i] * static_cast<double>(expected[i]);
+      errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
+    }
+    EXPECT_LT(std::sqrt(errors / squares), tolerance) << what;
+    const bool slow = GetParam() == "emulated";
+    for (const int chunk : slow ? std::vector<int>{9, 33} : std::vector<int>{1, 4, 9, 33}) {
+      const std::vector<float> again = run(*backend_, program, rows, width, chunk, chunk == 9 ? 5 : 0);
+      const auto differs = std::ranges::mismatch(again, got).in1 - again.begin();
+      EXPECT_EQ(differs, std::ssize(got))
+          << what << " by " << chunk << ": " << again[static_cast<std::size_t>(differs)];
+    }
+  }
+
+  /// A part of a row, by a matrix that picks columns.
+  Row part(Program& program, Row in, int first, int width) {
+    Weight weight = random_.plain(Format::kF32, width, in.width, 0);
+    auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(weight.data));
+    for (int r = 0; r < width; ++r) values[r * in.width + first + r] = 1;
+    return program.linear(in, {weight})[0];
+  }
+
+  std::unique_ptr<Backend> backend_;
+  RandomWeights random_{7};
+};
+
+TEST_P(CudaInstruction, NormsAndWhatGoesElementByElement) {
+  for (const int width : {16, 37, 320, 5000}) {
+    Program program;
+    const Row in = program.input(width);
+    const Row norm = program.norm(in, random_.plain(Format::kBf16, 1, width, 0.3F, 1), 1e-6F);
+    program.capture("out", norm);
+    expect_like_the_reference(program, width, 1e-6, "norm");
+  }
+  for (int kind = 0; kind < 4; ++kind) {
+    Program program;
+    const Row in = program.input(75), a = part(program, in, 0, 40), b = part(program, in, 35, 40);
+    program.capture("out", kind == 0   ? program.swiglu(a, b)
+                           : kind == 1 ? program.geglu(a, b)
+                           : kind == 2 ? program.add(a, b)
+                                       : program.concat(a, b));
+    expect_like_the_reference(program, 75, 1e-6, "pair");
+  }
+  Program program;
+  const Row in = program.input(120), a = part(program, in, 0, 60), b = part(program, in, 60, 60);
+  program.capture("out", program.gated_norm(a, b, random_.plain(Format::kF32, 1, 20, 0.3F, 1), 1e-6F));
+  expect_like_the_reference(program, 120, 1e-6, "gated norm");
+}
+
+TEST_P(CudaInstruction, LinearsOfEveryFormat) {
+  const auto expect = [&](const std::vector<Weight>& weights, double tolerance, const char* what) {
+    const int width = static_cast<int>(weights[0].cols);
+    Program program;
+    const std::vector<Row> outs = program.linear(program.input(width), weights);
+    program.capture("out", outs.size() > 1 ? program.concat(outs[0], outs[1]) : outs[0]);
+    expect_like_the_reference(program, width, tolerance, what);
+  };
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
+    for (const int group : {32, 64, 128}) expect({random_.affine(53, 640, bits, group)}, 0.01, "affine");
+  }
+  expect({random_.affine(32, 1024, 4, 64, Format::kF16), random_.affine(48, 1024, 4, 64, Format::kF16)}, 0.01,
+         "two");
+  expect({random_.affine(32, 1024, 8, 64, Format::kF32), random_.plain(Format::kBf16, 20, 1024, 1)}, 0.01,
+         "mixed");
+  for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) {
+    for (const int cols : {1, 17, 255, 600}) expect({random_.plain(format, 33, cols, 1)}, 1e-6, "plain");
+  }
+  for (const Format format : {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4})
+    expect({random_.block_float(format, 33, 288)}, 1e-6, "block floats");
+}
+
+/// Many tiles a block, so that rings and buffers of sums go round: few rows have the bits of many.
+TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
+  if (GetParam() == "emulated") GTEST_SKIP() << "too slow there";
+  for (const auto& [outputs, inputs] :
+       {std::pair{16480, 1024}, std::pair{34816, 5120}, std::pair{5120, 17408}, std::pair{5120, 6144},
+        std::pair{3584 * 2, 1024}, std::pair{1024, 3584}}) {
+    Program program;
+    const Row in = program.input(inputs);
+    program.capture("out", program.linear(in, {random_.affine(outputs, inputs, 4, 64)})[0]);
+    const std::vector<float> rows = random_rows(inputs);
+    const std::vector<float> expected = run(*backend_, program, rows, inputs, 35);
+    for (const int chunk : {1, 2, 3, 4, 7, 8, 11, 16}) {
+      const std::vector<float> got = run(*backend_, program, rows, inputs, chunk);
+      std::size_t differ = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != expected[i];
+      EXPECT_EQ(differ, 0U) << outputs << "x" << inputs << " by " << chunk;
+    }
+  }
+}
+
+/// Matrices of several names and shapes may begin at one address, as random ones of benchmarks do.
+TEST_P(CudaInstruction, WeightsAreToldApartByMoreThanTheirAddress) {
+  const Weight wide = random_.affine(64, 256, 4, 64);
+  Weight narrow = wide;
+  narrow.name = "narrow", narrow.cols = 128;
+  Program program;
+  const Row in = program.input(256);
+  program.capture("out", program.concat(program.linear(in, {wide})[0],
+                                        program.linear(part(program, in, 0, 128), {narrow})[0]));
+  expect_like_the_reference(program, 256, 0.01, "two of one address");
+}
+
+TEST_P(CudaInstruction, AnMlpWhoseStepsAreJoined) {
+  for (const int hidden : {512, 1024, 2560}) {
+    if (GetParam() == "emulated" && hidden > 512) continue;  // slow
+    Program program;
+    const Row in = program.input(hidden);
+    const int mlp = hidden == 2560 ? 3584 : 1536;
+    const Row norm = program.norm(in, random_.plain(Format::kBf16, 1, hidden, 0.3F, 1), 1e-6F);
+    const std::vector<Row> both =
+        program.linear(norm, {random_.affine(mlp, hidden, 4, 64), random_.affine(mlp, hidden, 4, 64)});
+    const Row down =
+        program.linear(program.swiglu(both[0], both[1]), {random_.affine(hidden, mlp, 4, 64)})[0];
+    const Row sum = program.add(in, down);
+    const Row gated = program.gated_norm(sum, in, random_.plain(Format::kF32, 1, 128, 0.3F, 1), 1e-6F);
+    program.capture("out", program.linear(gated, {random_.affine(100, hidden, 4, 64)})[0]);
+    expect_like_the_reference(program, hidden, 0.03, "mlp");
+  }
+}
+
+TEST_P(CudaInstruction, ConvolutionAndDeltaRule) {
+  for (const bool odd : {false, true}) {
+    const int kernel_width = odd ? 3 : 4, key_heads = 2, value_heads = 4, key_dim = odd ? 20 : 128,
+              value_dim = odd ? 40 : 64;
+    const int width = 2 * key_heads * key_dim + value_heads * value_dim;
+    Program convolution;
+    convolution.capture("out", convolution.conv(convolution.input(width),
+                                                random_.plain(Format::kBf16, width, kernel_width, 0.8F)));
+    expect_like_the_reference(convolution, width, 1e-6, "conv");
+    Program program;
+    const Row in = program.input(width + 2 * value_heads);
+    DeltaRule delta;
+    delta.in = part(program, in, 0, width);
+    delta.a = part(program, in, width, value_heads);
+    delta.b = part(program, in, width + value_heads, value_heads);
+    delta.a_log = random_.plain(Format::kF32, 1, value_heads, 1);
+    delta.dt_bias = random_.plain(Format::kF32, 1, value_heads, 1);
+    delta.key_heads = key_heads, delta.value_heads = value_heads;
+    delta.key_dim = key_dim, delta.value_dim = value_dim;
+    program.capture("out", program.delta_rule(delta));
+    expect_like_the_reference(program, width + 2 * value_heads, 1e-5, "delta rule");
+  }
+}
+
+TEST_P(CudaInstruction, Attention) {
+  for (const auto& [heads, kv_heads, head_dim, rotary] :
+       {std::array{6, 2, 40, 6}, std::array{12, 1, 64, 64}, std::array{4, 2, 256, 64}}) {
+    Program program;
+    const int q = 2 * heads * head_dim, kv = kv_heads * head_dim;
+    const Row in = program.input(q + 2 * kv);
+    Attend attend;
+    attend.q = part(program, in, 0, q), attend.k = part(program, in, q, kv);
+    attend.v = part(program, in, q + kv, kv);
+    attend.q_norm = random_.plain(Format::kF32, 1, head_dim, 0.2F, 1);
+    attend.k_norm = random_.plain(Format::kF16, 1, head_dim, 0.2F, 1);
+    attend.heads = heads, attend.kv_heads = kv_heads, attend.head_dim = head_dim, attend.rotary = rotary;
+    for (int j = 0; j < rotary / 2; ++j)
+      attend.inverse_frequencies.push_back(std::pow(1e4F, -2.0F * j / rotary));
+    attend.eps = 1e-6F, attend.scale = 1 / std::sqrt(static_cast<float>(head_dim)), attend.gated = true;
+    program.capture("out", program.attend(attend));
+    expect_like_the_reference(program, q + 2 * kv, 5e-4, "attend");
+  }
+}
+
+TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
+  TestShape plain = TestShape::odd();
+  plain.bits = 0;
+  TestShape recurrent = plain;
+  recurrent.attention = false;
+  for (const TestShape& shape : {TestShape{}, TestShape::odd(), plain, recurrent}) {
+    const TestProgram test(shape, 1);
+    const auto reference = make_ref_backend();
+    std::vector<std::vector<float>> logits;
+    for (Backend* backend : {reference.get(), backend_.get()}) {
+      const auto executable =
+          std::move(backend->compile(test.program, {.max_rows = 96, .max_logit_rows = 96}).value());
+      const auto state =
+          std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
+      TestTimeline timeline(*executable, *state, {0, 1, 2, 3}, 0);
+      std::vector<std::int32_t> tokens;
+      for (int i = 0; i < 40; ++i) tokens.push_back(i * 31 % shape.vocabulary);
+      logits.push_back(timeline.step(tokens, 40));
+    }
+    double squares = 0, errors = 0;
+    for (std::size_t i = 0; i < logits[0].size(); ++i) {
+      squares += logits[0][i] * static_cast<double>(logits[0][i]);
+      errors += std::pow(logits[1][i] - static_cast<double>(logits[0][i]), 2);
+    }
+    // 8-bit activations, whose errors these layers amplify; without them everything is float32.
+    EXPECT_LT(std::sqrt(errors / squares), shape.bits == 0 ? shape.attention ? 4e-3 : 2e-5 : 0.2);
+  }
+}
+
+/// The shapes of a real model (small on the emulated device), every matrix of one format: rows in any chunk,
+/// beyond the first split of the cache.
+TEST_P(CudaInstruction, RealShapesHaveTheSameBitsInAnyChunk) {
+  const bool small = GetParam() == "emulated";
+  TestShape shape;
+  shape.alike = true, shape.layers = 1;
+  if (!small) {
+    shape.hidden = 1024, shape.vocabulary = 4096, shape.mlp = 3584;
+    shape.heads = 8, shape.kv_heads = 2, shape.head_dim = 256, shape.rotary = 64;
+    shape.key_heads = shape.value_heads = 16, shape.key_dim = shape.value_dim = 128;
+  }
+  const TestProgram test(shape, 3);
+  const auto executable =
+      std::move(backend_->compile(test.program, {.max_rows = 256, .max_logit_rows = 256}).value());
+  const auto state =
+      std::move(backend_->make_state(test.program.layout(), {.slots = 2, .blocks = 10}).value());
+  const int tokens_in_all = small ? 20 : 300;
+  std::vector<float> expected;
+  for (const int chunk : small ? std::vector<int>{20, 4} : std::vector<int>{256, 1, 4, 7, 16, 40}) {
+    TestTimeline timeline(*executable, *state, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 1);
+    std::vector<float> all;
+    for (int at = 0; at < tokens_in_all; at += chunk) {
+      const int rows = std::min(chunk, tokens_in_all - at), loose = chunk == 4 ? rows - 1 : 0;
+      std::vector<std::int32_t> tokens;
+      for (int i = at; i < at + rows; ++i) tokens.push_back(i * 31 % shape.vocabulary);
+      const std::vector<float> logits = timeline.step(tokens, rows - loose);
+      timeline.keep(rows - loose, loose);
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+    if (expected.empty()) expected = all;
+    const auto differs = std::ranges::mismatch(all, expected).in1 - all.begin();
+    EXPECT_EQ(differs, std::ssize(expected)) << "by " << chunk << ": position " << differs / shape.vocabulary;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CudaInstruction, testing::ValuesIn(cuda_devices()),
+                         [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
+
+}  // namespace
+}  // namespace ft

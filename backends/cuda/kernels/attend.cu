@@ -1,0 +1,296 @@
+// Attention over the timeline's cache. A query's arithmetic depends on its own position alone: units of 32
+// positions with a running maximum, splits of units that begin at fixed positions (first_of_split), the splits'
+// results added in ascending order. Cache: [block][layer][kv head][keys 32 x head_dim, values 32 x head_dim] of
+// float16 (saturated), or of 8-bit codes with 32 float scales of the keys and 32 of the values behind them.
+#include "backends/cuda/kernels/device.cuh"
+
+namespace ft::cuda {
+
+/// Splits of 128 positions to 4,096, 512 to 16,384, 1,024 to 65,536, then 2,048.
+FT_DEVICE int first_of_split(int split) {
+  if (split <= 32) return split * 128;
+  if (split <= 56) return 4096 + (split - 32) * 512;
+  if (split <= 104) return 16384 + (split - 56) * 1024;
+  return 65536 + (split - 104) * 2048;
+}
+
+FT_DEVICE u8* head_of(const AttendArgs& p, int block, int kv_head) {
+  return p.cache + block * p.block_bytes + p.layer_offset + kv_head * p.head_bytes;
+}
+
+/// Norm and rotation of one head by a warp: element i of lane i % 32; through `scratch` [head_dim].
+FT_DEVICE void prepare_head(const AttendArgs& p, const float* in, const float* norm, int row, float* scratch) {
+  float factor = 1;
+  if (norm != nullptr) {
+    float sum = 0;
+    for (int i = lane_of(); i < p.head_dim; i += 32) sum = fma_(in[i], in[i], sum);
+    factor = 1.0f / sqrt_(warp_sum(sum) / (float)p.head_dim + p.eps);
+  }
+  for (int i = lane_of(); i < p.head_dim; i += 32) scratch[i] = norm == nullptr ? in[i] : in[i] * factor * norm[i];
+  sync_warp();
+  for (int j = lane_of(); j < p.half; j += 32) {
+    const float c = p.cosines[row * p.half + j], s = p.sines[row * p.half + j];
+    const float a = scratch[j], b = scratch[j + p.half];
+    scratch[j] = a * c - b * s;
+    scratch[j + p.half] = b * c + a * s;
+  }
+  sync_warp();
+}
+
+/// One position's key or value into the cache; `place` in its block.
+FT_DEVICE void store_cached(const AttendArgs& p, const float* from, u8* elements, float* scale, int place) {
+  if (p.kv_bits == 16) {
+    u16* to = (u16*)elements + place * p.head_dim;
+    for (int i = lane_of(); i < p.head_dim; i += 32) {
+      const float value = from[i] > 65504.0f ? 65504.0f : from[i] < -65504.0f ? -65504.0f : from[i];
+      to[i] = float_to_half(value);
+    }
+    return;
+  }
+  float top = 0;
+  for (int i = lane_of(); i < p.head_dim; i += 32) top = max_(top, magnitude(from[i]));
+  top = warp_max(top);
+  const float inverse = top > 0 ? 127.0f / top : 0.0f;
+  for (int i = lane_of(); i < p.head_dim; i += 32)
+    ((i8*)elements)[place * p.head_dim + i] = (i8)max_(-127, min_(127, round_(from[i] * inverse)));
+  if (lane_of() == 0) scale[place] = top / 127.0f;
+}
+
+// x: items of a row, four a block; y: row; z: segment (rows of others return).
+FT_KERNEL(attend_prepare, AttendArgs, 128) {
+  FT_SHARED float scratch[4][kMaxHeadDim];
+  begin_kernel();
+  const int item = (int)blockIdx.x * 4 + warp_of(), row = (int)blockIdx.y;
+  if (item >= p.heads + p.kv_heads) return;
+  const SegmentPlace s = p.step.segments[blockIdx.z];
+  if (row < s.first_row || row >= s.first_row + s.rows) return;
+  float* own = scratch[warp_of()];
+  if (item < p.heads) {
+    const int stride = p.gated ? 2 * p.head_dim : p.head_dim;
+    prepare_head(p, p.q.data + (long long)row * p.q.stride + item * stride, p.q_norm, row, own);
+    float* to = p.queries + ((long long)row * p.heads + item) * p.head_dim;
+    for (int i = lane_of(); i < p.head_dim; i += 32) to[i] = own[i] * p.scale;
+    return;
+  }
+  const int head = item - p.heads, position = s.position + row - s.first_row;
+  u8* keys = head_of(p, p.step.blocks[s.first_block + position / kCacheRows], head);
+  u8* values = keys + kCacheRows * p.head_dim * (p.kv_bits / 8);
+  float* scales = (float*)(values + kCacheRows * p.head_dim * (p.kv_bits / 8));
+  prepare_head(p, p.k.data + (long long)row * p.k.stride + head * p.head_dim, p.k_norm, row, own);
+  store_cached(p, own, keys, scales, position % kCacheRows);
+  store_cached(p, p.v.data + (long long)row * p.v.stride + head * p.head_dim, values, scales + kCacheRows,
+               position % kCacheRows);
+}
+
+constexpr int kAttendThreads = 256, kAttendWarps = 8, kQueriesOfWarp = kQueryTile / kAttendWarps;
+
+/// A softmax that is not yet divided by its mass: lane has the dims 64 j + 2 lane, + 1.
+template <int Dims>
+struct Running {
+  float top, mass, sum[Dims];
+  FT_DEVICE_MEMBER void clear() {
+    top = float_of(0xff800000u);
+    mass = 0;
+    FT_UNROLL for (int i = 0; i < Dims; i++) sum[i] = 0;
+  }
+  /// Adds what follows in order of positions.
+  FT_DEVICE_MEMBER void add(const Running& next) {
+    const float most = max_(top, next.top), old = exp_(top - most), fresh = exp_(next.top - most);
+    mass = mass * old + next.mass * fresh;
+    FT_UNROLL for (int i = 0; i < Dims; i++) sum[i] = sum[i] * old + next.sum[i] * fresh;
+    top = most;
+  }
+};
+
+/// The tile of one block's keys and values in shared memory, as float16; codes of 8 bits are exact in it.
+template <int Dims>
+struct Tile {
+  u16 keys[kCacheRows][32 * Dims + 8];  // 16 bytes more: eight lanes that read eight rows meet no bank twice
+  u16 values[kCacheRows][32 * Dims];
+  float scales[2][kCacheRows];
+  float queries[kQueryTile][32 * Dims];
+};
+
+template <int Dims>
+FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims>& tile) {
+  const int bytes = p.kv_bits / 8;
+  const u8* values = head + kCacheRows * p.head_dim * bytes;
+  if (p.kv_bits == 16 && p.head_dim % 8 == 0) {
+    for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim / 8; i += kAttendThreads) {
+      const int row = 8 * i / p.head_dim, at = 8 * i % p.head_dim;
+      *(uint4*)&tile.keys[row][at] = ((const uint4*)head)[i];
+      *(uint4*)&tile.values[row][at] = ((const uint4*)values)[i];
+    }
+    return;
+  }
+  for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim; i += kAttendThreads) {
+    const int row = i / p.head_dim, at = i % p.head_dim;
+    tile.keys[row][at] = p.kv_bits == 16 ? ((const u16*)head)[i] : float_to_half((float)((const i8*)head)[i]);
+    tile.values[row][at] = p.kv_bits == 16 ? ((const u16*)values)[i] : float_to_half((float)((const i8*)values)[i]);
+  }
+  if (p.kv_bits == 8 && threadIdx.x < 2 * kCacheRows) {
+    const float* scales = (const float*)(values + kCacheRows * p.head_dim);
+    tile.scales[threadIdx.x / kCacheRows][threadIdx.x % kCacheRows] = scales[threadIdx.x];
+  }
+}
+
+/// Scores of the unit's positions, one a lane: four chains of every fourth dim. Dims beyond head_dim are zeros of the
+/// query and of the keys.
+template <int Dims>
+FT_DEVICE float score_of(const AttendArgs& p, const Tile<Dims>& tile, int query) {
+  const float* q = tile.queries[query];
+  const u16* key = tile.keys[lane_of()];
+  float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  for (int d = 0; d < p.head_dim; d += 8) {
+    const uint4 k = *(const uint4*)(key + d);
+    const float4 a = *(const float4*)(q + d), b = *(const float4*)(q + d + 4);
+    s0 = fma_(a.x, half_to_float((u16)(k.x & 0xffff)), s0);
+    s1 = fma_(a.y, half_to_float((u16)(k.x >> 16)), s1);
+    s2 = fma_(a.z, half_to_float((u16)(k.y & 0xffff)), s2);
+    s3 = fma_(a.w, half_to_float((u16)(k.y >> 16)), s3);
+    s0 = fma_(b.x, half_to_float((u16)(k.z & 0xffff)), s0);
+    s1 = fma_(b.y, half_to_float((u16)(k.z >> 16)), s1);
+    s2 = fma_(b.z, half_to_float((u16)(k.w & 0xffff)), s2);
+    s3 = fma_(b.w, half_to_float((u16)(k.w >> 16)), s3);
+  }
+  return (s0 + s1) + (s2 + s3);
+}
+
+/// One unit of 32 positions for one query; `seen`: how many of them it sees.
+template <int Dims>
+FT_DEVICE void add_unit(const AttendArgs& p, const Tile<Dims>& tile, int query, int seen, Running<Dims>& to) {
+  float score = score_of(p, tile, query);
+  if (p.kv_bits == 8) score = score * tile.scales[0][lane_of()];
+  if (lane_of() >= seen) score = float_of(0xff800000u);
+  const float most = max_(to.top, warp_max(score)), old = exp_(to.top - most);
+  float weight = exp_(score - most);
+  to.mass = to.mass * old + warp_sum(weight);
+  to.top = most;
+  if (p.kv_bits == 8) weight = weight * tile.scales[1][lane_of()];
+  FT_UNROLL for (int i = 0; i < Dims; i++) to.sum[i] = to.sum[i] * old;
+  for (int j = 0; j < seen; j++) {
+    const float w = shuffle(weight, j);
+    FT_UNROLL for (int i = 0; i < Dims; i += 2) {
+      const u32 pair = *(const u32*)&tile.values[j][i * 32 + 2 * lane_of()];
+      to.sum[i] = fma_(w, half_to_float((u16)(pair & 0xffff)), to.sum[i]);
+      to.sum[i + 1] = fma_(w, half_to_float((u16)(pair >> 16)), to.sum[i + 1]);
+    }
+  }
+}
+
+template <int Dims>
+FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Running<Dims>& result) {
+  float* out = p.out.data + (long long)row * p.out.stride + head * p.head_dim;
+  const float* gate = p.q.data + (long long)row * p.q.stride + (2 * head + 1) * p.head_dim;
+  FT_UNROLL for (int i = 0; i < Dims; i++) {
+    const int d = i / 2 * 64 + 2 * lane_of() + i % 2;
+    if (d >= p.head_dim) continue;
+    const float value = result.sum[i] / result.mass;
+    out[d] = p.gated ? value * sigmoid(gate[d]) : value;
+  }
+}
+
+// x: (tile of queries, kv head); y: split, or one block for all; z: segment. Query i of a kv head: row i / group
+// of the segment, head i % group of the kv head's group. A warp has the queries first + warp + 8 i.
+template <int Dims>
+FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
+  const SegmentPlace s = p.step.segments[blockIdx.z];
+  const int group = p.heads / p.kv_heads, count = s.rows * group;
+  const int kv_head = (int)blockIdx.x % p.kv_heads, first = (int)blockIdx.x / p.kv_heads * kQueryTile;
+  if (first >= count) return;
+  const int last = min_(first + kQueryTile, count) - 1, end = s.position + last / group + 1;  // positions seen
+  int split = p.splits > 0 ? (int)blockIdx.y : 0;
+  if (first_of_split(split) >= end) return;
+  wait_for_rows();
+  for (int i = (int)threadIdx.x; i < kQueryTile * 32 * Dims; i += kAttendThreads) {
+    const int query = first + i / (32 * Dims), d = i % (32 * Dims);
+    const int row = s.first_row + query / group, head = kv_head * group + query % group;
+    tile.queries[i / (32 * Dims)][d] =
+        query <= last && d < p.head_dim ? p.queries[((long long)row * p.heads + head) * p.head_dim + d] : 0.0f;
+  }
+  for (int i = (int)threadIdx.x; i < kCacheRows * (32 * Dims - p.head_dim); i += kAttendThreads) {
+    const int row = i / (32 * Dims - p.head_dim), at = p.head_dim + i % (32 * Dims - p.head_dim);
+    tile.keys[row][at] = tile.values[row][at] = 0;
+  }
+  Running<Dims> whole[kQueriesOfWarp], part[kQueriesOfWarp];
+  FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) whole[i].clear();
+  const int stop = p.splits > 0 ? split + 1 : 1 << 20;
+  for (; split < stop && first_of_split(split) < end; split++) {
+    FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) part[i].clear();
+    const int begin = first_of_split(split), limit = min_(first_of_split(split + 1), end);
+    for (int at = begin; at < limit; at += kCacheRows) {
+      sync_block();
+      load_tile(p, head_of(p, p.step.blocks[s.first_block + at / kCacheRows], kv_head), tile);
+      sync_block();
+      FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
+        const int query = first + warp_of() + kAttendWarps * i, seen = s.position + query / group + 1 - at;
+        if (query <= last && seen > 0) add_unit(p, tile, query - first, min_(seen, kCacheRows), part[i]);
+      }
+    }
+    FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
+      const int query = first + warp_of() + kAttendWarps * i;
+      if (query > last || s.position + query / group < begin) continue;
+      const int row = s.first_row + query / group, head = kv_head * group + query % group;
+      if (p.splits == 0) {
+        whole[i].add(part[i]);
+        continue;
+      }
+      float* to = p.partials +
+                  (((long long)row * p.heads + head) * p.splits + split) * (p.head_dim + kPartialExtra);
+      FT_UNROLL for (int j = 0; j < Dims; j++) {
+        const int d = j / 2 * 64 + 2 * lane_of() + j % 2;
+        if (d < p.head_dim) to[d] = part[i].sum[j];
+      }
+      if (lane_of() == 0) to[p.head_dim] = part[i].top, to[p.head_dim + 1] = part[i].mass;
+    }
+  }
+  if (p.splits > 0) return;
+  FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
+    const int query = first + warp_of() + kAttendWarps * i;
+    if (query <= last)
+      store_result(p, s.first_row + query / group, kv_head * group + query % group, whole[i]);
+  }
+}
+
+// One warp a head of a row, four a block; y: row; z: segment.
+template <int Dims>
+FT_DEVICE void attend_combine(const AttendArgs& p) {
+  const int head = (int)blockIdx.x * 4 + warp_of(), row = (int)blockIdx.y;
+  const SegmentPlace s = p.step.segments[blockIdx.z];
+  if (head >= p.heads || row < s.first_row || row >= s.first_row + s.rows) return;
+  const int position = s.position + row - s.first_row;
+  Running<Dims> whole, part;
+  whole.clear();
+  for (int split = 0; split < p.splits && first_of_split(split) <= position; split++) {
+    const float* from =
+        p.partials + (((long long)row * p.heads + head) * p.splits + split) * (p.head_dim + kPartialExtra);
+    FT_UNROLL for (int j = 0; j < Dims; j++) {
+      const int d = j / 2 * 64 + 2 * lane_of() + j % 2;
+      part.sum[j] = d < p.head_dim ? from[d] : 0.0f;
+    }
+    part.top = from[p.head_dim], part.mass = from[p.head_dim + 1];
+    whole.add(part);
+  }
+  store_result(p, row, head, whole);
+}
+
+FT_KERNEL(attend_2, AttendArgs, 256) {
+  FT_DYNAMIC(memory);
+  release_next();
+  attend<2>(p, *(Tile<2>*)memory);
+}
+FT_KERNEL(attend_8, AttendArgs, 256) {
+  FT_DYNAMIC(memory);
+  release_next();
+  attend<8>(p, *(Tile<8>*)memory);
+}
+FT_KERNEL(attend_combine_2, AttendArgs, 128) {
+  begin_kernel();
+  attend_combine<2>(p);
+}
+FT_KERNEL(attend_combine_8, AttendArgs, 128) {
+  begin_kernel();
+  attend_combine<8>(p);
+}
+
+}  // namespace ft::cuda

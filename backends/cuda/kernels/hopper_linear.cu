@@ -1,0 +1,236 @@
+// The linear of few rows for 4-bit weights in groups of 64, at the memory's speed (sm_90 and later). A block has an SM
+// for itself and walks over tiles. One warp streams records through a ring in shared memory (bulk copies; a stage is
+// `Chunk` groups of all eight slices in two copies), begun before the launch before has ended; eight warps have a
+// slice of K each; a tenth one fetches the codes of x and adds the slices in order. The bits are linear_codes' own.
+#include "backends/cuda/kernels/layout.cuh"
+
+namespace ft::cuda {
+
+constexpr int kRecord = 576, kQuad = 4 * kRecord, kSums = 2;  // kSums: buffers of partial sums in work
+
+FT_DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+FT_DEVICE void barrier_init(u32 b, u32 n) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(b), "r"(n) : "memory");
+}
+FT_DEVICE void barrier_arrive(u32 b) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b) : "memory");
+}
+FT_DEVICE void barrier_expect(u32 b, u32 n) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(n) : "memory");
+}
+FT_DEVICE void barrier_wait(u32 b, u32 parity) {
+  for (u32 n = 0, done = 0; !done; n++) {
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(b), "r"(parity)
+        : "memory");
+    if (n > 4000000u) __trap();  // a lost signal ends the step instead of hanging it
+  }
+}
+FT_DEVICE void bulk_copy(u32 to, const void* from, u32 bytes, u32 barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(barrier)
+               : "memory");
+}
+FT_DEVICE void bulk_copy_once(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
+      : "memory");
+}
+
+/// Shared memory: ring, codes of x (rows 64 bytes apart in banks), scales, partial sums, barriers (stream_bytes).
+struct Places {
+  int x, scales, sums, barriers;
+};
+FT_DEVICE Places places_of(const StreamArgs& p, int columns, int chunk) {
+  Places at;
+  const int k = p.linear.groups * 64;
+  at.x = p.stages * chunk * 2 * kQuad;
+  at.scales = at.x + p.linear.rows * (k + 64);
+  at.sums = at.scales + columns * k;
+  at.barriers = at.sums + kSums * 8 * 512 * columns;
+  return at;
+}
+
+struct Ring {
+  u32 base, full, empty, part, freed, ready;  // shared addresses
+};
+
+template <int Columns, int Chunk>
+FT_DEVICE void produce(const StreamArgs& p, const Ring& ring, int first, int last, int groups) {
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  const long long half = (long long)groups * kQuad;
+  const u8* from = p.linear.records + (long long)first * 2 * half;
+  int slot = 0, phase = 1, group = 0, tile = first, fills = 0;
+  const auto fill = [&] {
+    const int bytes = min_(Chunk, groups - group) * kQuad;
+    const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * 2 * kQuad;
+    barrier_expect(barrier, 2 * bytes);
+    bulk_copy_once(to, from, bytes, barrier, policy);
+    bulk_copy_once(to + Chunk * kQuad, from + half, bytes, barrier, policy);
+    from += bytes, group += Chunk, fills++;
+    if (group >= groups) group = 0, tile++, from += half;
+    if (++slot == p.stages) slot = 0, phase ^= 1;
+  };
+  const int early = min_(p.stages, p.early);
+  if (lane_of() == 0) {
+    while (tile < last && fills < early) fill();
+  }
+  __syncthreads();
+  if (lane_of() != 0) return;
+  barrier_wait(ring.ready, 0);  // x passes before the rest of the ring fills
+  while (tile < last) {
+    barrier_wait(ring.empty + 8 * slot, phase);
+    fill();
+  }
+}
+
+template <int Columns>
+FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const Places& at) {
+  const int k = p.linear.groups * 64;
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+  barrier_expect(ring.ready, (p.linear.rows + Columns) * k);
+  for (int r = 0; r < p.linear.rows; r++)
+    bulk_copy(ring.base + at.x + r * (k + 64), p.linear.codes + (long long)r * k, k, ring.ready);
+  for (int n = 0; n < Columns; n++)
+    bulk_copy(ring.base + at.scales + n * k, (const u8*)p.linear.scales + (long long)n * k, k, ring.ready);
+}
+
+template <int Columns>
+FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums, int first, int last) {
+  const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
+  for (int i = 0; i < last - first; i++) {
+    const int b = i % kSums;
+    barrier_wait(ring.part + 8 * b, i / kSums & 1);
+    FT_UNROLL for (int n = 0; n < Columns; n++) {
+      const u8* from = sums + b * 8 * Columns * 512 + n * 512 + lane * 16;
+      float4 s = *(const float4*)from;
+      FT_UNROLL for (int j = 1; j < kSlices; j++) {
+        const float4 v = *(const float4*)(from + j * Columns * 512);
+        s.x = s.x + v.x, s.y = s.y + v.y, s.z = s.z + v.z, s.w = s.w + v.w;
+      }
+      const float total[4] = {s.x, s.y, s.z, s.w};
+      FT_UNROLL for (int j = 0; j < 4; j++) {
+        const int row = 8 * n + 2 * t + j % 2, output = (first + i) * kTileOutputs + quad + j / 2 * 8;
+        if (row >= p.linear.rows || output >= p.linear.outputs) continue;
+        float value = total[j];
+        if (p.linear.residual.data != nullptr)
+          value = p.linear.residual.data[(long long)row * p.linear.residual.stride + output] + value;
+        p.linear.out.data[(long long)row * p.linear.out.stride + output] = value;
+      }
+    }
+    __syncwarp();
+    if (lane == 0) barrier_arrive(ring.freed + 8 * b);
+  }
+}
+
+template <int Columns, int Chunk>
+FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, u8* memory, int tiles, int groups) {
+  const int lane = lane_of(), warp = warp_of(), quad = lane >> 2, t = lane & 3, k = p.linear.groups * 64;
+  const u8 *x[Columns], *scales[Columns];
+  FT_UNROLL for (int n = 0; n < Columns; n++) {  // rows beyond the last read it: columns are independent
+    x[n] = memory + at.x + min_(8 * n + quad, p.linear.rows - 1) * (k + 64) + warp * groups * 64 + t * 16;
+    scales[n] = memory + at.scales + n * k + warp * groups * 64 + t * 16;
+  }
+  barrier_wait(ring.ready, 0);
+  int slot = 0, phase = 0;
+  for (int i = 0; i < tiles; i++) {
+    float acc[Columns][4];
+    FT_UNROLL for (int n = 0; n < Columns; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+    for (int first = 0; first < groups; first += Chunk) {
+      barrier_wait(ring.full + 8 * slot, phase);
+      const u8* stage = memory + (slot * 2 + (warp >> 2)) * Chunk * kQuad + (warp & 3) * kRecord;
+      const auto group = [&](int g) {
+        const uint4 w = *(const uint4*)(stage + g * kQuad + lane * 16);
+        const uint2 pairs = *(const uint2*)(stage + g * kQuad + 512 + quad * 8);
+        const u32 mask = 0x0f0f0f0fu;
+        FT_UNROLL for (int n = 0; n < Columns; n++) {
+          const uint4 codes = *(const uint4*)(x[n] + (first + g) * 64);
+          const float4 s = *(const float4*)(scales[n] + (first + g) * 64);
+          int dot[4] = {0, 0, 0, 0};
+          mma_bytes(dot, w.x & mask, w.y & mask, w.x >> 4 & mask, w.y >> 4 & mask, codes.x, codes.y);
+          mma_bytes(dot, w.z & mask, w.w & mask, w.z >> 4 & mask, w.w >> 4 & mask, codes.z, codes.w);
+          const float low = bf16_low(pairs.x), high = bf16_low(pairs.y);
+          const float low_bias = bf16_high(pairs.x), high_bias = bf16_high(pairs.y);
+          acc[n][0] = fma_(low_bias, s.z, fma_((float)dot[0], low * s.x, acc[n][0]));
+          acc[n][1] = fma_(low_bias, s.w, fma_((float)dot[1], low * s.y, acc[n][1]));
+          acc[n][2] = fma_(high_bias, s.z, fma_((float)dot[2], high * s.x, acc[n][2]));
+          acc[n][3] = fma_(high_bias, s.w, fma_((float)dot[3], high * s.y, acc[n][3]));
+        }
+      };
+      const int count = groups - first;
+      if (count >= Chunk) {
+        FT_UNROLL for (int g = 0; g < Chunk; g++) group(g);
+      } else {
+        for (int g = 0; g < count; g++) group(g);
+      }
+      __syncwarp();
+      if (lane == 0) barrier_arrive(ring.empty + 8 * slot);
+      if (++slot == p.stages) slot = 0, phase ^= 1;
+    }
+    const int b = i % kSums;
+    if (i >= kSums) barrier_wait(ring.freed + 8 * b, (i / kSums - 1) & 1);
+    FT_UNROLL for (int n = 0; n < Columns; n++) {
+      *(float4*)(memory + at.sums + ((b * 8 + warp) * Columns + n) * 512 + lane * 16) =
+          make_float4(acc[n][0], acc[n][1], acc[n][2], acc[n][3]);
+    }
+    __syncwarp();
+    if (lane == 0) barrier_arrive(ring.part + 8 * b);
+  }
+}
+
+template <int Columns, int Chunk>
+FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
+  const int warp = warp_of(), lane = lane_of(), blocks = (int)gridDim.x, block = (int)blockIdx.x;
+  const int first = (int)((long long)p.linear.tiles * block / blocks);
+  const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks), groups = p.linear.groups / kSlices;
+  const Places at = places_of(p, Columns, Chunk);
+  Ring ring;
+  ring.base = shared_address(memory), ring.full = ring.base + at.barriers;
+  ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
+  ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
+  if (warp == 8) {
+    if (lane == 0) {
+      for (int i = 0; i < p.stages; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
+      for (int i = 0; i < kSums; i++) barrier_init(ring.part + 8 * i, 8), barrier_init(ring.freed + 8 * i, 1);
+      barrier_init(ring.ready, 1);
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncwarp();
+    return produce<Columns, Chunk>(p, ring, first, last, groups);
+  }
+  __syncthreads();
+  if (warp == 9) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  if (warp == 9) {
+    if (lane == 0) fetch_rows<Columns>(p, ring, at);
+    __syncwarp();
+    return add_slices<Columns>(p, ring, memory + at.sums, first, last);
+  }
+  consume<Columns, Chunk>(p, ring, at, memory, last - first, groups);
+}
+
+}  // namespace ft::cuda
+
+#define FT_STREAM(Columns, Chunk)                              \
+  FT_KERNEL(stream_##Columns##_##Chunk, StreamArgs, 320) {     \
+    FT_DYNAMIC(memory);                                        \
+    stream<Columns, Chunk>(p, memory);                         \
+  }
+
+namespace ft::cuda {
+
+FT_STREAM(1, 2)
+FT_STREAM(1, 4)
+FT_STREAM(1, 5)
+FT_STREAM(1, 6)
+FT_STREAM(2, 2)
+FT_STREAM(2, 4)
+FT_STREAM(2, 5)
+FT_STREAM(2, 6)
+
+}  // namespace ft::cuda

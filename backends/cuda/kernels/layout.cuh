@@ -1,0 +1,60 @@
+// Packed affine weights, read by every linear and by embed. A tile is 16 outputs; a record is a tile's codes of
+// one group, then its scales and biases. Codes are stored in 4 or 8 bits in the order of the matrix instruction
+// (m16n8k32): with P = group / 32, lane 4 * quad + t has inputs [8 P t, 8 P (t + 1)) of outputs quad and
+// quad + 8, step j of P its inputs 8 P t + 8 j ... + 7:
+//   4 bits  two words a step: output quad, output quad + 8; byte b holds input b low, input b + 4 high
+//   8 bits  four words: inputs 0-3 of quad, of quad + 8, inputs 4-7 of quad, of quad + 8
+// Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. Scales: 8 quads x
+// (scale and bias of output quad, of output quad + 8), pairs of bfloat16 or of floats (wide).
+// Records are in the order in which eight warps read eight slices of K: [tile][slices 0-3, slices 4-7]
+// [group of the slice][slice of the half], if the groups divide; else [tile][group].
+#pragma once
+
+#include "backends/cuda/kernels/device.cuh"
+
+namespace ft::cuda {
+
+FT_DEVICE int record_codes(int bits, int group) { return 2 * group * bits; }
+FT_DEVICE int record_bytes(int bits, int group, int wide) { return record_codes(bits, group) + (wide ? 128 : 64); }
+
+FT_DEVICE long long record_at(int tile, int group, int groups) {
+  if (groups % kSlices != 0) return (long long)tile * groups + group;
+  const int of_slice = groups / kSlices, slice = group / of_slice, in_slice = group % of_slice;
+  return (((long long)tile * 2 + slice / 4) * of_slice + in_slice) * 4 + slice % 4;
+}
+
+/// Byte of the record where word `word` of step `step` of a lane is.
+FT_DEVICE int word_at(int bits, int lane, int step, int word, int steps) {
+  const int words = bits == 4 ? 2 : 4;                    // of a step
+  const int part = min_(16, words * 4 * steps);           // bytes of a lane that lie side by side
+  const int byte = (step * words + word) * 4;             // in the lane's bytes
+  return byte / part * 32 * part + lane * part + byte % part;
+}
+
+/// Scale and bias of one output of a record.
+FT_DEVICE void scale_of(const u8* record, int codes, int wide, int output, float& scale, float& bias) {
+  const u8* at = record + codes;
+  const int place = output % 8 * 2 + output / 8;
+  if (wide) {
+    scale = ((const float*)at)[place * 2];
+    bias = ((const float*)at)[place * 2 + 1];
+  } else {
+    const u32 pair = ((const u32*)at)[place];
+    scale = bf16_low(pair);
+    bias = bf16_high(pair);
+  }
+}
+
+/// The code of one input (of the group) and output (of the tile).
+FT_DEVICE u32 code_of(const u8* record, int bits, int group, int output, int input) {
+  const int steps = group / 32, lane = output % 8 * 4 + input / (8 * steps), step = input % (8 * steps) / 8;
+  const int place = input % 8;
+  if (bits == 4) {
+    const u32 word = *(const u32*)(record + word_at(4, lane, step, output / 8, steps));
+    return word >> (8 * (place % 4) + 4 * (place / 4)) & 15u;
+  }
+  const u32 word = *(const u32*)(record + word_at(8, lane, step, place / 4 * 2 + output / 8, steps));
+  return word >> (8 * (place % 4)) & 255u;
+}
+
+}  // namespace ft::cuda

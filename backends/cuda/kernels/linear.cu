@@ -1,0 +1,222 @@
+// Linears of packed affine weights and 8-bit codes (exact integer sums), and of plain weights and float rows; the
+// kernels that pack weights and read rows of them. The order of additions of a product depends on K alone.
+#include "backends/cuda/kernels/layout.cuh"
+
+namespace ft::cuda {
+
+// ---- affine: a block has one tile of 16 outputs and 8 * Columns rows, a warp one slice of K ----
+
+template <int Bits, int Steps>
+FT_DEVICE void load_words(const u8* record, int lane, u32 (&a)[Steps][4]) {
+  FT_UNROLL for (int j = 0; j < Steps; j++) {
+    if (Bits == 4) {
+      const uint2 w = *(const uint2*)(record + word_at(4, lane, j, 0, Steps));
+      a[j][0] = w.x & 0x0f0f0f0fu, a[j][1] = w.y & 0x0f0f0f0fu;
+      a[j][2] = w.x >> 4 & 0x0f0f0f0fu, a[j][3] = w.y >> 4 & 0x0f0f0f0fu;
+    } else {
+      const uint4 w = *(const uint4*)(record + word_at(8, lane, j, 0, Steps));
+      a[j][0] = w.x, a[j][1] = w.y, a[j][2] = w.z, a[j][3] = w.w;
+    }
+  }
+}
+
+/// acc += one group of a tile: acc[0], acc[1] output quad of rows 2t, 2t + 1; acc[2], acc[3] output quad + 8.
+FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&scale)[2], const float (&bias)[2],
+                         float4 x) {
+  acc[0] = fma_(bias[0], x.z, fma_((float)dot[0], scale[0] * x.x, acc[0]));
+  acc[1] = fma_(bias[0], x.w, fma_((float)dot[1], scale[0] * x.y, acc[1]));
+  acc[2] = fma_(bias[1], x.z, fma_((float)dot[2], scale[1] * x.x, acc[2]));
+  acc[3] = fma_(bias[1], x.w, fma_((float)dot[3], scale[1] * x.y, acc[3]));
+}
+
+template <int Bits, int Group, int Wide, int Columns>
+FT_DEVICE void linear_codes(const LinearArgs& p, float (*sums)[Columns][32][4]) {
+  constexpr int kSteps = Group / 32, kCodes = 2 * Group * Bits, kRecord = kCodes + (Wide ? 128 : 64);
+  const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
+  const int tile = (int)blockIdx.x, row0 = (int)blockIdx.y * 8 * Columns;
+  const i8* x[Columns];
+  const float* xs[Columns];
+  FT_UNROLL for (int n = 0; n < Columns; n++) {  // rows beyond the last read others: columns are independent
+    const int first = min_(row0 + 8 * n, (p.rows - 1) / 8 * 8);
+    x[n] = p.codes + (long long)min_(first + quad, p.rows - 1) * p.groups * Group + t * 8 * kSteps;
+    xs[n] = p.scales + (long long)(first / 8) * p.groups * kScaleFloats + t * 4;
+  }
+  float acc[Columns][4];
+  FT_UNROLL for (int n = 0; n < Columns; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+  const int begin = p.groups * slice / kSlices, end = p.groups * (slice + 1) / kSlices;
+  for (int g = begin; g < end; g++) {
+    const u8* record = p.records + record_at(tile, g, p.groups) * kRecord;
+    u32 a[kSteps][4];
+    load_words<Bits, kSteps>(record, lane, a);
+    float scale[2], bias[2];
+    scale_of(record, kCodes, Wide, quad, scale[0], bias[0]);
+    scale_of(record, kCodes, Wide, quad + 8, scale[1], bias[1]);
+    FT_UNROLL for (int n = 0; n < Columns; n++) {
+      int dot[4] = {0, 0, 0, 0};
+      FT_UNROLL for (int j = 0; j < kSteps; j++) {
+        const uint2 b = *(const uint2*)(x[n] + (long long)g * Group + 8 * j);
+        mma_bytes(dot, a[j][0], a[j][1], a[j][2], a[j][3], b.x, b.y);
+      }
+      add_group(acc[n], dot, scale, bias, *(const float4*)(xs[n] + (long long)g * kScaleFloats));
+    }
+  }
+  FT_UNROLL for (int n = 0; n < Columns; n++) {
+    *(float4*)sums[slice][n][lane] = make_float4(acc[n][0], acc[n][1], acc[n][2], acc[n][3]);
+  }
+  sync_block();
+}
+
+/// Adds the slices in order and stores: warp n has the rows [8 n, 8 n + 8).
+template <int Columns>
+FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
+  const int lane = lane_of(), quad = lane >> 2, t = lane & 3, n = warp_of();
+  if (n >= Columns) return;
+  const float* flat = &sums[0][0][0][0];
+  FT_UNROLL for (int i = 0; i < 4; i++) {
+    float total = flat[((0 * Columns + n) * 32 + lane) * 4 + i];
+    FT_UNROLL for (int slice = 1; slice < kSlices; slice++)
+      total = total + flat[((slice * Columns + n) * 32 + lane) * 4 + i];
+    const int row = ((int)blockIdx.y * Columns + n) * 8 + 2 * t + i % 2;
+    const int output = (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8;
+    if (row >= p.rows || output >= p.outputs) continue;
+    if (p.residual.data != nullptr)
+      total = p.residual.data[(long long)row * p.residual.stride + output] + total;
+    p.out.data[(long long)row * p.out.stride + output] = total;
+  }
+}
+
+}  // namespace ft::cuda
+
+#define FT_LINEAR(Bits, Group, Wide, Columns)                                                  \
+  FT_KERNEL(linear_##Bits##_##Group##_##Wide##_##Columns, LinearArgs, 256) {                   \
+    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * Columns * 32 * 4];             \
+    begin_kernel();                                                                            \
+    linear_codes<Bits, Group, Wide, Columns>(p, (float(*)[Columns][32][4])sums);               \
+    store_sums<Columns>(p, (float(*)[Columns][32][4])sums);                                    \
+  }
+#define FT_LINEARS(Bits, Group) \
+  FT_LINEAR(Bits, Group, 0, 1) FT_LINEAR(Bits, Group, 0, 4) FT_LINEAR(Bits, Group, 1, 1) FT_LINEAR(Bits, Group, 1, 4)
+
+namespace ft::cuda {
+
+FT_LINEARS(4, 32)
+FT_LINEARS(4, 64)
+FT_LINEARS(4, 128)
+FT_LINEARS(8, 32)
+FT_LINEARS(8, 64)
+FT_LINEARS(8, 128)
+
+// ---- plain: a warp has one output and four rows; lane i the inputs 8 i ... 8 i + 7 of each 256 ----
+
+FT_DEVICE void load_weights(const void* weights, int wide, long long at, float (&w)[8]) {
+  if (wide) {
+    const float4 a = *(const float4*)((const float*)weights + at), b = *(const float4*)((const float*)weights + at + 4);
+    w[0] = a.x, w[1] = a.y, w[2] = a.z, w[3] = a.w, w[4] = b.x, w[5] = b.y, w[6] = b.z, w[7] = b.w;
+  } else {
+    const uint4 v = *(const uint4*)((const u16*)weights + at);
+    w[0] = bf16_low(v.x), w[1] = bf16_high(v.x), w[2] = bf16_low(v.y), w[3] = bf16_high(v.y);
+    w[4] = bf16_low(v.z), w[5] = bf16_high(v.z), w[6] = bf16_low(v.w), w[7] = bf16_high(v.w);
+  }
+}
+
+FT_KERNEL(linear_plain, PlainLinearArgs, 256) {
+  begin_kernel();
+  constexpr int kRows = 4;
+  const int output = (int)blockIdx.x * 8 + warp_of(), row0 = (int)blockIdx.y * kRows, lane = lane_of();
+  if (output >= p.outputs) return;
+  const float* x[kRows];
+  FT_UNROLL for (int r = 0; r < kRows; r++) {
+    const int row = min_(row0 + r, p.rows - 1);
+    x[r] = p.in.data + (long long)(p.row_list == nullptr ? row : p.row_list[row]) * p.in.stride;
+  }
+  float sum[kRows] = {0, 0, 0, 0};
+  for (int k = lane * 8; k < p.k; k += 256) {
+    float w[8];
+    load_weights(p.weights, p.wide, (long long)output * p.padded + k, w);
+    FT_UNROLL for (int r = 0; r < kRows; r++) {
+      FT_UNROLL for (int j = 0; j < 8; j++) sum[r] = fma_(w[j], k + j < p.k ? x[r][k + j] : 0.0f, sum[r]);
+    }
+  }
+  FT_UNROLL for (int r = 0; r < kRows; r++) {
+    float total = warp_sum(sum[r]);
+    const int row = row0 + r;
+    if (lane != 0 || row >= p.rows) continue;
+    if (p.residual.data != nullptr)
+      total = p.residual.data[(long long)row * p.residual.stride + output] + total;
+    p.out.data[(long long)row * p.out.stride + output] = total;
+  }
+}
+
+// ---- packing ----
+
+FT_DEVICE u32 raw_code(const PackArgs& p, int output, int input) {
+  if (output >= p.rows) return 0;
+  const u8* row = p.raw + (long long)output * p.row_bytes;
+  const long long bit = (long long)input * p.raw_bits;
+  const u32 low = row[bit / 8], high = bit % 8 + p.raw_bits > 8 ? row[bit / 8 + 1] : 0;
+  return (low | high << 8) >> (bit % 8) & ((1u << p.raw_bits) - 1);
+}
+
+FT_DEVICE float raw_scale(const PackArgs& p, const u8* from, int output, int group) {
+  if (output >= p.rows) return 0;
+  const u8* at = from + ((long long)output * (p.cols / p.group) + group) * p.scale_bytes;
+  if (p.scale_bytes == 4)
+    return float_of((u32)at[0] | (u32)at[1] << 8 | (u32)at[2] << 16 | (u32)at[3] << 24);
+  const u16 bits = (u16)(at[0] | at[1] << 8);
+  return p.scale_half ? half_to_float(bits) : float_of((u32)bits << 16);
+}
+
+// One warp a record.
+FT_KERNEL(pack, PackArgs, 256) {
+  const int groups = p.cols / p.group, item = (int)blockIdx.x * 8 + warp_of(), lane = lane_of();
+  if (item >= p.tiles * groups) return;
+  const int tile = item / groups, g = item % groups, steps = p.group / 32, t = lane & 3, quad = lane >> 2;
+  u8* record =
+      p.records + record_at(p.first_tile + tile, g, groups) * record_bytes(p.bits, p.group, p.wide);
+  const int words = p.bits == 4 ? 2 : 4;
+  for (int j = 0; j < steps; j++) {
+    for (int w = 0; w < words; w++) {
+      const int output = tile * kTileOutputs + quad + w % 2 * 8;
+      const int input = g * p.group + t * 8 * steps + 8 * j + (p.bits == 4 ? 0 : w / 2 * 4);
+      u32 word = 0;
+      for (int b = 0; b < 4; b++) {
+        word |= raw_code(p, output, input + b) << (8 * b);
+        if (p.bits == 4) word |= raw_code(p, output, input + 4 + b) << (8 * b + 4);
+      }
+      *(u32*)(record + word_at(p.bits, lane, j, w, steps)) = word;
+    }
+  }
+  if (lane >= kTileOutputs) return;
+  const int output = tile * kTileOutputs + lane, place = lane % 8 * 2 + lane / 8;
+  const float scale = raw_scale(p, p.scales, output, g), bias = raw_scale(p, p.biases, output, g);
+  u8* at = record + record_codes(p.bits, p.group);
+  if (p.wide) {
+    ((float*)at)[place * 2] = scale;
+    ((float*)at)[place * 2 + 1] = bias;
+  } else {
+    ((u32*)at)[place] = bits_of(scale) >> 16 | (bits_of(bias) & 0xffff0000u);
+  }
+}
+
+// x: 256 columns; y: row. value = code * scale + bias, two roundings (format/affine.h).
+FT_KERNEL(embed, EmbedArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  const int token = p.step.tokens[row];
+  float value = 0;
+  if (p.records != nullptr) {
+    const u8* record = p.records + record_at(token / kTileOutputs, i / p.group, p.groups) *
+                                       record_bytes(p.bits, p.group, p.wide);
+    float scale = 0, bias = 0;
+    scale_of(record, record_codes(p.bits, p.group), p.wide, token % kTileOutputs, scale, bias);
+    value = (float)code_of(record, p.bits, p.group, token % kTileOutputs, i % p.group) * scale + bias;
+  } else if (p.plain_wide) {
+    value = ((const float*)p.plain)[(long long)token * p.plain_stride + i];
+  } else {
+    value = float_of((u32)((const u16*)p.plain)[(long long)token * p.plain_stride + i] << 16);
+  }
+  p.out.data[(long long)row * p.out.stride + i] = value;
+}
+
+}  // namespace ft::cuda

@@ -1,0 +1,237 @@
+// Norms, codes of activations and the instructions that go element by element.
+#include "backends/cuda/kernels/quantise.cuh"
+
+namespace ft::cuda {
+
+constexpr int kNormThreads = 256;
+
+/// The sum over a block of 256 threads, the same in each of them.
+FT_DEVICE float block_sum(float value) {
+  FT_SHARED float sums[kNormThreads / 32];
+  value = warp_sum(value);
+  if (lane_of() == 0) sums[warp_of()] = value;
+  sync_block();
+  float total = 0;
+  FT_UNROLL for (int i = 0; i < kNormThreads / 32; i++) total = total + sums[i];
+  return total;
+}
+
+FT_DEVICE void load16(const float* from, int count, float (&v)[16]) {
+  if (count >= 16) {
+    FT_UNROLL for (int j = 0; j < 16; j += 4) {
+      const float4 four = *(const float4*)(from + j);
+      v[j] = four.x, v[j + 1] = four.y, v[j + 2] = four.z, v[j + 3] = four.w;
+    }
+    return;
+  }
+  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = j < count ? from[j] : 0.0f;
+}
+
+FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
+  if (count >= 16) {
+    FT_UNROLL for (int j = 0; j < 16; j += 4) *(float4*)(to + j) = make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
+    return;
+  }
+  FT_UNROLL for (int j = 0; j < 16; j++)
+    if (j < count) to[j] = v[j];
+}
+
+FT_DEVICE void store_normed(const NormArgs& p, int row, int at, float factor, float (&v)[16], const float (&w)[16]) {
+  const bool live = at < p.in.width;
+  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * w[j];
+  if (live && p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, p.in.width - at, v);
+  if (p.codes.codes != nullptr) store_codes(p.codes, row, at, v, live);
+}
+
+constexpr int kNormParts = 2;  // of 4,096 values that stay in registers; rows of more are read again
+
+// One block a row. Thread i has the values [16 i, 16 i + 16) of each 4,096.
+FT_KERNEL(rms_norm, NormArgs, 256) {
+  release_next();
+  const int row = (int)blockIdx.x, width = p.in.width;
+  const float* in = p.in.data + (long long)row * p.in.stride;
+  float kept[kNormParts][16], weight[kNormParts][16];
+  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
+    const int at = (part * kNormThreads + (int)threadIdx.x) * 16;
+    FT_UNROLL for (int j = 0; j < 16; j++) kept[part][j] = weight[part][j] = 0;
+    if (at < width) load16(p.weight + at, width - at, weight[part]);
+  }
+  wait_for_rows();
+  float sum = 0;
+  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
+    const int at = (part * kNormThreads + (int)threadIdx.x) * 16;
+    if (at < width) load16(in + at, width - at, kept[part]);
+    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(kept[part][j], kept[part][j], sum);
+  }
+  for (int at = (kNormParts * kNormThreads + (int)threadIdx.x) * 16; at < width; at += 16 * kNormThreads) {
+    float v[16];
+    load16(in + at, width - at, v);
+    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
+  }
+  const float factor = 1.0f / sqrt_(block_sum(sum) / (float)width + p.eps);
+  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
+    if (part * 16 * kNormThreads < width)
+      store_normed(p, row, (part * kNormThreads + (int)threadIdx.x) * 16, factor, kept[part], weight[part]);
+  }
+  for (int first = kNormParts * 16 * kNormThreads; first < width; first += 16 * kNormThreads) {
+    const int at = first + (int)threadIdx.x * 16;
+    float v[16], w[16];
+    FT_UNROLL for (int j = 0; j < 16; j++) v[j] = w[j] = 0;
+    if (at < width) load16(in + at, width - at, v), load16(p.weight + at, width - at, w);
+    store_normed(p, row, at, factor, v, w);
+  }
+}
+
+// One warp a head of a row; eight warps a block.
+FT_KERNEL(gated_norm, GatedNormArgs, 256) {
+  begin_kernel();
+  const int heads = p.in.width / p.head, item = (int)blockIdx.x * 8 + warp_of();
+  if (item >= heads * p.rows) return;
+  const int row = item / heads, at = item % heads * p.head;
+  const float* in = p.in.data + (long long)row * p.in.stride + at;
+  const float* gate = p.gate.data + (long long)row * p.gate.stride + at;
+  float* out = p.out.data + (long long)row * p.out.stride + at;
+  float sum = 0;
+  for (int i = lane_of(); i < p.head; i += 32) sum = fma_(in[i], in[i], sum);
+  const float factor = 1.0f / sqrt_(warp_sum(sum) / (float)p.head + p.eps);
+  for (int i = lane_of(); i < p.head; i += 32) out[i] = in[i] * factor * p.weight[i] * silu(gate[i]);
+}
+
+// Heads of 128 numbers and the codes of the linear behind them: eight threads a head, 16 neighbours each. It adds the
+// squares in another order than gated_norm: which of the two a model takes depends on its shapes alone.
+// x: 2,048 columns; y: row.
+FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) {
+  release_next();
+  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
+  const bool live = at < p.codes.k;
+  float v[16], gate[16], weight[16];
+  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = gate[j] = 0;
+  load16(p.weight + at % 128, 16, weight);
+  wait_for_rows();
+  if (live) {
+    load16(p.in.data + (long long)row * p.in.stride + at, 16, v);
+    load16(p.gate.data + (long long)row * p.gate.stride + at, 16, gate);
+  }
+  float sum = 0;
+  FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
+  FT_UNROLL for (int distance = 1; distance < 8; distance *= 2) sum = sum + shuffle_xor(sum, distance);
+  const float factor = 1.0f / sqrt_(sum / 128.0f + p.eps);
+  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j] * silu(gate[j]);
+  if (live && p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, 16, v);
+  store_codes(p.codes, row, at, v, live);
+}
+
+// x: 2,048 columns; y: row of the list.
+FT_KERNEL(quantise, QuantiseArgs, 128) {
+  begin_kernel();
+  const int row = (int)blockIdx.y, from = p.rows == nullptr ? row : p.rows[row];
+  const int at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
+  const bool live = at < p.out.k;
+  float v[16];
+  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = 0;
+  if (live) load16(p.in.data + (long long)from * p.in.stride + at, p.out.k - at, v);
+  store_codes(p.out, row, at, v, live);
+}
+
+FT_KERNEL(swiglu, PairArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  const float gate = p.a.data[(long long)row * p.a.stride + i], up = p.b.data[(long long)row * p.b.stride + i];
+  p.out.data[(long long)row * p.out.stride + i] = silu(gate) * up;
+}
+
+// swiglu and the codes of the linear behind it. x: 2,048 columns; y: row.
+FT_KERNEL(swiglu_codes, PairArgs, 128) {
+  begin_kernel();
+  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
+  const bool live = at < p.codes.k;
+  float gate[16], up[16];
+  FT_UNROLL for (int j = 0; j < 16; j++) gate[j] = up[j] = 0;
+  if (live) {
+    load16(p.a.data + (long long)row * p.a.stride + at, p.codes.k - at, gate);
+    load16(p.b.data + (long long)row * p.b.stride + at, p.codes.k - at, up);
+    FT_UNROLL for (int j = 0; j < 16; j++) gate[j] = silu(gate[j]) * up[j];
+    if (p.out.data != nullptr)
+      store16(p.out.data + (long long)row * p.out.stride + at, p.codes.k - at, gate);
+  }
+  store_codes(p.codes, row, at, gate, live);
+}
+
+FT_KERNEL(geglu, PairArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  const float x = p.a.data[(long long)row * p.a.stride + i], up = p.b.data[(long long)row * p.b.stride + i];
+  const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
+  // x * sigmoid(2 y) is 0.5 x (1 + tanh y).
+  p.out.data[(long long)row * p.out.stride + i] = x * sigmoid(2.0f * inner) * up;
+}
+
+FT_KERNEL(add, PairArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  p.out.data[(long long)row * p.out.stride + i] =
+      p.a.data[(long long)row * p.a.stride + i] + p.b.data[(long long)row * p.b.stride + i];
+}
+
+FT_KERNEL(concat, ConcatArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  p.out.data[(long long)row * p.out.stride + i] = i < p.a.width
+                                                      ? p.a.data[(long long)row * p.a.stride + i]
+                                                      : p.b.data[(long long)row * p.b.stride + i - p.a.width];
+}
+
+FT_KERNEL(arrange, ArrangeArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.to.width) return;
+  const int from = p.order == nullptr ? i : p.order[i];
+  p.to.data[(long long)row * p.to.stride + i] = p.from.data[(long long)row * p.from.stride + from];
+}
+
+/// cos and sin of x >= 0 in double: reduced by multiples of pi / 2 in three parts, Taylor series of the rest.
+FT_DEVICE void cosine_sine(double x, double& cosine, double& sine) {
+  const double shifted = x * 0.63661977236758134308 + 6755399441055744.0;
+  const double n = shifted - 6755399441055744.0;
+  double r = x - n * 1.57079632673412561417e+00;  // 33 bits of pi / 2
+  r = r - n * 6.07710050630396597660e-11;
+  r = r - n * 2.02226624879595063154e-21;
+  const double z = r * r;
+  double s = -1.0 / 1307674368000;
+  s = s * z + 1.0 / 6227020800;
+  s = s * z - 1.0 / 39916800;
+  s = s * z + 1.0 / 362880;
+  s = s * z - 1.0 / 5040;
+  s = s * z + 1.0 / 120;
+  s = s * z - 1.0 / 6;
+  s = r + r * (s * z);
+  double c = 1.0 / 20922789888000;
+  c = c * z - 1.0 / 87178291200;
+  c = c * z + 1.0 / 479001600;
+  c = c * z - 1.0 / 3628800;
+  c = c * z + 1.0 / 40320;
+  c = c * z - 1.0 / 720;
+  c = c * z + 1.0 / 24;
+  c = c * z - 0.5;
+  c = 1.0 + c * z;
+  const int quarter = (int)(bits_of(shifted) & 3);
+  cosine = quarter == 0 ? c : quarter == 1 ? -s : quarter == 2 ? -c : s;
+  sine = quarter == 0 ? s : quarter == 1 ? c : quarter == 2 ? -s : -c;
+}
+
+FT_KERNEL(rotary, RotaryArgs, 128) {
+  begin_kernel();
+  const int item = (int)blockIdx.x * 128 + (int)threadIdx.x;
+  if (item >= p.rows * p.half) return;
+  const float angle = (float)p.step.positions[item / p.half] * p.frequencies[item % p.half];
+  double cosine = 0, sine = 0;
+  cosine_sine((double)angle, cosine, sine);
+  p.cosines[item] = (float)cosine * p.scale;
+  p.sines[item] = (float)sine * p.scale;
+}
+
+}  // namespace ft::cuda

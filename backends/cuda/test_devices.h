@@ -1,0 +1,33 @@
+// The devices that tests of the cuda backend run on: the emulated one, where the build has it, and a GPU,
+// where there is one. A test of a GPU without one is skipped and counted. Owner: tests. Thread: one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/cuda/emulator/emulator.h"
+#include "backends/registry.h"
+
+namespace ft {
+
+/// Values of BackendOptions::isa.
+inline std::vector<std::string> cuda_devices() {
+#if FORETOKEN_EMULATES_CUDA
+  cuda::offer_emulated_device();
+  return {"emulated", "auto"};
+#else
+  return {"auto"};
+#endif
+}
+
+inline Result<std::unique_ptr<Backend>> cuda_on(const std::string& device, int kv_bits = 16) {
+  return make_backend({.name = "cuda", .isa = device, .kv_bits = kv_bits});
+}
+
+/// Why a test cannot run on the device; empty: it can.
+inline std::string why_not(const std::string& device) {
+  const auto made = cuda_on(device);
+  return made.ok() ? "" : made.error().message;
+}
+
+}  // namespace ft
