@@ -187,8 +187,9 @@ TEST(OutOfBlocks, TheSlotThatCannotGrowFailsAloneAndSaysWhatToDo) {
   EXPECT_EQ(slots[0].finish, Finish::kLength);
   EXPECT_EQ(ToyDecoder::output(slots[0]), plain_small);
   EXPECT_EQ(slots[1].finish, Finish::kError);
-  EXPECT_NE(slots[1].error.message.find("key/value cache is full"), std::string::npos) << slots[1].error.message;
-  EXPECT_NE(slots[1].error.message.find("raise --context"), std::string::npos) << slots[1].error.message;
+  const std::string& said = slots[1].error.message;
+  EXPECT_NE(said.find("key/value cache is full"), std::string::npos) << said;
+  EXPECT_NE(said.find("raise --context"), std::string::npos) << said;
   const auto output = ToyDecoder::output(slots[1]);
   EXPECT_GT(output.size(), 2U);
   EXPECT_TRUE(std::equal(output.begin(), output.end(), plain_large.begin()));
