@@ -13,15 +13,15 @@ FT_KERNEL(conv, ConvArgs, 128) {
   float past[kMaxTaps], kernel[kMaxTaps];  // past[i]: the input i + 1 rows ago
   FT_UNROLL for (int i = 0; i < kMaxTaps; i++) {
     const int source = s.position - 1 - i;
-    past[i] = i < p.taps - 1 && source >= 0 ? ring[(source % kRingRows) * p.in.width + c] : 0.0f;
-    kernel[i] = i < p.taps ? p.kernel[c * p.taps + p.taps - 1 - i] : 0.0f;
+    past[i] = i < p.kernel_width - 1 && source >= 0 ? ring[(source % kRingRows) * p.in.width + c] : 0.0f;
+    kernel[i] = i < p.kernel_width ? p.kernel[c * p.kernel_width + p.kernel_width - 1 - i] : 0.0f;
   }
   wait_for_rows();
   for (int r = 0; r < s.rows; r++) {
     const float x = p.in.data[(long long)(s.first_row + r) * p.in.stride + c];
     float sum = 0;
     FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--)
-      if (i < p.taps) sum = fma_(kernel[i], past[i - 1], sum);
+      if (i < p.kernel_width) sum = fma_(kernel[i], past[i - 1], sum);
     sum = fma_(kernel[0], x, sum);
     p.out.data[(long long)(s.first_row + r) * p.out.stride + c] = silu(sum);
     if (s.rows - r <= kRingRows) ring[((s.position + r) % kRingRows) * p.in.width + c] = x;
@@ -87,7 +87,7 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
     FT_UNROLL for (int i = 0; i < Keys; i += 4)
       *(float4*)(state + i * 4) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
   };
-  if (s.settled == 0) keep();
+  if (s.confirmed == 0) keep();
   const int keys = p.key_heads * p.key_dim;
   for (int r = 0; r < s.rows; r++) {
     const int row = s.first_row + r;
@@ -118,9 +118,9 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
     }
     out = quarter_sum(out);
     if (live && l == 0) p.out.data[(long long)row * p.out.stride + head * p.value_dim + column] = out;
-    if (r == s.settled - 1) keep();
-    if (r < s.settled) continue;
-    float* entry = tape + (long long)((1 - s.tape) * kTapeRows + r - s.settled) * p.entry;
+    if (r == s.confirmed - 1) keep();
+    if (r < s.confirmed) continue;
+    float* entry = tape + (long long)((1 - s.tape) * kTapeRows + r - s.confirmed) * p.entry;
     if (live && l == 0) entry[keys + head * p.value_dim + column] = d;
     if (blockIdx.x != 0) continue;
     if (threadIdx.x == 64) entry[keys + p.value_heads * p.value_dim + head] = g;
