@@ -11,18 +11,19 @@
 namespace ft::api {
 namespace {
 
-/// The tokens that Qwen and others were trained with to fill a middle.
+/// The fill-in-the-middle tokens of Qwen and other models.
 constexpr std::array<std::string_view, 3> kMiddle{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"};
 
 Status check_middle(const Tokenizer& tokenizer) {
   for (const std::string_view token : kMiddle) {
     FT_ASSIGN(const std::vector<std::int32_t> ids, tokenizer.encode(token, false));
     if (ids.size() == 1 && tokenizer.token_bytes(ids[0]) == token) continue;
-    return Error{Code::kUnsupported,
-                 fmt::format("suffix: this model was not made to fill a middle (it has no token {}); leave "
-                             "suffix out, or serve a coder model",
-                             token),
-                 "suffix"};
+    return Error{
+        Code::kUnsupported,
+        fmt::format("suffix: this model does not support fill-in-the-middle (it has no token {}); leave "
+                    "suffix out, or serve a coder model",
+                    token),
+        "suffix"};
   }
   return {};
 }
