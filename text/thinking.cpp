@@ -40,7 +40,7 @@ ThinkingSplitter::Piece ThinkingSplitter::finish() {
   return piece;
 }
 
-/// Takes what can be decided from held_. False if more text is needed.
+/// Processes the part of held_ that is decided. False if more text is needed.
 bool ThinkingSplitter::step(Piece& piece, bool last) {
   if (held_.empty()) {
     return false;
@@ -80,7 +80,7 @@ bool ThinkingSplitter::step_start(Piece& piece, bool last) {
 }
 
 bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
-  size_t from = 0;  // of what is not yet taken
+  size_t from = 0;  // start of the text that is not yet processed
   bool more = false;
   while (from < held_.size()) {
     const size_t tag = std::min(held_.find('<', from), held_.size());
@@ -114,7 +114,8 @@ bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
   return more && !held_.empty();
 }
 
-/// Shows `text` but holds the newlines at its end, and drops those before the first other character.
+/// Emits `text` without its trailing newlines, which are held, and drops newlines before the first other
+/// character.
 void ThinkingSplitter::add_reasoning(std::string_view text, Piece& piece) {
   for (const char c : text) {
     if (c == '\n') {

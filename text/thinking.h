@@ -1,10 +1,9 @@
-// ThinkingSplitter: divides an answer into reasoning and content, as Qwen's models mark them: `<think>` may
-// be in the prompt already, `</think>` ends the reasoning. Rules: newlines at both ends of the reasoning and
-// directly after `</think>` are dropped; `<think>` counts only at the very start of an answer; a text that
-// ends inside the reasoning has no content; `<tool_call>`, white space and
-// `<function=` end an unclosed reasoning, if asked. Every split of the text gives the same result.
-// Owner: one answer. Thread: one. Cost: O(bytes), amortised; holds a tag's bytes at most (and counts
-// newlines). No errors.
+// ThinkingSplitter: splits an answer into reasoning and content by the marks of Qwen's models. `<think>` may
+// already be in the prompt; `</think>` ends the reasoning. Newlines at both ends of the reasoning and
+// directly after `</think>` are dropped. `<think>` counts only at the start of an answer. A text that ends
+// inside the reasoning has no content. `<tool_call>`, white space, and `<function=` end an unclosed
+// reasoning, if enabled. Every split of the text gives the same result. Memory: up to one tag, and a count of
+// newlines.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +17,15 @@ struct ThinkingOptions {
   bool tool_call_ends_reasoning = true;
 };
 
-/// True if `prompt`, white space at its end aside, ends with `<think>`.
+/// True if `prompt`, ignoring trailing white space, ends with `<think>`.
 bool prompt_opens_thinking(std::string_view prompt);
-/// True if it ends with `</think>` so.
+/// True if `prompt`, ignoring trailing white space, ends with `</think>`.
 bool prompt_closes_thinking(std::string_view prompt);
 
 class ThinkingSplitter {
  public:
   struct Piece {
-    std::string reasoning;  // comes before content
+    std::string reasoning;  // precedes content
     std::string content;
   };
 
@@ -36,7 +35,7 @@ class ThinkingSplitter {
   Piece finish();
 
   bool in_reasoning() const { return state_ == State::kReasoning; }
-  /// False while the text may yet turn out to open with `<think>`.
+  /// False while the text may still start with `<think>`.
   bool begun() const { return state_ != State::kStart; }
 
  private:
@@ -50,8 +49,8 @@ class ThinkingSplitter {
   ThinkingOptions options_;
   State state_;
   std::string held_;       // not yet decided
-  size_t newlines_ = 0;    // seen in the reasoning and not yet shown
-  bool reasoned_ = false;  // some reasoning was shown: newlines no longer lead
+  size_t newlines_ = 0;    // read in the reasoning and not yet shown
+  bool reasoned_ = false;  // some reasoning was shown, so newlines are kept
 };
 
 }  // namespace ft

@@ -18,7 +18,7 @@ ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t
     for (int32_t id = 0; id < count; ++id) {
       const std::string_view bytes = tokenizer.token_bytes(id);
       if (bytes.empty() || ends_answer(id)) continue;
-      // A close inside the token shows as the same text, one byte shorter, being closed already.
+      // A close inside the token gives the same text, one byte shorter, because it is already closed.
       const bool early = follow(matched, bytes.substr(0, bytes.size() - 1)) == kClose.size();
       if (!early) masks_[matched][static_cast<size_t>(id) / 32] |= 1U << (id % 32);
     }
@@ -32,7 +32,7 @@ bool ThinkingMarks::ends_answer(int32_t token) const {
 size_t ThinkingMarks::follow(size_t matched, std::string_view bytes) {
   for (const char c : bytes) {
     if (matched == kClose.size()) return matched;
-    // No proper beginning of </think> ends in another but "<".
+    // No proper prefix of </think> ends in another one except "<".
     matched = c == kClose[matched] ? matched + 1 : c == '<' ? 1 : 0;
   }
   return matched;

@@ -14,10 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kParameterClose = "</parameter>";
-constexpr std::string_view kText = "TEXT";            // of an answer that is not a call
-constexpr std::string_view kAnswer = "answer";        // the same, of a schema
-constexpr std::string_view kValue = "value";          // of a string: raw text and </parameter>
-constexpr std::string_view kParameter = "any_named";  // any name, any text
+constexpr std::string_view kText = "TEXT";            // rule of an answer that is not a call
+constexpr std::string_view kAnswer = "answer";        // rule of such an answer with a schema
+constexpr std::string_view kValue = "value";          // rule of a string: raw text and </parameter>
+constexpr std::string_view kParameter = "any_named";  // rule of a parameter with any name and text
 
 struct Function {
   std::string name;
@@ -56,7 +56,7 @@ Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
   return functions;
 }
 
-/// A name that stands between "=" and ">".
+/// Checks a name that is written between "=" and ">".
 Status check_name(std::string_view name, std::string_view what) {
   if (!name.empty() && name.find_first_of("<>\n") == std::string_view::npos) return {};
   return Error{Code::kInvalid, fmt::format("tools: the {} '{}' cannot be written in a call; use letters, "
@@ -64,7 +64,7 @@ Status check_name(std::string_view name, std::string_view what) {
                                            what, name)};
 }
 
-/// `schema` as a %json rule; `root` holds what it refers to.
+/// `schema` as a %json rule; `root` contains its references.
 std::string json_rule(const Json& schema, const Json& root, SchemaRule rule = SchemaRule::kLenient) {
   Json whole = schema.is_object() ? schema : Json::object();
   for (const char* shared : {"$defs", "definitions"}) {
@@ -77,7 +77,7 @@ std::string json_rule(const Json& schema, const Json& root, SchemaRule rule = Sc
   return "%json " + whole.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// The values of an enumeration as literals; empty if it is none of plain strings.
+/// The values of an enumeration as literals; empty unless it consists of plain strings.
 std::string enumeration(const Json& schema, bool null) {
   Json values = schema.is_object() ? schema.value("enum", Json()) : Json();
   if (schema.is_object() && schema.contains("const")) values = Json::array({schema["const"]});
@@ -92,7 +92,7 @@ std::string enumeration(const Json& schema, bool null) {
   return "(" + literals + ")";
 }
 
-/// Rules are written into `lark` under names that begin with `prefix`; returned is the arguments' expression.
+/// Writes rules into `lark` under names that start with `prefix`, and returns the arguments' expression.
 class XmlArguments {
  public:
   XmlArguments(std::string& lark, const Function& function, std::string prefix, const ToolSchemas& types)
@@ -140,7 +140,7 @@ class XmlArguments {
   const ToolSchemas& types_;
 };
 
-/// What stands between <tool_call> and </tool_call>.
+/// The text between <tool_call> and </tool_call>.
 Result<std::string> call_body(const Function& function, const std::string& prefix, ToolCallForm form,
                               const ToolSchemas& types, std::string& lark) {
   FT_TRY(check_name(function.name, "name"));
@@ -157,7 +157,7 @@ Result<std::string> call_body(const Function& function, const std::string& prefi
   return fmt::format("{} {}\"</function>\\n\"", head, arguments + (arguments.empty() ? "" : " "));
 }
 
-/// The answer that is no call.
+/// The rule of an answer that is not a call.
 Result<std::string> answer_rule(const ToolCallRules& rules) {
   const bool readable = is_json(rules.answer_schema, kMaxGrammarDepth);
   Json schema = readable ? Json::parse(rules.answer_schema) : Json();
@@ -168,7 +168,7 @@ Result<std::string> answer_rule(const ToolCallRules& rules) {
                            kMaxGrammarDepth)};
 }
 
-/// A tag is one token of the vocabulary, or text where it has none.
+/// A tag is one token of the vocabulary, or text if there is no such token.
 std::string tag(std::string_view text, const Tokenizer& tokenizer) {
   const std::optional<int32_t> id = tokenizer.id_of(text);
   return id && tokenizer.is_added(*id) ? fmt::format("<[{}]>", *id) : json_quoted(text);
@@ -189,7 +189,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   if (rules.form == ToolCallForm::kNone) {
     return Error{
         Code::kUnsupported,
-        "the model's chat template shows no form of tool calls that can be enforced; leave "
+        "the form of tool calls in the model's chat template cannot be enforced; leave "
         "tool_choice at auto, parallel_tool_calls at true, and response_format out while tools are offered"};
   }
   FT_ASSIGN(const std::vector<Function> functions, functions_of(rules));
@@ -214,7 +214,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   head += fmt::format("call: {} ({}) {}\n", tag("<tool_call>", tokenizer), bodies,
                       tag("</tool_call>", tokenizer));
   if (text) {
-    // Text that the parser of calls would take for one is left to the calls.
+    // Text that the tool parser would read as a call is excluded here.
     head += fmt::format("{}: /(?s:.+)/ & ~/(?s:.*)(<tool_call>|<function=)(?s:.*)/\n", kText);
   }
   if (rules.form == ToolCallForm::kXml) {

@@ -1,7 +1,7 @@
-// The Lark grammar of tool calls in a model's own form: names and parameters as the request's tools declare
-// them, in the order of the schema, required ones always. Strings are raw text up to </parameter>, one of an
-// enumeration is one of its values; everything else is JSON by its schema. Pure; any thread; linear in the
-// tools. Errors: tools that are no list, a name that is not offered, a form without a grammar.
+// The Lark grammar of tool calls in the model's own form. Names and parameters follow the request's tools in
+// the order of the schema, and required parameters are always present. Strings are raw text up to
+// </parameter>; an enumerated string is one of its values; all other values are JSON by their schema. Errors:
+// invalid tools, an unknown name, a call form without a grammar.
 #pragma once
 
 #include <string>

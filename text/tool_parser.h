@@ -1,15 +1,13 @@
-// ToolParser: finds tool calls in the content of an answer, as Qwen3.5 writes them, and gives them as pieces
-// of JSON:
+// ToolParser: finds tool calls in the content of an answer, in Qwen3.5's form, and returns them as pieces of
+// JSON:
 //   <tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n</tool_call>
-// Values are typed by the request's schemas. String parameters stream; others come when complete. The
-// arguments of a call, joined, are one JSON object, and the same bytes for every split of the text. A value
-// ends at the first </parameter> that is followed by <parameter=, </function>, </tool_call> or the end of the
-// text, so it may contain that word. Of a repeated parameter the first counts.
-// Repairs: several functions in one block; a bare <function=NAME> of a known tool; a missing </function> or
-// </tool_call>; an answer that ends inside a call; {"name":..,"arguments":..} inside <tool_call>. What begins
-// like a call and is none is content. White space before a call is dropped, and between and after calls.
-// Owner: one answer. Thread: one. Cost: O(bytes), amortised; holds a tag, or one parameter that is no string.
-// No errors: any text is content at worst.
+// The request's schemas give the types of values. String parameters stream; other values are emitted when
+// complete. The arguments of a call, joined, are one JSON object with the same bytes for every split of the
+// text. A value ends at the first </parameter> before <parameter=, </function>, </tool_call>, or the end of
+// the text, so it may contain that tag. The first of repeated parameters counts. Repairs: several functions
+// in one block; a bare <function=NAME> of a known tool; a missing </function> or </tool_call>; an answer that
+// ends inside a call; {"name":..,"arguments":..} inside <tool_call>. Any other text is content. White space
+// before, between, and after calls is dropped. Memory: up to one tag, or one parameter that is not a string.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +23,8 @@ namespace ft {
 struct ToolEvent {
   enum class Kind {
     kContent,    // text
-    kBegin,      // text is the function's name; a new call
-    kArguments,  // text is the next piece of the arguments' JSON
+    kBegin,      // a new call; text is the function's name
+    kArguments,  // text is the next piece of JSON arguments
     kEnd,        // the call is complete
   };
   Kind kind = Kind::kContent;
@@ -40,12 +38,12 @@ class ToolParser {
   void push(std::string_view text, std::vector<ToolEvent>& out);
   void finish(std::vector<ToolEvent>& out);
 
-  /// Calls begun so far.
+  /// Calls started so far.
   size_t calls() const { return calls_; }
 
  private:
   enum class State { kText, kCallStart, kName, kBody, kKey, kValue, kAfter, kHermes };
-  enum class Progress { kMore, kWait };  // look again, or more text is needed
+  enum class Progress { kMore, kWait };  // kWait: more text is needed
 
   Progress step(std::vector<ToolEvent>& out);
   Progress step_text(std::vector<ToolEvent>& out);
@@ -69,19 +67,19 @@ class ToolParser {
 
   ToolSchemas schemas_;
   State state_ = State::kText;
-  bool last_ = false;  // no more text will come
+  bool last_ = false;  // no more text will arrive
   std::string held_;   // not yet decided
-  std::string space_;  // white space of the content, dropped if a call follows
+  std::string space_;  // white space after content, dropped if a call follows
   size_t calls_ = 0;
-  bool swallow_ = false;  // white space after a call
+  bool swallow_ = false;  // drop white space after a call
 
-  std::string name_;            // of the function
-  std::set<std::string> keys_;  // its parameters so far
-  std::string key_;             // of the parameter
-  std::string value_;           // of the parameter, unless it streams
-  bool streams_ = false;        // a plain string
-  bool repeated_ = false;       // the key was there before: the value is dropped
-  bool value_begun_ = false;    // the newline after the tag was looked for
+  std::string name_;            // the function's name
+  std::set<std::string> keys_;  // the function's parameters so far
+  std::string key_;             // the parameter's name
+  std::string value_;           // the parameter's value, unless it streams
+  bool streams_ = false;        // the parameter is a plain string
+  bool repeated_ = false;       // the key is a repetition, so the value is dropped
+  bool value_begun_ = false;    // the newline after the tag was checked
   size_t hermes_seen_ = 0;      // bytes of held_ without </tool_call>
   int hermes_tries_ = 0;
 };
