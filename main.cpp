@@ -3,6 +3,6 @@
 #include "cli/cli.h"
 
 int main(int argc, char** argv) {
-  if (!ft::open_standard_streams()) return 1;  // and nowhere to say so
+  if (!ft::open_standard_streams()) return 1;  // no stream to report the error
   return ft::cli::run_cli(argc, argv);
 }

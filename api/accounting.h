@@ -1,5 +1,5 @@
-// What an answer cost and what speculation did for it, as the extensions of the body, the usage of each
-// dialect and the X-Speculation header say it. Several choices are added up. Pure. Thread: any. Errors: none.
+// Cost of an answer and the effect of speculation: body extensions, each dialect's usage, and the
+// X-Speculation header. The figures of several choices are summed.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ Json openai_usage(const Account& account);
 Json speculation_json(const Account& account);
 /// {prompt_n, prompt_ms, cached_n, predicted_n, predicted_ms, predicted_per_second}
 Json timings_json(const Account& account);
-/// The whole answer `json` with its usage, speculation and timings, and the header.
+/// The response for the whole answer `json`, including its usage, speculation, timings, and header.
 HttpResponse accounted_reply(Json json, const Account& account);
 /// "engaged; drafter=mtp; rounds=9; drafted=20; accepted=14" or "idle; reason"
 std::string speculation_header(const Account& account);

@@ -1,5 +1,5 @@
-// Choice: one answer as its events build it up: texts, tool calls, tokens with log-probabilities, the end.
-// Owner: a writer, one for each request. Thread: one. Cost: O(event). Errors: none.
+// Choice: one answer, built up from its events: text, tool calls, tokens with log-probabilities, and the
+// finish reason. Each writer has one Choice per requested answer and uses it from one thread at a time.
 #pragma once
 
 #include <optional>
@@ -24,31 +24,31 @@ struct Choice {
 
   std::string text, reasoning;
   std::vector<GenerateParams> calls;
-  std::vector<Token> prompt;  // if it was scored; the first without log-probabilities
+  std::vector<Token> prompt;  // if scored; the first token has no log-probabilities
   std::vector<Token> tokens;  // without the end token
   std::optional<Token> end_token;
   bool ended = false;
   Finish finish = Finish::kNone;
-  std::string stop_string;  // that ended it, or empty
+  std::string stop_string;  // the stop string that ended the answer, or empty
   Error error;
   Report report;
 
-  /// Takes the event in; `eos` are the tokens that end answers, `call_id` names a new tool call.
+  /// Adds an event. `eos` are the tokens that end answers; `call_id` is the id for a new tool call.
   void take(const Event& event, const std::vector<std::int32_t>& eos, std::string_view call_prefix);
-  /// The engine failed or was stopped: there is an error instead of an answer.
+  /// The engine failed or stopped; the answer is an error.
   bool failed() const { return finish == Finish::kError || finish == Finish::kCancelled; }
   Error failure() const;
 };
 
-/// `prefix` and 24 random hexadecimal digits.
+/// `prefix` followed by 24 random hexadecimal digits.
 std::string random_id(std::string_view prefix);
 std::uint64_t random_seed();
 
 /// OpenAI's {content: [{token, logprob, bytes, top_logprobs}]} for tokens [from, to).
 Json logprobs_json(const Choice& choice, std::size_t from, std::size_t to, const Tokenizer& tokenizer);
-/// The bytes of a token as text; what is no UTF-8 becomes U+FFFD.
+/// The bytes of a token as text; invalid UTF-8 becomes U+FFFD.
 std::string token_text(std::int32_t token, const Tokenizer& tokenizer);
-/// A log-probability that JSON can hold: at least -9999.
+/// A log-probability that JSON can hold: min -9999.
 double finite_logprob(double logprob);
 
 }  // namespace ft::api

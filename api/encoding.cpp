@@ -25,8 +25,7 @@ Result<std::vector<std::int32_t>> encode_within(const ModelInfo& model_info, std
   if (const std::size_t each = model_info.tokenizer->text_per_token(); each > 0) {
     const std::size_t least = (text.size() + each - 1) / each;
     if (static_cast<std::int64_t>(least) >= model_info.context) {
-      return too_long(model_info, encoded,
-                      fmt::format("at least {} tokens, for it has {} bytes,", least, text.size()));
+      return too_long(model_info, encoded, fmt::format("at least {} tokens ({} bytes)", least, text.size()));
     }
   }
   return model_info.tokenizer->encode(text, add_special);

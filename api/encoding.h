@@ -1,7 +1,6 @@
-// Encoding with the context as its bound. A text whose bytes alone make it longer than the context is refused
-// before it is encoded, with the words of one that was counted. Thread: any. Cost: linear in the text, at
-// most the context's tokens times the longest token. Errors: kTooLong with the field; those of
-// Tokenizer::encode.
+// Encoding within the context length. A text whose byte count alone proves it too long is refused before it
+// is encoded, with the same error as a counted one. Cost: linear in the text, up to the context length times
+// the longest token. Errors: kTooLong with the field; the errors of Tokenizer::encode.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +12,12 @@
 
 namespace ft::api {
 
-/// What is too long, and the field that errors name.
+/// The name of the text and the field, for errors.
 struct Encoded {
   std::string_view what, field;
 };
 
-/// `add_special`: see Tokenizer::encode. May have more tokens than the context: check_length() tells.
+/// `add_special`: see Tokenizer::encode. The result may exceed the context: check it with check_length().
 Result<std::vector<std::int32_t>> encode_within(const ModelInfo& model_info, std::string_view text,
                                                 bool add_special, const Encoded& encoded);
 Status check_length(const ModelInfo& model_info, std::size_t tokens, const Encoded& encoded);

@@ -1,6 +1,6 @@
-// Arbitrary bodies for every route that has one, behind the shipped model's tokenizer, template and grammars:
-// what is refused has a sentence, what is accepted makes requests within bounds, and its writer forms whole
-// and streamed answers of arbitrary events that are JSON. The first byte names the route, the last ones the
+// Feeds arbitrary bodies to every route that has one, with the shipped model's tokenizer, template, and
+// grammars. A refusal has a sentence. An accepted body makes requests within bounds. Its writer turns
+// arbitrary events into JSON, whole and streamed. The first byte selects the route; the last ones are the
 // events.
 #include <cstdint>
 #include <cstdlib>

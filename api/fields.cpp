@@ -25,9 +25,9 @@ Result<Json> parse_body(std::string_view body) {
     }
     return json;
   } catch (const Json::parse_error& error) {
-    return wrong("", fmt::format("the body is no JSON: byte {} cannot stand there", error.byte));
+    return wrong("", fmt::format("invalid JSON: unexpected input at byte {}", error.byte));
   } catch (const Json::exception&) {
-    return wrong("", "the body is no JSON that can be read; a number may be out of range");
+    return wrong("", "invalid JSON: a value cannot be read; check that numbers are in range");
   }
 }
 
@@ -38,7 +38,7 @@ std::string kind_of(const Json& value) {
     case Json::value_t::array:
       return "a list";
     case Json::value_t::string:
-      return "a text";
+      return "a string";
     case Json::value_t::boolean:
       return value.get<bool>() ? "true" : "false";
     case Json::value_t::null:
@@ -76,7 +76,7 @@ Result<std::optional<std::int64_t>> Fields::integer(std::string_view name, std::
   if (value == nullptr) return std::optional<std::int64_t>();
   double number = 0;
   if (value->is_number()) number = value->get<double>();
-  constexpr double kExact = 9007199254740992.0;  // 2^53: 5.0 is an integer too, 1e300 is none
+  constexpr double kExact = 9007199254740992.0;  // 2^53: 5.0 is an integer too, 1e300 is not
   const bool whole =
       value->is_number_integer() || (number == std::floor(number) && std::abs(number) < kExact);
   if (!value->is_number() || !whole) {
@@ -101,7 +101,7 @@ Result<std::optional<bool>> Fields::boolean(std::string_view name) const {
 Result<std::optional<std::string>> Fields::text(std::string_view name) const {
   const Json* value = find(name);
   if (value == nullptr) return std::optional<std::string>();
-  if (!value->is_string()) return wrong(at(name), fmt::format("must be a text, found {}", kind_of(*value)));
+  if (!value->is_string()) return wrong(at(name), fmt::format("must be a string, found {}", kind_of(*value)));
   return std::optional<std::string>(value->get<std::string>());
 }
 

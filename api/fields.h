@@ -1,6 +1,6 @@
-// Fields: reads a JSON object's members with their types and ranges; what is wrong is an Error that names the
-// field as the client wrote it ("messages[2].content"). A member that is absent or null is nullopt.
-// Owner: a value that refers to the object. Thread: any. Cost: a search a member. Errors: kInvalid.
+// Fields: reads the members of a JSON object and checks their types and ranges. An Error (kInvalid) names the
+// field as the client wrote it ("messages[2].content"). An absent or null member is nullopt. A Fields value
+// refers to its object and must not outlive it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ft::api {
 
 inline constexpr std::size_t kMaxBodyBytes = std::size_t{32} << 20;
 
-/// The body as a JSON object; kInvalid says which byte cannot stand there.
+/// The body as a JSON object; kInvalid names the first unexpected byte.
 Result<Json> parse_body(std::string_view body);
 
 /// "`field`: sentence", kInvalid.
@@ -24,7 +24,7 @@ Error wrong(const std::string& field, const std::string& sentence);
 
 class Fields {
  public:
-  /// `object` must be one; `path` is "" for the body itself.
+  /// `object` must be a JSON object; `path` is "" for the body itself.
   Fields(const Json& object, std::string path) : object_(&object), path_(std::move(path)) {}
 
   std::string at(std::string_view name) const;
@@ -36,7 +36,7 @@ class Fields {
                                               std::int64_t high) const;
   Result<std::optional<bool>> boolean(std::string_view name) const;
   Result<std::optional<std::string>> text(std::string_view name) const;
-  /// A text out of `choices`.
+  /// A string that is one of `choices`.
   Result<std::optional<std::string>> word(std::string_view name,
                                           const std::vector<std::string_view>& choices) const;
   Result<const Json*> object(std::string_view name) const;
@@ -47,9 +47,9 @@ class Fields {
   std::string path_;
 };
 
-/// What a JSON value is, for messages: "a number", "a list".
+/// The kind of a JSON value, for messages: "a number", "a list".
 std::string kind_of(const Json& value);
-/// Compact text; bytes that are no UTF-8 become U+FFFD.
+/// Compact JSON text; invalid UTF-8 becomes U+FFFD.
 std::string dump(const Json& value);
 
 }  // namespace ft::api

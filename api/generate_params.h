@@ -1,6 +1,5 @@
-// A call: what a client asks for, with its dialect left behind. Each dialect's parser fills one; prepare.h
-// turns it into requests of the engine. Owner: a value. Thread: any. Cost: none. What is absent is nullopt,
-// so that the model's own defaults can stand in.
+// GenerateParams: a client's request, independent of its dialect. Each dialect's parser fills one; prepare.h
+// turns it into engine requests. An absent member is nullopt, so that the model's default applies.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace ft::api {
 
-/// Bounds of one call; each has a test at limit + 1.
+/// Bounds of one request; each has a test at limit + 1.
 inline constexpr int kMaxChoices = 16;
 inline constexpr std::size_t kMaxPrompts = 64;
 inline constexpr std::size_t kMaxTools = 512;
@@ -26,15 +25,15 @@ enum class Format { kText, kJsonObject, kJsonSchema };
 enum class Speculation { kAuto, kRequire, kOff };
 
 struct GenerateParams {
-  std::string model;  // empty: whatever is served
+  std::string model;  // empty: the served model
 
-  // What goes into the prompt: either a conversation ...
+  // The prompt: either a conversation ...
   std::string messages;  // JSON list as the chat template wants it
   std::string tools;     // JSON list of {type, function}, or empty
   std::optional<bool> think;
   std::string template_variables;  // a JSON object, or empty
-  bool continues = false;          // the last message is the beginning of the answer
-  // ... or texts and ids as they stand, one answer each.
+  bool continues = false;          // the last message is the start of the answer
+  // ... or raw texts and ids, each with its own answer.
   struct Prompt {
     std::string text;
     std::vector<std::int32_t> ids;  // used if text is empty
@@ -46,22 +45,22 @@ struct GenerateParams {
   std::optional<std::uint64_t> seed;
   std::vector<LogitBias> bias;
   std::vector<std::string> stops;
-  std::int64_t max_tokens = 0;  // 0: as long as the context lets it
+  std::int64_t max_tokens = 0;  // 0: up to the end of the context
   int choices = 1;
-  int logprobs = -1;          // -1: none; else alternatives
-  bool score_prompt = false;  // log-probabilities of the prompt too
-  bool only_prompt = false;   // and nothing else
+  int logprobs = -1;          // -1: none; else the number of alternatives
+  bool score_prompt = false;  // include log-probabilities of the prompt
+  bool only_prompt = false;   // generate no answer
   int thinking_budget = -1;   // tokens of reasoning; -1: no limit
-  std::string predicted;      // text that the answer will probably repeat
+  std::string predicted;      // text that the answer is expected to repeat
 
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;
   bool parallel_tools = true;
-  bool legacy_functions = false;  // asked for as `functions`: a call is given as function_call
+  bool legacy_functions = false;  // request used `functions`: answer with function_call
   Format format = Format::kText;
   std::string schema;          // of kJsonSchema
-  bool strict_schema = false;  // a keyword that cannot be enforced is an error
-  bool strict_tools = false;   // a tool asks for arguments by its schema
+  bool strict_schema = false;  // an unenforceable keyword is an error
+  bool strict_tools = false;   // at least one tool sets strict: true
   std::string schema_field = "response_format";
 
   Speculation speculation = Speculation::kAuto;

@@ -1,4 +1,4 @@
-// A reply: one whole HTTP answer without the HTTP. Owner: a value. Thread: any.
+// HttpResponse: one complete HTTP answer, independent of the HTTP library.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-/// Who wrote the client: errors and listings have the shape that its SDK knows.
+/// The API family of the client: errors and listings take the form that its SDK knows.
 enum class Dialect { kOpenAi, kAnthropic };
 
 }  // namespace ft::api

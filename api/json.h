@@ -1,4 +1,4 @@
-// The JSON of the wire: ordered, because the order of a tool's schema is part of the prompt.
+// The JSON type of the API. It is ordered because the order of a tool's schema is part of the prompt.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -50,7 +50,7 @@ Json anthropic_model(const ModelInfo& model_info, const std::string& id) {
               {"max_tokens", model_info.context}};
 }
 
-/// Of the list of models: [begin, end), and whether there are more in the direction of reading.
+/// A page of the model list: [begin, end), and whether more follow in the direction of reading.
 struct Range {
   std::size_t begin = 0, end = 0;
   bool more = false;
@@ -68,7 +68,8 @@ Result<Range> range_of(const Page& page, const std::vector<std::string>& ids) {
     limit = static_cast<std::size_t>(asked);
   }
   const bool backwards = !page.before_id.empty();
-  if (backwards && !page.after_id.empty()) return wrong("before_id", "cannot stand beside after_id");
+  if (backwards && !page.after_id.empty())
+    return wrong("before_id", "cannot be combined with after_id; send only one of them");
   const std::string& id = backwards ? page.before_id : page.after_id;
   const auto at = std::find(ids.begin(), ids.end(), id);
   if (!id.empty() && at == ids.end()) {

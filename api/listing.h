@@ -1,5 +1,5 @@
-// What a server says of itself: /v1/models in both dialects, /props, /v1/tokenize and /v1/detokenize.
-// Pure. Thread: any. Errors: kNotFound for an unknown model; kInvalid naming the field.
+// Endpoints that describe the server: /v1/models in both dialects, /props, /v1/tokenize, and /v1/detokenize.
+// An unknown model is kNotFound; an invalid field is kInvalid and is named.
 #pragma once
 
 #include "api/http_response.h"
@@ -9,9 +9,9 @@
 
 namespace ft::api {
 
-inline constexpr int kDefaultModels = 20, kMaxModels = 1000;  // of a page
+inline constexpr int kDefaultModels = 20, kMaxModels = 1000;  // per page
 
-/// A part of Anthropic's listing, as its client asks for it; empty: not asked for.
+/// The page of Anthropic's listing that the client requests; an empty member was not given.
 struct Page {
   std::string limit, after_id, before_id;
 };
@@ -19,7 +19,7 @@ struct Page {
 Result<HttpResponse> models_reply(const ModelInfo& model_info, Dialect dialect, const Page& page = {});
 Result<HttpResponse> model_reply(const ModelInfo& model_info, const std::string& id, Dialect dialect);
 HttpResponse props_reply(const ModelInfo& model_info);
-/// {enabled, snapshots, sessions, bytes, ...}; `cleared`: says that it was emptied.
+/// {enabled, snapshots, sessions, bytes, ...}; `cleared` reports that the cache was emptied.
 HttpResponse cache_reply(const CacheReport& cache, bool cleared);
 HttpResponse cancelled_reply(const std::string& id);
 /// {text} or {messages, tools} -> {tokens, count}

@@ -10,7 +10,7 @@
 namespace ft::api {
 namespace {
 
-/// A model with `aliases` other names: m0 (itself), m1, m2, ...
+/// A model with `aliases` additional names: m0 (its id), m1, m2, ...
 ModelInfo named(int aliases) {
   ModelInfo model_info = test::model_info();
   model_info.id = "m0";

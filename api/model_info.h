@@ -1,5 +1,5 @@
-// What is being served: the model's parts that requests are made with, and the facts that answers and
-// listings name. Built once when the model is ready. Owner: server/app.h. Thread: immutable; any. Cost: none.
+// ModelInfo: the parts of the model that build requests, and the facts that answers and listings show. Built
+// once when the model is ready, then immutable; server/app.h owns it.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,27 @@ namespace ft::api {
 
 struct ModelInfo {
   const Tokenizer* tokenizer = nullptr;
-  const ChatTemplate* chat_template = nullptr;  // null: chat routes refuse with the problem
+  const ChatTemplate* chat_template = nullptr;  // null: chat routes return chat_template_problem
   std::string chat_template_problem;
   std::shared_ptr<const GrammarCompiler> grammars;  // null: nothing can be enforced
   const ChatFormat* chat_format = &kPlainFormat;    // the tags of reasoning, calls and fill-in-the-middle
   std::vector<std::int32_t> eos;
-  int vocabulary = 0;           // columns of logits
-  std::int64_t context = 0;     // tokens of prompt and answer together
-  SamplingParams sampler;       // what a request that names nothing gets; its seed is not used
-  std::vector<LogitBias> bias;  // the same
-  DrafterKind default_drafter = DrafterKind::kAuto;  // where a request says auto
+  int vocabulary = 0;                                // columns of logits
+  std::int64_t context = 0;                          // tokens of prompt and answer together
+  SamplingParams sampler;                            // defaults of a request; the seed is unused
+  std::vector<LogitBias> bias;                       // defaults of a request
+  DrafterKind default_drafter = DrafterKind::kAuto;  // used when a request says auto
   int default_depth = -1;
 
-  std::string id;                    // of the model, as clients name it
-  std::vector<std::string> aliases;  // other names that it answers to
-  bool any_model = false;            // every name is served by this model
+  std::string id;                    // the model's name for clients
+  std::vector<std::string> aliases;  // additional names of the model
+  bool any_model = false;            // accept every model name
   std::int64_t created_s = 0;        // seconds since 1970
   std::string family, quantisation, backend, drafter, drafter_problem, version;
-  std::int64_t parameters = 0, bytes = 0, positions = 0;  // positions: what the model was made for
+  std::int64_t parameters = 0, bytes = 0, positions = 0;  // positions: the trained context length
   int slots = 0;
-  int draft_vocabulary = 0;  // tokens that the model's head drafts among at a time; 0: it has none
-  std::shared_ptr<ResponseStore> responses;  // locks for itself; null: none is kept
+  int draft_vocabulary = 0;                  // size of the MTP head's draft vocabulary; 0: no MTP head
+  std::shared_ptr<ResponseStore> responses;  // has its own lock; null: responses are not stored
 };
 
 }  // namespace ft::api

@@ -109,8 +109,8 @@ Compiled format_grammar(const GrammarCompiler& grammars, const GenerateParams& c
   return grammar;
 }
 
-/// Calls; if they are not required, text before or instead of them, or an answer of the call's format
-/// instead.
+/// Calls; unless they are required, also text before or instead of them, or an answer in the requested
+/// format.
 Compiled call_grammar(const ModelInfo& model_info, const GenerateParams& call, bool required) {
   ToolCallRules rules;
   rules.tools_json = call.tools, rules.format = model_info.chat_format, rules.required = required;
@@ -129,12 +129,12 @@ bool may_call(const GenerateParams& call) {
   return !call.tools.empty() && call.tool_choice != ToolChoice::kNone;
 }
 
-/// An answer of the format, or calls.
+/// An answer in the requested format, or calls.
 bool either(const GenerateParams& call) {
   return may_call(call) && call.tool_choice == ToolChoice::kAuto && call.format != Format::kText;
 }
 
-/// What the content must follow; null: nothing.
+/// The grammar of the content; null: unconstrained.
 Compiled grammar_of(const ModelInfo& model_info, const GenerateParams& call) {
   const bool tools = may_call(call), formatted = call.format != Format::kText;
   const bool must = tools && call.tool_choice != ToolChoice::kAuto;
@@ -142,21 +142,22 @@ Compiled grammar_of(const ModelInfo& model_info, const GenerateParams& call) {
     return std::shared_ptr<const Grammar>();
   }
   if (model_info.grammars == nullptr) {
-    return Error{Code::kUnsupported, "this model has no tokenizer that a format could be enforced with"};
+    return Error{Code::kUnsupported,
+                 "this model's tokenizer does not support structured output; leave the format out"};
   }
   if (must || !formatted) return call_grammar(model_info, call, must);
-  Compiled format = format_grammar(*model_info.grammars, call);  // alone too: its faults are not the tools'
+  Compiled format = format_grammar(*model_info.grammars, call);  // alone: its errors must not name tools
   return format.ok() && tools ? call_grammar(model_info, call, false) : format;
 }
 
-/// "require": better no answer than one that cannot be drafted.
+/// "require": an answer without drafts is refused.
 Status check_speculation(const ModelInfo& model_info, const GenerateParams& call) {
   if (call.speculation != Speculation::kRequire) return {};
   const std::string problem = call.drafter == DrafterKind::kMtp ? model_info.drafter_problem : std::string();
   const std::optional<NotDrafted> why = ruled_out(call.drafter, call.depth, problem);
   if (!why) return {};
   return Error{Code::kUnsupported,
-               "speculation is required and cannot be had: " + not_drafted_text(*why, problem),
+               "speculation is required but not available: " + not_drafted_text(*why, problem),
                "speculation"};
 }
 

@@ -1,8 +1,7 @@
-// From a call to the engine's requests: model name, template, tokens, limits, defaults. One request a prompt
-// and choice; choice i of a seed s draws with seed s + i, so that each equals a lone call with that seed.
-// Thread: any, several at once (the server's text pool). Cost: rendering and encoding, linear in the prompt.
-// Errors: kNotFound for a model that is not served; kTooLong for a prompt beyond the context; kInvalid and
-// kUnsupported with the field.
+// Converts GenerateParams to engine requests: model name, template, tokens, limits, defaults. Each prompt and
+// choice is one request. Choice i of seed s uses seed s + i, so that it equals a single request with that
+// seed. Several threads may call these functions at once. Errors: kNotFound for an unknown model, kTooLong
+// for a prompt beyond the context, kInvalid and kUnsupported with the field.
 #pragma once
 
 #include "api/generate_params.h"
@@ -13,16 +12,16 @@ namespace ft::api {
 
 struct Prepared {
   std::vector<Request> requests;
-  std::vector<int> prompt_tokens;  // of each
+  std::vector<int> prompt_tokens;  // per prompt
 };
 
-/// `random_seed` is used where the call names none.
+/// `random_seed` applies if the parameters have no seed.
 Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed);
 
-/// The prompt alone, for counting: what prepare() would send to the engine.
+/// The prompt's tokens as prepare() sends them to the engine, for counting.
 Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const GenerateParams& call);
 
-/// kNotFound unless `model` is empty, the model's id or one of its names.
+/// kNotFound unless `model` is empty, the model's id, or an alias.
 Status check_model(const ModelInfo& model_info, const std::string& model);
 
 }  // namespace ft::api

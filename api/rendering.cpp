@@ -8,7 +8,7 @@
 namespace ft::api {
 namespace {
 
-/// Content as text: a text, or a list of text parts.
+/// Content as plain text; the input is a text or a list of text parts.
 std::string plain(const Json& content) {
   if (content.is_string()) return content.get<std::string>();
   std::string all;
@@ -24,7 +24,7 @@ bool is_system(const Json& message) {
   return role != message.end() && (*role == "system" || *role == "developer");
 }
 
-/// System messages after the leading ones become turns of the user's, marked; false if there are none.
+/// Turns system messages after the leading ones into marked user turns; false if there are none.
 bool turn_late_systems(Json& messages) {
   bool leading = true, any = false;
   for (Json& message : messages) {
@@ -45,7 +45,7 @@ Result<std::string> render_conversation(const ChatTemplate& chat_template, const
                                         const RenderOptions& options) {
   const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
   Json messages = Json::parse(call.messages, nullptr, false);
-  if (!messages.is_array()) return wrong("messages", "is no list");
+  if (!messages.is_array()) return wrong("messages", "must be a list");
   std::string beginning;
   if (call.continues && !messages.empty()) {
     beginning = plain(messages.back().value("content", Json("")));

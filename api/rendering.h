@@ -1,7 +1,7 @@
-// A call's conversation as the prompt's text, also where a template has no words for it: a system message in
-// the middle stays in its place, as a user's turn if the template takes none there, and a last message of the
-// assistant's that the answer continues stands after the generation prompt. Pure. Thread: any. Cost: a
-// rendering, two where the template refuses the first. Errors: the template's sentence.
+// Renders a conversation as the prompt's text, with fallbacks for templates that reject it. A system message
+// in the middle keeps its position and becomes a user turn if the template rejects it. A final assistant
+// message that the answer continues is appended after the generation prompt. A rejected conversation is
+// rendered twice. Errors carry the template's sentence.
 #pragma once
 
 #include <string>

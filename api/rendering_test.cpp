@@ -9,7 +9,7 @@ const char kUserFirst[] = R"([{"role":"user","content":"a"},{"role":"assistant",
 
 class Rendering : public testing::Test {
  protected:
-  /// With the shipped model's template, which takes a system message in the first place only.
+  /// Uses the shipped model's template, which allows a system message only at the start.
   std::string render(const std::string& messages, bool continues = false) const {
     GenerateParams call;
     call.messages = messages, call.continues = continues;
@@ -28,7 +28,7 @@ TEST_F(Rendering, ALateSystemMessageStaysInItsPlace) {
                                     R"(","content":"mind"},{"role":"user","content":"c"}])");
     const std::size_t at = late.find("<system-reminder>\nmind\n</system-reminder>");
     ASSERT_NE(at, std::string::npos) << late;
-    // What stood before it is the same prompt, token for token, as without it.
+    // The prompt before the system message is the same, token for token, without it.
     EXPECT_EQ(late.substr(0, late.find("<|im_start|>user\n<system-reminder>")),
               before.substr(0, before.find("<|im_start|>user\nc")));
     EXPECT_GT(late.find("\nc<|im_end|>"), at);

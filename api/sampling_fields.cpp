@@ -22,7 +22,7 @@ Result<std::vector<LogitBias>> read_bias(const Fields& fields) {
     std::int32_t token = 0;
     const auto [end, problem] = std::from_chars(key.data(), key.data() + key.size(), token);
     if (problem != std::errc() || end != key.data() + key.size()) {
-      return wrong(path, fmt::format("its names are token ids, found \"{}\"", key));
+      return wrong(path, fmt::format("keys must be token ids, found \"{}\"", key));
     }
     if (!value.is_number() || !(value.get<double>() >= -100 && value.get<double>() <= 100)) {
       return wrong(fmt::format("{}.{}", path, key),
@@ -46,18 +46,18 @@ Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_vi
     for (std::size_t i = 0; i < value->size(); ++i) {
       if (!(*value)[i].is_string()) {
         return wrong(fmt::format("{}[{}]", path, i),
-                     fmt::format("must be a text, found {}", kind_of((*value)[i])));
+                     fmt::format("must be a string, found {}", kind_of((*value)[i])));
       }
       stops.push_back((*value)[i].get<std::string>());
     }
   } else {
-    return wrong(path, fmt::format("must be a text or a list of texts, found {}", kind_of(*value)));
+    return wrong(path, fmt::format("must be a string or a list of strings, found {}", kind_of(*value)));
   }
   if (stops.size() > kMaxStops) {
-    return wrong(path, fmt::format("at most {} texts, found {}", kMaxStops, stops.size()));
+    return wrong(path, fmt::format("at most {} strings, found {}", kMaxStops, stops.size()));
   }
   for (const std::string& stop : stops) {
-    if (stop.empty()) return wrong(path, "an empty text would end every answer; leave it out");
+    if (stop.empty()) return wrong(path, "an empty stop string would end every answer; leave it out");
     if (stop.size() > kMaxStopBytes) {
       return wrong(path, fmt::format("at most {} bytes each, found {}", kMaxStopBytes, stop.size()));
     }
@@ -70,7 +70,7 @@ Status read_noise(const Fields& fields, GenerateParams& call, double max_tempera
   constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
   FT_ASSIGN(call.temperature, fields.number("temperature", 0, max_temperature));
   FT_ASSIGN(call.top_p, fields.number("top_p", 0, 1));
-  if (call.top_p && *call.top_p == 0) call.top_p = 1e-6F;  // the likeliest token alone
+  if (call.top_p && *call.top_p == 0) call.top_p = 1e-6F;  // only the likeliest token
   FT_ASSIGN(const auto top_k, fields.integer("top_k", min_top_k, 1 << 24));
   if (top_k) call.top_k = std::max(0, static_cast<int>(*top_k));
   FT_ASSIGN(const auto seed, fields.integer("seed", kLowest, kHighest));
@@ -79,7 +79,7 @@ Status read_noise(const Fields& fields, GenerateParams& call, double max_tempera
 }
 
 Status read_sampling(const Fields& fields, GenerateParams& call) {
-  FT_TRY(read_noise(fields, call, 2, -1));  // top_k -1: all, as vLLM writes it
+  FT_TRY(read_noise(fields, call, 2, -1));  // top_k -1: all, as in vLLM
   FT_ASSIGN(call.min_p, fields.number("min_p", 0, 1));
   FT_ASSIGN(call.repetition, fields.number("repetition_penalty", 0.01, 10));
   FT_ASSIGN(call.presence, fields.number("presence_penalty", -2, 2));

@@ -1,5 +1,5 @@
-// The parameters that OpenAI's dialects share, and foretoken's own: sampling, stops, bias, speculation.
-// Pure. Thread: any. Errors: kInvalid naming the field.
+// Request fields that OpenAI's dialects share, and foretoken's own: sampling, stops, bias, speculation.
+// Errors are kInvalid and name the field.
 #pragma once
 
 #include "api/fields.h"
@@ -7,16 +7,16 @@
 
 namespace ft::api {
 
-/// What every dialect has: temperature of 0 to `hottest`, top_p, top_k (-1: all, where `min_top_k` allows
-/// it), seed.
+/// Fields of every dialect: temperature from 0 to `max_temperature`, top_p, top_k (-1: all, if `min_top_k`
+/// allows it), seed.
 Status read_noise(const Fields& fields, GenerateParams& call, double max_temperature, int min_top_k);
 /// temperature, top_p, top_k, min_p, penalties, seed, logit_bias, stop, n.
 Status read_sampling(const Fields& fields, GenerateParams& call);
 /// speculation, acceptance, depth, drafter, stream, stream_options, stream_speculation.
 Status read_speculation(const Fields& fields, GenerateParams& call);
-/// A text or a list of texts, at most kMaxStops of kMaxStopBytes.
+/// A text or a list of up to kMaxStops texts, each up to kMaxStopBytes.
 Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_view name);
-/// reasoning_effort's word as a switch: "none" is off, any other on.
+/// reasoning_effort as a switch: "none" is off, any other value is on.
 std::optional<bool> thinks_at(const std::string& effort);
 
 }  // namespace ft::api

@@ -10,9 +10,9 @@
 namespace ft::server {
 namespace {
 
-constexpr std::size_t kMaxFieldBytes = 1024;  // of a path of up to kMaxHeadBytes
+constexpr std::size_t kMaxFieldBytes = 1024;  // cap for a path of up to kMaxHeadBytes
 
-/// The code point that begins `text`, which is UTF-8, and its bytes.
+/// The first code point of `text`, which is UTF-8, and its byte count.
 std::pair<char32_t, std::size_t> first_of(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t size = byte(0) < 0x80 ? 1 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
@@ -21,8 +21,8 @@ std::pair<char32_t, std::size_t> first_of(std::string_view text) {
   return {point, size};
 }
 
-/// What a terminal or a reader of lines may act on: C0 and C1 controls, line and paragraph separators, and
-/// the marks that change a line's direction.
+/// Characters that a terminal or line reader may interpret: C0 and C1 controls, line and paragraph
+/// separators, and marks that change a line's direction.
 bool is_control(char32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x200E && point <= 0x200F) ||
          (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
@@ -57,7 +57,7 @@ std::string access_text(const HttpRequest& http_request, const AccessLine& line,
     return fmt::format("{} {} {} {:.0f} ms{}{}", field(http_request.method), field(http_request.path),
                        line.status, line.ms, line.note.empty() ? "" : ", ", field(line.note));
   }
-  // JSON's own escapes, and for the other controls the form that JSON has too.
+  // JSON's own escapes; other controls use JSON's \uXXXX form.
   const auto quoted = [](std::string_view text) { return escaped(json_quoted(cut(text)), false); };
   const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   return fmt::format(

@@ -1,6 +1,6 @@
-// One line a request, for people or (--log-json) as JSON: when, what, how it ended, how long it took, how
-// many tokens; never what was said. Fields that clients choose are cut at 1 kB and their controls escaped.
-// Lines go to the log's queue (base/log.h).
+// Writes one line per request, for people or (--log-json) as JSON: time, route, status, duration, token
+// count. It never contains the conversation. Fields that clients choose are cut at 1 kB and their controls
+// are escaped. Lines go to the log's queue (base/log.h).
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ struct AccessLine {
   std::string note;  // "client left", "12 tokens"
 };
 
-/// The line without its end: printable UTF-8.
+/// The line without its newline: printable UTF-8.
 std::string access_text(const HttpRequest& http_request, const AccessLine& line, bool json);
 
 class AccessLog {

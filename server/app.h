@@ -1,6 +1,6 @@
-// What stands behind the routes: the engine and what is served, once they are ready; until then how far the
-// loading is. Also the list of answers being decoded, so that one can be cancelled by its id.
-// Owner: cli/commands/serve.cpp; outlives the server. Threads: any. Cost: one lock a call. Errors: none.
+// App: state shared by the routes. It holds the engine and the ModelInfo once ready, and load progress
+// before. It also lists the answers being decoded, so that each can be cancelled by id.
+// cli/commands/serve.cpp owns it; it outlives the server. Any thread may use it.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace ft::server {
 
-/// What the server asks of an engine; a test's may be another. Threads: any.
+/// The engine as the server uses it; tests may provide their own. Any thread may call it.
 class EngineClient {
  public:
   virtual ~EngineClient() = default;
@@ -29,24 +29,24 @@ class EngineClient {
 
 class App {
  public:
-  /// 0 to 1, while loading.
+  /// Progress from 0 to 1 while loading.
   void loading(double progress) { progress_ = progress; }
   double progress() const { return progress_; }
 
-  /// Both must outlive the server's last answer.
+  /// Sets the engine and model; both must outlive the server's last answer.
   void ready(Engine& engine, std::shared_ptr<const api::ModelInfo> model_info);
   void ready(std::unique_ptr<EngineClient> engine, std::shared_ptr<const api::ModelInfo> model_info);
   /// Null while loading.
   EngineClient* engine() const;
   std::shared_ptr<const api::ModelInfo> model_info() const;
 
-  /// From now on nothing new is taken on.
+  /// From now on the server refuses new requests.
   void drain() { draining_ = true; }
   bool draining() const { return draining_; }
 
   HttpCounters& http() { return http_; }
 
-  /// An answer that is being decoded; struck from the list at the end of this value.
+  /// Lists an answer while it is decoded; the destructor removes it.
   class Enlisted {
    public:
     Enlisted(App& app, std::string id, std::function<void()> cancel) : app_(app), id_(std::move(id)) {
@@ -60,7 +60,7 @@ class App {
     App& app_;
     const std::string id_;
   };
-  /// False if nothing of this id is being decoded.
+  /// False if no answer with this id is being decoded.
   bool cancel(const std::string& id);
   std::size_t decoding() const;
 

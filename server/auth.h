@@ -1,5 +1,5 @@
-// Who may ask: API keys, as Authorization: Bearer KEY or x-api-key: KEY, compared in constant time. The
-// router says which paths need none. Pure.
+// API keys: checks Authorization: Bearer KEY or x-api-key: KEY in constant time. The router decides which
+// paths need no key.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace ft::server {
 
-/// True if one of the keys is given, or none is asked for.
+/// True if the request has a valid key, or no key is required.
 bool key_fits(const HttpRequest& http_request, const std::vector<std::string>& keys);
-/// Equal, in a time that depends on the lengths alone.
+/// Compares in a time that depends only on the lengths.
 bool same_secret(std::string_view left, std::string_view right);
 
 }  // namespace ft::server

@@ -1,5 +1,5 @@
-// BodyBudget: how many bytes the bodies of all connections may hold at once. A body takes its share as it
-// arrives and gives it back when it was read into a request. Thread: the I/O thread.
+// BodyBudget: bounds the bytes that the bodies of all connections hold at once. A body acquires its share as
+// it arrives and releases it once it is parsed into a request. Use it only on the I/O thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ class BodyBudget {
   explicit BodyBudget(std::size_t limit) : left_(limit) {}
   std::size_t left() const { return left_; }
 
-  /// What one body holds; given back at its end.
+  /// The bytes of one body; the destructor returns them to the budget.
   class Share {
    public:
     Share() = default;
@@ -26,7 +26,7 @@ class BodyBudget {
     ~Share() {
       if (budget_ != nullptr) budget_->left_ += bytes_;
     }
-    /// Never shrinks. False, and unchanged, if the budget has not so much left.
+    /// Grows the share; it never shrinks. False, and unchanged, if the budget has too little left.
     bool grow_to(std::size_t bytes) {
       if (bytes <= bytes_) return true;
       if (bytes - bytes_ > budget_->left_) return false;

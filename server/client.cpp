@@ -19,12 +19,12 @@ namespace http = beast::http;
 using boost::system::error_code;
 using Parser = http::response_parser<http::string_body>;
 
-/// Lines out of a body that grows.
+/// Splits a growing body into lines.
 class Lines {
  public:
   explicit Lines(const std::function<bool(std::string_view)>& take) : take_(take) {}
 
-  /// Hands on the whole lines of `body` and takes them out of it; false if no more are wanted.
+  /// Passes complete lines of `body` to the callback and removes them; false if the callback wants no more.
   bool feed(std::string& body) const {
     std::size_t at = 0;
     for (std::size_t end = body.find('\n'); end != std::string::npos; end = body.find('\n', at)) {
@@ -36,7 +36,7 @@ class Lines {
     body.erase(0, at);
     return true;
   }
-  /// What the answer ended with, without a line's end.
+  /// Passes the rest of the answer, which has no newline.
   void finish(std::string& body) const {
     if (!body.empty()) (void)take_(body);
     body.clear();
@@ -46,14 +46,15 @@ class Lines {
   const std::function<bool(std::string_view)>& take_;
 };
 
-/// One connection. Beast heeds times in asynchronous calls only: each is started and run to its end.
+/// One connection. Beast applies timeouts only to asynchronous calls, so each one is started and run to its
+/// end.
 class Wire {
  public:
   explicit Wire(std::string where) : where_(std::move(where)) {}
 
   Status connect(const std::string& host, const std::string& port, int ms);
   Status send(const http::request<http::string_body>& request, int ms);
-  /// Reads some; an error, or whether the answer is whole.
+  /// Reads the next part; an error, or whether the answer is complete.
   Result<bool> read(Parser& parser, int ms);
 
  private:
@@ -76,7 +77,7 @@ class Wire {
 
 Error Wire::failed(const char* doing, const error_code& error, int ms) const {
   if (error == beast::error::timeout) {
-    return {Code::kIo, fmt::format("{} said nothing for {} ms while {}", where_, ms, doing)};
+    return {Code::kIo, fmt::format("{} sent no data for {} ms while {}", where_, ms, doing)};
   }
   return {Code::kIo, fmt::format("{} failed while {}: {}", where_, doing, error.message())};
 }
@@ -85,17 +86,17 @@ Status Wire::connect(const std::string& host, const std::string& port, int ms) {
   error_code error;
   net::ip::tcp::resolver resolver(io_);
   const auto places = resolver.resolve(host, port, error);
-  if (error) return Error{Code::kIo, fmt::format("{}: the host is not known ({})", where_, error.message())};
+  if (error) return Error{Code::kIo, fmt::format("{}: unknown host ({}); check it", where_, error.message())};
   error = wait(ms, [&](auto done) { stream_.async_connect(places, done); });
   if (!error) return {};
   return Error{Code::kIo,
-               fmt::format("nobody answers at {} ({}); start `foretoken serve`, or name another URL", where_,
+               fmt::format("cannot connect to {} ({}); start `foretoken serve`, or give another URL", where_,
                            error.message())};
 }
 
 Status Wire::send(const http::request<http::string_body>& request, int ms) {
   const error_code error = wait(ms, [&](auto done) { http::async_write(stream_, request, done); });
-  if (error) return failed("being asked", error, ms);
+  if (error) return failed("receiving the request", error, ms);
   return {};
 }
 
@@ -125,10 +126,10 @@ Result<Client> Client::make(const std::string& url, std::string api_key, ClientO
   std::string_view rest = url;
   if (rest.starts_with("https://")) {
     return Error{Code::kUnsupported,
-                 fmt::format("\"{}\": only http:// is spoken here; name the server behind the proxy", url)};
+                 fmt::format("\"{}\": only http:// is supported; use the server's own http:// URL", url)};
   }
   if (rest.starts_with("http://")) rest.remove_prefix(7);
-  if (rest.find("://") != std::string_view::npos) return wrong("is no http URL");
+  if (rest.find("://") != std::string_view::npos) return wrong("unsupported URL scheme");
   Client client;
   client.options_ = options, client.api_key_ = std::move(api_key);
   const std::size_t slash = std::min(rest.find('/'), rest.size());
@@ -143,16 +144,16 @@ Result<Client> Client::make(const std::string& url, std::string api_key, ClientO
   }
   if (place.starts_with('[') && place.ends_with(']')) place = place.substr(1, place.size() - 2);
   client.host_ = place;
-  if (client.host_.empty()) return wrong("names no host");
+  if (client.host_.empty()) return wrong("the host is missing");
   const bool digits = !client.port_.empty() && client.port_.size() <= 5 &&
                       client.port_.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits || std::stoi(client.port_) > 65535) return wrong("its port is no number up to 65535");
+  if (!digits || std::stoi(client.port_) > 65535) return wrong("the port must be a number up to 65535");
   const bool printable = std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (!printable) return wrong("holds characters that no URL may");
+  if (!printable) return wrong("invalid character in a URL");
   return client;
 }
 
-/// As a URL and the field Host write it.
+/// Host and port, in the form of a URL and the Host field.
 std::string Client::authority() const {
   const bool six = host_.find(':') != std::string::npos;
   return fmt::format("{}{}{}:{}", six ? "[" : "", host_, six ? "]" : "", port_);

@@ -1,9 +1,8 @@
-// Client: the other end of the wire, for the command line (connect, chat --server, bench serve): GET, POST
-// and a POST whose answer is read line by line as it comes. A connection a call, plain HTTP; TLS is what a
-// proxy adds. Owner: a value. Thread: any; a call blocks its caller, several calls may run at once. Cost: a
-// connection. Errors: kInvalid for an URL that is none, kUnsupported for https, kIo where nobody answers,
-// silence lasts too long or the answer is no HTTP, kTooLong for one beyond the limits. A status of 400 or
-// more is no error here: the reply tells it.
+// Client: HTTP client of the command line (connect, chat --server, bench serve). It sends GET and POST, and
+// reads a POST's answer line by line as it arrives. Each call opens one plain HTTP connection; TLS needs a
+// proxy. A call blocks its caller, and several threads may call at once. Errors: kInvalid for a malformed
+// URL, kUnsupported for https, kIo for a failed connection, a silence timeout, or an invalid HTTP answer,
+// kTooLong beyond the limits. Statuses of 400 and above are answers, not errors.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +16,19 @@
 
 namespace ft::server {
 
-inline constexpr std::size_t kMaxAnswerBytes = std::size_t{64} << 20;  // of a body that is not read by lines
+inline constexpr std::size_t kMaxAnswerBytes = std::size_t{64} << 20;  // for a body that is not read by lines
 inline constexpr std::size_t kMaxAnswerLine = std::size_t{8} << 20;
 
 struct ClientOptions {
   int connect_ms = 3'000;
-  int silence_ms = 600'000;  // without a byte from the server
+  int silence_ms = 600'000;  // max time without data from the server
 };
 
 struct ClientResponse {
   int status = 0;
-  std::string body;  // empty where it was read by lines
+  std::string body;  // empty if it was read by lines
   std::vector<std::pair<std::string, std::string>> headers;
-  /// The first of this name, whatever its case; empty if there is none.
+  /// The first header with this name, ignoring case; empty if absent.
   std::string_view header(std::string_view name) const;
 };
 
@@ -47,8 +46,8 @@ class Client {
   Result<ClientResponse> post(const std::string& path, const std::string& json) const {
     return exchange("POST", path, json, {});
   }
-  /// `take` gets each line of a 200, without its end; false closes the connection and ends the call. The body
-  /// of any other status is in the reply.
+  /// `take` receives each line of a 200 answer without its newline; false closes the connection and ends the
+  /// call. For any other status, the body is in the response.
   Result<ClientResponse> stream(const std::string& path, const std::string& json,
                                 const std::function<bool(std::string_view line)>& take) const {
     return exchange("POST", path, json, take);

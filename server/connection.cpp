@@ -32,12 +32,12 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
-constexpr int kSendBytes = 256 << 10;                       // in the kernel, for a client that does not read
-constexpr std::size_t kFrameBytes = std::size_t{64} << 10;  // of a stream, written at once
-/// Between two writes of a stream: a hundred a second look no rougher, and every write takes a processor from
-/// those that decode for as long as a small model's round takes. The first token and the end never wait.
+constexpr int kSendBytes = 256 << 10;                       // kernel buffer for a client that does not read
+constexpr std::size_t kFrameBytes = std::size_t{64} << 10;  // max bytes of a stream in one write
+/// Pause between two writes of a stream. A hundred writes per second look smooth, and each write takes a core
+/// from the decoder for as long as a small model's round. The first token and the end are never delayed.
 constexpr milliseconds kPace{10};
-constexpr milliseconds kGather{50};  // where only the end matters, the mailbox is emptied as often
+constexpr milliseconds kGather{50};  // how often a whole answer's mailbox is emptied
 
 class Connection {
  public:
@@ -85,7 +85,7 @@ class Connection {
   ServerContext& server_context_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_{kMaxHeadBytes};
-  std::string here_;  // this machine's address of the connection
+  std::string here_;  // the connection's local address
 };
 
 awaitable<void> Connection::run() {
@@ -103,8 +103,8 @@ awaitable<void> Connection::run() {
   co_await close();
 }
 
-/// A request whose head is refused is answered without its body, and the connection ends if it has one: so is
-/// one whose method needs none.
+/// A refused request head is answered without reading the body; the connection then ends if there is a body.
+/// The same applies to a method that takes no body.
 awaitable<Received> Connection::next() {
   RequestReader reader(stream_, buffer_, server_context_.options, server_context_.bodies);
   Received received = co_await reader.head();
@@ -127,7 +127,7 @@ awaitable<bool> Connection::serve(Received& received, AccessLine& line) {
     co_return co_await send(received, std::move(received.refusal), line);
   }
   Answer given = co_await answer(received.http_request);
-  received.http_request.body = std::string();  // and its share of what all bodies may take
+  received.http_request.body = std::string();  // the body and its share of the budget end here
   received.share = BodyBudget::Share();
   if (auto* reply = std::get_if<api::HttpResponse>(&given)) {
     co_return co_await send(received, std::move(*reply), line);
@@ -140,12 +140,12 @@ Answer Connection::route(const HttpRequest& http_request) const {
     return server_context_.router.route(http_request);
   } catch (const std::exception& what) {
     log_error(fmt::format("a request failed: {}", what.what()));
-    return api::error_reply(http_request.dialect(), {Code::kIo, "the server failed at this request"},
-                            http_request.id);
+    return api::error_reply(http_request.dialect(),
+                            {Code::kIo, "internal server error; see the server's log"}, http_request.id);
   }
 }
 
-/// GET at once; POST on the text pool, because rendering and encoding take their time.
+/// GET runs at once; POST runs on the text lanes because rendering and encoding take time.
 awaitable<Answer> Connection::answer(const HttpRequest& http_request) {
   if (http_request.method != "POST") co_return route(http_request);
   const TextLanes::Lane lane =
@@ -155,7 +155,7 @@ awaitable<Answer> Connection::answer(const HttpRequest& http_request) {
   co_return std::move(*given);
 }
 
-/// What an answer throws ends that answer; the watch beside it would wait for its client.
+/// An exception ends its answer; without this, the parallel watch() would wait for the client.
 awaitable<bool> Connection::contained(Running& running, awaitable<bool> work) {
   try {
     co_return co_await std::move(work);
@@ -196,7 +196,7 @@ awaitable<bool> Connection::send(const Received& received, api::HttpResponse rep
   co_return !error && keep_alive;
 }
 
-/// Hands the requests to the engine; a reply if it does not take them.
+/// Submits the requests to the engine; an error response if the engine refuses one.
 std::optional<api::HttpResponse> Connection::submit(const Received& received, Running& running) {
   EngineClient* engine = server_context_.app.engine();
   for (Request& request : running.exchange.requests) {
@@ -208,7 +208,7 @@ std::optional<api::HttpResponse> Connection::submit(const Received& received, Ru
     running.tickets.push_back(std::move(*ticket));
   }
   running.ended.assign(running.tickets.size(), false);
-  running.wake->ring(true);  // what was posted before we listened
+  running.wake->ring(true);  // for events posted before the callback was set
   return std::nullopt;
 }
 
@@ -228,7 +228,7 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
     for (Ticket& ticket : running.tickets) ticket.cancel();
     wake->ring(true);
   });
-  // The first to end ends the other: the answer, or the client's presence.
+  // Whichever ends first cancels the other: the answer or the connection watch.
   const auto first = streams ? co_await (contained(running, stream(received, running)) || watch())
                              : co_await (contained(running, gather(running)) || watch());
   enlisted.reset();
@@ -249,8 +249,8 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
   co_return keep_alive;
 }
 
-/// Returns when the client has gone. Bytes of its next request stay where they are; with them waiting, only a
-/// closed connection is noticed.
+/// Returns when the client has disconnected. Bytes of its next request are left unread; while they wait, only
+/// a closed connection is noticed.
 awaitable<void> Connection::watch() {
   constexpr milliseconds kLookAgain{100};
   net::ip::tcp::socket& socket = beast::get_lowest_layer(stream_).socket();
@@ -270,7 +270,7 @@ awaitable<void> Connection::watch() {
   }
 }
 
-/// What the tickets hold now, at most about kFrameBytes of frames.
+/// Takes the tickets' pending events, up to about kFrameBytes of frames.
 void Connection::drain(Running& running, std::string& frames) {
   for (std::size_t i = 0; i < running.tickets.size(); ++i) {
     while (!running.ended[i] && frames.size() < kFrameBytes) {
@@ -348,8 +348,8 @@ awaitable<bool> Connection::stream(const Received& received, Running& running) {
   co_return !error;
 }
 
-/// Lets the client read what was said before the connection goes: a reset, which unread bytes cause, would
-/// throw it away.
+/// Lets the client read the answer before the connection closes: unread bytes would cause a reset, which
+/// discards the answer.
 awaitable<void> Connection::close() {
   constexpr milliseconds kPatience{2000};
   beast::error_code ignored;

@@ -1,7 +1,7 @@
-// One connection: requests one after another, each read within its limits, answered whole or as a stream.
-// While an answer is decoded the socket is watched, so that a client that leaves, also during a long prompt,
-// cancels it at once. A client that shuts down its sending side counts as gone. Owner: itself, a coroutine.
-// Thread: the I/O thread. Cost: a few kB. Errors: answered where the client can still hear, else dropped.
+// One connection: serves requests in sequence, each within its limits, as a whole answer or a stream. The
+// socket is watched during decoding, so that a disconnect cancels the answer at once, even during a long
+// prompt. A client that shuts down its sending side counts as disconnected. The coroutine owns itself and
+// runs on the I/O thread. Errors are sent while the client can receive them, and dropped otherwise.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

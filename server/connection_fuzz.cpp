@@ -1,7 +1,7 @@
-// Arbitrary bytes of up to three clients at once, in pieces of any size and any order, against whole
-// connections: reader, framing, router, the dialects, streams and registrations; the engine is a fake. The
-// bytes' first part says who sends how much when. Whatever they are, every connection ends, what it answered
-// is HTTP, and nothing of it stays registered.
+// Feeds arbitrary bytes of up to three clients, in pieces of any size and order, to complete connections:
+// reader, framing, router, dialects, streams, and registrations, with a fake engine. The first part of the
+// input says who sends how much when. Every connection must end, its answers must be HTTP, and nothing may
+// stay registered.
 #include <boost/beast/core/flat_buffer.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -26,7 +26,7 @@ void demand(bool holds) {
 const std::shared_ptr<const ft::api::ModelInfo>& model_info() {
   static const auto tokenizer = ft::Tokenizer::load(kModel);
   static const auto chat_template = ft::ChatTemplate::load(kModel);
-  ft::set_log_level(ft::LogLevel::kOff);  // connections fail on purpose
+  ft::set_log_level(ft::LogLevel::kOff);  // failing connections are expected
   demand(tokenizer.ok() && chat_template.ok());
   static const std::shared_ptr<const ft::api::ModelInfo> made = [] {
     auto model_info = std::make_shared<ft::api::ModelInfo>(ft::api::test::model_info());
@@ -39,7 +39,7 @@ const std::shared_ptr<const ft::api::ModelInfo>& model_info() {
   return made;
 }
 
-/// What `settings` says of the first request: a key, allowed names, less room for bodies.
+/// Applies `settings` to the first request: a key, allowed names, a smaller body budget.
 ServerOptions options_of(unsigned settings) {
   ServerOptions options;
   options.quiet = true;
@@ -52,7 +52,7 @@ ServerOptions options_of(unsigned settings) {
 void check_answers(const std::string& answers) {
   demand(answers.empty() || answers.starts_with("HTTP/1."));
   for (std::size_t at = 0; (at = answers.find("HTTP/1.", at)) != std::string::npos; ++at) {
-    if (at > 0 && answers.compare(at - 1, 1, "\n") != 0 && answers[at - 1] != '}') continue;  // in a body
+    if (at > 0 && answers.compare(at - 1, 1, "\n") != 0 && answers[at - 1] != '}') continue;  // inside a body
     const int status = std::atoi(answers.c_str() + std::min(answers.size(), at + 9));
     demand(status == 0 || (status >= 100 && status < 600));
   }

@@ -21,7 +21,7 @@ std::vector<std::string_view> fields_of(const HttpRequest& http_request, std::st
   return values;
 }
 
-/// The last coding of the last field.
+/// The last coding of the last Transfer-Encoding field.
 std::string_view last_coding(const std::vector<std::string_view>& codings) {
   const std::string_view last = codings.back();
   const std::size_t comma = last.rfind(',');
@@ -44,7 +44,8 @@ std::optional<FramingFault> framing_fault(const HttpRequest& http_request, unsig
     if (!same_name(last_coding(codings), "chunked")) {
       return FramingFault{400, "the last transfer coding must be chunked, or the body has no end"};
     }
-    return FramingFault{501, "only the transfer coding chunked is known; send the body without another"};
+    return FramingFault{
+        501, "only the chunked transfer coding is supported; send the body without another coding"};
   }
   if (lengths.size() > 1) return FramingFault{400, "Content-Length is given more than once"};
   const std::size_t hosts = fields_of(http_request, "host").size();

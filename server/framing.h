@@ -1,6 +1,6 @@
-// Framing: where a request's body ends must have one reading, or a proxy and this server disagree about where
-// the next request begins (request smuggling). What the HTTP library lets pass is refused here, and the
-// connection closed. Pure. Source: RFC 9112 sections 3.2, 6.1 and 6.3.
+// Framing: rejects requests whose end is ambiguous. A proxy and this server could otherwise disagree about
+// where the next request begins (request smuggling). These checks cover what the HTTP library accepts; a
+// failed check closes the connection. Source: RFC 9112 sections 3.2, 6.1, and 6.3.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 namespace ft::server {
 
 struct FramingFault {
-  int status = 400;  // or 501: a transfer coding that this server does not know
+  int status = 400;  // or 501: unsupported transfer coding
   std::string sentence;
 };
 

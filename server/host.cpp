@@ -20,7 +20,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// ::ffff:127.0.0.1 is 127.0.0.1, and an interface's name does not matter.
+/// Maps ::ffff:127.0.0.1 to 127.0.0.1 and ignores the interface name.
 std::optional<ip::address> address_of(std::string_view text) {
   boost::system::error_code error;
   ip::address address = ip::make_address(std::string(text), error);
@@ -62,7 +62,7 @@ bool is_port(std::string_view text) {
          (text.empty() || std::stoi(std::string(text)) <= 65535);
 }
 
-/// The address between brackets, or nothing.
+/// The address between brackets, or nullopt.
 std::optional<std::string> bracketed_host(std::string_view text) {
   constexpr std::string_view kFits = "0123456789abcdefABCDEF:.";
   if (text.find_first_not_of(kFits) != std::string_view::npos) return std::nullopt;

@@ -1,5 +1,5 @@
-// A request as it came, without the HTTP library. Owner: its connection. Thread: one at a time. Cost: copies
-// of the head's fields.
+// HttpRequest: one request as received, independent of the HTTP library. Its fields are copies of the request
+// head.
 #pragma once
 
 #include <string>
@@ -14,21 +14,21 @@ namespace ft::server {
 struct HttpRequest {
   std::string method, path, query, body;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string id;    // the client's x-request-id, or ours
-  std::string here;  // the address at which the client reached this machine
+  std::string id;    // the client's x-request-id, or a generated one
+  std::string here;  // the local address of the connection
 
-  /// The first field of this name, whatever its case; empty if there is none.
+  /// The first field with this name, ignoring case; empty if absent.
   std::string_view header(std::string_view name) const;
-  /// The value of this name in the query, its escapes decoded; empty if there is none.
+  /// The decoded value of this query parameter; empty if absent.
   std::string query_value(std::string_view name) const;
-  /// Anthropic's for /v1/messages and wherever the anthropic-version header is.
+  /// Anthropic's for /v1/messages and for requests with an anthropic-version header; OpenAI's otherwise.
   api::Dialect dialect() const;
 };
 
-/// %41 is A; what is no escape stays.
+/// Decodes escapes (%41 is A); a malformed escape is unchanged.
 std::string percent_decoded(std::string_view text);
 
-/// Case does not matter; ASCII.
+/// Compares ASCII names, ignoring case.
 bool same_name(std::string_view left, std::string_view right);
 
 }  // namespace ft::server

@@ -32,21 +32,22 @@ void by_position(Exposition& text, std::string_view name, std::string_view help,
 void requests(Exposition& text, const EngineStatus& engine) {
   measure(text, "foretoken_slots", "Requests that can be decoded at once.", engine.slots);
   measure(text, "foretoken_requests_running", "Requests that have a slot.", engine.running);
-  measure(text, "foretoken_requests_prefilling", "Of those: reading their prompt.", engine.prefilling);
-  measure(text, "foretoken_requests_paused", "Of those: waiting for a slow reader.", engine.paused);
+  measure(text, "foretoken_requests_prefilling", "Running requests in prefill.", engine.prefilling);
+  measure(text, "foretoken_requests_paused", "Running requests that wait for a slow client.", engine.paused);
   measure(text, "foretoken_requests_waiting", "Requests in the queue.", engine.waiting);
-  measure(text, "foretoken_queue_limit", "The most that may wait.", engine.queue);
-  count(text, "foretoken_requests_total", "Requests taken on.", number(engine.requests));
-  count(text, "foretoken_requests_refused_total", "By a full queue, or while stopping.",
-        number(engine.refused));
+  measure(text, "foretoken_queue_limit", "Max requests in the queue.", engine.queue);
+  count(text, "foretoken_requests_total", "Requests accepted.", number(engine.requests));
+  count(text, "foretoken_requests_refused_total",
+        "Requests refused because the queue was full or the server was stopping.", number(engine.refused));
   text.counter("foretoken_requests_finished_total", "Requests that ended, by reason.");
   for (const auto& [reason, times_seen] : engine.finished)
     text.sample(number(times_seen), {{"reason", reason}});
-  count(text, "foretoken_prompt_tokens_total", "Tokens of prompts.", number(engine.prompt_tokens));
-  count(text, "foretoken_cached_tokens_total", "Of those: not computed again.", number(engine.cached_tokens));
+  count(text, "foretoken_prompt_tokens_total", "Prompt tokens.", number(engine.prompt_tokens));
+  count(text, "foretoken_cached_tokens_total", "Prompt tokens reused from the prefix cache.",
+        number(engine.cached_tokens));
   count(text, "foretoken_completion_tokens_total", "Tokens emitted.", number(engine.emitted));
-  count(text, "foretoken_prefill_seconds_total", "The engine's time on prompts.", engine.prefill_seconds);
-  count(text, "foretoken_round_seconds_total", "The engine's time on rounds.", engine.round_seconds);
+  count(text, "foretoken_prefill_seconds_total", "Time spent on prefill.", engine.prefill_seconds);
+  count(text, "foretoken_round_seconds_total", "Time spent on rounds.", engine.round_seconds);
   times(text, "foretoken_queue_seconds", "From request to slot.", engine.queue_time);
   times(text, "foretoken_time_to_first_token_seconds", "From request to first token.",
         engine.time_to_first_token);
@@ -57,16 +58,16 @@ void requests(Exposition& text, const EngineStatus& engine) {
 void speculation(Exposition& text, const EngineStatus& engine) {
   count(text, "foretoken_rounds_total", "Rounds of the engine.", number(engine.rounds));
   count(text, "foretoken_slot_rounds_total", "Rounds summed over requests.", number(engine.slot_rounds));
-  count(text, "foretoken_drafted_tokens_total", "Tokens proposed to a verification.", number(engine.drafted));
-  count(text, "foretoken_accepted_tokens_total", "Drafts that were emitted.", number(engine.accepted));
-  by_position(text, "foretoken_drafted_by_position_total", "Drafts by their place in the draft.",
+  count(text, "foretoken_drafted_tokens_total", "Draft tokens submitted to verification.",
+        number(engine.drafted));
+  count(text, "foretoken_accepted_tokens_total", "Draft tokens accepted.", number(engine.accepted));
+  by_position(text, "foretoken_drafted_by_position_total", "Draft tokens by position in the draft.",
               engine.drafted_at);
-  by_position(text, "foretoken_accepted_by_position_total", "Accepted drafts by their place in the draft.",
+  by_position(text, "foretoken_accepted_by_position_total", "Accepted draft tokens by position in the draft.",
               engine.accepted_at);
-  count(text, "foretoken_speculation_engaged_total", "Ended requests for which something was drafted.",
+  count(text, "foretoken_speculation_engaged_total", "Finished requests with at least one draft.",
         number(engine.engaged));
-  text.counter("foretoken_speculation_idle_total",
-               "Ended requests for which nothing was drafted, by reason.");
+  text.counter("foretoken_speculation_idle_total", "Finished requests without a draft, by reason.");
   for (const auto& [reason, seen] : engine.not_engaged) text.sample(number(seen), {{"reason", reason}});
   count(text, "vllm:spec_decode_num_drafts_total", "Drafts, as vLLM counts them.",
         number(engine.slot_rounds));
@@ -77,19 +78,21 @@ void speculation(Exposition& text, const EngineStatus& engine) {
 }
 
 void cached(Exposition& text, const CacheReport& cache) {
-  measure(text, "foretoken_cache_snapshots", "States that a prompt may begin from.", number(cache.snapshots));
-  measure(text, "foretoken_cache_bytes", "Memory that they hold.", number(cache.bytes));
-  measure(text, "foretoken_cache_limit_bytes", "The most that they may.", number(cache.limit_bytes));
+  measure(text, "foretoken_cache_snapshots", "Snapshots in the prefix cache.", number(cache.snapshots));
+  measure(text, "foretoken_cache_bytes", "Memory used by cached snapshots.", number(cache.bytes));
+  measure(text, "foretoken_cache_limit_bytes", "Max memory for cached snapshots.", number(cache.limit_bytes));
   count(text, "foretoken_cache_lookups_total", "Prompts looked up.", number(cache.lookups));
-  count(text, "foretoken_cache_hits_total", "Prompts that began from a snapshot.", number(cache.hits));
-  count(text, "foretoken_cache_evicted_total", "Snapshots given up for room.", number(cache.evicted));
-  measure(text, "foretoken_cache_disk_files", "Snapshots in the cache's folder.", number(cache.disk_files));
-  measure(text, "foretoken_cache_disk_bytes", "Size of the cache's files.", number(cache.disk_bytes));
-  measure(text, "foretoken_cache_disk_limit_bytes", "The most that they may have.",
+  count(text, "foretoken_cache_hits_total", "Prompts that reused a snapshot.", number(cache.hits));
+  count(text, "foretoken_cache_evicted_total", "Snapshots evicted from memory.", number(cache.evicted));
+  measure(text, "foretoken_cache_disk_files", "Snapshot files in the cache folder.",
+          number(cache.disk_files));
+  measure(text, "foretoken_cache_disk_bytes", "Total size of the snapshot files.", number(cache.disk_bytes));
+  measure(text, "foretoken_cache_disk_limit_bytes", "Max total size of the snapshot files.",
           number(cache.disk_limit_bytes));
-  count(text, "foretoken_cache_disk_loads_total", "Prompts that began from a file.", number(cache.disk_hits));
-  count(text, "foretoken_cache_disk_written_total", "Files written.", number(cache.disk_written));
-  count(text, "foretoken_cache_disk_dropped_total", "Files removed because they were of no use.",
+  count(text, "foretoken_cache_disk_loads_total", "Prompts that reused a snapshot file.",
+        number(cache.disk_hits));
+  count(text, "foretoken_cache_disk_written_total", "Snapshot files written.", number(cache.disk_written));
+  count(text, "foretoken_cache_disk_dropped_total", "Unusable snapshot files removed.",
         number(cache.disk_dropped));
 }
 

@@ -1,5 +1,5 @@
-// GET /metrics: the engine's and the server's figures for Prometheus, with the names that vLLM gives to those
-// of speculation beside our own. Pure. Thread: any. Cost: some 10 kB of text. Errors: none.
+// GET /metrics: figures of the engine and the server for Prometheus. The figures of speculation are also
+// given under vLLM's names. The text has about 10 kB.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@
 
 namespace ft::server {
 
-/// What the server itself counts, by route: a closed set. Threads: any; one lock a call.
+/// Counters of the server by route, a closed set. One lock per call makes it safe from any thread.
 class HttpCounters {
  public:
   void answered(const Route& route, int status);

@@ -4,12 +4,12 @@ namespace ft::server {
 namespace {
 
 constexpr std::string_view kNoPage =
-    "foretoken answers here, but this build has no page: there was no node when it was configured, or\n"
+    "foretoken is running, but this build has no web page: node was missing at configure time, or\n"
     "FORETOKEN_UI was OFF. Run tools/setup, configure again with -DFORETOKEN_UI=ON and build.\n"
-    "Clients need no page: OpenAI's use /v1, GET /props says what runs.\n";
+    "Clients need no page: OpenAI clients use /v1, and GET /props describes the server.\n";
 constexpr std::string_view kNoGzip =
-    "foretoken answers here. Open this address in a browser for its page; OpenAI's clients use /v1,\n"
-    "GET /props says what runs.\n";
+    "foretoken is running. Open this address in a browser for its page. OpenAI clients use /v1,\n"
+    "and GET /props describes the server.\n";
 
 api::HttpResponse plain(std::string_view words) {
   api::HttpResponse reply;
@@ -18,7 +18,7 @@ api::HttpResponse plain(std::string_view words) {
   return reply;
 }
 
-/// Whether one of the tags of If-None-Match is ours; a proxy may have made it weak.
+/// True if If-None-Match contains our tag; a proxy may have made it weak.
 bool has_it(std::string_view tags, std::string_view etag) {
   return tags == "*" || tags.find(etag) != std::string_view::npos;
 }
@@ -31,7 +31,7 @@ api::HttpResponse page_reply(const HttpRequest& http_request, const UiAsset* pag
   api::HttpResponse reply;
   reply.type = "text/html; charset=utf-8";
   reply.headers.emplace_back("ETag", page->etag);
-  reply.headers.emplace_back("Cache-Control", "no-cache");  // keep it, but ask whether it is still this one
+  reply.headers.emplace_back("Cache-Control", "no-cache");  // cache it, but revalidate
   reply.headers.emplace_back("Vary", "Accept-Encoding");
   reply.headers.emplace_back("Content-Security-Policy", page->csp);
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");

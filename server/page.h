@@ -1,5 +1,5 @@
-// What stands at /: the embedded page, gzipped as it is, or words on how to get one. Pure. Thread: any.
-// Cost: a copy of the page (200 kB) unless the browser has it already (If-None-Match: 304). Errors: none.
+// The page at /: embedded and gzipped, or instructions for building it. If-None-Match gives 304 if the
+// browser has the page (200 kB) already.
 #pragma once
 
 #include "api/http_response.h"
@@ -8,7 +8,7 @@
 
 namespace ft::server {
 
-/// `page` is null in a build without it. A client that takes no gzip gets a sentence instead.
+/// `page` is null in a build without it. A client that does not accept gzip gets a sentence instead.
 api::HttpResponse page_reply(const HttpRequest& http_request, const UiAsset* page);
 
 }  // namespace ft::server

@@ -23,13 +23,13 @@ using std::chrono::milliseconds;
 
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kMaxIdBytes = 128;
-constexpr std::size_t kReadBytes = 4096;  // of an idle connection's buffer
+constexpr std::size_t kReadBytes = 4096;  // buffer of an idle connection
 const beast::error_code kNoRoom = make_error_code(boost::system::errc::no_buffer_space);
 
 using Parser = http::request_parser<http::string_body>;
 
-/// Ends the stream's reading after `patience`; unlike the stream's own timeout it leaves the socket open, so
-/// that the client can be told.
+/// Cancels the stream's reads after `patience`. Unlike the stream's own timeout it leaves the socket open, so
+/// that the client can be answered.
 class Deadline {
  public:
   Deadline(beast::tcp_stream& stream, milliseconds patience)
@@ -56,10 +56,10 @@ class Deadline {
     net::steady_timer timer;
     bool passed = false, over = false;
   };
-  std::shared_ptr<State> state_;  // the timer's handler may run after the deadline's end
+  std::shared_ptr<State> state_;  // the timer's handler may outlive the deadline
 };
 
-/// What may go back into a header field.
+/// The id if it is safe in a header field, else a new one.
 std::string safe_id(std::string_view id) {
   bool good = !id.empty() && id.size() <= kMaxIdBytes;
   for (const char c : id) good = good && c > ' ' && c < 0x7F;
@@ -82,7 +82,7 @@ void take_head(const Parser& parser, Received& received) {
   received.has_body = !parser.is_done();
 }
 
-/// The connection ends after the reply: what follows on it cannot be told apart.
+/// The connection ends after the reply because the start of the next request is unknown.
 void refuse(Received& received, const Error& error, int status) {
   received.kind = Received::Kind::kRefused;
   received.keep_alive = false;
@@ -97,15 +97,18 @@ void refuse_for(Received& received, const beast::error_code& error, bool in_head
   const char* part = in_head ? "head" : "body";
   if (error == http::error::end_of_stream) return;
   if (error == beast::error::timeout) {
-    return refuse(received, {Code::kInvalid, fmt::format("the {} of the request took too long", part)}, 408);
+    return refuse(received,
+                  {Code::kInvalid, fmt::format("the request {} took too long; send it faster", part)}, 408);
   }
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    const char* what = in_head ? "the head is" : "a chunk's extension or the trailers are";
-    return refuse(received, {Code::kInvalid, fmt::format("{} larger than {} bytes", what, kMaxHeadBytes)},
-                  431);
+    const char* what = in_head ? "the request head is" : "a chunk's extension or the trailers are";
+    return refuse(
+        received,
+        {Code::kInvalid, fmt::format("{} larger than {} bytes; make it smaller", what, kMaxHeadBytes)}, 431);
   }
   if (error == http::error::body_limit) {
-    const std::string words = fmt::format("the body is larger than {} bytes", api::kMaxBodyBytes);
+    const std::string words =
+        fmt::format("the body is larger than {} bytes; make it smaller", api::kMaxBodyBytes);
     return refuse(received, {Code::kInvalid, words}, 413);
   }
   if (error == kNoRoom) {
@@ -113,7 +116,7 @@ void refuse_for(Received& received, const beast::error_code& error, bool in_head
   }
   if (error.category() == http::make_error_code(http::error::bad_method).category()) {
     refuse(received, {Code::kInvalid, "this is not an HTTP request: " + error.message()}, 400);
-  }  // else the connection broke
+  }  // otherwise the connection failed
 }
 
 }  // namespace
@@ -125,7 +128,7 @@ RequestReader::RequestReader(beast::tcp_stream& stream, beast::flat_buffer& buff
   parser_.body_limit(api::kMaxBodyBytes);
 }
 
-/// False if none came in time.
+/// False if no byte arrived in time.
 net::awaitable<bool> RequestReader::first_byte() {
   if (buffer_.size() > 0) co_return true;
   if (buffer_.capacity() > kReadBytes) buffer_.shrink_to_fit();
@@ -135,7 +138,7 @@ net::awaitable<bool> RequestReader::first_byte() {
   co_return !error;
 }
 
-/// What the buffer holds goes to the parser. need_more: of a piece that must be read as a whole.
+/// Passes the buffer to the parser. need_more: the parser needs more bytes to continue.
 beast::error_code RequestReader::feed(BodyBudget::Share* share) {
   beast::error_code error;
   buffer_.consume(parser_.put(buffer_.data(), error));
@@ -144,8 +147,8 @@ beast::error_code RequestReader::feed(BodyBudget::Share* share) {
   return {};
 }
 
-/// Reads until the head or the whole request is there. Not the library's own reading: what is thrown in there
-/// ends the I/O thread, what is thrown here ends the connection.
+/// Reads until the request head or the whole request is available. The library's own read is not used because
+/// its exceptions end the I/O thread; exceptions here end only the connection.
 net::awaitable<beast::error_code> RequestReader::advance(bool whole, milliseconds patience,
                                                          BodyBudget::Share* share) {
   const Deadline deadline(stream_, patience);
@@ -174,7 +177,7 @@ net::awaitable<Received> RequestReader::head() {
   Received received;
   if (!co_await first_byte()) co_return received;
   const beast::error_code error = co_await advance(false, milliseconds(options_.head_ms), nullptr);
-  // A body that is announced to be too long is refused with the head known, in its client's dialect.
+  // A body that is announced as too long is refused after the request head is known, in the client's dialect.
   if (parser_.is_header_done() || error == http::error::body_limit) take_head(parser_, received);
   if (error) {
     refuse_for(received, error, true);
@@ -189,7 +192,7 @@ net::awaitable<Received> RequestReader::head() {
   co_return received;
 }
 
-/// Tells a client that waits for it that its body may come; false if it has gone.
+/// Sends 100 Continue to a client that waits for it; false if the client has disconnected.
 net::awaitable<bool> RequestReader::go_on() {
   const http::response<http::empty_body> response(http::status::continue_, 11);
   stream_.expires_after(milliseconds(options_.write_ms));

@@ -1,7 +1,7 @@
-// Reads the requests of a connection: the head within its time and size, so that it can be judged, then the
-// body. Everything between two bodies (heads, chunk sizes, trailers) fits kMaxHeadBytes; trailers are not
-// kept. Thread: the I/O thread. Errors: as a reply to send before the connection is closed, or nobody is
-// there any more.
+// RequestReader: reads the requests of a connection, first the request head within its time and size limits,
+// so that the router can judge it, then the body. Everything between two bodies (request heads, chunk sizes,
+// trailers) fits kMaxHeadBytes; trailers are discarded. Use it on the I/O thread. An error is a reply to send
+// before closing, or kGone if the client has disconnected.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -21,22 +21,22 @@ struct Received {
   enum class Kind { kRequest, kRefused, kGone };
   Kind kind = Kind::kGone;
   HttpRequest http_request;
-  api::HttpResponse refusal;  // of kRefused
+  api::HttpResponse refusal;  // for kRefused
   bool keep_alive = false;
-  bool has_body = false;  // announced by the head
+  bool has_body = false;  // announced by the request head
   unsigned version = 11;
-  BodyBudget::Share share;  // of incoming.body
+  BodyBudget::Share share;  // for http_request.body
 };
 
-/// One request; a new reader for the next one.
+/// Reads one request; the next request needs a new reader.
 class RequestReader {
  public:
-  /// All must outlive the reader. `buffer`'s limit is kMaxHeadBytes.
+  /// All arguments must outlive the reader. The limit of `buffer` is kMaxHeadBytes.
   RequestReader(boost::beast::tcp_stream& stream, boost::beast::flat_buffer& buffer,
                 const ServerOptions& options, BodyBudget& bodies);
 
   boost::asio::awaitable<Received> head();
-  /// Completes what head() gave.
+  /// Adds the body to the result of head().
   boost::asio::awaitable<void> body(Received& received);
 
  private:

@@ -1,6 +1,6 @@
-// Arbitrary bytes from a client, in two pieces over a real socket: whatever they are, reading ends, and what
-// was read can be answered: the id and the origin may go into a reply's head, a refusal is an error of the
-// client's with a body of JSON, and the routes know or refuse the path.
+// Feeds arbitrary bytes of a client, in two pieces, to a real socket. Reading must end, and every request
+// must be answerable: its id and origin are safe in a response header, a refusal is a client error with a
+// JSON body, and the router accepts or refuses the path.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
@@ -21,7 +21,7 @@ namespace {
 namespace net = boost::asio;
 using ft::server::Received;
 
-constexpr int kMaxRequests = 8;  // of one connection
+constexpr int kMaxRequests = 8;  // per connection
 
 void demand(bool holds) {
   if (!holds) std::abort();
@@ -41,7 +41,7 @@ void check_reply(const ft::api::HttpResponse& reply) {
 void check(const Received& received) {
   static const ft::server::ServerOptions options{
       .api_keys = {"key"}, .origins = {"http://here"}, .hosts = {}};
-  static ft::server::App app;  // never ready: what is behind the routes is another target's
+  static ft::server::App app;  // never ready: another target covers the endpoints
   static const ft::server::Router router(options, app);
   const ft::server::HttpRequest& http_request = received.http_request;
   demand(!http_request.id.empty() && fits_a_head(http_request.id));
@@ -76,7 +76,7 @@ net::awaitable<void> read_all(boost::beast::tcp_stream& stream, bool& done) {
 void send(int socket, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent <= 0) return;  // full, or the reader has ended
+    if (sent <= 0) return;  // the buffer is full, or the reader has ended
     bytes.remove_prefix(static_cast<std::size_t>(sent));
   }
 }
@@ -92,7 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   {
     net::io_context io(1);
     net::ip::tcp::socket socket(io);
-    socket.assign(net::ip::tcp::v4(), ends[0]);  // asks the kernel for nothing that only TCP has
+    socket.assign(net::ip::tcp::v4(), ends[0]);  // uses no feature that only TCP has
     boost::beast::tcp_stream stream(std::move(socket));
     bool done = false;
     net::co_spawn(io, read_all(stream, done), net::detached);

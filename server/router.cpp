@@ -59,7 +59,7 @@ constexpr std::array<ReplyingRoute, 4> kReplying{{
     {"/v1/messages/count_tokens", api::count_tokens_reply},
 }};
 
-/// A model, or an answer of /v1/responses that is kept, by the id at the path's end.
+/// A model or a stored response, by the id at the path's end.
 Result<HttpResponse> one_of_many(const HttpRequest& http_request, const api::ModelInfo& model_info) {
   const std::string id(route_of(http_request.path).id_in(http_request.path));
   if (http_request.path.starts_with("/v1/models/"))
@@ -101,14 +101,16 @@ std::vector<std::pair<std::string, std::string>> Router::standing_headers(
   return headers;
 }
 
-/// HTTP/1.0 may come without a Host; no browser does.
+/// HTTP/1.0 requests may lack Host; browsers always send it.
 std::optional<HttpResponse> Router::judge_host(const HttpRequest& http_request) const {
   const std::string_view given = http_request.header("host");
   const bool has_host = std::any_of(http_request.headers.begin(), http_request.headers.end(),
                                     [](const auto& field) { return same_name(field.first, "host"); });
   if (!has_host) return std::nullopt;
   const std::optional<Authority> host = parse_authority(given);
-  if (!host) return refusal(http_request, {Code::kInvalid, "Host is not a host with or without a port"}, 400);
+  if (!host)
+    return refusal(http_request,
+                   {Code::kInvalid, "Host must be a host name or address, with an optional port"}, 400);
   if (is_allowed(*host, http_request.here)) return std::nullopt;
   return refusal(
       http_request,
@@ -127,9 +129,10 @@ bool Router::is_allowed(const Authority& host, std::string_view here) const {
 std::optional<HttpResponse> Router::judge_route(const HttpRequest& http_request) const {
   const Route& route = route_of(http_request.path);
   if (route.methods.empty()) {
-    return refusal(http_request, {Code::kNotFound, fmt::format("there is no {}; GET /v1/models lists what is "
-                                                               "served, the README what can be asked",
-                                                               http_request.path)});
+    return refusal(http_request,
+                   {Code::kNotFound, fmt::format("unknown path {}; GET /v1/models lists the models "
+                                                 "served, and the README lists the endpoints",
+                                                 http_request.path)});
   }
   if (!route.answers(http_request.method)) {
     const std::string_view first = route.methods.substr(0, route.methods.find(','));
@@ -154,7 +157,7 @@ std::optional<HttpResponse> Router::judge(const HttpRequest& http_request) const
   if (std::optional<HttpResponse> reply = judge_host(http_request)) return reply;
   const std::string_view origin = http_request.header("origin");
   const std::optional<Origin> page = parse_origin(origin);
-  // An editor's extension is not a web page; what cannot be read as an origin counts as one.
+  // An editor extension is not a web page; an unreadable origin counts as a web page.
   const bool web = !origin.empty() && (!page || page->scheme == "http" || page->scheme == "https");
   if (web && !origin_fits(origin, options_.origins) && !is_own_page(origin, http_request.header("host"))) {
     return refusal(
@@ -189,7 +192,7 @@ HttpResponse Router::health() const {
   return reply;
 }
 
-/// GET and DELETE of what needs no body.
+/// Handles GET and DELETE, which need no body.
 Answer Router::get(const HttpRequest& http_request) const {
   if (http_request.path == "/") return page_reply(http_request, ui_asset());
   if (http_request.path == "/health") return health();

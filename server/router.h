@@ -1,6 +1,7 @@
-// Router: method and path to an answer: a whole reply, or an exchange that decodes. Knows no sockets.
-// Owner: the server. Thread: const; any number (GET on the I/O thread, POST on the text pool, because
-// rendering and encoding take time). Cost: that of the route. Errors: as replies in the client's dialect.
+// Router: maps a method and path to an answer: a complete response, or an exchange that decodes. It knows no
+// sockets. The server owns it. Its methods are const, and several threads may call them: GET runs on the I/O
+// thread, POST on the text lanes because rendering and encoding take time. Errors are responses in the
+// client's dialect.
 #pragma once
 
 #include <string>
@@ -21,10 +22,10 @@ class Router {
   /// Both must outlive the router.
   Router(const ServerOptions& options, App& app) : options_(options), app_(app) {}
 
-  /// By the head alone, before any body is read: host, origin, preflight, key, route, method, and whether
-  /// there is a model yet. A reply that ends the matter, or none.
+  /// Checks the request head before the body is read: host, origin, preflight, key, route, method, and
+  /// readiness. Returns the final response, or nullopt to continue.
   std::optional<api::HttpResponse> judge(const HttpRequest& http_request) const;
-  /// Of what judge() let pass.
+  /// Answers a request that judge() accepted.
   Answer route(const HttpRequest& http_request) const;
   /// Header fields that every answer to this request carries: CORS, x-request-id.
   std::vector<std::pair<std::string, std::string>> standing_headers(const HttpRequest& http_request) const;

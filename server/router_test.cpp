@@ -103,7 +103,7 @@ TEST_F(RouterTest, AForeignPageIsRefusedAndALocalOneIsNot) {
   options_.origins = {"https://chat.example"};
   EXPECT_EQ(ask("OPTIONS", "/v1/chat/completions", "", {{"Origin", "https://chat.example"}}).status, 204);
   EXPECT_EQ(ask("POST", "/v1/chat/completions", "{}", {{"Origin", "vscode-webview://x"}}).status, 503)
-      << "an editor's extension is no web page; this is loading";
+      << "an editor extension is not a web page; the status is that of loading";
 }
 
 TEST_F(RouterTest, AHostThatIsNotThisMachinesIsRefusedUntilItIsAllowed) {
@@ -116,7 +116,7 @@ TEST_F(RouterTest, AHostThatIsNotThisMachinesIsRefusedUntilItIsAllowed) {
   options_.hosts = {"example.org"};
   EXPECT_EQ(ask("GET", "/health", "", {{"Host", "example.org"}}).status, 503);
   const Fields page{{"Host", "example.org"}, {"Origin", "https://example.org"}};
-  EXPECT_EQ(ask("GET", "/health", "", page).status, 503) << "its own page, behind a proxy";
+  EXPECT_EQ(ask("GET", "/health", "", page).status, 503) << "its own page through a proxy";
   options_.host = "box.lan";
   EXPECT_EQ(ask("GET", "/health", "", {{"Host", "box.lan:8080"}}).status, 503) << "what --host names";
 }

@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kRead = "GET, HEAD", kReadAndDelete = "GET, HEAD, DELETE", kPost = "POST";
 constexpr std::string_view kId = "{id}";
 
-/// Whole paths come before the patterns that would take them too.
+/// Exact paths precede the patterns that would match them too.
 constexpr std::array<Route, 18> kRoutes{{
     {"/", kRead},
     {"/health", kRead},

@@ -48,8 +48,8 @@ Status Server::Impl::open() {
                                       tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error || found.empty()) {
     return Error{Code::kInvalid,
-                 fmt::format("--host: \"{}\" is no address of this machine ({}); try 127.0.0.1", options.host,
-                             error.message())};
+                 fmt::format("--host: \"{}\" is not an address of this machine ({}); try 127.0.0.1",
+                             options.host, error.message())};
   }
   const tcp::endpoint endpoint = found.begin()->endpoint();
   (void)acceptor.open(endpoint.protocol(), error);
@@ -63,7 +63,7 @@ Status Server::Impl::open() {
                              options.port, options.host)};
   }
   if (error == net::error::access_denied) {
-    return Error{Code::kIo, fmt::format("port {} needs the rights of root; choose one above 1023 with --port",
+    return Error{Code::kIo, fmt::format("port {} needs root privileges; choose one above 1023 with --port",
                                         options.port)};
   }
   if (error) {
@@ -85,14 +85,14 @@ net::awaitable<void> Server::Impl::accept() {
     }
     auto [error, socket] = co_await acceptor.async_accept(kAwait);
     if (server_context.stopping) break;
-    if (error || !spawn(std::move(socket))) {  // out of file descriptors or memory: the next may work
+    if (error || !spawn(std::move(socket))) {  // out of file descriptors or memory: a later one may succeed
       pause.expires_after(kLookAgain);
       (void)co_await pause.async_wait(kAwait);
     }
   }
 }
 
-/// What a connection throws, it reports itself.
+/// A connection logs its own exceptions.
 bool Server::Impl::spawn(tcp::socket socket) {
   try {
     net::co_spawn(io, serve_connection(std::move(socket), server_context), net::detached);
@@ -103,7 +103,7 @@ bool Server::Impl::spawn(tcp::socket socket) {
   }
 }
 
-/// Until it is stopped. What a handler throws costs the connection whose handler it is, not the others.
+/// Runs until stopped. An exception in a handler ends only that handler's connection.
 void Server::Impl::run() {
   for (;;) {
     try {
@@ -123,7 +123,7 @@ net::awaitable<void> Server::Impl::wait_for_the_last(int grace_ms) {
     timer.expires_after(kLookAgain);
     (void)co_await timer.async_wait(kAwait);
   }
-  timer.expires_after(kLookAgain);  // the last bytes of the last answer
+  timer.expires_after(kLookAgain);  // sends the last bytes of the last answer
   (void)co_await timer.async_wait(kAwait);
   io.stop();
 }

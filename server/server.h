@@ -1,8 +1,8 @@
-// Server: the listener and its connections, all of them coroutines on one I/O thread; a second thread renders
-// and encodes prompts. HTTP/1.1 with keep-alive, limits on head, body, times and connections; server-sent
-// events. A client that leaves cancels its answer at once, a slow one pauses its own only.
-// Owner: cli/commands/serve.cpp. Threads: run() is the I/O thread; port, stop and finish from any.
-// Cost: 1,000 streams take some MB and one thread. Errors: listen() says what is wrong with host or port.
+// Server: the listener and its connections, all of them coroutines on one I/O thread; the text lanes render
+// and encode prompts. It serves HTTP/1.1 with keep-alive, server-sent events, and limits on request heads,
+// bodies, times, and connections. A disconnect cancels its answer at once; a slow client pauses only its own
+// answer. cli/commands/serve.cpp owns it. run() is the I/O thread; port, stop, and finish may be called from
+// any thread. 1,000 streams take some MB and one thread. Errors of listen() name the invalid host or port.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ class Server {
   int port() const;
   /// Serves until stop().
   void run();
-  /// Takes no more connections and ends the idle ones; run() returns when the last answer has ended, or after
-  /// `grace_ms`.
+  /// Refuses new connections and closes the idle ones; run() returns after the last answer has ended, or
+  /// after `grace_ms`.
   void stop(int grace_ms);
 
  private:

@@ -1,5 +1,5 @@
-// Hub: what all connections share on the I/O thread. Owner: the server. Thread: the I/O thread, but for the
-// pool's own. Included by the files that know Beast only.
+// ServerContext: state shared by all connections. The server owns it, and only the I/O thread uses it, except
+// for the text lanes. Include it only in files that use Beast.
 #pragma once
 
 #include "server/access_log.h"

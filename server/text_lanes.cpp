@@ -30,7 +30,7 @@ net::awaitable<TextLanes::Lane> TextLanes::lane_of(const HttpRequest& http_reque
 }
 
 net::awaitable<void> TextLanes::run(Lane lane, std::function<void()> work) {
-  // Not post(): a coroutine resumes from it on its own executor, which is the I/O thread's.
+  // post() is not usable here: its coroutine would resume on its own executor, which is the I/O thread's.
   co_await net::co_spawn(
       lane == Lane::kLong ? long_ : short_,
       [lane, &work]() -> net::awaitable<void> {

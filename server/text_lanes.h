@@ -1,6 +1,6 @@
 // TextLanes: renders and encodes the texts of POST requests. Short and long texts have one thread each, so a
-// text of megabytes delays only other long ones, and one long text at a time bounds the memory of encoding.
-// Any thread may call it; a coroutine resumes on its own executor. A text that continues a kept response is
+// text of megabytes delays only other long ones. One long text at a time bounds the memory of encoding. Any
+// thread may call it; a coroutine resumes on its own executor. A text that continues a stored response is
 // parsed twice.
 #pragma once
 
@@ -15,18 +15,18 @@
 
 namespace ft::server {
 
-/// A body and its conversation are long above this size. Agents mostly send less.
+/// Above this total size, a body and its conversation are long. Most agents send less.
 inline constexpr std::size_t kLongTextBytes = std::size_t{256} << 10;
 
 class TextLanes {
  public:
   enum class Lane { kShort, kLong };
 
-  /// The lane of a request. `served` may be null.
+  /// The lane of a request. `model_info` may be null.
   boost::asio::awaitable<Lane> lane_of(const HttpRequest& http_request,
                                        std::shared_ptr<const api::ModelInfo> model_info);
-  /// Runs `work` on the lane's thread and throws what it throws. Memory of a long text then goes back to the
-  /// system.
+  /// Runs `work` on the lane's thread and rethrows its exceptions. Memory of a long text is then returned to
+  /// the system.
   boost::asio::awaitable<void> run(Lane lane, std::function<void()> work);
   void join();
 

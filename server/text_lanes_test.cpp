@@ -23,7 +23,7 @@ class TextLanesTest : public testing::Test {
  protected:
   ~TextLanesTest() override { lanes_.join(); }
 
-  /// Does `work` in the lane of `incoming`, then resumes on the thread of the connections.
+  /// Runs `work` in the lane of `http_request`, then resumes on the connections' thread.
   void spawn(const HttpRequest& http_request, std::function<void(Lane)> work) {
     net::co_spawn(
         io_,

@@ -1,8 +1,7 @@
-// The page that stands at /, built from webui/ and embedded gzipped; null in a build without it
-// (-DFORETOKEN_UI=OFF, or no node at configure time): then / explains how to build it. Static data, any
-// thread, no cost, no errors. Send it with Content-Type text/html; charset=utf-8, Content-Encoding gzip, the
-// ETag and the Content-Security-Policy given here: the policy names the page's one script by its hash, and no
-// other runs.
+// The page at /, built from webui/ and embedded gzipped. It is null in a build without it
+// (-DFORETOKEN_UI=OFF, or no node at configure time); then / explains how to build it. Send it with
+// Content-Type text/html; charset=utf-8, Content-Encoding gzip, and the ETag and Content-Security-Policy
+// below. The policy allows only the page's own script, by its hash.
 #pragma once
 
 #include <span>

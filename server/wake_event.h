@@ -1,7 +1,7 @@
-// Wakes a coroutine of the I/O thread from another thread, and costs the ringer no system call while nobody
-// waits for it. A stream waits for what is new; between two writes it rests, and then only the end wakes it.
-// Owner: shared, since a message may arrive after its reader has gone. Thread: ring from any; wait and rest
-// on the executor's, one at a time. Errors: none.
+// WakeEvent: wakes a coroutine of the I/O thread from another thread. ring() makes no system call while no
+// coroutine waits. A stream waits for events; between two writes it rests, and then only the end wakes it.
+// Ownership is shared because an event may arrive after its reader has gone. Any thread may call ring();
+// wait() and rest() run on the executor's thread, one at a time.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
 
   explicit WakeEvent(const boost::asio::any_io_executor& executor) : executor_(executor), timer_(executor) {}
 
-  /// `over`: nothing will follow, so that rest() ends too.
+  /// `over`: no event will follow, so that rest() ends too.
   void ring(bool over) {
     heard_ |= over ? kRung | kOver : kRung;
     if ((awaited_ & heard_) == 0 || posted_.exchange(true)) return;
@@ -31,21 +31,23 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
       self->timer_.cancel();
     });
   }
-  /// True if it rang since the last wait or rest, or does now; false after `patience` without.
+  /// True if ring() was called since the last wait or rest, or is called now; false after `patience` without
+  /// a call.
   boost::asio::awaitable<bool> wait(Milliseconds patience) { return sleep(kRung, patience); }
-  /// Passes `time`, or until all is over: then true. Whoever rested looks for what is new before it waits.
+  /// Waits for `time`, or returns true earlier once the stream is over. After a rest, check for events before
+  /// waiting.
   boost::asio::awaitable<bool> rest(Milliseconds time) { return sleep(kOver, time); }
 
  private:
   static constexpr unsigned kRung = 1, kOver = 2;
 
   boost::asio::awaitable<bool> sleep(unsigned awaited, Milliseconds patience) {
-    awaited_ = awaited;  // before heard_ is read; a ringer does it the other way round
+    awaited_ = awaited;  // set before heard_ is read; ring() uses the opposite order
     timer_.expires_after(patience);
     bool late = false;
     while ((heard_ & awaited) == 0 && !late) {
       const auto [error] = co_await timer_.async_wait(boost::asio::as_tuple(boost::asio::use_awaitable));
-      late = !error;  // otherwise somebody rang, perhaps for an earlier wait
+      late = !error;  // otherwise ring() was called, perhaps for an earlier wait
     }
     awaited_ = 0;
     co_return (heard_.exchange(0) & awaited) != 0;

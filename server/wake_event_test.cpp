@@ -18,7 +18,7 @@ constexpr Milliseconds kShort{1};
 
 class WakeEventTest : public testing::Test {
  protected:
-  /// Starts what waits; what it came to is in `result_` once `done_`.
+  /// Starts a waiting coroutine; its result is in `result_` once `done_` is set.
   void start(const std::function<net::awaitable<bool>()>& waits) {
     done_ = false;
     net::co_spawn(
@@ -117,7 +117,7 @@ TEST_F(WakeEventTest, NoRingOfAnotherThreadIsMissed) {
     }
   });
   io_.restart();
-  io_.run();  // returns when every one was seen
+  io_.run();  // returns once every ring was seen
   ringer.join();
   EXPECT_EQ(seen, kRings);
 }

@@ -91,7 +91,7 @@ void Answer::take_text(std::string_view text, std::vector<AnswerEvent>& events) 
   }
 }
 
-/// JSON may hold whatever looks like a call in its strings, but does not begin like one.
+/// A JSON answer may contain a call's text in its strings, but does not start with one.
 bool Answer::take_for_calls(std::string_view content) {
   if (!tools_) return false;
   const size_t begin = content.find_first_not_of(" \t\r\n");

@@ -1,8 +1,7 @@
-// Answer: one answer from token ids to what a client is shown: detokenizer, then stop strings, then thinking,
-// then tool calls. The engine and the command line make one for each request. What the events say, joined by
-// kind, is the same for every way to cut the answer into pushes. Owner: one request. Thread: one. Cost:
-// O(bytes of the token), amortised. Errors: create() refuses bad stop strings and tools; push and finish
-// cannot fail.
+// Answer: converts the token ids of one answer to events for a client: detokenizer, stop strings, thinking,
+// then tool calls. The engine and the command line make one for each request. The events, joined by kind, are
+// the same for every split of the answer into pushes. create() refuses invalid stop strings and tools; push
+// and finish cannot fail.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +34,9 @@ struct AnswerOptions {
   bool starts_in_reasoning = false;  // prompt_opens_thinking
   bool parse_tools = false;          // for requests with tools, or calls stay in the content
   bool tool_call_ends_reasoning =
-      true;                       // if parse_tools; not before a grammar, whose reasoning ends with its tag
-  bool calls_come_first = false;  // if parse_tools: content that does not begin with a call has none
-  std::string tools_json;         // the request's tools: types of their parameters
+      true;                       // if parse_tools; off for a grammar, whose reasoning ends with its tag
+  bool calls_come_first = false;  // if parse_tools: content that does not start with a call has none
+  std::string tools_json;         // the request's tools, for their parameter types
 };
 
 class Answer {
@@ -46,17 +45,18 @@ class Answer {
   static Result<Answer> create(const Tokenizer& tokenizer, const ChatFormat& format,
                                const AnswerOptions& options);
 
-  /// The events of one more token. After a stop string has matched, nothing more comes.
+  /// The events of the next token. After a stop string has matched, there are none.
   std::vector<AnswerEvent> push(int32_t id);
 
-  /// The answer has ended (end token, length, stop string, cancel): what was held back. Call once.
+  /// Ends the answer (end token, length, stop string, cancel) and returns the text that was held back. Call
+  /// it once.
   std::vector<AnswerEvent> finish();
 
-  /// Index of the stop string that ended the answer, as soon as push has seen it: stop generating.
+  /// Index of the stop string that ended the answer, set as soon as push finds it: stop generating.
   std::optional<size_t> matched_stop() const { return matched_stop_; }
-  /// Calls begun so far: finish_reason is "tool_calls" if any.
+  /// Calls started so far; finish_reason is "tool_calls" if there are any.
   size_t tool_calls() const { return tools_ ? tools_->calls() : 0; }
-  /// For a thinking budget.
+  /// True inside the reasoning; a thinking budget uses this.
   bool in_reasoning() const { return thinking_ && thinking_->in_reasoning(); }
 
  private:

@@ -30,7 +30,7 @@ Result<Json> parse_json(std::string_view text, const std::string& what) {
   return json;
 }
 
-/// Arguments arrive as the string that the API carries; templates iterate over an object.
+/// Arguments arrive as the API's string; templates iterate over an object.
 void parse_arguments(Json& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || !calls->is_array()) {
@@ -48,7 +48,7 @@ void parse_arguments(Json& message) {
   }
 }
 
-/// What a system message says: a text, or a list of text parts; null: it is something else.
+/// The text of a system message, given as a text or a list of text parts; nullopt for other content.
 std::optional<std::string> system_text(const Json& message) {
   if (!message.is_object() || message.value("role", Json()) != "system" || !message.contains("content")) {
     return std::nullopt;
@@ -70,7 +70,7 @@ std::optional<std::string> system_text(const Json& message) {
   return text;
 }
 
-/// chat.md's preparations: what APIs accept and templates refuse.
+/// Normalises messages that APIs accept and templates refuse.
 Json prepared(Json messages) {
   for (Json& message : messages) {
     if (!message.is_object()) {
@@ -126,10 +126,11 @@ Result<Sources> sources_of(const Json& config, const std::string& path) {
     }
   }
   if (sources.usual.empty()) {
-    return Error{found == config.end() ? Code::kNotFound : Code::kCorrupt,
-                 path +
-                     " has no usable chat_template; this model completes text but does not chat, unless a "
-                     "chat_template.jinja is put beside it"};
+    return Error{
+        found == config.end() ? Code::kNotFound : Code::kCorrupt,
+        path +
+            " has no usable chat_template; this model can complete text but not chat; to chat, add a "
+            "chat_template.jinja to its folder"};
   }
   return sources;
 }
@@ -158,7 +159,7 @@ Result<Sources> find_sources(const std::string& dir, const Json& tokenizer_confi
   return sources_of(tokenizer_config, dir + "/tokenizer_config.json");
 }
 
-/// bos_token and its kin: strings, or objects with the string as "content".
+/// bos_token and the other special tokens: strings, or objects with the string as "content".
 Json special_tokens(const Json& config) {
   Json tokens = Json::object();
   for (const char* name :

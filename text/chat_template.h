@@ -1,8 +1,8 @@
-// ChatTemplate: messages and tools to the prompt text, by the model's own Jinja template, equal byte for byte
-// to transformers' apply_chat_template. Owner: the loaded model. Thread: const methods may run on any number
-// of threads at once. Cost: load compiles once; a rendering is linear in the messages and bounded by
-// TemplateLimits. Errors: no template, a malformed one (with its line), messages that it refuses
-// (raise_exception: kInvalid with the template's sentence), a limit. Source:
+// ChatTemplate: renders messages and tools to the prompt text by the model's own Jinja template, byte for
+// byte equal to transformers' apply_chat_template. The loaded model owns it, and const methods may run on
+// several threads at once. Loading compiles once; rendering is linear in the messages and bounded by
+// TemplateLimits. Errors: a missing template, a malformed one (with its line), messages that the template
+// refuses (raise_exception: kInvalid with its sentence), a limit. Source:
 // transformers/utils/chat_template_utils.py.
 #pragma once
 
@@ -19,10 +19,10 @@ struct ft_text_template;
 
 namespace ft {
 
-/// Templates come with models from anywhere; each limit ends in an error that names it.
+/// Models and their templates are untrusted; exceeding a limit is an error that names it.
 struct TemplateLimits {
-  uint64_t fuel = 5'000'000;       // instructions of one rendering; 1,000 messages need about 3e5
-  uint64_t recursion_depth = 200;  // macro calls inside each other
+  uint64_t fuel = 5'000'000;       // instructions per rendering; 1,000 messages need about 3e5
+  uint64_t recursion_depth = 200;  // nested macro calls
   size_t template_bytes = size_t{1} << 20;
   size_t output_bytes = size_t{64} << 20;
 };
@@ -32,17 +32,17 @@ inline constexpr int kMaxJsonDepth = 100;  // of messages, tools and extra varia
 
 struct RenderOptions {
   bool add_generation_prompt = true;
-  std::optional<bool> enable_thinking;  // undefined in the template unless set
-  std::string extra_json;               // a JSON object: more variables (chat_template_kwargs), or empty
-  int64_t now_s = 0;  // strftime_now's clock: seconds since 1970-01-01, moved to the local zone
+  std::optional<bool> enable_thinking;  // undefined in the template if not set
+  std::string extra_json;               // JSON object of more variables (chat_template_kwargs), or empty
+  int64_t now_s = 0;  // time for strftime_now: seconds since 1970-01-01, shifted to local time
 };
 
 class ChatTemplate {
  public:
-  /// Looks for chat_template.jinja, chat_template.json, then tokenizer_config.json; the latter also gives
-  /// bos_token and its kin.
+  /// Tries chat_template.jinja, chat_template.json, then tokenizer_config.json; the latter also gives
+  /// bos_token and the other special tokens.
   static Result<ChatTemplate> load(const std::string& model_dir, const TemplateLimits& limits = {});
-  /// `special_tokens_json` is an object {"eos_token": "..."} of variables, or empty.
+  /// `special_tokens_json` is a JSON object of variables, such as {"eos_token": "..."}, or empty.
   static Result<ChatTemplate> from_source(std::string_view source, std::string_view special_tokens_json = {},
                                           const TemplateLimits& limits = {});
 
@@ -52,7 +52,7 @@ class ChatTemplate {
   Result<std::string> render(std::string_view messages_json, std::string_view tools_json,
                              const RenderOptions& options = {}) const;
 
-  /// The default template's text, by which a tool parser is chosen.
+  /// The default template's source, from which the tool parser is chosen.
   const std::string& source() const { return source_; }
 
  private:
@@ -65,9 +65,9 @@ class ChatTemplate {
   static Result<Handle> compile(std::string_view source, const TemplateLimits& limits);
 
   std::string source_;
-  std::string special_tokens_json_;  // an object
+  std::string special_tokens_json_;  // a JSON object
   Handle default_;
-  Handle tool_use_;  // the named template for requests with tools; usually absent
+  Handle tool_use_;  // the template named tool_use; usually absent
 };
 
 }  // namespace ft

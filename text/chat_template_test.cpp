@@ -22,7 +22,7 @@ std::string text_of(const std::string& path) {
 
 Json golden(const std::string& name) { return Json::parse(text_of("tests/golden/text/" + name)); }
 
-/// The rendering, or "error: " and the message.
+/// The rendering, or "error: " followed by the message.
 std::string shown(const Result<std::string>& result) {
   return result.ok() ? *result : "error: " + result.error().message;
 }

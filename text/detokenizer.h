@@ -1,7 +1,7 @@
-// Detokenizer: the token ids of one answer, one at a time, to text in whole characters. What all pushes and
-// the flush return, joined, is Tokenizer::decode of all ids, however characters are spread over tokens. A
-// malformed sequence becomes U+FFFD where Python's errors="replace" puts it. Owner: one answer. Thread: one.
-// Cost: O(bytes of the token); holds at most 3 bytes. No errors: an id without a token adds nothing.
+// Detokenizer: converts the token ids of one answer, one at a time, to text in whole characters. The results
+// of all pushes and the flush, joined, equal Tokenizer::decode of all ids, however characters are split over
+// tokens. A malformed sequence becomes U+FFFD where Python's errors="replace" puts it. Memory: up to 3 bytes.
+// An id without a token adds nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@ namespace ft {
 
 class Detokenizer {
  public:
-  /// `tokenizer` outlives this object.
+  /// `tokenizer` must outlive this object.
   Detokenizer(const Tokenizer& tokenizer, bool skip_special)
       : tokenizer_(&tokenizer), skip_special_(skip_special) {}
 
-  /// The characters that `id` completes; empty while one is unfinished.
+  /// The characters that `id` completes; empty while a character is incomplete.
   std::string push(int32_t id);
 
-  /// Ends the answer: an unfinished character becomes U+FFFD.
+  /// Ends the answer: an incomplete character becomes U+FFFD.
   std::string flush();
 
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_;
-  std::string pending_;  // the beginning of a character, 0 to 3 bytes
+  std::string pending_;  // start of a character, 0 to 3 bytes
 };
 
 }  // namespace ft

@@ -49,7 +49,7 @@ TEST(Detokenizer, EqualsDecodeForAnyIds) {
   std::mt19937 random(11);
   for (int round = 0; round < 2000; ++round) {
     std::vector<int32_t> ids(random() % 12);
-    for (int32_t& id : ids) {  // half of them single bytes, so that most characters are broken
+    for (int32_t& id : ids) {  // half are single bytes, so that most characters are broken
       id = static_cast<int32_t>(random() % 2 == 0 ? random() % 256 : random() % 8200);
     }
     const bool skip = random() % 2 == 0;

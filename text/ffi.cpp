@@ -34,12 +34,13 @@ Result<std::string> read_text_file(const std::string& path, size_t max_bytes) {
   const auto size = std::filesystem::file_size(path, ignored);
   if (ignored) {
     const bool absent = ignored == std::errc::no_such_file_or_directory;
-    return Error{absent ? Code::kNotFound : Code::kIo, path + " cannot be read (" + ignored.message() +
-                                                           "); is this the model's folder, and whole?"};
+    return Error{absent ? Code::kNotFound : Code::kIo,
+                 path + " cannot be read (" + ignored.message() +
+                     "); check that the model folder is correct and complete"};
   }
   if (size > max_bytes) {
     return Error{Code::kExhausted, path + " has " + std::to_string(size) + " bytes, more than the limit of " +
-                                       std::to_string(max_bytes) + "; it is not the file that it is named"};
+                                       std::to_string(max_bytes) + "; check that this is the right file"};
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) {

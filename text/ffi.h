@@ -1,5 +1,5 @@
-// Ffi: what crosses to the Rust library and back, as C++ values: owned buffers and Errors. Included by .cpp
-// files of text/ only.
+// C++ wrappers of the Rust library's values: owned buffers and Errors. Only .cpp files of text/ include this
+// header.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ft {
 
-/// A buffer that the library fills and this object gives back.
+/// A buffer that the library fills; the destructor frees it.
 struct FfiBytes {
   ft_text_bytes raw{};
 
@@ -35,10 +35,10 @@ inline const uint8_t* ffi_data(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-/// `code` is not FT_TEXT_OK; `context` begins the sentence: "tokenizer.json: ".
+/// `code` must not be FT_TEXT_OK; `context` starts the sentence: "tokenizer.json: ".
 Error ffi_error(ft_text_code code, const FfiBytes& message, const std::string& context);
 
-/// The whole file, or what is wrong with it and what to do.
+/// The whole file, or an error that says what to do.
 Result<std::string> read_text_file(const std::string& path, size_t max_bytes);
 
 }  // namespace ft

@@ -13,7 +13,8 @@ namespace ft {
 
 namespace {
 
-/// A mask beyond the step limits ends the request with an error; a schema that people write stays far below.
+/// A mask that exceeds the step limits ends the request with an error; hand-written schemas stay far below
+/// them.
 constexpr ft_text_grammar_limits kLimits = {.grammar_size = kMaxGrammarSymbols,
                                             .lexer_fuel = 2'000'000,
                                             .step_fuel = 2'000'000,
@@ -21,7 +22,7 @@ constexpr ft_text_grammar_limits kLimits = {.grammar_size = kMaxGrammarSymbols,
                                             .lexer_states = 250'000};
 
 const uint32_t* ffi_ids(std::span<const int32_t> tokens) {
-  return reinterpret_cast<const uint32_t*>(tokens.data());  // what is negative is in no vocabulary
+  return reinterpret_cast<const uint32_t*>(tokens.data());  // a negative id is not in any vocabulary
 }
 
 Status status_of(ft_text_code code, const FfiBytes& message) {
@@ -98,8 +99,8 @@ GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view so
   }
   const bool json = kind == FT_TEXT_GRAMMAR_JSON_SCHEMA || kind == FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA;
   if (const int depth = json ? json_depth(source) : 0; depth > kMaxGrammarDepth) {
-    return Error{Code::kInvalid, fmt::format("{} is nested {} deep, more than the limit of {}; name its "
-                                             "parts and refer to them",
+    return Error{Code::kInvalid, fmt::format("{} is nested {} deep, more than the limit of {}; move "
+                                             "parts into definitions",
                                              name, depth, kMaxGrammarDepth)};
   }
   std::call_once(vocabulary_->once, [&] {
@@ -109,7 +110,7 @@ GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view so
                                                       &kLimits, &handle, &message.raw);
     vocabulary_->handle.reset(handle);
     if (code != FT_TEXT_OK) {
-      vocabulary_->error = ffi_error(code, message, "this model's vocabulary takes no grammar: ");
+      vocabulary_->error = ffi_error(code, message, "this model's vocabulary does not support grammars: ");
     }
   });
   if (vocabulary_->error) return *vocabulary_->error;

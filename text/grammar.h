@@ -1,15 +1,14 @@
-// Grammars: what an answer may be, as masks over the vocabulary (llguidance inside). A compiler belongs to a
-// model, a Grammar to a request, a GrammarMatcher to the slot that decodes it.
+// Grammars: constrain an answer by masks over the vocabulary (llguidance inside). A compiler belongs to a
+// model, a Grammar to a request, and a GrammarMatcher to the slot that decodes it.
 //   compiler  JSON schema, any JSON object, regular expression, Lark, tool calls -> Grammar
 //   Grammar   immutable: any number of requests and threads may share one
 //   matcher   walks along the tokens of one answer: mask, consume, rollback, forced
-// The masks are a function of the grammar and the tokens so far alone. Added tokens (as tags)
-// have no text: a grammar allows them by id, and the model's end tokens where it may end.
-// JSON is one line with a blank behind commas and colons, properties in the schema's order.
-// Threads: compiler and Grammar any, at the same time; a matcher one. Cost, as measured with 8,192 and
-// 248,320 tokens (bench/results/2026-11-21-zen-5-2-cores.md): the first grammar of a model prepares its
-// vocabulary in 0.02 and 1.2 s, a further one takes 1 to 7 ms; a mask 0.6 and 2 us in the median, 12 and 40
-// us at p95, less than 0.3 ms at p99. Errors: what is wrong in the schema or grammar, and every limit.
+// Masks depend only on the grammar and the tokens so far. Added tokens, such as tags, match no text: a
+// grammar allows them by id, and allows the model's end tokens where it may end. JSON is one line with a
+// space after commas and colons, and properties in the schema's order. A matcher belongs to one thread; all
+// else is safe from any thread. Measured with 8,192 and 248,320 tokens
+// (bench/results/2026-11-21-zen-5-2-cores.md): a model's first grammar takes 0.02 and 1.2 s, a further one 1
+// to 7 ms; a mask takes 0.6 and 2 us (median), 12 and 40 us (p95), below 0.3 ms (p99).
 #pragma once
 
 #include <cstddef>
@@ -35,21 +34,21 @@ inline constexpr int kMaxGrammarDepth = 64;           // of a schema; Lark group
 inline constexpr size_t kMaxGrammarSymbols = 20'000;  // of a grammar after compilation
 inline constexpr size_t kMaxToolsOffered = 128;       // of one tool-call grammar
 
-/// Walks along one answer. After an error it answers nothing but that error: start again from the Grammar.
+/// Walks along one answer. After an error every call returns that error: start again from the Grammar.
 class GrammarMatcher {
  public:
-  /// Sets bit v of words[v / 32] where token v may come next, clears all others. At the grammar's end: the
-  /// end tokens.
+  /// Sets bit v of words[v / 32] if token v may come next, and clears all others. At the grammar's end only
+  /// the end tokens are set.
   Status mask(std::span<uint32_t> words);
-  /// The tokens must be allowed, one after the other.
+  /// Advances by the tokens; each must be allowed after the ones before it.
   Status consume(std::span<const int32_t> tokens);
-  /// Takes back the last `count` tokens.
+  /// Removes the last `count` tokens.
   Status rollback(size_t count);
-  /// The tokens that must come next; empty where there is a choice or the grammar is at its end.
+  /// The jump-forward tokens, which must come next; empty if there is a choice or the grammar is at its end.
   Result<std::vector<int32_t>> forced();
-  /// The answer may end here.
+  /// True if the answer may end here.
   bool accepting();
-  /// The answer must end here.
+  /// True if the answer must end here.
   bool stopped();
 
  private:
@@ -64,7 +63,7 @@ class GrammarMatcher {
 
 class Grammar {
  public:
-  /// A matcher at the beginning.
+  /// A matcher at the start of the answer.
   Result<GrammarMatcher> start() const;
 
  private:
@@ -74,7 +73,7 @@ class Grammar {
   GrammarMatcher start_;
 };
 
-/// kStrict: a keyword that cannot be enforced is an error. kLenient: it is left out.
+/// kStrict: an unenforceable keyword is an error. kLenient: it is ignored.
 enum class SchemaRule : uint8_t { kStrict, kLenient };
 
 struct ToolCallRules {
@@ -90,7 +89,7 @@ struct ToolCallRules {
 
 class GrammarCompiler {
  public:
-  /// `tokenizer` outlives this object; `eos` are the ids that end an answer.
+  /// `tokenizer` must outlive this object; `eos` are the ids that end an answer.
   GrammarCompiler(const Tokenizer& tokenizer, std::vector<int32_t> eos);
   ~GrammarCompiler();
   GrammarCompiler(const GrammarCompiler&) = delete;
@@ -100,11 +99,11 @@ class GrammarCompiler {
   Compiled json_schema(std::string_view schema, SchemaRule rule = SchemaRule::kStrict) const;
   /// Any JSON object.
   Compiled json_object() const;
-  /// The whole answer matches; Rust's syntax, no look-around and no references.
+  /// The whole answer must match; Rust's regex syntax without look-around and backreferences.
   Compiled regex(std::string_view expression) const;
-  /// Lark in llguidance's form; added tokens as <[id]>.
+  /// Lark in llguidance's syntax; added tokens as <[id]>.
   Compiled lark(std::string_view source) const;
-  /// Calls in the model's own form, their arguments by each tool's schema.
+  /// Calls in the model's own form; each tool's schema constrains its arguments.
   Compiled tool_calls(const ToolCallRules& rules) const;
 
  private:
@@ -113,7 +112,7 @@ class GrammarCompiler {
 
   const Tokenizer& tokenizer_;
   std::vector<int32_t> eos_;
-  std::unique_ptr<Vocabulary> vocabulary_;  // made when first needed
+  std::unique_ptr<Vocabulary> vocabulary_;  // built on first use
 };
 
 }  // namespace ft

@@ -1,5 +1,5 @@
-// What the tests of grammars share: the shipped model's vocabulary, and masks as lists. For tests only.
-// Thread: one. No errors: what goes wrong fails the test.
+// Shared by the grammar tests: the shipped model's vocabulary, and masks as lists. For tests only; a failure
+// fails the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ inline std::vector<int32_t> ids_of(std::string_view text) {
 }
 
 inline std::vector<uint32_t> mask_of(GrammarMatcher& matcher) {
-  // One word more than the vocabulary needs: a model may have more logits than its tokenizer has ids.
+  // One more word than the vocabulary needs: a model may have more logits than its tokenizer has ids.
   std::vector<uint32_t> words(static_cast<size_t>(tokenizer().vocab_size()) / 32 + 2, ~0U);
   const Status status = matcher.mask(words);
   EXPECT_TRUE(status.ok()) << status.error().message;
@@ -53,7 +53,7 @@ inline std::vector<int32_t> allowed_ids(const std::vector<uint32_t>& mask) {
   return ids;
 }
 
-/// Whether the tokens of `text` may follow each other, and the end after them.
+/// True if the tokens of `text` are allowed in sequence, followed by the end.
 inline bool accepts(const Grammar& grammar, std::string_view text) {
   GrammarMatcher matcher = std::move(grammar.start()).value();
   for (const int32_t id : ids_of(text)) {
@@ -81,7 +81,7 @@ inline std::shared_ptr<const Grammar> tools(const ToolCallRules& rules) {
   return grammar.ok() ? *grammar : nullptr;
 }
 
-/// Draws tokens that the masks allow, those that end something more often, until the end or `most` tokens.
+/// Samples allowed tokens, with a bias for those that end something, until the end or up to `most` tokens.
 inline std::string draw(const Grammar& grammar, uint64_t seed, size_t most) {
   std::mt19937_64 random(seed);
   GrammarMatcher matcher = std::move(grammar.start()).value();

@@ -1,5 +1,6 @@
-// Any schema, expression or grammar: compiles or is refused with a sentence; what compiles allows some token
-// until it ends, its forced tokens are allowed, and a rollback gives the mask from before.
+// Feeds arbitrary schemas, expressions, and grammars to the compiler. A refusal has a sentence. A compiled
+// grammar allows some token until it ends, its jump-forward tokens are allowed, and a rollback restores the
+// earlier mask.
 #include <cstdlib>
 
 #include "text/grammar.h"

@@ -1,5 +1,5 @@
-// Grammars over the vocabulary of the shipped model: what they allow, that masks depend on the tokens alone,
-// and what is refused.
+// Grammars over the vocabulary of the shipped model: allowed answers, masks that depend only on the tokens,
+// and refusals.
 #include "text/grammar.h"
 
 #include <fmt/format.h>
@@ -88,8 +88,8 @@ TEST(Grammar, ForcedTokensAreTheOnlyOnesAllowed) {
   }
 }
 
-/// The promise that everything above rests on: whatever was tried and taken back before, a mask is that of a
-/// matcher which has only seen the tokens.
+/// The central guarantee: whatever was tried and rolled back before, a mask equals that of a matcher that has
+/// only seen the tokens.
 void expect_masks_of_history(const Grammar& grammar, uint64_t seed, size_t steps) {
   std::mt19937_64 random(seed);
   GrammarMatcher walked = std::move(grammar.start()).value();
@@ -112,8 +112,8 @@ void expect_masks_of_history(const Grammar& grammar, uint64_t seed, size_t steps
     kept.resize(kept.size() - back);
     GrammarMatcher fresh = std::move(grammar.start()).value();
     ASSERT_TRUE(fresh.consume(kept).ok());
-    ASSERT_EQ(mask_of(walked), mask_of(fresh)) << "behind: " << tokenizer().decode(kept, false);
-    ASSERT_EQ(*walked.forced(), *fresh.forced()) << "behind: " << tokenizer().decode(kept, false);
+    ASSERT_EQ(mask_of(walked), mask_of(fresh)) << "after: " << tokenizer().decode(kept, false);
+    ASSERT_EQ(*walked.forced(), *fresh.forced()) << "after: " << tokenizer().decode(kept, false);
   }
 }
 

@@ -1,5 +1,5 @@
-// A tool call as Hermes and older Qwen models write it: {"name": ..., "arguments": {...}}, also with
-// "parameters", or with the arguments as a text that holds the object. Pure; any thread; linear in the text.
+// Parses a tool call of Hermes and older Qwen models: {"name": ..., "arguments": {...}}. It also accepts
+// "parameters", and arguments as a string that contains the object.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@ struct HermesCall {
   std::string arguments;  // one JSON object
 };
 
-/// Nothing if `json` is no such call, or nested deeper than 100.
+/// Nullopt if `json` is not such a call, or is nested deeper than 100.
 std::optional<HermesCall> parse_hermes_call(std::string_view json);
 
 }  // namespace ft

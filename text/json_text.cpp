@@ -69,7 +69,7 @@ int json_depth(std::string_view text) {
 }
 
 bool is_json(std::string_view text, int max_depth) {
-  // nlohmann takes a NUL for the end of the text; JSON has none.
+  // nlohmann treats a NUL as the end of the text; JSON does not allow it.
   return text.find('\0') == std::string_view::npos && json_depth(text) <= max_depth &&
          nlohmann::json::accept(text.begin(), text.end());
 }

@@ -1,6 +1,6 @@
-// json_of_python_literal: a recursive descent over Python's displays and atoms, as models write them when
-// they think in Python. Strings keep \n-like escapes and \uXXXX; anything else (names, calls, arithmetic)
-// makes the whole no literal.
+// json_of_python_literal: a recursive-descent parser for Python's displays and atoms, which models write
+// instead of JSON. Strings keep \n-like escapes and \uXXXX. Any other expression (names, calls, arithmetic)
+// makes the whole text invalid.
 #include <algorithm>
 
 #include "text/json_text.h"
@@ -56,7 +56,7 @@ class Literal {
     return atom(out);
   }
 
-  /// After the opening bracket; a comma may follow the last member.
+  /// Parses after the opening bracket; a trailing comma is allowed.
   bool members(std::string& out, int depth, char open, std::string_view close) {
     out += open;
     for (bool first = true; !take(close); first = false) {
@@ -96,7 +96,7 @@ class Literal {
     } else if (word == "None" || word == "null") {
       out += "null";
     } else {
-      out += word;  // a number, or is_json refuses the whole
+      out += word;  // a number; otherwise is_json refuses the whole text
     }
     return !word.empty();
   }
@@ -122,7 +122,7 @@ class Literal {
     return at_ < text_.size() && text_[at_++] == quote;
   }
 
-  /// One escape of a Python string, as JSON's; \uXXXX is the same in both.
+  /// Converts one escape of a Python string to JSON; \uXXXX is the same in both.
   static bool escape(char c, std::string& out) {
     switch (c) {
       case '\'':

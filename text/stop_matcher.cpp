@@ -48,7 +48,7 @@ std::optional<uint32_t> StopMatcher::child(const Nodes& nodes, uint32_t node, ch
 }
 
 void StopMatcher::link_fallbacks(Nodes& nodes) {
-  std::vector<uint32_t> queue = {0};  // breadth first: a fallback is shallower, so it is ready
+  std::vector<uint32_t> queue = {0};  // breadth first: fallbacks are shallower, so they are ready
   for (size_t head = 0; head < queue.size(); ++head) {
     const uint32_t node = queue[head];
     for (const uint32_t next : nodes[node].children) {
@@ -91,7 +91,7 @@ StopMatcher::Piece StopMatcher::push(std::string_view text) {
       held_.clear();
       return piece;
     }
-    if (at_ == 0) {  // the common case, without moving the held bytes one by one
+    if (at_ == 0) {  // fast path: no held bytes to move
       piece.text += held_;
       held_.clear();
     }

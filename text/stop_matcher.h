@@ -1,9 +1,9 @@
-// StopMatcher: finds stop strings in an answer that arrives in pieces, and holds back whatever may still
-// become one, so that no part of a stop string is ever shown. Rule: the stop string that is complete first
-// wins (it ends earliest in the text); of several that end at the same place, the longest, then the one
-// listed first. It is removed with everything after it. The rule looks at characters only, so every split of
-// the text gives the same result. Owner: one answer. Thread: one. Cost: O(bytes), amortised (Aho-Corasick);
-// holds less than the longest stop string. Errors: create() refuses too many, too long or empty stop strings.
+// StopMatcher: finds stop strings in an answer that arrives in pieces. It holds back text that may become
+// one, so that no part of a stop string is ever shown. Rule: the stop string that ends first in the text
+// wins; of several with the same end, the longest, then the first listed. It is removed with everything after
+// it. The rule depends only on characters, so every split of the text gives the same result. Cost: O(bytes),
+// amortised (Aho-Corasick); it holds less than the longest stop string. create() refuses too many, too long,
+// or empty stop strings.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 namespace ft {
 
 inline constexpr size_t kMaxStops = 64;
-inline constexpr size_t kMaxStopBytes = 1024;  // of one stop string
+inline constexpr size_t kMaxStopBytes = 1024;  // per stop string
 
 class StopMatcher {
  public:
@@ -31,10 +31,10 @@ class StopMatcher {
 
   static Result<StopMatcher> create(const std::vector<std::string>& stops);
 
-  /// After a match, further text is swallowed.
+  /// After a match, further text is discarded.
   Piece push(std::string_view text);
 
-  /// The answer ended: what was held back is shown after all.
+  /// Ends the answer and returns the text that was held back.
   std::string flush();
 
   bool matched() const { return matched_; }
@@ -42,9 +42,9 @@ class StopMatcher {
  private:
   struct Node {                      // a prefix of some stop string
     std::vector<uint32_t> children;  // nodes
-    char byte = 0;                   // the last of the prefix
-    uint32_t depth = 0;              // bytes of the prefix
-    uint32_t fallback = 0;           // the node of its longest proper suffix that is a prefix too
+    char byte = 0;                   // last byte of the prefix
+    uint32_t depth = 0;              // bytes in the prefix
+    uint32_t fallback = 0;           // node of its longest proper suffix that is also a prefix
     std::optional<size_t> stop;      // the longest stop string that ends here
     uint32_t stop_bytes = 0;
   };
@@ -55,8 +55,8 @@ class StopMatcher {
   static void link_fallbacks(Nodes& nodes);
 
   std::shared_ptr<const Nodes> nodes_;
-  uint32_t at_ = 0;   // the longest prefix that the text so far ends with
-  std::string held_;  // exactly those bytes
+  uint32_t at_ = 0;   // node of the longest prefix that ends the text so far
+  std::string held_;  // the bytes of that prefix
   bool matched_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Stop strings and text from arbitrary bytes: what is shown plus a match is the same for every split.
+// Feeds arbitrary stop strings and text: the shown text and the match are the same for every split.
 #include <algorithm>
 #include <cstdlib>
 
@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string input(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> stops;
   size_t from = 0;
-  for (size_t i = 0; i < 3; ++i) {  // three stop strings, each up to a NUL, then the text
+  for (size_t i = 0; i < 3; ++i) {  // three stop strings that each end at a NUL, then the text
     const size_t end = std::min(input.find('\0', from), input.size());
     if (end > from) {
       stops.push_back(input.substr(from, end - from));

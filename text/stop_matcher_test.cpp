@@ -12,7 +12,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-/// The rule of the header, read directly: the smallest end, then the longest, then the first listed.
+/// The header's rule, implemented directly: the first end, then the longest, then the first listed.
 Outcome by_the_rule(const std::string& text, const std::vector<std::string>& stops) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::optional<size_t> best;
@@ -72,7 +72,7 @@ TEST(StopMatcher, ShowsWhatWasHeldWhenTheAnswerEnds) {
 TEST(StopMatcher, LetsTheStopThatEndsFirstWinAndNeverLeaksALongerOne) {
   StopMatcher matcher = matcher_of({"abcd", "bc", "abc"});
   const auto piece = matcher.push("xabcd");
-  EXPECT_EQ(piece.text, "x");  // "bc" and "abc" end together: the longest
+  EXPECT_EQ(piece.text, "x");  // "bc" and "abc" end together: the longest wins
   EXPECT_EQ(piece.match, 2u);
 }
 

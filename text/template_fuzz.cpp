@@ -1,4 +1,4 @@
-// Arbitrary templates over a fixed conversation: an error or a text within the limits, never a crash.
+// Feeds arbitrary templates with a fixed conversation: an error or a text within the limits, never a crash.
 #include <cstdlib>
 
 #include "text/chat_template.h"

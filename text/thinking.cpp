@@ -47,7 +47,7 @@ ThinkingSplitter::Piece ThinkingSplitter::finish() {
   return piece;
 }
 
-/// Takes what can be decided from held_. False if more text is needed.
+/// Processes the part of held_ that is decided. False if more text is needed.
 bool ThinkingSplitter::step(Piece& piece, bool last) {
   if (held_.empty()) {
     return false;
@@ -125,7 +125,8 @@ bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
   return more && !held_.empty();
 }
 
-/// Shows `text` but holds the newlines at its end, and drops those before the first other character.
+/// Emits `text` without its trailing newlines, which are held, and drops newlines before the first other
+/// character.
 void ThinkingSplitter::add_reasoning(std::string_view text, Piece& piece) {
   for (const char c : text) {
     if (c == '\n') {

@@ -28,7 +28,7 @@ bool prompt_closes_thinking(std::string_view prompt, const ReasoningTags& tags);
 class ThinkingSplitter {
  public:
   struct Piece {
-    std::string reasoning;  // comes before content
+    std::string reasoning;  // precedes content
     std::string content;
   };
 
@@ -54,8 +54,8 @@ class ThinkingSplitter {
   ThinkingOptions options_;
   State state_;
   std::string held_;       // not yet decided
-  size_t newlines_ = 0;    // seen in the reasoning and not yet shown
-  bool reasoned_ = false;  // some reasoning was shown: newlines no longer lead
+  size_t newlines_ = 0;    // read in the reasoning and not yet shown
+  bool reasoned_ = false;  // some reasoning was shown, so newlines are kept
 };
 
 }  // namespace ft

@@ -9,7 +9,7 @@
 namespace ft {
 namespace {
 
-/// "reasoning|content", pushed in pieces of at most `most` bytes.
+/// "reasoning|content", pushed in pieces of up to `most` bytes.
 std::string split(const std::string& text, bool starts_in_reasoning, size_t most) {
   ThinkingSplitter splitter(kQwen3_5Format, {starts_in_reasoning, true});
   ThinkingSplitter::Piece all;

@@ -21,7 +21,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& nam
   FfiBytes message;
   if (const auto code = ft_text_tokenizer_new(ffi_data(json), json.size(), &handle, &message.raw);
       code != FT_TEXT_OK) {
-    Error error = ffi_error(code, message, name + " is no tokenizer that can be used: ");
+    Error error = ffi_error(code, message, name + " is not a usable tokenizer: ");
     error.message += "; fetch the model again, or convert it with a current transformers";
     return error;
   }
@@ -31,7 +31,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json, const std::string& nam
 }
 
 Status Tokenizer::read_tokens() {
-  // An id beyond this is a mistake in the file; the table below would be larger than any vocabulary.
+  // An id above this limit is an error in the file: no vocabulary needs a table that large.
   constexpr uint32_t kMaxVocabulary = 4u << 20;
   const uint32_t count = ft_text_tokenizer_vocab_size(handle_.get());
   if (count > kMaxVocabulary) {

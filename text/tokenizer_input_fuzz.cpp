@@ -1,5 +1,5 @@
-// Arbitrary text: encodes or is refused as malformed UTF-8; what it encodes to decodes to its NFC form, so
-// decoding and encoding once more changes nothing.
+// Feeds arbitrary text: it encodes, or is refused as malformed UTF-8. Encoded text decodes to its NFC form,
+// so decoding and encoding again changes nothing.
 #include <cstdlib>
 
 #include "base/utf8.h"

@@ -161,7 +161,8 @@ TEST(Tokenizer, RefusesEveryTruncationOfItsFile) {
     const auto loaded = Tokenizer::parse(std::string_view(json).substr(0, size), "cut.json");
     ASSERT_FALSE(loaded.ok()) << size;
     EXPECT_EQ(loaded.error().code, Code::kCorrupt);
-    EXPECT_EQ(loaded.error().message.rfind("cut.json is no tokenizer", 0), 0u) << loaded.error().message;
+    EXPECT_EQ(loaded.error().message.rfind("cut.json is not a usable tokenizer", 0), 0u)
+        << loaded.error().message;
   }
 }
 

@@ -53,7 +53,7 @@ Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
   return functions;
 }
 
-/// The answer that is no call.
+/// The answer without a call.
 Result<std::string> answer_rule(const ToolCallRules& rules) {
   const bool readable = is_json(rules.answer_schema, kMaxGrammarDepth);
   Json schema = readable ? Json::parse(rules.answer_schema) : Json();
@@ -105,7 +105,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   if (rules.format == nullptr || rules.format->calls.body == nullptr) {
     return Error{
         Code::kUnsupported,
-        "the model's chat template shows no form of tool calls that can be enforced; leave "
+        "the form of tool calls in the model's chat template cannot be enforced; leave "
         "tool_choice at auto, parallel_tool_calls at true, and response_format out while tools are offered"};
   }
   const CallForm& form = rules.format->calls;

@@ -1,4 +1,4 @@
-// The grammars of tool calls: what each rule of a request allows, and that the parser reads it.
+// The grammars of tool calls: what each rule of a request allows, and that the tool parser reads the result.
 #include "text/tool_grammar.h"
 
 #include <fmt/format.h>
@@ -79,7 +79,7 @@ TEST(ToolGrammar, AnAnswersSchemaIsHeldToItsRule) {
   ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools;
   rules.answer_schema = R"({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})";
-  EXPECT_NE(refusal(compiler().tool_calls(rules)), "");  // a keyword that cannot be enforced
+  EXPECT_NE(refusal(compiler().tool_calls(rules)), "");  // an unenforceable keyword
   rules.answer_rule = SchemaRule::kLenient;
   EXPECT_TRUE(accepts(*tools(rules), "[1, 2]"));
   rules.answer_schema = "true";

@@ -14,8 +14,8 @@ namespace ft {
 struct ToolEvent {
   enum class Kind {
     kContent,    // text
-    kBegin,      // text is the function's name; a new call
-    kArguments,  // text is the next piece of the arguments' JSON
+    kBegin,      // a new call; text is the function's name
+    kArguments,  // text is the next piece of JSON arguments
     kEnd,        // the call is complete
   };
   Kind kind = Kind::kContent;

@@ -1,5 +1,5 @@
-// Arbitrary answers: the events joined are the same for every split, and the arguments of every call are
-// JSON.
+// Feeds arbitrary answers: the joined events are the same for every split, and the arguments of every call
+// are JSON.
 #include <cstdlib>
 
 #include "base/utf8.h"

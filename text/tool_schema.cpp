@@ -16,9 +16,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMaxSchemaDepth = 100;
-constexpr int kMaxSchemaVisits = 256;  // of one parameter, through anyOf and "$ref"
-constexpr int kMaxReferences = 8;      // "$ref" to "$ref"
-constexpr int kMaxValueDepth = 100;    // of an argument that is an object or array
+constexpr int kMaxSchemaVisits = 256;  // per parameter, through anyOf and "$ref"
+constexpr int kMaxReferences = 8;      // chained "$ref"
+constexpr int kMaxValueDepth = 100;    // per argument that is an object or array
 
 void add_type(const std::string& name, ParameterType& out) {
   static const std::map<std::string, JsonType> kNames = {
@@ -31,7 +31,7 @@ void add_type(const std::string& name, ParameterType& out) {
   }
 }
 
-/// Follows "#/..." below `root`; anything else leaves the schema as it is.
+/// Follows "#/..." references in `root`; other references leave the schema unchanged.
 const Json& resolved(const Json& schema, const Json& root) {
   const Json* at = &schema;
   for (int i = 0; i < kMaxReferences && at->is_object() && at->contains("$ref"); ++i) {
@@ -55,7 +55,7 @@ const Json& resolved(const Json& schema, const Json& root) {
   return *at;
 }
 
-/// `budget` counts visits: references may form cycles.
+/// `budget` bounds the visits because references may form cycles.
 void collect_types(const Json& unresolved, const Json& root, ParameterType& out, int& budget) {
   const Json& schema = resolved(unresolved, root);
   if (!schema.is_object() || --budget < 0) {

@@ -1,8 +1,7 @@
-// ToolSchemas: which JSON type each parameter of each tool of a request has, and how the text that a model
-// wrote for a parameter becomes JSON of that type. Owner: one request; shared by value (cheap: a pointer).
-// Thread: const methods on any. Cost: parse is linear in the tools' JSON. Errors: parse() refuses what is not
-// an array of tools. Source: mlx-lm's qwen3_coder tool parser, with the differences that chat templates'
-// users expect (a string "null" stays a string unless null is allowed).
+// ToolSchemas: the JSON type of each parameter of a request's tools, and the conversion of a model's text to
+// JSON of that type. Sharing by value is cheap (one pointer). parse() refuses anything that is not an array
+// of tools. Source: mlx-lm's qwen3_coder tool parser, with one difference that users of chat templates
+// expect: a string "null" stays a string unless null is allowed.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +17,13 @@ namespace ft {
 
 enum class JsonType : uint8_t { kString, kInteger, kNumber, kBoolean, kObject, kArray };
 
-/// What a schema allows: null, then other types in the schema's order. Without any type it is a string.
+/// The types that a schema allows: null, then other types in the schema's order. A schema without a type is a
+/// string.
 struct ParameterType {
   std::vector<JsonType> types;
   bool null = false;
 
-  /// Nothing but a string: its value needs no end to be shown.
+  /// True if only a string is allowed: its value can be shown before it ends.
   bool is_plain_string() const {
     return !null && (types.empty() || (types.size() == 1 && types[0] == JsonType::kString));
   }
@@ -36,7 +36,7 @@ class ToolSchemas {
   static Result<ToolSchemas> parse(std::string_view tools_json);
 
   bool has_tool(std::string_view name) const;
-  /// A parameter that no schema names is a string.
+  /// A parameter without a schema is a string.
   const ParameterType& type_of(std::string_view tool, std::string_view parameter) const;
 
  private:
@@ -46,10 +46,10 @@ class ToolSchemas {
       std::make_shared<const std::map<std::string, Parameters, std::less<>>>();
 };
 
-/// `text` as JSON of the first type that it fits; as a JSON string if it fits none.
+/// `text` as JSON of the first type that matches, or else as a JSON string.
 std::string json_of_parameter(std::string_view text, const ParameterType& type);
 
-/// Python's literals ({'a': True, 'b': None}) as JSON; empty if `text` is none.
+/// Converts Python literals ({'a': True, 'b': None}) to JSON; empty if `text` is not a literal.
 std::string json_of_python_literal(std::string_view text);
 
 }  // namespace ft

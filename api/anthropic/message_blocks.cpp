@@ -8,7 +8,7 @@
 namespace ft::api {
 namespace {
 
-/// On a line of its own.
+/// Appends on a new line.
 void add_text(std::string& all, std::string_view text) {
   if (!all.empty() && !text.empty() && all.back() != '\n') all += '\n';
   all += text;
@@ -20,10 +20,10 @@ Result<std::string> needed_text(const Fields& fields, std::string_view name) {
   return *text;
 }
 
-/// A content's blocks, checked to be objects with a type.
+/// The blocks of a content; each one is checked to be an object with a type.
 Result<const Json*> block_list(const Json& content, const std::string& path) {
   if (!content.is_array()) {
-    return wrong(path, fmt::format("must be a text or a list of blocks, found {}", kind_of(content)));
+    return wrong(path, fmt::format("must be a string or a list of blocks, found {}", kind_of(content)));
   }
   if (content.size() > kMaxBlocks) {
     return wrong(path, fmt::format("at most {} blocks are allowed, found {}", kMaxBlocks, content.size()));
@@ -46,10 +46,10 @@ Error no_text(const std::string& path, std::string_view what) {
 }
 
 Error unknown_block(const std::string& path, const std::string& type, std::string_view where) {
-  return wrong(path, fmt::format("a block of type \"{}\" cannot stand {}", type, where));
+  return wrong(path, fmt::format("a block of type \"{}\" is not allowed {}", type, where));
 }
 
-/// An attribute of the tags that documents are shown in.
+/// An attribute of the tag around a document.
 std::string attribute(const Fields& fields, const char* name) {
   const Json* value = fields.find(name);
   if (value == nullptr || !value->is_string()) return "";
@@ -96,14 +96,14 @@ Result<std::string> search_text(const Fields& fields) {
   return text;
 }
 
-/// What a block of a user's turn, of a system text or of a tool's result says.
+/// The text of a block in a user's turn, a system prompt, or a tool result.
 Result<std::string> text_of(const Json& block, const std::string& path) {
   const Fields fields(block, path);
   const std::string type = block["type"].get<std::string>();
   if (type == "text") return needed_text(fields, "text");
   if (type == "document") return document_text(fields);
   if (type == "search_result") return search_text(fields);
-  if (type == "tool_reference") return std::string();  // names a tool for the tool search of another service
+  if (type == "tool_reference") return std::string();  // only for Anthropic's tool search
   if (type == "image") return no_text(path, "image");
   return unknown_block(path, type, "here; use text");
 }
@@ -131,7 +131,7 @@ Result<Json> tool_result(const Json& block, const std::string& path) {
   return Json{{"role", "tool"}, {"tool_call_id", id}, {"content", text}};
 }
 
-/// A user's turn: texts and tool results in their order, each run of texts one message.
+/// A user's turn: texts and tool results in order; adjacent texts become one message.
 Status add_user(const Json& content, const std::string& path, Json& messages) {
   if (content.is_string()) {
     messages.push_back(Json{{"role", "user"}, {"content", content}});
@@ -172,7 +172,7 @@ Result<Json> tool_call(const Json& block, const std::string& path) {
   return call;
 }
 
-/// An assistant's turn: its texts joined as they were generated, calls and reasoning apart.
+/// An assistant's turn: texts joined as they were generated, with calls and reasoning kept separate.
 Status add_assistant(const Json& content, const std::string& path, Json& messages) {
   Json message{{"role", "assistant"}, {"content", content}};
   if (content.is_string()) {
@@ -197,7 +197,7 @@ Status add_assistant(const Json& content, const std::string& path, Json& message
       FT_ASSIGN(Json call, tool_call(block, here));
       calls.push_back(std::move(call));
     } else if (type == "redacted_thinking" || type == "server_tool_use" || type.ends_with("_tool_result")) {
-      continue;  // of another service; nothing that this model could read
+      continue;  // belongs to another service; this model cannot read it
     } else if (type == "image") {
       return no_text(here, "image");
     } else {
@@ -211,7 +211,7 @@ Status add_assistant(const Json& content, const std::string& path, Json& message
   return {};
 }
 
-/// Without its first lines that change with every request.
+/// The text without the leading lines that change with every request.
 std::string without_billing(std::string text) {
   while (text.starts_with("x-anthropic-billing-header") || text.starts_with("cch=")) {
     const std::size_t end = text.find('\n');

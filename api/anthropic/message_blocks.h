@@ -1,8 +1,7 @@
-// Anthropic's messages as the chat template wants them: blocks of content become texts, tool calls, tool
-// results and reasoning. What belongs to other services (server tools, redacted thinking, cache marks) is
-// left out; what is no text (images, PDF) is refused with its place. A system message stays where it is.
-// Source: Anthropic's API reference, Messages. Pure. Thread: any. Cost: linear in the blocks.
-// Errors: kInvalid, kUnsupported naming the block ("messages[2].content[0]").
+// Converts Anthropic messages for the chat template: content blocks become texts, tool calls, tool results,
+// and reasoning. Parts for other services (server tools, redacted thinking, cache marks) are left out.
+// Content other than text (images, PDF) is refused with its path. A system message keeps its position.
+// Source: Anthropic's API reference, Messages. Errors name the block ("messages[2].content[0]").
 #pragma once
 
 #include <string>
@@ -12,13 +11,13 @@
 
 namespace ft::api {
 
-inline constexpr std::size_t kMaxBlocks = 16'384;  // of one content
+inline constexpr std::size_t kMaxBlocks = 16'384;  // in one content
 
-/// The texts of a user's turn or of a tool's result stand on lines of their own.
+/// Each text of a user's turn or a tool result is on its own line.
 Result<Json> read_anthropic_messages(const Json& list, const std::string& path);
 
-/// The top level's system: a text or a list of text blocks. First lines that a client changes with every
-/// request ("x-anthropic-billing-header: ...", "cch=...") are taken off: prefixes stay the same.
+/// The top-level system: a text or a list of text blocks. Leading lines that a client changes with every
+/// request ("x-anthropic-billing-header: ...", "cch=...") are removed, so that prefixes stay the same.
 Result<std::string> read_system(const Json& system, const std::string& path);
 
 }  // namespace ft::api

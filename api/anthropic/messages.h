@@ -1,6 +1,5 @@
-// POST /v1/messages and /v1/messages/count_tokens from their bodies to what answers them. Thread: any,
-// several at once. Cost: rendering and encoding. Errors: those of reading (messages_request.h) and preparing
-// (prepare.h).
+// POST /v1/messages and /v1/messages/count_tokens: from a body to the exchange that answers it. Several
+// threads may call these functions at once. Errors are those of messages_request.h and prepare.h.
 #pragma once
 
 #include <string_view>
@@ -9,10 +8,10 @@
 
 namespace ft::api {
 
-/// `served` must outlive the exchange.
+/// `model_info` must outlive the exchange.
 Result<Exchange> messages_exchange(const ModelInfo& model_info, std::string_view body,
                                    const ResponseMeta& meta);
-/// {input_tokens}: those that the same body costs as a message, cached ones included.
+/// {input_tokens}: the tokens that the same body costs as a message, including cached ones.
 Result<HttpResponse> count_tokens_reply(const ModelInfo& model_info, std::string_view body);
 
 }  // namespace ft::api

@@ -1,5 +1,5 @@
-// Arbitrary bodies of POST /v1/messages: none breaks the reading; one that is accepted has messages and tools
-// that are JSON, and an error says which field.
+// Feeds arbitrary bodies to POST /v1/messages: parsing never crashes, accepted messages and tools are JSON,
+// and an error names its field.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>

@@ -11,7 +11,7 @@
 namespace ft::api {
 namespace {
 
-/// Tools with a schema of their own; those that run at Anthropic's (web search and the like) are left out.
+/// Tools with their own schema; tools that run at Anthropic (such as web search) are left out.
 Result<Json> custom_tools(const Json& list) {
   Json tools = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -82,13 +82,13 @@ Status read_thinking(const Fields& fields, GenerateParams& call) {
   return {};
 }
 
-/// output_config: {effort, format: {type: json_schema, schema}}; output_format is the format's older place.
+/// output_config: {effort, format: {type: json_schema, schema}}; output_format is the older name of format.
 Status read_output(const Fields& fields, GenerateParams& call) {
   FT_ASSIGN(const Json* config, fields.object("output_config"));
   const Json empty = Json::object();
   const Fields inner(config != nullptr ? *config : empty, "output_config");
   FT_ASSIGN(const auto effort, inner.text("effort"));
-  // The highest is what templates do by themselves.
+  // The highest effort is the template's default.
   if (effort == "low" || effort == "medium") {
     call.template_variables = dump(Json{{"reasoning_effort", *effort}});
   }
@@ -110,7 +110,7 @@ Status read_output(const Fields& fields, GenerateParams& call) {
 
 Status read_sampling_and_stops(const Fields& fields, GenerateParams& call) {
   FT_TRY(read_noise(fields, call, 1, 0));
-  FT_TRY(fields.array("stop_sequences", kMaxStops));  // OpenAI's lone text is not Anthropic's
+  FT_TRY(fields.array("stop_sequences", kMaxStops));  // Anthropic accepts a list only
   FT_ASSIGN(call.stops, read_stops(fields, "stop_sequences"));
   return read_speculation(fields, call);
 }
@@ -137,7 +137,7 @@ Result<GenerateParams> read_messages_call(const Json& body, Purpose purpose) {
   call.model = model.value_or("");
   if (purpose == Purpose::kAnswer) {
     FT_ASSIGN(const auto most, fields.integer("max_tokens", 1, 1 << 30));
-    if (!most) return wrong("max_tokens", "is missing; say how many tokens the answer may have");
+    if (!most) return wrong("max_tokens", "is missing; set the maximum number of tokens in the answer");
     call.max_tokens = *most;
   }
   FT_ASSIGN(const Json messages, conversation(fields));
@@ -150,7 +150,7 @@ Result<GenerateParams> read_messages_call(const Json& body, Purpose purpose) {
   call.continues = last["role"] == "assistant" && !last.contains("tool_calls");
   if (call.continues && *call.think) {
     return wrong("messages",
-                 "the last one is the assistant's, which thinking cannot continue; turn thinking "
+                 "the last message is the assistant's, and thinking cannot continue it; turn thinking "
                  "off, or end with a user's message");
   }
   return call;

@@ -1,7 +1,7 @@
-// POST /v1/messages and /v1/messages/count_tokens: their body as a Call. Unknown members are ignored; wrong
-// ones are named. Thinking that is not asked for is off, as Anthropic's clients expect. Source: Anthropic's
-// API reference; speculation, acceptance, drafter, depth and seed are ours. Pure. Thread: any. Cost: linear
-// in the body. Errors: kInvalid and kUnsupported (images, PDF) with the field.
+// POST /v1/messages and /v1/messages/count_tokens: a body as GenerateParams. Unknown members are ignored;
+// errors name invalid ones. Thinking is off unless requested, as Anthropic's clients expect. Source:
+// Anthropic's API reference; speculation, acceptance, drafter, depth, and seed are foretoken's. Images and
+// PDF are kUnsupported.
 #pragma once
 
 #include "api/generate_params.h"
@@ -10,7 +10,7 @@
 
 namespace ft::api {
 
-/// A body that only counts needs no max_tokens.
+/// A count_tokens body needs no max_tokens.
 enum class Purpose { kAnswer, kCount };
 
 Result<GenerateParams> read_messages_call(const Json& body, Purpose purpose);

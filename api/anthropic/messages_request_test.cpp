@@ -18,7 +18,7 @@ Result<GenerateParams> read(const std::string& members) {
   return read_messages_call(body_of(members), Purpose::kAnswer);
 }
 
-/// The template's messages of a list of Anthropic's.
+/// Converts a list of Anthropic messages to template messages.
 std::string messages_of(const std::string& list) {
   const Result<Json> messages = read_anthropic_messages(Json::parse(list), "messages");
   return messages.ok() ? messages->dump() : messages.error().message;
@@ -124,7 +124,7 @@ TEST(MessagesRequest, BillingLinesLeaveTheSamePrompt) {
                      {"type":"text","text":"You help.","cache_control":{"type":"ephemeral"}}])"),
             plain);
   EXPECT_EQ(with(R"("cch=77;\nYou help.")"), plain);
-  // Only what stands first; a text that speaks of it stays.
+  // Only the leading lines are removed; a later mention stays.
   EXPECT_NE(with(R"("You help.\nx-anthropic-billing-header: 1")").find("billing"), std::string::npos);
 }
 

@@ -64,8 +64,7 @@ Json MessagesWriter::head() const {
               {"stop_sequence", nullptr}};
 }
 
-/// Before the end nothing is known but the prompt's length; what came from the cache and what is new in it
-/// are counted apart.
+/// Only the prompt length is known before the end. Cached and new prompt tokens are counted separately.
 Json MessagesWriter::usage() const {
   const Choice& choice = choices_.front();
   if (!choice.ended) {
@@ -138,11 +137,11 @@ void MessagesWriter::close(std::string& out) {
   frame("content_block_stop", Json{{"index", index}}, out);
 }
 
-/// More of the open block; a new one is opened if that is of another kind.
+/// Extends the open block, or opens a new one if the kind differs.
 void MessagesWriter::piece(Block::Kind kind, const std::string& text, std::string& out) {
   if (text.empty()) return;
   if (!open_ || blocks_.back().kind != kind) {
-    if (kind == Block::Kind::kToolUse) return;  // of no call
+    if (kind == Block::Kind::kToolUse) return;  // belongs to no call
     open(Block{kind, "", "", ""}, out);
   }
   blocks_.back().text += text;
@@ -206,7 +205,8 @@ void MessagesWriter::finish(std::string& out) {
 }
 
 void MessagesWriter::end(std::string& out) {
-  if (!choices_.front().failed()) frame("message_stop", Json::object(), out);  // else the error was the last
+  if (!choices_.front().failed())
+    frame("message_stop", Json::object(), out);  // a failed stream ends with its error
 }
 
 Json MessagesWriter::whole(const Block& block) {
@@ -216,7 +216,7 @@ Json MessagesWriter::whole(const Block& block) {
           {"type", "thinking"}, {"thinking", block.text}, {"signature", thinking_signature(block.text)}};
     case Block::Kind::kToolUse: {
       Json input = Json::parse(block.text, nullptr, false);
-      if (!input.is_object()) input = Json::object();  // no pieces: a tool without arguments
+      if (!input.is_object()) input = Json::object();  // a tool without arguments sends no pieces
       return Json{{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", std::move(input)}};
     }
     case Block::Kind::kText:

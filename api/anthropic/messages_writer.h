@@ -1,9 +1,9 @@
-// Writes the answer of POST /v1/messages: a message, or its stream of events:
-//   message_start, ping, then block by block (one open at a time) content_block_start,
-//   content_block_delta..., content_block_stop, then message_delta with the stop reason and all usage,
-//   message_stop.
-// Thinking stands before text and ends with its one signature; a tool's input comes as pieces of JSON. An
-// answer that fails ends with an error event. Source: Anthropic's API reference, Streaming. See writer.h.
+// Writes the answer of POST /v1/messages: a message, or its event stream:
+//   message_start, ping
+//   per block, one open at a time: content_block_start, content_block_delta..., content_block_stop
+//   message_delta with the stop reason and all usage, message_stop
+// Thinking precedes text and ends with its only signature. A tool's input is sent as JSON pieces. A failed
+// answer ends with an error event. Source: Anthropic's API reference, Streaming. See writer.h.
 #pragma once
 
 #include "api/choice.h"
@@ -14,7 +14,7 @@ namespace ft::api {
 
 class MessagesWriter final : public AnswerWriter {
  public:
-  /// `served` must outlive the writer.
+  /// `model_info` must outlive the writer.
   MessagesWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
                  int prompt_tokens);
 
@@ -29,8 +29,8 @@ class MessagesWriter final : public AnswerWriter {
   struct Block {
     enum class Kind { kThinking, kText, kToolUse };
     Kind kind = Kind::kText;
-    std::string text;      // or thinking, or the input's JSON
-    std::string id, name;  // of a tool's use
+    std::string text;      // text, thinking, or JSON input
+    std::string id, name;  // of a tool_use block
   };
   Json head() const;
   Json usage() const;
@@ -47,12 +47,12 @@ class MessagesWriter final : public AnswerWriter {
   const ResponseMeta meta_;
   const int prompt_tokens_;
   const std::int64_t max_tokens_;
-  std::vector<Choice> choices_;  // one
+  std::vector<Choice> choices_;  // always one
   std::vector<Block> blocks_;
-  bool open_ = false;  // the last block is
+  bool open_ = false;  // the last block is open
 };
 
-/// What a client sends back with the thinking: the same for the same text, and no proof of anything.
+/// The signature that a client returns with its thinking: a hash of the text, not a proof of origin.
 std::string thinking_signature(std::string_view thinking);
 
 }  // namespace ft::api

@@ -38,7 +38,7 @@ const std::vector<Event> kThinksThenCalls{event(Kind::kReasoning, "let me "),
                                           end_of(Finish::kStop)};
 
 struct Written {
-  std::vector<Json> frames;  // each with its type, which is the event's name too
+  std::vector<Json> frames;  // each has a type equal to its event name
   Json reply;
 };
 
@@ -70,7 +70,7 @@ Written write(const std::vector<Event>& events, std::int64_t max_tokens = 9) {
   return written;
 }
 
-/// The message that a client builds of the frames, as Anthropic's SDK does it; checks their order.
+/// Builds the message from the frames as Anthropic's SDK does, and checks their order.
 Json accumulate(const std::vector<Json>& frames) {
   Json message;
   bool open = false;

@@ -1,5 +1,5 @@
-// POST /v1/chat/completions from its body to what decodes it. Thread: any, several at once. Cost: rendering
-// and encoding. Errors: those of reading (chat_request.h) and preparing (prepare.h).
+// POST /v1/chat/completions: from a body to the exchange that decodes it. Several threads may call this at
+// once. Errors are those of chat_request.h and prepare.h.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace ft::api {
 
-/// `served` must outlive the exchange.
+/// `model_info` must outlive the exchange.
 Result<Exchange> chat_exchange(const ModelInfo& model_info, std::string_view body, const ResponseMeta& meta);
 
 }  // namespace ft::api

@@ -16,7 +16,7 @@ void demand(bool holds) {
   if (!holds) std::abort();
 }
 
-/// An error names its field in its sentence, and a call is within its bounds.
+/// An error's sentence names its field, and accepted parameters are within bounds.
 void check(const ft::api::GenerateParams& call) {
   demand(call.choices >= 1 && call.choices <= ft::api::kMaxChoices);
   demand(call.logprobs >= -1 && call.logprobs <= ft::api::kMaxTopLogprobsAsked);
@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto responses = ft::api::read_responses(*body, &store); responses.ok()) {
     check(responses->call);
     demand(ft::api::Json::parse(responses->echo, nullptr, false).is_object());
-    // What is kept is read again as the same conversation.
+    // A stored history is parsed as the same conversation.
     const ft::api::Json items = ft::api::Json::parse(responses->items, nullptr, false);
     demand(ft::api::messages_of(items, 0).ok());
   }

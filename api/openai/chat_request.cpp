@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kRoles{"system",    "developer", "user",
                                                  "assistant", "tool",      "function"};
 
-/// One content part: text in its several names; what is no text is refused in a sentence.
+/// One content part: text under any of its type names; other kinds are refused with a sentence.
 Result<Json> read_part(const Json& part, const std::string& path) {
   if (part.is_string()) return Json{{"type", "text"}, {"text", part}};
   if (!part.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(part)));
@@ -32,7 +32,7 @@ Result<Json> read_part(const Json& part, const std::string& path) {
                  fmt::format("{}: this model reads text only; send the content without the {}", path, media),
                  path};
   }
-  return wrong(path + ".type", fmt::format("\"{}\" is no kind of content; use text", *type));
+  return wrong(path + ".type", fmt::format("unknown content type \"{}\"; use text", *type));
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Result<Json> read_content(const Json& content, const std::string& path) {
   if (content.is_null()) return Json("");
   if (content.is_string()) return content;
   if (!content.is_array()) {
-    return wrong(path, fmt::format("must be a text or a list of parts, found {}", kind_of(content)));
+    return wrong(path, fmt::format("must be a string or a list of parts, found {}", kind_of(content)));
   }
   Json parts = Json::array();
   for (std::size_t i = 0; i < content.size(); ++i) {
@@ -67,7 +67,7 @@ Result<Json> read_call(const Json& call, const std::string& path) {
     FT_ASSIGN(const auto text, fields.text("arguments"));
     if (!text->empty()) arguments = Json::parse(*text, nullptr, false);
     if (!arguments.is_object()) {
-      return wrong(fields.at("arguments"), "must be the text of a JSON object, as {\"city\": \"Oslo\"}");
+      return wrong(fields.at("arguments"), "must be a JSON object as a string, such as {\"city\": \"Oslo\"}");
     }
   }
   Json result{{"type", "function"}, {"function", {{"name", *name}, {"arguments", std::move(arguments)}}}};
@@ -138,7 +138,7 @@ Result<Json> read_tools(const Json& list, const std::string& path) {
     const Json& given = list[i];
     if (!given.is_object()) return wrong(here, fmt::format("must be an object, found {}", kind_of(given)));
     FT_ASSIGN(const auto type, Fields(given, here).text("type"));
-    if (type.value_or("function") != "function") continue;  // hosted tools of other services
+    if (type.value_or("function") != "function") continue;  // a hosted tool of another service
     FT_ASSIGN(const Json* nested, Fields(given, here).object("function"));
     Json function = nested != nullptr ? *nested : given;
     const Fields fields(function, nested != nullptr ? here + ".function" : here);
@@ -149,7 +149,7 @@ Result<Json> read_tools(const Json& list, const std::string& path) {
     FT_ASSIGN(const Json* parameters, fields.object("parameters"));
     FT_ASSIGN(const auto strict, fields.boolean("strict"));
     (void)description, (void)parameters,
-        (void)strict;  // their types are checked, their texts are the template's
+        (void)strict;  // types are checked here; the template uses the texts
     if (nested == nullptr) function.erase("type");
     tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
   }
@@ -184,7 +184,7 @@ Status read_tool_choice(const Fields& fields, const Json& tools, GenerateParams&
                                    [&](const Json& tool) { return tool["function"]["name"] == *name; });
     if (!known) return wrong(inner.at("name"), fmt::format("no tool is called \"{}\"", *name));
   } else {
-    return wrong(path, fmt::format("must be a text or an object, found {}", kind_of(*choice)));
+    return wrong(path, fmt::format("must be a string or an object, found {}", kind_of(*choice)));
   }
   if (call.tool_choice == ToolChoice::kRequired && tools.empty()) {
     return wrong(path, "\"required\" needs at least one tool in tools");
@@ -260,7 +260,7 @@ Status read_lengths(const Fields& fields, GenerateParams& call) {
   return {};
 }
 
-/// tools with tool_choice, or what they were called before: functions with function_call.
+/// tools with tool_choice, or their older names: functions with function_call.
 Status read_offered(const Json& body, GenerateParams& call) {
   const Fields fields(body, "");
   FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
@@ -275,7 +275,7 @@ Status read_offered(const Json& body, GenerateParams& call) {
   if (!tools.empty()) call.tools = dump(tools);
   call.strict_tools = any_strict(tools);
   if (!call.legacy_functions) return read_tool_choice(fields, tools, call);
-  call.parallel_tools = false;  // function_call has room for one
+  call.parallel_tools = false;  // function_call holds one call
   const Json* choice = fields.find("function_call");
   if (choice == nullptr) return {};
   const Json renamed{{"tool_choice", *choice}, {"parallel_tool_calls", false}};

@@ -15,7 +15,7 @@ Result<GenerateParams> read(const std::string& body) {
   return read_chat(json);
 }
 
-/// A body with one message and `rest` behind it.
+/// A body with one message, followed by `rest`.
 std::string body(const std::string& rest) {
   return R"({"messages": [{"role": "user", "content": "a"}])" + (rest.empty() ? "" : ", " + rest) + "}";
 }

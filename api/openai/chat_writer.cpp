@@ -100,7 +100,7 @@ void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
   }
 }
 
-/// A call's name and id once, then pieces of its arguments. The old shape has room for one call.
+/// Sends a call's name and id once, then pieces of its arguments. The legacy form holds one call.
 void ChatWriter::tool_frame(std::size_t index, const Event& event, std::string& out) {
   const Choice& choice = choices_[index];
   if (choice.calls.empty() || (legacy_functions_ && choice.calls.size() > 1)) return;
@@ -123,7 +123,7 @@ void ChatWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
 void ChatWriter::end(std::string& out) {
   const bool failed =
       std::any_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.failed(); });
-  if (failed) return;  // the error was the last frame
+  if (failed) return;  // the error frame ended the stream
   const Account sum = account(choices_);
   Json json = head("chat.completion.chunk");
   json["choices"] = Json::array();

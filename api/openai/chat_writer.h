@@ -1,7 +1,7 @@
-// Writes the answer of POST /v1/chat/completions: chat.completion, or chat.completion.chunk frames. Order of
-// a choice's frames: role once, reasoning, content or tool calls (id and name once, then pieces of the
-// arguments), finish_reason; then usage once if asked for, then [DONE]. Source: OpenAI's API reference.
-// See writer.h.
+// Writes the answer of POST /v1/chat/completions: chat.completion, or chat.completion.chunk frames. Frames of
+// a choice, in order: role once; reasoning, content, or tool calls (id and name once, then pieces of the
+// arguments); finish_reason. Usage follows if requested, then [DONE]. Source: OpenAI's API reference. See
+// writer.h.
 #pragma once
 
 #include "api/choice.h"
@@ -12,7 +12,7 @@ namespace ft::api {
 
 class ChatWriter final : public AnswerWriter {
  public:
-  /// `served` must outlive the writer.
+  /// `model_info` must outlive the writer.
   ChatWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta, std::size_t choices);
 
   std::string id() const override { return "chatcmpl-" + meta_.id; }
@@ -23,8 +23,8 @@ class ChatWriter final : public AnswerWriter {
   HttpResponse reply() override;
 
  private:
-  struct Shown {             // of a choice, in the stream
-    std::size_t tokens = 0;  // whose log-probabilities and colours were sent
+  struct Shown {             // progress of one choice in the stream
+    std::size_t tokens = 0;  // tokens whose log-probabilities and origins were sent
   };
   Json head(const char* object) const;
   void frame(std::size_t choice, Json delta, Json finish, std::string& out);

@@ -1,7 +1,7 @@
-// POST /v1/completions from its body to what decodes it: text, ids or lists of them go on as they stand, each
-// n times; with a suffix the model fills the middle, if it knows how. Thread: any, several at once. Cost:
-// encoding, linear in the prompts. Errors: those of reading (completions_request.h) and preparing
-// (prepare.h); kUnsupported naming suffix for a model without the tokens for it.
+// POST /v1/completions: from a body to the exchange that decodes it. Raw texts, ids, or lists of them are
+// continued, each n times. With a suffix, the model fills in the middle if it has the tokens for it;
+// otherwise the error is kUnsupported and names suffix. Several threads may call this at once. Other errors
+// are those of completions_request.h and prepare.h.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace ft::api {
 
-/// `served` must outlive the exchange.
+/// `model_info` must outlive the exchange.
 Result<Exchange> completions_exchange(const ModelInfo& model_info, std::string_view body,
                                       const ResponseMeta& meta);
 

@@ -23,7 +23,7 @@ Result<GenerateParams::Prompt> read_ids(const Json& list, const std::string& pat
   return prompt;
 }
 
-/// A text, or a list of ids.
+/// Reads a text or a list of ids.
 Result<GenerateParams::Prompt> read_prompt(const Json& value, const std::string& path, int vocabulary) {
   GenerateParams::Prompt prompt;
   if (value.is_string()) {
@@ -31,7 +31,7 @@ Result<GenerateParams::Prompt> read_prompt(const Json& value, const std::string&
   } else if (value.is_array()) {
     FT_ASSIGN(prompt, read_ids(value, path, vocabulary));
   } else {
-    return wrong(path, fmt::format("must be a text or a list of token ids, found {}", kind_of(value)));
+    return wrong(path, fmt::format("must be a string or a list of token ids, found {}", kind_of(value)));
   }
   if (prompt.text.empty() && prompt.ids.empty()) return wrong(path, "is empty; give at least one token");
   return prompt;
@@ -39,7 +39,7 @@ Result<GenerateParams::Prompt> read_prompt(const Json& value, const std::string&
 
 Status read_prompts(const Fields& fields, int vocabulary, GenerateParams& call) {
   const Json* given = fields.find("prompt");
-  if (given == nullptr) return wrong("prompt", "is missing; send a text, token ids, or a list of either");
+  if (given == nullptr) return wrong("prompt", "is missing; send a string, token ids, or a list of either");
   const bool many =
       given->is_array() && !given->empty() && ((*given)[0].is_string() || (*given)[0].is_array());
   if (!many) {
@@ -70,8 +70,8 @@ Status read_counts(const Fields& fields, CompletionsRequest& request) {
   call.only_prompt = call.max_tokens == 0;
   if (call.only_prompt && !call.score_prompt) {
     return wrong("max_tokens",
-                 "0 asks for nothing but the prompt's log-probabilities; send echo: true and "
-                 "logprobs with it, or at least 1");
+                 "0 requests only the prompt's log-probabilities; send echo: true and "
+                 "logprobs as well, or at least 1");
   }
   FT_ASSIGN(const auto best_of, fields.integer("best_of", 1, kMaxChoices));
   if (best_of && *best_of != call.choices) {

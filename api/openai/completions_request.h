@@ -1,7 +1,6 @@
-// POST /v1/completions: its body as a Call with prompts instead of messages. Source: OpenAI's API reference
-// (legacy completions) and what evaluation harnesses send: echo with logprobs asks for the log-probabilities
-// of the prompt, max_tokens 0 for nothing else. Pure. Thread: any. Cost: linear in the body. Errors: kInvalid
-// and kUnsupported with the field.
+// POST /v1/completions: a body as GenerateParams with prompts instead of messages. Source: OpenAI's API
+// reference (legacy completions) and the requests of evaluation harnesses: echo with logprobs requests the
+// log-probabilities of the prompt, and max_tokens 0 requests nothing else.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@
 namespace ft::api {
 
 inline constexpr int kMaxLegacyLogprobs = 5;
-inline constexpr int kMaxCompletionChoices = 128;  // prompts and n together
+inline constexpr int kMaxCompletionChoices = 128;  // prompts times n
 inline constexpr std::int64_t kDefaultCompletionTokens = 16;
 
 struct CompletionsRequest {
@@ -21,7 +20,7 @@ struct CompletionsRequest {
   bool echo = false;
 };
 
-/// `vocabulary` bounds ids.
+/// Ids must be less than `vocabulary`.
 Result<CompletionsRequest> read_completions(const Json& body, int vocabulary);
 
 }  // namespace ft::api

@@ -99,8 +99,8 @@ TEST(CompletionsWriter, ChoicesAreCountedOverPromptsAndEchoesComeFirst) {
   EXPECT_EQ(json["choices"][3]["index"], 3);
   EXPECT_EQ(json["choices"][3]["finish_reason"], "length");
   EXPECT_EQ(json["choices"][0]["logprobs"], nullptr);
-  EXPECT_EQ(json["usage"]["prompt_tokens"], 14);      // 7 of each prompt, once
-  EXPECT_EQ(json["usage"]["completion_tokens"], 20);  // 5 of each answer
+  EXPECT_EQ(json["usage"]["prompt_tokens"], 14);      // 7 per prompt, counted once
+  EXPECT_EQ(json["usage"]["completion_tokens"], 20);  // 5 per answer
 }
 
 TEST(CompletionsWriter, StreamedTextsJoinToTheWholeAndEndWithDone) {

@@ -11,7 +11,7 @@
 namespace ft::api {
 namespace {
 
-/// A token as this API writes it: text, or its bytes if they are no text alone.
+/// A token in this API's form: text, or its bytes if they are not complete characters.
 std::string legacy_token(std::int32_t token, const Tokenizer& tokenizer) {
   const std::string_view bytes = tokenizer.token_bytes(token);
   if (utf8_valid(bytes)) return std::string(bytes);
@@ -20,15 +20,15 @@ std::string legacy_token(std::int32_t token, const Tokenizer& tokenizer) {
   return text;
 }
 
-/// Characters that begin in these bytes.
+/// The number of characters that start in these bytes.
 std::size_t characters_in(std::string_view bytes) {
   return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
   }));
 }
 
-/// Tokens with log-probabilities: the prompt's, the answer's, the end token if there was one, which has no
-/// text. Harnesses count on one for every generated token.
+/// Tokens with log-probabilities: the prompt, the answer, and the end token (without text) if there was one.
+/// Harnesses expect one entry per generated token.
 std::size_t scored_count(const Choice& choice) {
   return choice.prompt.size() + choice.tokens.size() + (choice.end_token ? 1 : 0);
 }
@@ -68,7 +68,7 @@ Json CompletionsWriter::head() const {
               {"system_fingerprint", "foretoken-" + model_info_.version}};
 }
 
-/// The tokens that were not shown yet, and how far that is.
+/// The tokens that were not sent yet, and the new end position.
 Json CompletionsWriter::logprobs(std::size_t index, Shown& shown) const {
   const Choice& choice = choices_[index];
   Json tokens = Json::array(), chosen = Json::array(), tops = Json::array(), offsets = Json::array();
@@ -78,7 +78,7 @@ Json CompletionsWriter::logprobs(std::size_t index, Shown& shown) const {
     tokens.push_back(text);
     offsets.push_back(shown.characters);
     shown.characters += characters_in(model_info_.tokenizer->token_bytes(token.id));
-    if (!token.logprobs) {  // the first of the prompt
+    if (!token.logprobs) {  // the first token of the prompt
       chosen.push_back(nullptr), tops.push_back(nullptr);
       continue;
     }
@@ -109,7 +109,7 @@ void CompletionsWriter::frame(std::size_t index, const std::string& text, Json f
   data(json, out);
 }
 
-/// The prompt's text, when its tokens are known if they are asked for.
+/// Sends the prompt's text; if its tokens are requested, waits until they are known.
 void CompletionsWriter::echo(std::size_t index, std::string& out) {
   Shown& shown = shown_[index];
   if (echoes_.empty() || std::exchange(shown.echoed, true)) return;
@@ -119,7 +119,7 @@ void CompletionsWriter::echo(std::size_t index, std::string& out) {
 }
 
 void CompletionsWriter::begin(std::string& out) {
-  if (scores_) return;  // the prompt is still being read
+  if (scores_) return;  // the prompt is still in prefill
   for (std::size_t i = 0; i < choices_.size(); ++i) echo(i, out);
 }
 
@@ -139,7 +139,7 @@ void CompletionsWriter::add(std::size_t index, const Event& event, std::string& 
 
 void CompletionsWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
 
-/// The prompts count once each.
+/// Each prompt is counted once.
 Account CompletionsWriter::sum() const {
   Account all = account(choices_);
   all.prompt_tokens = all.cached_tokens = 0;
@@ -154,7 +154,7 @@ Account CompletionsWriter::sum() const {
 void CompletionsWriter::end(std::string& out) {
   const bool failed =
       std::any_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.failed(); });
-  if (failed) return;  // the error was the last frame
+  if (failed) return;  // the error frame ended the stream
   if (stream_usage_) {
     const Account all = sum();
     Json json = head();

@@ -1,7 +1,7 @@
-// Writes the answer of POST /v1/completions: text_completion objects with the legacy shape of
+// Writes the answer of POST /v1/completions: text_completion objects with the legacy form of
 // log-probabilities (tokens, token_logprobs, top_logprobs, text_offset). With echo the prompt comes first,
-// and its tokens too if log-probabilities are asked for; the first has none. The token that ends an answer
-// has no text, but log-probabilities. Choice i belongs to prompt i / n. Source: OpenAI's API reference
+// including its tokens if log-probabilities are requested; the first token has none. The token that ends an
+// answer has log-probabilities but no text. Choice i belongs to prompt i / n. Source: OpenAI's API reference
 // (legacy completions). See writer.h.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace ft::api {
 
 class CompletionsWriter final : public AnswerWriter {
  public:
-  /// `served` must outlive the writer; `echoes` holds the prompts' texts, or nothing.
+  /// `model_info` must outlive the writer; `echoes` holds the prompt texts, or is empty.
   CompletionsWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
                     std::vector<std::string> echoes);
 
@@ -29,8 +29,8 @@ class CompletionsWriter final : public AnswerWriter {
   HttpResponse reply() override;
 
  private:
-  struct Shown {             // of a choice, in the stream
-    std::size_t tokens = 0;  // of prompt and answer, whose log-probabilities were sent
+  struct Shown {             // progress of one choice in the stream
+    std::size_t tokens = 0;  // prompt and answer tokens with sent log-probabilities
     std::size_t characters = 0;
     bool echoed = false;
   };
@@ -44,7 +44,7 @@ class CompletionsWriter final : public AnswerWriter {
   const std::string model_;
   const ResponseMeta meta_;
   const std::vector<std::string> echoes_;
-  const std::size_t each_;  // choices of one prompt
+  const std::size_t each_;  // choices per prompt
   const bool stream_usage_, logprobs_, scores_;
   std::vector<Choice> choices_;
   std::vector<Shown> shown_;

@@ -1,7 +1,6 @@
-// ResponseStore: answers of POST /v1/responses that a client may name later: previous_response_id, GET and
-// DELETE /v1/responses/{id}. In memory only; the least recently used go first when there are more than
-// kMaxStoredResponses of them or they hold more than kMaxStoredBytes. Owner: api::Served. Threads: any, one
-// lock a call. Cost: a hash look-up and a copy of the texts. Errors: none; what is not there is nullopt.
+// ResponseStore: answers of POST /v1/responses for later use by previous_response_id, GET, and DELETE
+// /v1/responses/{id}. In memory only; the least recently used entry is evicted beyond kMaxStoredResponses or
+// kMaxStoredBytes. One lock per call makes it safe from any thread. An unknown id is nullopt.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +17,8 @@ inline constexpr std::size_t kMaxStoredResponses = 4'096;
 inline constexpr std::size_t kMaxStoredBytes = std::size_t{64} << 20;
 
 struct StoredResponse {
-  std::string body;     // the response object, as it was sent
-  std::string history;  // JSON list: every input item up to it, then its output items
+  std::string body;     // the response object as sent
+  std::string history;  // JSON list: all input items so far, then the output items
   std::size_t bytes() const { return body.size() + history.size(); }
 };
 
@@ -28,12 +27,12 @@ class ResponseStore {
   explicit ResponseStore(std::size_t most = kMaxStoredResponses, std::size_t most_bytes = kMaxStoredBytes)
       : most_(most), most_bytes_(most_bytes) {}
 
-  /// One that alone is beyond the limit of bytes is not kept.
+  /// An entry that exceeds the byte limit by itself is not stored.
   void put(const std::string& id, StoredResponse response);
-  /// Also makes it the most recently used.
+  /// Also marks the entry as the most recently used.
   std::optional<StoredResponse> get(const std::string& id);
   bool erase(const std::string& id);
-  /// 0 if it is not kept.
+  /// 0 if the id is not stored.
   std::size_t history_bytes(const std::string& id) const;
 
   std::size_t size() const;

@@ -37,7 +37,7 @@ TEST(ResponseStore, OneByteBeyondTheLimitDropsTheOldest) {
   store.put("c", {"1", ""});
   EXPECT_FALSE(store.get("a"));
   EXPECT_TRUE(store.get("b"));
-  store.put("d", {"12345678901", ""});  // alone beyond the limit
+  store.put("d", {"12345678901", ""});  // exceeds the limit by itself
   EXPECT_FALSE(store.get("d"));
   EXPECT_TRUE(store.get("b"));
 }

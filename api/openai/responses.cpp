@@ -10,14 +10,14 @@
 namespace ft::api {
 namespace {
 
-/// prepare() speaks of messages, this API of input.
+/// prepare() names messages in errors; this API names input.
 Error in_its_words(Error error) {
   if (error.field == "messages") error.field = "input";
   return error;
 }
 
 Error not_kept(const std::string& id) {
-  return {Code::kNotFound, fmt::format("no response \"{}\" is kept here", id), "response_id"};
+  return {Code::kNotFound, fmt::format("no response \"{}\" is stored on this server", id), "response_id"};
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ bool ends_with_any(std::string_view type, std::initializer_list<std::string_view
   return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return type.ends_with(end); });
 }
 
-/// The texts of a list of parts that have them, joined.
+/// The joined texts of those parts that have one.
 std::string joined_texts(const Json* parts) {
   std::string joined;
   if (parts == nullptr || !parts->is_array()) return joined;
@@ -24,7 +24,7 @@ std::string joined_texts(const Json* parts) {
   return joined;
 }
 
-/// Collects messages; the last one is open for what belongs to the same turn of the assistant.
+/// Collects messages; the last one stays open for items of the same assistant turn.
 class Conversation {
  public:
   Status add(const Json& item, const std::string& path);
@@ -43,10 +43,10 @@ class Conversation {
   }
 
   Json messages_ = Json::array();
-  std::string thought_;  // reasoning that waits for its message
+  std::string thought_;  // reasoning whose message has not arrived
 };
 
-/// The assistant's message that is being built: the last one, unless new reasoning begins another.
+/// The assistant message in progress: the last one, unless new reasoning starts another.
 Json& Conversation::assistant() {
   const bool open = !messages_.empty() && messages_.back()["role"] == "assistant" && thought_.empty();
   if (!open) messages_.push_back(Json{{"role", "assistant"}, {"content", ""}});
@@ -87,7 +87,7 @@ Status Conversation::add_call(const Fields& fields, bool custom) {
   } else if (text && !text->empty()) {
     arguments = Json::parse(*text, nullptr, false);
     if (!arguments.is_object()) {
-      return wrong(fields.at("arguments"), "must be the text of a JSON object, as {\"city\": \"Oslo\"}");
+      return wrong(fields.at("arguments"), "must be a JSON object as a string, such as {\"city\": \"Oslo\"}");
     }
   }
   assistant()["tool_calls"].push_back(
@@ -103,7 +103,7 @@ Status Conversation::add_output(const Fields& fields) {
   const Json* output = fields.find("output");
   if (output == nullptr) return wrong(fields.at("output"), "is missing");
   Json content = *output;
-  if (content.is_object()) content = dump(content);  // what a program returned, unwrapped
+  if (content.is_object()) content = dump(content);  // a program's output, not wrapped in parts
   FT_ASSIGN(Json read, read_content(content, fields.at("output")));
   close_thought();
   messages_.push_back(Json{{"role", "tool"}, {"tool_call_id", *id}, {"content", std::move(read)}});
@@ -128,16 +128,16 @@ Status Conversation::add(const Json& item, const std::string& path) {
   if (*type == "function_call_output" || *type == "custom_tool_call_output") return add_output(fields);
   if (*type == "item_reference") {
     return Error{Code::kUnsupported,
-                 fmt::format("{}: items are not kept one by one; send the item itself, or "
+                 fmt::format("{}: items are not stored individually; send the item itself, or "
                              "previous_response_id",
                              fields.at("type")),
                  fields.at("type")};
   }
   const bool hosted = ends_with_any(*type, {"_call", "_call_output", "_list_tools", "_approval_request",
                                             "_approval_response", "compaction", "tools"});
-  if (hosted) return {};  // of tools that other services run
+  if (hosted) return {};  // belongs to a tool that another service runs
   return wrong(fields.at("type"),
-               fmt::format("\"{}\" is no kind of item; use message, reasoning, function_call, "
+               fmt::format("unknown item type \"{}\"; use message, reasoning, function_call, "
                            "function_call_output, custom_tool_call or custom_tool_call_output",
                            *type));
 }
@@ -148,7 +148,7 @@ Result<Json> read_input(const Json& input) {
   if (input.is_string())
     return Json::array({Json{{"type", "message"}, {"role", "user"}, {"content", input}}});
   if (!input.is_array()) {
-    return wrong("input", fmt::format("must be a text or a list of items, found {}", kind_of(input)));
+    return wrong("input", fmt::format("must be a string or a list of items, found {}", kind_of(input)));
   }
   if (input.size() > kMaxItems) {
     return wrong("input", fmt::format("at most {} are allowed, found {}", kMaxItems, input.size()));

@@ -1,7 +1,7 @@
-// Items of the Responses API as messages of a conversation: message, reasoning, function_call and its output,
-// custom_tool_call and its output. Reasoning, text and calls that follow each other are one assistant
-// message. Items of hosted tools, which cannot run here, are left out. Source: OpenAI's API reference. Pure.
-// Thread: any. Cost: linear. Errors: kInvalid, and kUnsupported for images, with the item.
+// Converts items of the Responses API to messages of a conversation: message, reasoning, function_call,
+// custom_tool_call, and the outputs of calls. Consecutive reasoning, text, and calls form one assistant
+// message. Items of hosted tools are left out because those tools cannot run here. Source: OpenAI's API
+// reference. Errors name the item; images are kUnsupported.
 #pragma once
 
 #include "api/fields.h"
@@ -10,11 +10,11 @@ namespace ft::api {
 
 inline constexpr std::size_t kMaxItems = 16'384;
 
-/// `input` as clients write it, a text or a list, as a list of items.
+/// Converts a client's `input`, a text or a list, to a list of items.
 Result<Json> read_input(const Json& input);
 
-/// As the chat template wants them. `skipped` items at the front come from earlier answers; errors count
-/// from there.
+/// Converts items for the chat template. The first `skipped` items come from earlier answers; errors count
+/// from the item after them.
 Result<Json> messages_of(const Json& items, std::size_t skipped);
 
 }  // namespace ft::api

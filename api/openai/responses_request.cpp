@@ -12,10 +12,10 @@
 namespace ft::api {
 namespace {
 
-/// What this server does not do and what must not be passed over in silence.
+/// Refuses members that this server does not support and that must not be ignored silently.
 constexpr std::array<std::string_view, 2> kRefused{"conversation", "prompt"};
 
-/// A custom tool as the model sees it: a function with one text.
+/// A custom tool as the model sees it: a function with one text parameter.
 Result<Json> custom_function(const Json& tool, const std::string& path) {
   const Fields fields(tool, path);
   FT_ASSIGN(const auto name, fields.text("name"));
@@ -39,7 +39,7 @@ Result<Json> custom_function(const Json& tool, const std::string& path) {
        {{"type", "object"}, {"properties", {{"input", text}}}, {"required", Json::array({"input"})}}}};
 }
 
-/// Function and custom tools as the chat's list of functions.
+/// Converts function and custom tools to the chat API's list of functions.
 Result<Json> read_response_tools(const Json& list, ResponsesRequest& request) {
   Json tools = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -56,7 +56,7 @@ Result<Json> read_response_tools(const Json& list, ResponsesRequest& request) {
     }
     if (type.value_or("function") != "function") continue;  // hosted, or a namespace
     Result<Json> one = read_tools(Json::array({list[i]}), "tools");
-    if (!one.ok()) {  // it counted from 0
+    if (!one.ok()) {  // replaces index 0 with this tool's index
       Error error = one.error();
       for (std::string* text : {&error.field, &error.message}) {
         if (text->starts_with("tools[0]")) text->replace(0, 8, path);
@@ -68,7 +68,7 @@ Result<Json> read_response_tools(const Json& list, ResponsesRequest& request) {
   return tools;
 }
 
-/// The chat's choices, the flat named form, and allowed_tools, whose mode alone counts.
+/// The chat API's choices, the flat named form, and allowed_tools, of which only the mode is used.
 Status read_response_tool_choice(const Json& body, const Json& tools, GenerateParams& call) {
   Json choice;
   if (const auto given = body.find("tool_choice"); given != body.end()) choice = *given;
@@ -77,7 +77,7 @@ Status read_response_tool_choice(const Json& body, const Json& tools, GeneratePa
     if (type == "allowed_tools") {
       choice = choice.contains("mode") ? choice["mode"] : Json("auto");
     } else if (type != "function" && type != "custom") {
-      choice = "auto";  // a hosted tool, which cannot run here
+      choice = "auto";  // a hosted tool cannot run here
     }
   }
   Json asked{{"tool_choice", std::move(choice)}};
@@ -121,7 +121,7 @@ Status read_format(const Fields& fields, GenerateParams& call) {
   if (text == nullptr) return {};
   const Fields inner(*text, "text");
   FT_ASSIGN(const auto verbosity, inner.word("verbosity", {"low", "medium", "high"}));
-  (void)verbosity;  // the model has no such switch
+  (void)verbosity;  // accepted and ignored: the model has no such setting
   FT_ASSIGN(const Json* format, inner.object("format"));
   if (format == nullptr) return {};
   return read_response_format(*format, "text.format", call);
@@ -145,14 +145,15 @@ Result<Json> read_history(const Fields& fields, ResponseStore* store) {
   std::optional<StoredResponse> stored;
   if (store != nullptr) stored = store->get(*previous);
   if (stored) return Json::parse(stored->history);
-  return Error{Code::kNotFound,
-               fmt::format("previous_response_id: no response \"{}\" is kept; it was sent with store: false, "
-                           "deleted, or had to make room; send the whole input instead",
-                           *previous),
-               "previous_response_id"};
+  return Error{
+      Code::kNotFound,
+      fmt::format("previous_response_id: no response \"{}\" is stored; it was sent with store: false, "
+                  "deleted, or evicted; send the whole input instead",
+                  *previous),
+      "previous_response_id"};
 }
 
-/// Members of the response that repeat the request, in the order of OpenAI's.
+/// Members of the response that repeat the request, in OpenAI's order.
 Json echo_of(const Json& body, const ResponsesRequest& request) {
   const auto or_null = [&](const char* name) { return body.contains(name) ? body[name] : Json(); };
   const auto or_else = [&](const char* name, const Json& other) {
@@ -180,7 +181,7 @@ Status refuse_what_is_missing(const Fields& fields) {
   for (const std::string_view name : kRefused) {
     if (fields.find(name) == nullptr) continue;
     return Error{Code::kUnsupported,
-                 fmt::format("{}: this server does not have it; send the input itself", name),
+                 fmt::format("{}: this server does not support it; send the input itself", name),
                  std::string(name)};
   }
   FT_ASSIGN(const auto background, fields.boolean("background"));
@@ -201,7 +202,7 @@ Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store) 
   FT_ASSIGN(Json items, read_history(fields, store));
   const std::size_t skipped = items.size();
   const Json* input = fields.find("input");
-  if (input == nullptr) return wrong("input", "is missing; send a text or a list of items");
+  if (input == nullptr) return wrong("input", "is missing; send a string or a list of items");
   FT_ASSIGN(const Json fresh, read_input(*input));
   for (const Json& item : fresh) items.push_back(item);
   if (items.empty()) return wrong("input", "is empty; send at least one item");
@@ -229,7 +230,7 @@ Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store) 
   FT_ASSIGN(const auto most, fields.integer("max_output_tokens", 1, 1 << 30));
   call.max_tokens = most.value_or(0);
   FT_ASSIGN(const auto truncation, fields.word("truncation", {"auto", "disabled"}));
-  (void)truncation;  // a prompt that is too long is refused either way, and the answer says "disabled"
+  (void)truncation;  // long prompts are always refused; the answer says "disabled"
   FT_ASSIGN(const auto keep, fields.boolean("store"));
   request.store = keep.value_or(true);
   FT_ASSIGN(const Json* metadata, fields.object("metadata"));

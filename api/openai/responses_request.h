@@ -1,8 +1,7 @@
-// POST /v1/responses: its body as a Call, and what its answer repeats or keeps. Custom tools are offered to
-// the model as functions with one text, `input`; hosted tools and namespaces are left out. What came before
-// previous_response_id is put before the input. Source: OpenAI's API reference. Thread: any. Cost: linear in
-// the body and the history. Errors: kInvalid and kUnsupported with the field; kNotFound for an unknown
-// previous_response_id.
+// POST /v1/responses: a body as GenerateParams, and the parts of it that the answer repeats or stores. Custom
+// tools become functions with one text parameter, `input`; hosted tools and namespaces are left out. The
+// history of previous_response_id precedes the input; an unknown id is kNotFound. Source: OpenAI's API
+// reference.
 #pragma once
 
 #include <set>
@@ -16,14 +15,14 @@ namespace ft::api {
 
 struct ResponsesRequest {
   GenerateParams call;
-  std::string items;              // JSON list: history and input, for those that continue from here
+  std::string items;              // JSON list: history and input, stored for later requests
   std::string echo;               // JSON object: members of the response that repeat the request
   std::set<std::string> customs;  // names of custom tools
   bool store = true;
-  bool summarises = false;  // reasoning is given as a summary, because one was asked for
+  bool summarises = false;  // the client requested reasoning as a summary
 };
 
-/// `store` may be null: then nothing is known.
+/// `store` may be null: then every id is unknown.
 Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store);
 
 }  // namespace ft::api

@@ -139,7 +139,7 @@ TEST(ResponsesRequest, AnUnknownPreviousResponseIsNotFound) {
   EXPECT_EQ(request.error().field, "previous_response_id");
 }
 
-/// The whole stream of these events.
+/// The complete stream of these events.
 std::string streamed(const ModelInfo& model_info, const std::string& body, const std::vector<Event>& events) {
   Result<ResponsesRequest> request = read(body, model_info.responses.get());
   EXPECT_TRUE(request.ok());

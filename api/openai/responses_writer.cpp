@@ -19,7 +19,7 @@ Json usage_json(const Account& account) {
               {"total_tokens", account.prompt_tokens + account.completion_tokens}};
 }
 
-/// A custom tool's text out of the arguments that the model wrote; what is no object is taken as it is.
+/// A custom tool's text from the model's arguments; arguments that are not an object are used unchanged.
 std::string custom_input(const std::string& arguments) {
   const Json json = Json::parse(arguments, nullptr, false);
   if (!json.is_object()) return arguments;
@@ -44,7 +44,7 @@ void ResponsesWriter::frame(const char* type, const Json& data, std::string& out
   out += "\n\n";
 }
 
-/// {item_id, output_index} of the item being written.
+/// {item_id, output_index} of the open item.
 Json ResponsesWriter::place() const {
   return Json{{"item_id", items_.back().id}, {"output_index", items_.size() - 1}};
 }
@@ -113,7 +113,7 @@ void ResponsesWriter::open(Item item, std::string& out) {
   frame(summary ? "response.reasoning_summary_part.added" : "response.content_part.added", data, out);
 }
 
-/// Text for the item of this kind: the one being written, or a new one.
+/// Adds text to the open item of this kind, or opens a new one.
 void ResponsesWriter::grow(Kind kind, const std::string& text, std::string& out) {
   if (!is_open_ || items_.back().kind != kind) {
     const std::size_t unshown = shown_;
@@ -169,7 +169,7 @@ void ResponsesWriter::close_call(Item& item, std::string& out) {
   frame("response.custom_tool_call_input.done", data, out);
 }
 
-/// Ends the item being written, if there is one.
+/// Closes the open item, if any.
 void ResponsesWriter::close(const char* status, std::string& out) {
   if (!is_open_) return;
   is_open_ = false;
@@ -274,7 +274,7 @@ void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
   }
 }
 
-/// The answer is over: an answer without anything is an empty message.
+/// Ends the answer; an answer without items becomes an empty message.
 void ResponsesWriter::finish(std::string& out) {
   if (items_.empty() && !choice_.failed()) grow(Kind::kMessage, "", out);
   close(choice_.failed() || choice_.finish == Finish::kLength ? "incomplete" : "completed", out);

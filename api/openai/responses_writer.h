@@ -1,8 +1,8 @@
 // Writes the answer of POST /v1/responses: a response object, or its events, each with its own type and a
-// sequence_number. Items are written one after the other: reasoning, the message, each call; the last event
-// is always response.completed, response.incomplete or response.failed with the whole response. A custom
-// tool's input is sent when its call is complete. Keeps the answer for previous_response_id unless told not
-// to. Source: OpenAI's API reference. See writer.h.
+// sequence_number. Items are written in sequence: reasoning, message, each call. The last event is always
+// response.completed, response.incomplete, or response.failed, and contains the whole response. A custom
+// tool's input is sent when its call is complete. The answer is stored for previous_response_id unless the
+// request says store: false. Source: OpenAI's API reference. See writer.h.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace ft::api {
 
 class ResponsesWriter final : public AnswerWriter {
  public:
-  /// `served` must outlive the writer.
+  /// `model_info` must outlive the writer.
   ResponsesWriter(const ModelInfo& model_info, ResponsesRequest request, ResponseMeta meta);
 
   std::string id() const override { return "resp_" + meta_.id; }
@@ -32,8 +32,8 @@ class ResponsesWriter final : public AnswerWriter {
   struct Item {
     Kind kind = Kind::kMessage;
     std::string id, call_id, name;
-    std::string text;             // or arguments, or the custom tool's input
-    std::size_t first_token = 0;  // of the message, among the choice's
+    std::string text;             // text, arguments, or a custom tool's input
+    std::size_t first_token = 0;  // index of the message's first token in the choice
     std::size_t end_token = 0;
     std::string status = "in_progress";
   };
@@ -59,9 +59,9 @@ class ResponsesWriter final : public AnswerWriter {
   const std::string model_;
   Choice choice_;
   std::vector<Item> items_;
-  bool is_open_ = false;     // the last of them
+  bool is_open_ = false;     // the last item is open
   std::size_t shown_ = 0;    // tokens whose log-probabilities were sent
-  std::int64_t events_ = 0;  // sequence_number of the next
+  std::int64_t events_ = 0;  // sequence_number of the next event
 };
 
 }  // namespace ft::api

@@ -69,7 +69,7 @@ class Usage(CliTest):
     def test_connect_prints_settings_and_says_that_the_server_is_unreachable(self):
         done = self.expect(0, "connect", "codex", "--url", "http://127.0.0.1:1/v1")
         self.assertIn(b'base_url = "http://127.0.0.1:1/v1"', done.stdout)
-        self.assertIn(b"nobody answers at http://127.0.0.1:1", done.stderr)
+        self.assertIn(b"cannot connect to http://127.0.0.1:1", done.stderr)
         found = self.expect_json(0, "connect", "opencode", "--url", "127.0.0.1:1")
         self.assertIsNone(found["model"])
         self.expect_error(2, "which client?", "connect")

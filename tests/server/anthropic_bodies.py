@@ -1,4 +1,4 @@
-"""More than a hundred bodies of POST /v1/messages, without max_tokens: what clients send, in all mixtures."""
+"""More than a hundred bodies of POST /v1/messages without max_tokens, in all combinations of what clients send."""
 import itertools
 import random
 
@@ -69,7 +69,7 @@ CONVERSATIONS = [
 
 
 def bodies(model, count=120):
-    """`count` bodies out of all mixtures, always the same ones."""
+    """`count` of all combinations, always the same ones."""
     mixtures = list(itertools.product(SYSTEMS, TOOLS, THINKING, CONVERSATIONS))
     made = []
     for i, (system, tools, thinking, messages) in enumerate(random.Random(5).sample(mixtures, count)):

@@ -1,4 +1,4 @@
-"""The anthropic SDK against the real server and the shipped model: what its users and Claude Code rely on.
+"""The anthropic SDK against the real server and the shipped model: the features that Claude Code and others use.
 
     python tests/server/anthropic_test.py        (with the SDK; $FORETOKEN names another program)
 """
@@ -31,7 +31,7 @@ def tearDownModule():
 
 
 class Counted(anthropic.DefaultHttpxClient):
-    """Counts what the SDK sends: a retry is one more."""
+    """Counts the SDK's requests, including retries."""
 
     sent = 0
 
@@ -48,7 +48,7 @@ def client():
 
 
 def asked(temperature=0, **fields):
-    """The SDK's arguments; its newest versions have none for sampling, older ones and others do."""
+    """Arguments for the SDK; its newest versions have no sampling arguments, but older ones do."""
     extra = {"temperature": temperature, **fields.pop("extra_body", {})}
     return {"model": ALIAS, "max_tokens": 64, "extra_body": extra, **fields}
 
@@ -63,7 +63,7 @@ def create(**fields):
 
 
 def stream_of(**fields):
-    """The events and the message that the SDK makes of them."""
+    """The events, and the message that the SDK builds from them."""
     sdk, _ = client()
     with sdk.messages.stream(**asked(**fields)) as stream:
         events = list(stream)
@@ -71,7 +71,7 @@ def stream_of(**fields):
 
 
 def raw_events(**fields):
-    """Every frame as it came: (event, data)."""
+    """Every frame as received: (event, data)."""
     body = {"model": ALIAS, "max_tokens": 64, "temperature": 0, "stream": True, **fields}
     request = urllib.request.Request(SERVER.url + "/v1/messages?beta=true", json.dumps(body).encode(),
                                      {"content-type": "application/json", "anthropic-beta": "any-2026"})
@@ -87,7 +87,7 @@ def raw_events(**fields):
 
 
 def content_of(message):
-    """Without what is random: the ids of calls."""
+    """The value without its random parts, the ids of calls."""
     return [{key: value for key, value in block.model_dump().items() if key != "id" and value is not None}
             for block in message.content]
 
@@ -373,7 +373,7 @@ class Errors(unittest.TestCase):
             sdk = anthropic.Anthropic(base_url=server.url, api_key="wrong")
             with self.assertRaises(anthropic.AuthenticationError):
                 sdk.messages.create(model="", max_tokens=1, messages=CODE)
-            # A bearer token is as good as x-api-key.
+            # A bearer token is accepted like x-api-key.
             sdk = anthropic.Anthropic(base_url=server.url, auth_token="right", max_retries=0)
             codes = []
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A request gets the same answer in any company: mixed requests together, cold and warm, equal their lone runs, and
-every answer that has a schema follows it, drafted all the same. Standard library only.
+"""A request gets the same answer in any batch: concurrent requests, cold and warm, equal their single runs, and
+every answer with a schema follows it, with drafts. Standard library only.
 
     batch_test.py PROGRAM [CLASS]
 
@@ -46,7 +46,7 @@ def by_schema(seed, **more):
 
 
 def mixed(i):
-    """The i-th of a sequence of requests that differ in everything that may matter."""
+    """The i-th of a sequence of requests that differ in every relevant field."""
     kinds = [
         lambda: chat(f"Write one sentence about the number {i}.", max_tokens=24),
         lambda: chat(f"Write a haiku about the number {i}.", max_tokens=32, temperature=0.9, seed=i),
@@ -64,7 +64,7 @@ def mixed(i):
 
 
 def what_was_said(answer):
-    """Without ids, which are new each time."""
+    """The answer without ids, which are new each time."""
     choices = json.loads(json.dumps(answer["choices"]))
     for choice in choices:
         for call in choice["message"].get("tool_calls") or []:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The built server with a cache folder: what a kill, a restart, damage and a wrong folder do. Standard library only.
+"""The built server with a cache folder: kills, restarts, damage, and a wrong folder. Standard library only.
 
     cache_dir_test.py PROGRAM [CLASS]
 """
@@ -27,7 +27,7 @@ NEVER_ENDING = {"8178": -100, "8180": -100}
 
 
 def body(i, **more):
-    """A long prompt; every other request draws, and one in three does not draft."""
+    """A long prompt; every other request samples, and one in three does not draft."""
     words = " ".join(f"Line {n} of text {i} says {n * (i + 3) % 97}." for n in range(30))
     kind = {"temperature": 0.9 if i % 2 else 0, "seed": i, "max_tokens": 24}
     kind.update({"speculation": "off"} if i % 3 == 2 else {"depth": 3})
@@ -116,7 +116,7 @@ class CacheDir(unittest.TestCase):
                 self.assertEqual(said(answer), cold[i], (life, i))
                 if life > 0:
                     self.assertGreater(cached(answer), 0, (life, i))
-            # Stored before the load that the kill interrupts.
+            # This prompt is stored before the load that the kill interrupts.
             self.assertTrue(eventually(lambda to=server: disk(to)["files"] >= 4 + life))
 
             def storm(seed, to=server):

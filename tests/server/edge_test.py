@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The built server against hostile clients over raw sockets: nothing that they send ends, stalls, fills or
-deceives it. Standard library only.
+"""The built server against hostile clients over raw sockets: they cannot crash, stall, exhaust, or
+deceive it. Standard library only.
 
     edge_test.py PROGRAM [CLASS]
 """
@@ -25,7 +25,7 @@ LIMIT = 64 << 10  # of a head, a chunk's extension, or all trailers
 
 class Hostile(WithServer):
     def status_of(self, data):
-        """What `data` is answered with, and whether the connection was closed after it."""
+        """The answer to `data`, and whether the connection was closed after it."""
         with self.connect() as client:
             client.send(data)
             status, _, _ = client.answer()

@@ -1,5 +1,5 @@
-"""lm-eval's own local-completions model against the real server. It is large, so it is not installed for this
-alone: where the interpreter does not have it, the suite is skipped, and openai_test.py has its wire form.
+"""lm-eval's own local-completions model against the real server. The package is large, so nothing installs it:
+without it the suite is skipped, and openai_test.py covers the wire format.
 
     python3 -m venv build/harness && build/harness/bin/pip install "lm_eval[api]" transformers
     SDK_PYTHON=build/harness/bin/python tools/sdk_test tests/server/harness_test.py
@@ -38,7 +38,7 @@ class Harness(unittest.TestCase):
         return getattr(self.model(**fields), kind)(requests, disable_tqdm=True)
 
     def expected(self, context, rest):
-        """The sum over the continuation, and whether each of its tokens is the likeliest, by `score`."""
+        """The log-probability of the continuation by `score`, and whether each of its tokens is the likeliest."""
         tokenizer = self.model().tokenizer
         ids = tokenizer.encode(context + rest)
         first = len(tokenizer.encode(context))

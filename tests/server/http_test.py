@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The built server over raw sockets: what HTTP clients, good and bad, may do to it. Standard library only.
+"""The built server over raw sockets: valid and invalid behaviour of HTTP clients. Standard library only.
 
     http_test.py PROGRAM [CLASS]
 """

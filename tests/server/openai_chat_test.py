@@ -146,7 +146,7 @@ class Chat(OpenAiTest):
 
 
 class Tools(OpenAiTest):
-    """A tool that is required is enforced by grammar, so the small model calls it whatever it would say."""
+    """A grammar enforces a required tool, so even the small model calls it."""
 
     def call(self, **fields):
         return self.ask("What is the weather in Oslo for 3 days?", tools=[WEATHER, CLOCK], **{"seed": 1,
@@ -232,7 +232,7 @@ class StructuredOutputs(OpenAiTest):
         self.assertIsInstance(answer.output_parsed, City)
 
     def either(self, **fields):
-        """Tools that may be called and a format: JSON of the format, or calls."""
+        """With optional tools and a format, the answer is JSON of the format, or calls."""
         return self.ask("What is the weather in Oslo?", tools=[WEATHER, CLOCK],
                         **{"response_format": FORMAT, "max_tokens": 300, "temperature": 1, **fields})
 

@@ -1,4 +1,4 @@
-"""What the suites with OpenAI's Python SDK share: a server for each class, and a client of it."""
+"""Shared by the suites with OpenAI's Python SDK: a server and its client for each class."""
 import unittest
 
 import httpx
@@ -25,7 +25,7 @@ def user(text):
 
 
 class OpenAiTest(unittest.TestCase):
-    """The tests check form and equality, not the words of the small model."""
+    """The tests check structure and equality, not the small model's words."""
 
     @classmethod
     def setUpClass(cls):

@@ -128,8 +128,8 @@ class Completions(OpenAiTest):
                 self.assertTrue(text[offset:].startswith(token), (token, offset))
 
     def test_the_harness_form_scores_and_adds_one_token(self):
-        """As lm-eval's local-completions sends and reads it: ids of context and continuation, several at once;
-        what it reads is [context:-1], so that there has to be one generated token, an end token too."""
+        """Requests of lm-eval's local-completions: ids of context and continuation, several per request.
+        It reads [context:-1], so one generated token is needed, which may be an end token."""
         cases = [("The river runs", " to the sea"), ("def add(a, b):", "\n    return a + b"), ("One", " two")]
         ids = [(self.ids(context), self.ids(rest)) for context, rest in cases]
         fields = dict(model=self.model, temperature=0, max_tokens=1, logprobs=1, seed=1234, echo=True)

@@ -1,4 +1,4 @@
-"""HTTP over a raw socket, for tests that look at every byte, and the small things around it."""
+"""HTTP over a raw socket, for tests that check every byte, and functions to build and read messages."""
 import json
 import re
 import socket
@@ -9,7 +9,7 @@ def chat(text="Hello", **more):
 
 
 class Client:
-    """One connection and what came over it."""
+    """One connection and the bytes received on it."""
 
     def __init__(self, url, timeout=30):
         host, port = re.fullmatch(r"http://(.*):(\d+)", url).groups()
@@ -74,7 +74,7 @@ class Client:
         return status, fields, body
 
     def rest(self):
-        """What still comes before the server closes the connection."""
+        """The remaining bytes until the server closes the connection."""
         while piece := self.socket.recv(65536):
             self.received += piece
         return self.received
@@ -92,7 +92,7 @@ class Client:
 
 
 def frames(body):
-    """The data of a stream's frames, [DONE] left out; every frame must be JSON."""
+    """The data of a stream's frames without [DONE]; every frame must be JSON."""
     parts = [part for part in body.decode().split("\n\n") if part and not part.startswith(":")]
     assert parts[-1] == "data: [DONE]", parts[-1]
     return [json.loads(part.removeprefix("data: ")) for part in parts[:-1]]

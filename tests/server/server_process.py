@@ -3,8 +3,8 @@
     with Server() as server:                       # the shipped model, --port 0
         requests_to(server.url + "/v1/models")
 
-The program is $FORETOKEN, or build/release/foretoken. `server.log()` is what it wrote to stderr: one line a
-request. A test that wants to know what a server says at its end calls `server.stop()` itself.
+The program is $FORETOKEN, or build/release/foretoken. `server.log()` is its output on stderr: one line per
+request. A test that reads a server's final output calls `server.stop()` itself.
 """
 import json
 import os
@@ -24,7 +24,7 @@ def program():
 
 
 class Server:
-    """`arguments` are further flags; `environment` further variables."""
+    """`arguments` are additional flags; `environment` contains additional variables."""
 
     def __init__(self, *arguments, environment=None):
         self.arguments = [program(), "serve", "--port", "0", "--json", "--log-json", *arguments]
@@ -69,7 +69,7 @@ class Server:
         return [json.loads(line) for line in self.log().splitlines() if line.startswith('{"time"')]
 
     def stop(self):
-        """The exit code after SIGTERM; kills and raises if it does not come."""
+        """The exit code after SIGTERM; kills the server and raises if it does not exit."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Random clients for a while: polite, leaving, slow, wrong. Nothing may grow, stick or be malformed. Then innocent
-clients beside a hostile one, who must not be seen in their answers.
+"""Random clients (valid, leaving, slow, wrong): memory must not grow, and nothing may hang or be malformed. Then
+valid clients run beside a hostile one, which must not affect their answers.
 
     soak_test.py PROGRAM            SOAK_SECONDS=1200 for the long run (default 10; 1200 with FORETOKEN_FULL=1)
 """
@@ -80,7 +80,7 @@ def memory_mb(server):
 
 
 def metrics(server):
-    """By name; labelled samples are left out."""
+    """The metrics by name, without labelled samples."""
     with urllib.request.urlopen(server.url + "/metrics") as reply:
         lines = reply.read().decode().splitlines()
     return {name: float(value) for name, _, value in (line.partition(" ") for line in lines)
@@ -95,7 +95,7 @@ def settles(holds, seconds=60):
 
 
 class Hostile(threading.Thread):
-    """Half-open heads and bodies, bytes that trickle, bodies beyond every limit, long texts, clients that leave."""
+    """Half-open request heads and bodies, trickling bytes, bodies beyond the limits, long texts, disconnects."""
 
     def __init__(self, server, seed):
         super().__init__()
@@ -149,7 +149,7 @@ class Hostile(threading.Thread):
 
 
 class Beside(unittest.TestCase):
-    """Innocent clients without a hostile one, then beside it."""
+    """Valid clients without a hostile one, then beside it."""
 
     INNOCENT = 3
     REQUESTS = 300 if LONG else 8  # of each, in each phase
@@ -198,7 +198,7 @@ class Beside(unittest.TestCase):
             hostile.over.set()
             hostile.join()
             self.assertGreater(sum(hostile.acts.values()), 0)
-            # The server's own counts: whoever left has no slot, no place in the queue and no connection.
+            # The server's own counts: disconnected clients hold no slot, queue place, or connection.
             quiet = {"foretoken_requests_running": 0, "foretoken_requests_waiting": 0,
                      "foretoken_http_connections": 1}
             self.assertTrue(settles(lambda: all(metrics(server)[name] == value for name, value in quiet.items())),

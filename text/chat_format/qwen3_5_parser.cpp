@@ -20,20 +20,20 @@ using qwen3_5_tags::kFunctionOpen;
 using qwen3_5_tags::kParameterClose;
 using qwen3_5_tags::kParameterOpen;
 
-constexpr size_t kMaxNameBytes = 256;  // of a function or parameter
-constexpr int kMaxHermesTries = 16;    // "</tool_call>" inside the strings of one JSON call
+constexpr size_t kMaxNameBytes = 256;  // max size of a function or parameter name
+constexpr int kMaxHermesTries = 16;    // "</tool_call>" in the strings of one JSON call
 
 size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
 
-/// Of a name that ends at `end`, or else is cut before the character that crosses its limit.
+/// The size of a name that ends at `end`, cut before the character that crosses the limit.
 size_t name_size(std::string_view text, size_t end) {
   return end != std::string_view::npos ? end : utf8_complete_prefix(text.substr(0, kMaxNameBytes));
 }
 
-/// What a value's end may look like: a newline, </parameter>, white space and one of three tags.
+/// Matches the end of a value: a newline, </parameter>, white space, and one of three tags.
 struct ValueEnd {
   TagMatch::Kind kind = TagMatch::kNone;
-  size_t size = 0;  // of the newline and </parameter>; what follows belongs to the function
+  size_t size = 0;  // size of the newline and </parameter>; the rest belongs to the function
 };
 
 ValueEnd match_value_end(std::string_view text, bool last) {
@@ -157,7 +157,7 @@ bool Qwen3_5Parser::known_bare_call(std::string_view text, bool& undecided) cons
   return name[end] == '>' && schemas_.has_tool(name.substr(0, end));
 }
 
-/// After <tool_call>. held_ begins behind it; what turns out to be no call is shown with the tag.
+/// Handles the text after <tool_call>, where held_ begins. Text that is not a call is shown with the tag.
 Qwen3_5Parser::Progress Qwen3_5Parser::step_call_start(std::vector<ToolEvent>& out) {
   const size_t space = space_at(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
@@ -179,10 +179,10 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_call_start(std::vector<ToolEvent>& o
 }
 
 Qwen3_5Parser::Progress Qwen3_5Parser::step_name(std::vector<ToolEvent>& out) {
-  // "<" and a newline end a name too: models forget the ">" or write </function behind the name.
+  // "<" and a newline also end a name: models forget the ">" or write </function after the name.
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of("<>\n");
   if (end == std::string::npos && held_.size() < kMaxNameBytes) {
-    return Progress::kWait;  // at the end of the text a call without its whole name is dropped
+    return Progress::kWait;  // at the end of the text an incomplete name drops the call
   }
   const size_t size = name_size(held_, end);
   std::string_view name = std::string_view(held_).substr(0, size);
@@ -262,7 +262,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_value(std::vector<ToolEvent>& out) {
       continue;
     }
     value_begun_ = true;
-    if (last_ && rest == "\n") {  // nor one at the end of a text that was cut off
+    if (last_ && rest == "\n") {  // neither is one at the end of a truncated text
       ++from;
       continue;
     }
@@ -278,7 +278,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_value(std::vector<ToolEvent>& out) {
   return Progress::kWait;
 }
 
-/// After a function: the block's end, another function, or content again.
+/// Handles the text after a function: the block's end, another function, or content.
 Qwen3_5Parser::Progress Qwen3_5Parser::step_after() {
   const size_t space = space_at(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
@@ -332,7 +332,7 @@ bool Qwen3_5Parser::hermes_call(std::string_view json, std::vector<ToolEvent>& o
   return true;
 }
 
-/// Shows `text` but holds white space until something else follows.
+/// Emits `text` but holds white space until other text follows.
 void Qwen3_5Parser::content(std::string_view text, std::vector<ToolEvent>& out) {
   if (swallow_) {
     text.remove_prefix(space_at(text));
@@ -348,7 +348,7 @@ void Qwen3_5Parser::content(std::string_view text, std::vector<ToolEvent>& out) 
   space_ += text.substr(shown);
 }
 
-/// Joins what is of one kind; an empty piece says nothing, except for a beginning or an end.
+/// Joins consecutive pieces of one kind; an empty piece is dropped unless it is a start or an end.
 void Qwen3_5Parser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
   const bool joins = kind == ToolEvent::Kind::kContent || kind == ToolEvent::Kind::kArguments;
   if (joins && text.empty()) {

@@ -20,7 +20,7 @@ ToolSchemas schemas() {
   return *once;
 }
 
-/// Content as it is, calls as "[name arguments]"; pushed in pieces of at most `most` bytes.
+/// Content unchanged, calls as "[name arguments]"; pushed in pieces of up to `most` bytes.
 std::string parsed(const std::string& text, size_t most = 1 << 20) {
   Qwen3_5Parser parser(schemas());
   std::vector<ToolEvent> events;

@@ -1,4 +1,4 @@
-//! strftime_now: Python's strftime for the directives that chat templates use, on an injected clock.
+//! strftime_now: Python's strftime, limited to the directives of chat templates, on an injected clock.
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -22,7 +22,7 @@ struct Moment {
     day: u32,   // 1-31
     year_day: u32,
     week_day: usize, // 0 is Monday
-    second: u32,     // of the day
+    second: u32,     // second of the day
 }
 
 /// Howard Hinnant's civil_from_days: days since 1970-01-01 to a proleptic Gregorian date.
@@ -69,7 +69,7 @@ pub fn strftime(format: &str, now_s: i64) -> Option<String> {
             continue;
         }
         let mut directive = chars.next()?;
-        let bare = directive == '-'; // glibc: no padding
+        let bare = directive == '-'; // glibc extension: no padding
         if bare {
             directive = chars.next()?;
         }

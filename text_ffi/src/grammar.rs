@@ -1,6 +1,6 @@
-//! Grammars over a tokenizer's vocabulary: llguidance with a trie of our own tokens. Schemas, expressions and
-//! grammars come from clients, so their compilation and every mask are limited in work, and run where a deep
-//! recursion finds room.
+//! Grammars over a tokenizer's vocabulary: llguidance with a trie of the model's tokens. Clients supply
+//! schemas, expressions, and grammars. Compilation and masks therefore have work limits, and compilation runs
+//! on a large stack.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::memory::with_reserve;
 use crate::tokens::TextTokenizer;
 use crate::{Code, Failure};
 
-/// A token of more bytes would not fit llguidance's trie; the longest of any known vocabulary has 1,024
-/// spaces. It is never allowed.
+/// Max token size in llguidance's trie; longer tokens are never allowed. The longest known token has 1,024
+/// spaces.
 const MAX_TOKEN_SIZE: usize = 1000; // bytes
-/// Compilation descends into schemas and grammars. Only the pages that are touched cost memory.
+/// Stack for compilation, which recurses into schemas and grammars. Only touched pages use memory.
 const STACK_SIZE: usize = 512 << 20; // bytes
-/// The limits of the work bound the need; this is what the largest source within them took, doubled.
+/// Memory reserved for compilation: twice the peak of the largest source within the work limits.
 const COMPILE_NEED: usize = 256 << 20; // bytes
 
 /// Mirrors ft_text_grammar_limits.
@@ -48,20 +48,21 @@ impl Kind {
             1 => Ok(Kind::LenientJsonSchema),
             2 => Ok(Kind::Regex),
             3 => Ok(Kind::Lark),
-            _ => Err(Failure::new(Code::Invalid, format!("there is no kind {kind} of grammar"))),
+            _ => Err(Failure::new(Code::Invalid, format!("unknown grammar kind {kind}"))),
         }
     }
 }
 
-/// The vocabulary as llguidance wants it: added tokens behind a byte that no text has, so that only a grammar
-/// that names them can allow them.
+/// The vocabulary in llguidance's form. Added tokens get a prefix byte that no text contains, so that a
+/// grammar must name them to allow them.
 struct Vocabulary {
     tokenizer: Arc<TextTokenizer>,
     trie: TokTrie,
 }
 
 impl Vocabulary {
-    /// Ids of `text` by the model's tokenizer if they spell it byte for byte, else longest match first.
+    /// Ids of `text` from the model's tokenizer if they spell it byte for byte; otherwise longest match
+    /// first.
     fn encode(&self, text: &str) -> Vec<TokenId> {
         if let Ok(ids) = self.tokenizer.encode(text, false) {
             let mut spelt = Vec::with_capacity(text.len());
@@ -92,7 +93,7 @@ pub struct GrammarEnv {
     limits: Limits,
 }
 
-/// One grammar in one state: the compiled one, or a request's own.
+/// One grammar in one state: the compiled grammar, or a request's own copy.
 pub struct GrammarMatcher {
     matcher: Matcher,
 }
@@ -157,7 +158,7 @@ impl GrammarEnv {
             return Err(Failure::new(Code::Unsupported, text));
         }
         let mut matcher = Matcher::new(Ok(parser));
-        // The first mask finds what only shows when tokens are tried: a grammar without any text.
+        // The first mask reveals errors that need a tried token, such as a grammar without any text.
         matcher.compute_mask_or_eos().map_err(|e| self.failure(&e.to_string()))?;
         Ok(GrammarMatcher { matcher })
     }
@@ -185,28 +186,28 @@ impl GrammarEnv {
     }
 }
 
-/// llguidance names some of its reasons to stop as its own code does. `none`: what it means that nothing may
-/// follow.
+/// Translates llguidance's stop reasons, some of which are identifiers of its code. `none`: the sentence for
+/// a state where no token may follow.
 fn in_words(text: String, none: &str) -> String {
     match text.as_str() {
         "" | "NoExtension" | "NoExtensionBias" => none.into(),
         "LexerTooComplex" | "ParserTooComplex" => {
             "a token takes more work than the limit; make it simpler".into()
         }
-        "InternalError" => "the grammar library failed inside".into(),
+        "InternalError" => "internal error of the grammar library".into(),
         _ => text,
     }
 }
 
-/// What a library said, without the dumps that it adds.
+/// A library's message without the dumps that it adds.
 fn said(message: &str) -> String {
     let end = ["\n<", "; either increase limits"].iter().filter_map(|dump| message.find(dump)).min();
     let text: String = message[..end.unwrap_or(message.len())].trim().chars().take(400).collect();
     text.replace('\n', "; ")
 }
 
-/// One line of JSON with a blank behind commas and colons, as models are taught it. What a schema says about
-/// llguidance's own options does not count.
+/// Compact JSON with a space after commas and colons, as in training data. llguidance's own options in a
+/// schema are overridden.
 fn schema_of(source: &str, lenient: bool) -> Result<Json, Failure> {
     let mut schema: Json = serde_json::from_str(source)
         .map_err(|e| Failure::new(Code::Invalid, format!("the schema is not JSON: {e}")))?;
@@ -214,7 +215,7 @@ fn schema_of(source: &str, lenient: bool) -> Result<Json, Failure> {
         schema = json!({});
     }
     let Json::Object(fields) = &mut schema else {
-        let text = format!("a schema is an object or true, and this is {}", kind_name(&schema));
+        let text = format!("it must be an object or true, found {}", kind_name(&schema));
         return Err(Failure::new(Code::Invalid, text));
     };
     let options = json!({
@@ -236,12 +237,12 @@ fn kind_name(value: &Json) -> &'static str {
 }
 
 impl GrammarMatcher {
-    /// A matcher of its own in the same state; nothing that either does changes the other.
+    /// An independent matcher in the same state; changes to one do not affect the other.
     pub fn copy(&self) -> GrammarMatcher {
         GrammarMatcher { matcher: self.matcher.deep_clone() }
     }
 
-    /// Bit v of word v / 32: token v is allowed. Words behind the vocabulary are 0.
+    /// Bit v of word v / 32: token v is allowed. Words after the vocabulary are 0.
     pub fn mask(&mut self, words: &mut [u32]) -> Result<(), Failure> {
         let mask = self.matcher.compute_mask_or_eos().map_err(step_failure)?;
         let found = mask.as_slice();
@@ -259,7 +260,7 @@ impl GrammarMatcher {
         self.matcher.rollback(count).map_err(step_failure)
     }
 
-    /// The tokens that must follow, empty if there is a choice.
+    /// The jump-forward tokens, which must follow; empty if there is a choice.
     pub fn forced(&mut self) -> Vec<TokenId> {
         if self.matcher.is_stopped() {
             return Vec::new();
@@ -282,7 +283,7 @@ fn step_failure(error: impl ToString) -> Failure {
     Failure::new(code, in_words(said(&message), "no token is allowed"))
 }
 
-/// Compiled grammars are shared by threads that copy them.
+/// Threads share compiled grammars and copy them.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<GrammarMatcher>();

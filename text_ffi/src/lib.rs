@@ -1,8 +1,8 @@
-//! The C border (foretoken_text.h): pointers become slices, results become codes, panics stop here.
-//! Everything with a meaning lives in `tokens`, `template`, `grammar`, `python` and `clock`; `memory` says
-//! what happens when there is none left.
+//! The C boundary (foretoken_text.h): pointers become slices, results become codes, panics stop here. The
+//! modules `tokens`, `template`, `grammar`, `python`, and `clock` do the work; `memory` handles failed
+//! allocations.
 
-// Who may call what with which pointers stands in foretoken_text.h, once for all functions.
+// foretoken_text.h documents the pointer contract of all functions.
 #![allow(clippy::missing_safety_doc)]
 
 mod clock;
@@ -34,7 +34,7 @@ pub enum Code {
     Exhausted = 7,
 }
 
-/// What every fallible step of this crate returns: a code for the caller, a sentence for the reader.
+/// The result of fallible steps: a code for the caller, and a sentence for the reader.
 #[derive(Debug)]
 pub struct Failure {
     pub code: Code,
@@ -83,13 +83,13 @@ unsafe fn view_text<'a>(data: *const u8, size: usize, what: &str) -> Result<&'a 
     })
 }
 
-/// Runs `work`, turning a failure or a panic into a code and a message.
+/// Runs `work` and converts a failure or panic to a code and a message.
 unsafe fn guarded(error: *mut Bytes, work: impl FnOnce() -> Result<(), Failure>) -> i32 {
     memory::forget_shortage();
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Code::Ok as i32,
         Ok(Err(failure)) => failure,
-        // A library in C that gets no memory says so in its own words.
+        // A C library reports missing memory in its own words.
         Err(_) if memory::was_short() => Failure::new(Code::Exhausted, "memory ran out; try again later"),
         Err(panic) => {
             let said = panic
@@ -97,7 +97,7 @@ unsafe fn guarded(error: *mut Bytes, work: impl FnOnce() -> Result<(), Failure>)
                 .map(String::as_str)
                 .or_else(|| panic.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
-            Failure::new(Code::Panic, format!("the text library failed inside: {said}"))
+            Failure::new(Code::Panic, format!("internal error of the text library: {said}"))
         }
     };
     give_bytes(error, failure.message.into_bytes());
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn ft_text_tokenizer_new(
 ) -> i32 {
     guarded(error, || {
         let tokenizer = TextTokenizer::parse(view(json, json_size))?;
-        *out = Arc::into_raw(Arc::new(tokenizer)).cast_mut(); // grammars may outlive this handle
+        *out = Arc::into_raw(Arc::new(tokenizer)).cast_mut(); // grammars share it and may outlive this handle
         Ok(())
     })
 }

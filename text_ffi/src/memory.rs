@@ -1,11 +1,10 @@
-//! What happens when memory runs out inside this library. Rust ends the process when an allocation fails, and
-//! an allocator must not unwind, so a failed allocation cannot become an error afterwards. Instead a step
-//! whose need grows with a client's input reserves its upper bound before it begins: without room the step is
-//! refused (Code::Exhausted). The reserve is held, untouched, while the step runs. When the system refuses an
-//! allocation, the reserve goes back to the system and the allocation is tried again: the bound then still
-//! covers what the step needs. Others of the process, who can report a failure, are refused before that.
-//! Limits: other threads may take what was given back; steps without a reserve (a grammar's mask) are not
-//! covered. Cost: one allocation that is never touched.
+//! Handling of failed allocations in this library. Rust ends the process when an allocation fails, and an
+//! allocator must not unwind, so an error afterwards is impossible. Instead, a step whose memory grows with a
+//! client's input first reserves its upper bound; if this fails, the step is refused (Code::Exhausted). The
+//! reserve stays untouched during the step. When the system refuses an allocation, the reserve is freed and
+//! the allocation is retried, so the bound still covers the step. Other code in the process, which can report
+//! failures, is refused memory before that. Limits: other threads may take the freed memory, and steps
+//! without a reserve (a grammar's mask) are not covered. Cost: one allocation that is never touched.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,12 +12,12 @@ use std::ptr::null_mut;
 
 use crate::{Code, Failure};
 
-/// For what a step needs beside its input's share: one more arena of the C library (64 MiB of addresses) is
-/// not counted, because it falls back to single pages.
+/// Memory of a step that does not depend on its input. A further arena of the C library (64 MiB of addresses)
+/// is not counted because it falls back to single pages.
 const FIXED: usize = 4 << 20; // bytes
 
 thread_local! {
-    // Without a destructor and without an allocation of their own: an allocator may use them.
+    // These cells have no destructor and no allocation, so an allocator may use them.
     static RESERVE: Cell<(*mut u8, usize)> = const { Cell::new((null_mut(), 0)) };
     static SHORT: Cell<bool> = const { Cell::new(false) };
 }
@@ -27,7 +26,7 @@ fn layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size, 16).ok()
 }
 
-/// Gives a reserve back to the system; false if there is none.
+/// Returns a reserve to the system; false if there is none.
 fn give_back((block, size): (*mut u8, usize)) -> bool {
     match layout(size) {
         Some(layout) if !block.is_null() => {
@@ -39,7 +38,7 @@ fn give_back((block, size): (*mut u8, usize)) -> bool {
     }
 }
 
-/// The system refused an allocation of this thread: true if there is a reason to ask again.
+/// Handles a refused allocation of this thread: true if a retry may succeed.
 fn release() -> bool {
     let released = give_back(RESERVE.replace((null_mut(), 0)));
     SHORT.set(SHORT.get() || released);
@@ -69,7 +68,7 @@ unsafe impl GlobalAlloc for Reserving {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let grown = System.realloc(block, layout, size);
         if grown.is_null() && release() {
-            return System.realloc(block, layout, size); // a failed one leaves the block as it was
+            return System.realloc(block, layout, size); // on failure the block is unchanged
         }
         grown
     }
@@ -82,7 +81,7 @@ unsafe impl GlobalAlloc for Reserving {
 #[global_allocator]
 static ALLOCATOR: Reserving = Reserving;
 
-/// Ends a reserve with its step, however that ends; then that of the step around it counts again.
+/// Ends a reserve with its step, on every exit path; the enclosing step's reserve then applies again.
 struct Held {
     outer: (*mut u8, usize),
 }
@@ -93,8 +92,8 @@ impl Drop for Held {
     }
 }
 
-/// Runs `work` on this thread with a reserve of `FIXED + each * count` bytes, `each` an upper bound of what
-/// one byte of its input needs. `what` begins the refusal.
+/// Runs `work` on this thread with a reserve of `FIXED + each * count` bytes; `each` is an upper bound per
+/// byte of input. `what` starts the refusal's sentence.
 pub fn with_reserve<T>(
     what: &str,
     each: usize,
@@ -120,7 +119,7 @@ pub fn forget_shortage() {
     SHORT.set(false);
 }
 
-/// Whether a step of this thread ran short since then: what failed after that failed for it.
+/// True if a step of this thread ran short of memory, which explains a later failure.
 pub fn was_short() -> bool {
     SHORT.get()
 }

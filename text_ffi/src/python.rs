@@ -1,4 +1,4 @@
-//! What Python does with values where a template can see it: str(), repr(), json.dumps(), whitespace.
+//! Python's treatment of values that a template can observe: str(), repr(), json.dumps(), whitespace.
 
 use std::fmt::Write;
 
@@ -36,7 +36,7 @@ fn number_text(value: &Value, float: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// str(value). Undefined prints as nothing, like Jinja's.
+/// str(value). Undefined prints as an empty text, as in Jinja.
 pub fn str_of(value: &Value) -> String {
     match value.kind() {
         ValueKind::String => value.as_str().unwrap_or_default().to_string(),
@@ -99,7 +99,7 @@ fn items(value: &Value) -> impl Iterator<Item = Value> {
     items.into_iter().flatten()
 }
 
-/// True for what repr() writes as an escape. The rare unassigned code points are taken as printable.
+/// True for characters that repr() escapes. The rare unassigned code points count as printable.
 fn is_unprintable(c: char) -> bool {
     c.is_control()
         || (c.is_whitespace() && c != ' ')
@@ -137,7 +137,7 @@ fn write_string_repr(out: &mut String, s: &str) {
 /// The arguments of json.dumps that transformers' tojson passes on.
 pub struct JsonStyle {
     pub ensure_ascii: bool,
-    pub indent: Option<String>, // one level's text
+    pub indent: Option<String>, // text of one level
     pub separators: (String, String),
     pub sort_keys: bool,
 }

@@ -1,6 +1,6 @@
-//! A chat template in the environment that transformers builds: Jinja2 with trim_blocks, lstrip_blocks, loop
-//! controls, raise_exception, strftime_now and Python's str and json. Templates come with models from
-//! anywhere, so source, instructions, recursion and output are limited.
+//! A chat template in transformers' environment: Jinja2 with trim_blocks, lstrip_blocks, loop controls,
+//! raise_exception, strftime_now, and Python's str and json. Templates are untrusted, so source,
+//! instructions, recursion, and output are limited.
 
 use std::fmt;
 use std::io;
@@ -13,12 +13,12 @@ use crate::memory::with_reserve;
 use crate::{clock, python, Code, Failure};
 
 const NAME: &str = "chat template";
-/// The variable that carries the clock into strftime_now; no template can spell it.
+/// The variable that passes the clock to strftime_now; templates cannot write this name.
 const NOW: &str = "now in s";
-/// Values nest as deep as fuel allows (`[ns.x]` in a loop) and minijinja drops and compares them recursively:
-/// each rendering gets a stack for that. Only the pages that are touched cost memory.
+/// Stack of a rendering. Fuel alone bounds the nesting of values (`[ns.x]` in a loop), and minijinja drops
+/// and compares them recursively. Only touched pages use memory.
 const STACK_SIZE: usize = 512 << 20; // bytes
-/// What rendering needs at most for a byte of its variables: JSON, the template's values and the text.
+/// Max memory of rendering per byte of variables: JSON, the template's values, and the text.
 const RENDER_NEED: usize = 192; // bytes
 
 /// Mirrors ft_text_limits.
@@ -36,7 +36,7 @@ pub struct ChatTemplate {
     limits: Limits,
 }
 
-/// Marks the error of raise_exception, however deep in macros it was called.
+/// Marks the error of raise_exception at any depth of macros.
 #[derive(Debug)]
 struct Raised(String);
 
@@ -48,7 +48,7 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// Collects the output and refuses to grow past the limit.
+/// Collects the output up to the limit.
 struct Bounded {
     text: Vec<u8>,
     limit: usize, // bytes
@@ -166,7 +166,7 @@ fn chain_kind(error: &Error) -> ErrorKind {
         .unwrap_or(error.kind())
 }
 
-/// Insertion order is kept; an integer beyond 64 bits becomes a float, as serde_json reads it.
+/// Keeps the insertion order; an integer beyond 64 bits becomes a float, as in serde_json.
 fn value_of(json: Json) -> Value {
     match json {
         Json::Null => Value::from(()),
@@ -202,7 +202,7 @@ fn environment() -> Environment<'static> {
     env.add_filter("lower", |value: &Value| python::str_of(value).to_lowercase());
     env.add_function("raise_exception", raise_exception);
     env.add_function("strftime_now", strftime_now);
-    // Jinja2's tests ask Python's protocols: a string and a mapping are sequences, a bool is a number.
+    // Jinja2's tests use Python's protocols: a string and a mapping are sequences, a bool is a number.
     env.add_test("sequence", |v: &Value| {
         v.is_undefined() || matches!(v.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map)
     });
@@ -258,7 +258,7 @@ fn strip(text: &str, chars: Option<&str>, which: &str) -> String {
     .to_string()
 }
 
-/// Python's methods; the strips are ours because Python's whitespace is wider than Unicode's.
+/// Python's methods; the strip methods are custom because Python's whitespace is wider than Unicode's.
 fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     if let (Some(text), "strip" | "lstrip" | "rstrip") = (value.as_str(), name) {
         let (chars,): (Option<String>,) = minijinja::value::from_args(args)?;
@@ -272,8 +272,8 @@ fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Resul
     minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
 }
 
-/// transformers' {% generation %} marks assistant text for training masks and renders its body. The
-/// same bytes with another word: `{%- generation %}` becomes `{%- if true %}`.
+/// Replaces transformers' {% generation %}, which marks assistant text for training masks and renders its
+/// body. Only the keyword changes: `{%- generation %}` becomes `{%- if true %}`.
 fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -286,7 +286,7 @@ fn without_generation_tags(source: &str) -> String {
             "generation" => out.push_str(&tag.replace("generation", "if true")),
             "endgeneration" => out.push_str(&tag.replace("endgeneration", "endif")),
             _ => {
-                // A string in this tag may hold "{%": go on right behind its opening.
+                // A string in this tag may contain "{%": continue right after its opening.
                 out.push_str("{%");
                 rest = &rest[open + 2..];
                 continue;

@@ -1,4 +1,4 @@
-//! A tokenizer.json and the bytes behind each of its ids.
+//! A tokenizer.json and the bytes of each of its ids.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use tokenizers::{Model, Tokenizer};
 use crate::memory::with_reserve;
 use crate::{Code, Failure};
 
-/// What encoding needs at most for a byte of text, measured where every byte is a piece and a token of its
-/// own: pieces, alignments, tokens and ids, with the doubling of their lists.
+/// Max memory of encoding per byte of text: pieces, alignments, tokens, and ids, including list growth.
+/// Measured with every byte as a separate piece and token.
 const ENCODE_NEED: usize = 512; // bytes
 
-/// How a model token's spelling in tokenizer.json becomes bytes; added tokens are literal in both.
+/// How the spelling of a model's token in tokenizer.json maps to bytes; added tokens are literal in both.
 #[derive(Clone, Copy)]
 enum Spelling {
     /// GPT-2's alphabet: one printable character per byte.
@@ -36,7 +36,7 @@ pub struct Token {
     pub special: bool,
 }
 
-/// Bytes 33-126, 161-172 and 174-255 stand for themselves, the other 68 follow from U+0100.
+/// Bytes 33-126, 161-172, and 174-255 map to themselves; the other 68 map to U+0100 and up.
 fn byte_level_alphabet() -> HashMap<char, u8> {
     let mut next = 256u32;
     (0..=255u8)
@@ -63,8 +63,8 @@ fn knows(tokenizer: &Tokenizer, token: &str) -> bool {
     tokenizer.get_model().token_to_id(token).is_some()
 }
 
-/// How many bytes of text may become one byte at most before the model sees them; None where text may vanish
-/// (a normalizer that strips, blanks around an added token) or a token may stand for any text (unknown ones).
+/// Max bytes of text per byte of normalised text. None if text may vanish (a normalizer that strips, spaces
+/// around an added token) or a token may match any text (unknown tokens).
 fn shrinking_of(document: &Json) -> Option<u32> {
     let model = &document["model"];
     let plain = |name: &str| model[name].as_str().unwrap_or("").is_empty();
@@ -86,7 +86,7 @@ fn normalizer_shrinking(normalizer: &Json) -> Option<u32> {
         return Some(1);
     }
     match normalizer["type"].as_str()? {
-        // Over all of Unicode 15 the worst is U+03B9 U+0308 U+0301 from U+1FBE: 7 bytes for 2.
+        // The worst case of Unicode 15 is U+03B9 U+0308 U+0301 from U+1FBE: 7 bytes for 2.
         "NFC" | "NFD" => Some(4),
         "ByteLevel" | "Prepend" => Some(1),
         "Replace" => {
@@ -102,7 +102,7 @@ fn normalizer_shrinking(normalizer: &Json) -> Option<u32> {
     }
 }
 
-/// Every character that goes in comes out in some piece.
+/// True if every input character is in some piece.
 fn keeps_all(pre_tokenizer: &Json) -> bool {
     match pre_tokenizer["type"].as_str() {
         None => pre_tokenizer.is_null(),
@@ -124,7 +124,7 @@ impl TextTokenizer {
             Failure::new(
                 Code::Unsupported,
                 format!(
-                    "its decoder is {}, and only ByteLevel and ByteFallback are known",
+                    "its decoder is {}, but only ByteLevel and ByteFallback are supported",
                     document["decoder"]
                 ),
             )
@@ -132,7 +132,7 @@ impl TextTokenizer {
         let shrinking = shrinking_of(&document);
         drop(document);
         let mut inner = Tokenizer::from_bytes(json).map_err(|e| corrupt(e.to_string()))?;
-        // What the file says about padding and truncation is for training batches.
+        // The file's padding and truncation settings are for training batches.
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| corrupt(e.to_string()))?;
         let added: HashMap<u32, bool> =
@@ -148,7 +148,7 @@ impl TextTokenizer {
         Ok(TextTokenizer { inner, spelling, vocab_size: highest + 1, text_per_byte, added, bytes })
     }
 
-    /// Bytes of text that a byte of its tokens stands for at most; 0: there is no such bound.
+    /// Max bytes of text per byte of its tokens; 0: no such bound.
     pub fn text_per_byte(&self) -> u32 {
         self.text_per_byte
     }
