@@ -88,11 +88,19 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::string backend = "none";
   if (const auto made = make_backend(options.backend); made.ok()) {
     backend = (*made)->describe();
-    const char* why =
-        options.backend.isa == "auto" ? "the widest instruction set that this processor has" : "as asked";
+    const char* why = options.backend.isa != "auto" ? "as asked"
+                      : (*made)->name() == "cuda"   ? "this machine has an NVIDIA GPU and a driver for it"
+                      : (*made)->name() == "cpu"    ? "the widest instruction set that this processor has"
+                                                    : "anywhere";
     findings.push_back({Kind::kGood, fmt::format("the backend runs here: {} ({})", backend, why), ""});
   } else {
     findings.push_back({Kind::kProblem, made.error().message, "use --backend ref, which runs anywhere"});
+  }
+  if (options.backend.name == "auto" && backend.starts_with("cpu")) {
+    BackendOptions gpu = options.backend;
+    gpu.name = "cuda";
+    if (const auto made = make_backend(gpu); !made.ok())
+      findings.push_back({Kind::kGood, "no GPU is used: " + made.error().message, ""});
   }
   if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
   judge_model(options.model, findings);
@@ -119,7 +127,7 @@ Command doctor_command() {
       "  foretoken doctor --isa avx2 --json\n";
   command.flags.group("What is looked at");
   add_model_folder_flag(command.flags, options->model);
-  command.flags.add("backend", "NAME", reads_text(options->backend.name), "auto, cpu or ref");
+  command.flags.add("backend", "NAME", reads_text(options->backend.name), "auto, cpu, cuda or ref");
   command.flags.add("isa", "NAME", reads_text(options->backend.isa), "Instruction set of the cpu backend");
   command.flags
       .add("threads", "N", reads_int(options->backend.threads, 0, 1024), "Worker threads; 0: one per core")

@@ -67,14 +67,15 @@ void add_model_folder_flag(FlagSet& flags, std::string& directory) {
 }
 
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
-  flags.add(
-      "kv-bits", "BITS", reads_kv_bits(kv_bits),
-      "16 (default) or 8: of each number of a cached key or value, cpu backend (8: a long context takes half "
-      "the memory and is read faster; further from float32)");
+  flags.add("kv-bits", "BITS", reads_kv_bits(kv_bits),
+            "16 (default) or 8: of each number of a cached key or value, cpu and cuda (8: a long context "
+            "takes half "
+            "the memory and is read faster; further from float32)");
 }
 
 void add_backend_flags(FlagSet& flags, ModelChoice& model) {
-  flags.add("backend", "NAME", reads_text(model.backend), "auto, cpu or ref");
+  flags.add("backend", "NAME", reads_text(model.backend),
+            "auto (default: cuda where there is an NVIDIA GPU, else cpu), cpu, cuda or ref");
   flags.add(
       "isa", "NAME", reads_text(model.isa),
       "Instruction set of the cpu backend: auto, avx512bf16, avx512vnni, avx512, avxvnni, avx2, neoni8mm, "

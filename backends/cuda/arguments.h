@@ -1,18 +1,18 @@
-// What the host passes to kernels: plain structures, the same text for the C++ compiler, NVRTC and the emulated
-// device. Pointers are device addresses. A row matrix is a View; step tables (StepTable) lie at fixed addresses,
-// so that a captured graph can be replayed after only their contents have changed.
+// What the host passes to kernels: plain structures, the same text for the C++ compiler, NVRTC and the
+// emulated device. Pointers are device addresses. A row matrix is a View; step tables (StepTable) lie at
+// fixed addresses, so that a captured graph can be replayed after only their contents have changed.
 #pragma once
 
 namespace ft::cuda {
 
-constexpr int kCacheRows = 32;     // positions of a key/value block (ft::kBlockRows)
-constexpr int kRingRows = 32;      // ft::kRing
-constexpr int kTapeRows = 16;      // ft::kMaxTapeRows
-constexpr int kSlices = 8;         // of K: chains inside, slices added in order
-constexpr int kTileOutputs = 16;   // outputs of a packed tile
-constexpr int kScaleFloats = 16;   // scales and sums of eight rows and one group
-constexpr int kQueryTile = 16;     // queries of a key/value head that a block attends for
-constexpr int kPartialExtra = 2;   // a partial result of attention: head_dim sums, maximum, mass
+constexpr int kCacheRows = 32;    // positions of a key/value block (ft::kBlockRows)
+constexpr int kRingRows = 32;     // ft::kRing
+constexpr int kTapeRows = 16;     // ft::kMaxTapeRows
+constexpr int kSlices = 8;        // of K: chains inside, slices added in order
+constexpr int kTileOutputs = 16;  // outputs of a packed tile
+constexpr int kScaleFloats = 16;  // scales and sums of eight rows and one group
+constexpr int kQueryTile = 16;    // queries of a key/value head that a block attends for
+constexpr int kPartialExtra = 2;  // a partial result of attention: head_dim sums, maximum, mass
 constexpr int kMaxTaps = 8;
 constexpr int kMaxHeadDim = 256;
 
@@ -31,15 +31,15 @@ struct SegmentPlace {
 };
 
 struct StepTable {
-  const int* tokens;         // [rows]
-  const int* positions;      // [rows]
-  const int* wanted;         // [wanted]
+  const int* tokens;     // [rows]
+  const int* positions;  // [rows]
+  const int* wanted;     // [wanted]
   const SegmentPlace* segments;
   const int* blocks;
 };
 
-/// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t and
-/// 2t + 1, scale * sum of codes of both).
+/// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t
+/// and 2t + 1, scale * sum of codes of both).
 struct CodesOut {
   signed char* codes;  // null: not wanted
   float* scales;
@@ -69,8 +69,8 @@ struct GatedNormArgs {
 };
 
 struct PairArgs {  // swiglu, geglu, add
-  View a, b, out;   // out.data null: only codes are wanted
-  CodesOut codes;   // swiglu_codes
+  View a, b, out;  // out.data null: only codes are wanted
+  CodesOut codes;  // swiglu_codes
 };
 
 struct ConcatArgs {
@@ -147,8 +147,8 @@ struct AttendArgs {
   const float* k_norm;
   const float* cosines;
   const float* sines;
-  float* queries;   // [rows][heads][head_dim], normalised, rotated, scaled
-  float* partials;  // [rows][heads][splits][head_dim + kPartialExtra]
+  float* queries;        // [rows][heads][head_dim], normalised, rotated, scaled
+  float* partials;       // [rows][heads][splits][head_dim + kPartialExtra]
   unsigned char* cache;  // of layer 0 of block 0
   long long block_bytes, layer_offset, head_bytes;
   int heads, kv_heads, head_dim, half, gated, kv_bits;

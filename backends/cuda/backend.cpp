@@ -21,12 +21,13 @@ class CudaBackend final : public Backend {
   std::string_view name() const override { return "cuda"; }
   std::string describe() const override {
     const DeviceFacts& facts = device_->facts();
-    return fmt::format("cuda, {} ({}, {} multiprocessors), driver for CUDA {}, {}", facts.name, facts.architecture,
-                       facts.processors, facts.driver, choices());
+    return fmt::format("cuda, {} ({}, {} multiprocessors), driver for CUDA {}, {}", facts.name,
+                       facts.architecture, facts.processors, facts.driver, choices());
   }
   // Integer sums and IEEE operations in a written order: no GPU has other bits than the next.
   std::string arithmetic() const override { return "cuda, " + choices() + ", eight slices"; }
-  Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options) override {
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
     return cuda::compile(program, options, device_, weights_, kv_bits_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
@@ -54,7 +55,8 @@ Result<std::shared_ptr<Device>> find_device(const BackendOptions& options) {
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options) {
   if (options.activations != 0 && options.activations != 8)
-    return Error{Code::kInvalid, "cuda backend: it multiplies with 8-bit activations; leave --activations out"};
+    return Error{Code::kInvalid,
+                 "cuda backend: it multiplies with 8-bit activations; leave --activations out"};
   if (options.kv_bits != 8 && options.kv_bits != 16) {
     return Error{Code::kInvalid,
                  fmt::format("cuda backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};

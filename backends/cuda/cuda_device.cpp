@@ -15,7 +15,8 @@ constexpr int kOldestCapability = 80;
 std::string sentence(const Driver& driver, const char* what, int status) {
   const char* text = nullptr;
   driver.cuGetErrorString(status, &text);
-  return fmt::format("cuda backend: {} failed: {} ({})", what, text == nullptr ? "unknown error" : text, status);
+  return fmt::format("cuda backend: {} failed: {} ({})", what, text == nullptr ? "unknown error" : text,
+                     status);
 }
 
 class CudaGraph final : public Graph {
@@ -56,8 +57,8 @@ class CudaDevice final : public Device {
     facts_.driver = fmt::format("{}.{}", version / 1000, version % 1000 / 10);
     if (facts_.capability < kOldestCapability) {
       return Error{Code::kUnsupported,
-                   fmt::format("cuda backend: {} is {}; it needs sm_{} or later, use --backend cpu", facts_.name,
-                               facts_.architecture, kOldestCapability)};
+                   fmt::format("cuda backend: {} is {}; it needs sm_{} or later, use --backend cpu",
+                               facts_.name, facts_.architecture, kOldestCapability)};
     }
     FT_TRY(good(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "opening the GPU"));
     FT_TRY(good(driver_.cuCtxSetCurrent(context_), "opening the GPU"));
@@ -96,7 +97,8 @@ class CudaDevice final : public Device {
   }
   void copy_in(void* to, const void* from, std::size_t bytes) override {
     bind_for_copy();
-    require(driver_.cuMemcpyHtoDAsync(reinterpret_cast<Address>(to), from, bytes, stream_), "copying to the GPU");
+    require(driver_.cuMemcpyHtoDAsync(reinterpret_cast<Address>(to), from, bytes, stream_),
+            "copying to the GPU");
   }
   void copy_out(void* to, const void* from, std::size_t bytes) override {
     bind_for_copy();
@@ -179,13 +181,13 @@ class CudaDevice final : public Device {
   }
 
   Status load_kernels() {
-    const std::vector<KernelImage> images =
-        choose_images(read_images(kernel_bytes()), facts_.capability);
+    const std::vector<KernelImage> images = choose_images(read_images(kernel_bytes()), facts_.capability);
     if (images.empty()) {
-      return Error{Code::kUnsupported,
-                   fmt::format("cuda backend: this build has no kernels for {} ({}); run tools/setup cuda and "
-                               "build again, or use --backend cpu",
-                               facts_.name, facts_.architecture)};
+      return Error{
+          Code::kUnsupported,
+          fmt::format("cuda backend: this build has no kernels for {} ({}); run tools/setup cuda and "
+                      "build again, or use --backend cpu",
+                      facts_.name, facts_.architecture)};
     }
     for (const KernelImage& image : images) {
       Handle module = nullptr;
@@ -209,7 +211,8 @@ class CudaDevice final : public Device {
   void allow_shared(Handle function) const {
     int own = 0;
     driver_.cuFuncGetAttribute(&own, kFunctionStaticShared, function);
-    require(driver_.cuFuncSetAttribute(function, kFunctionSharedBytes, facts_.shared_bytes - own), "a kernel");
+    require(driver_.cuFuncSetAttribute(function, kFunctionSharedBytes, facts_.shared_bytes - own),
+            "a kernel");
     // An SM whose cache is divided otherwise must be idle before a kernel can begin on it.
     require(driver_.cuFuncSetAttribute(function, kFunctionCarveout, 100), "a kernel");
   }
@@ -241,13 +244,14 @@ Result<std::shared_ptr<Device>> open_device(int number) {
   FT_ASSIGN(const Driver* driver, Driver::load());
   int count = 0;
   if (const int status = driver->cuInit(0); status != 0)
-    return Error{Code::kUnsupported, sentence(*driver, "starting NVIDIA's driver", status) +
-                                         "; use --backend cpu"};
+    return Error{Code::kUnsupported,
+                 sentence(*driver, "starting NVIDIA's driver", status) + "; use --backend cpu"};
   driver->cuDeviceGetCount(&count);
   int handle = 0;
   if (number >= count || driver->cuDeviceGet(&handle, number) != 0) {
-    return Error{Code::kUnsupported, fmt::format("cuda backend: found {} GPU{}, wanted number {}; use --backend cpu",
-                                                 count, count == 1 ? "" : "s", number)};
+    return Error{Code::kUnsupported,
+                 fmt::format("cuda backend: found {} GPU{}, wanted number {}; use --backend cpu", count,
+                             count == 1 ? "" : "s", number)};
   }
   auto device = std::make_shared<CudaDevice>(*driver, handle);
   FT_TRY(device->open());

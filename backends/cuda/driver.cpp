@@ -44,7 +44,8 @@ Status fill(Driver& driver, Find find) {
   FT_TAKE(cuStreamSynchronize), FT_TAKE(cuStreamBeginCapture), FT_TAKE(cuStreamEndCapture);
   FT_TAKE(cuGraphInstantiateWithFlags), FT_TAKE(cuGraphLaunch), FT_TAKE(cuGraphDestroy);
   FT_TAKE(cuGraphExecDestroy), FT_TAKE(cuModuleLoadData), FT_TAKE(cuModuleUnload);
-  FT_TAKE(cuModuleGetFunction), FT_TAKE(cuFuncSetAttribute), FT_TAKE(cuFuncGetAttribute), FT_TAKE(cuLaunchKernelEx);
+  FT_TAKE(cuModuleGetFunction), FT_TAKE(cuFuncSetAttribute), FT_TAKE(cuFuncGetAttribute),
+      FT_TAKE(cuLaunchKernelEx);
 #undef FT_TAKE
   if (missing.empty()) return {};
   return Error{Code::kUnsupported,
@@ -67,10 +68,11 @@ Result<const Driver*> load_once() {
   int version = 0;
   if (version_of != nullptr) version_of(&version);
   if (find == nullptr || version < kOldest) {
-    return Error{Code::kUnsupported,
-                 fmt::format("cuda backend: NVIDIA's driver is for CUDA {}.{}, this build needs {}.{}; install a "
-                             "newer driver, or use --backend cpu",
-                             version / 1000, version % 1000 / 10, kOldest / 1000, kOldest % 1000 / 10)};
+    return Error{
+        Code::kUnsupported,
+        fmt::format("cuda backend: NVIDIA's driver is for CUDA {}.{}, this build needs {}.{}; install a "
+                    "newer driver, or use --backend cpu",
+                    version / 1000, version % 1000 / 10, kOldest / 1000, kOldest % 1000 / 10)};
   }
   static Driver driver{};
   FT_TRY(fill(driver, find));

@@ -1,6 +1,6 @@
-// NVIDIA's driver by name: libcuda is opened when a backend starts, so that one program runs with and without it
-// and is built without NVIDIA's headers. Types and numbers are those of its ABI. Thread: any. Errors: load() says
-// where it looked, or which function the driver is too old for.
+// NVIDIA's driver by name: libcuda is opened when a backend starts, so that one program runs with and without
+// it and is built without NVIDIA's headers. Types and numbers are those of its ABI. Thread: any. Errors:
+// load() says where it looked, or which function the driver is too old for.
 #pragma once
 
 #include <cstddef>
@@ -38,11 +38,11 @@ enum DeviceAttribute : int {
   kMinor = 76,
   kSharedBytesOptIn = 97,
 };
-inline constexpr int kFunctionStaticShared = 1;   // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
-inline constexpr int kFunctionSharedBytes = 8;    // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-inline constexpr int kFunctionCarveout = 9;       // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-inline constexpr int kOutOfMemory = 2;            // CUDA_ERROR_OUT_OF_MEMORY
-inline constexpr int kCaptureThreadLocal = 1;     // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+inline constexpr int kFunctionStaticShared = 1;  // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+inline constexpr int kFunctionSharedBytes = 8;   // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+inline constexpr int kFunctionCarveout = 9;      // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+inline constexpr int kOutOfMemory = 2;           // CUDA_ERROR_OUT_OF_MEMORY
+inline constexpr int kCaptureThreadLocal = 1;    // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr unsigned kStreamNonBlocking = 1;
 
 struct Driver {

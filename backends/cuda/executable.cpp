@@ -67,7 +67,8 @@ void CudaExecutable::prepare(const StepShape& shape) {
   partials_ = {};
   partials_ = Memory(device_, static_cast<std::size_t>(floats * 4));
   if (partials_.empty())
-    throw DeviceError(no_memory(*device_, "partial results of attention", floats * 4, "use a shorter context").message);
+    throw DeviceError(
+        no_memory(*device_, "partial results of attention", floats * 4, "use a shorter context").message);
 }
 
 /// The step as a graph for the next one of its shape, while the GPU runs this one.
@@ -87,7 +88,8 @@ void CudaExecutable::select(const StepArgs& args) {
   const auto width = static_cast<std::size_t>(vocabulary_);
   for (std::size_t w = 0; w < args.selects.size(); ++w) {
     const SelectRow& row = args.selects[w];
-    selected_[w] = ft::select(step_.logits(static_cast<int>(w) + 1).subspan(w * width, width), ids(), row, scratch_);
+    selected_[w] =
+        ft::select(step_.logits(static_cast<int>(w) + 1).subspan(w * width, width), ids(), row, scratch_);
     if (row.store >= 0) args.round_tokens[static_cast<std::size_t>(row.store)] = selected_[w];
   }
 }
@@ -103,8 +105,10 @@ void CudaExecutable::fill_spare(std::span<const std::int32_t> before) {
   const std::span<const std::int32_t> now = spare_.tokens();
   for (std::size_t first = 0; first < now.size(); first += kTileOutputs) {
     const std::size_t count = std::min<std::size_t>(kTileOutputs, now.size() - first);
-    if (!before.empty() && std::ranges::equal(before.subspan(first, count), now.subspan(first, count))) continue;
-    weights_->pack_rows(spare_head_, now.subspan(first, count), static_cast<std::int64_t>(first), *spare_matrix_);
+    if (!before.empty() && std::ranges::equal(before.subspan(first, count), now.subspan(first, count)))
+      continue;
+    weights_->pack_rows(spare_head_, now.subspan(first, count), static_cast<std::int64_t>(first),
+                        *spare_matrix_);
   }
   std::vector<int> order(static_cast<std::size_t>(vocabulary_));
   std::iota(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(spare_.fixed()), 0);
@@ -115,8 +119,8 @@ void CudaExecutable::fill_spare(std::span<const std::int32_t> before) {
 }
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
-                                            int kv_bits) {
+                                            std::shared_ptr<Device> device,
+                                            std::shared_ptr<WeightStore> weights, int kv_bits) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cuda backend", [&]() -> Compiled {
     FT_TRY(check(program));

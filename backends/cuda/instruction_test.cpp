@@ -1,5 +1,5 @@
-// Each instruction alone against the reference, on random rows of sizes that are no multiple of anything, and whole
-// programs: whatever way the rows are cut into steps, they have the same bits.
+// Each instruction alone against the reference, on random rows of sizes that are no multiple of anything, and
+// whole programs: whatever way the rows are cut into steps, they have the same bits.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -69,7 +69,8 @@ class CudaInstruction : public testing::TestWithParam<std::string> {
     for (const int chunk : slow ? std::vector<int>{9, 33} : std::vector<int>{1, 4, 9, 33}) {
       const std::vector<float> again = run(*backend_, program, rows, width, chunk, chunk == 9 ? 5 : 0);
       const auto differs = std::ranges::mismatch(again, got).in1 - again.begin();
-      EXPECT_EQ(differs, std::ssize(got)) << what << " by " << chunk << ": " << again[static_cast<std::size_t>(differs)];
+      EXPECT_EQ(differs, std::ssize(got))
+          << what << " by " << chunk << ": " << again[static_cast<std::size_t>(differs)];
     }
   }
 
@@ -117,11 +118,12 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
     expect_like_the_reference(program, width, tolerance, what);
   };
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
-    for (const int group : {32, 64, 128})
-      expect({random_.affine(53, 640, bits, group)}, 0.01, "affine");
+    for (const int group : {32, 64, 128}) expect({random_.affine(53, 640, bits, group)}, 0.01, "affine");
   }
-  expect({random_.affine(32, 1024, 4, 64, Format::kF16), random_.affine(48, 1024, 4, 64, Format::kF16)}, 0.01, "two");
-  expect({random_.affine(32, 1024, 8, 64, Format::kF32), random_.plain(Format::kBf16, 20, 1024, 1)}, 0.01, "mixed");
+  expect({random_.affine(32, 1024, 4, 64, Format::kF16), random_.affine(48, 1024, 4, 64, Format::kF16)}, 0.01,
+         "two");
+  expect({random_.affine(32, 1024, 8, 64, Format::kF32), random_.plain(Format::kBf16, 20, 1024, 1)}, 0.01,
+         "mixed");
   for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) {
     for (const int cols : {1, 17, 255, 600}) expect({random_.plain(format, 33, cols, 1)}, 1e-6, "plain");
   }
@@ -132,8 +134,9 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
 /// Many tiles a block, so that rings and buffers of sums go round: few rows have the bits of many.
 TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
   if (GetParam() == "emulated") GTEST_SKIP() << "too slow there";
-  for (const auto& [outputs, inputs] : {std::pair{16480, 1024}, std::pair{34816, 5120}, std::pair{5120, 17408},
-                                        std::pair{5120, 6144}, std::pair{3584 * 2, 1024}, std::pair{1024, 3584}}) {
+  for (const auto& [outputs, inputs] :
+       {std::pair{16480, 1024}, std::pair{34816, 5120}, std::pair{5120, 17408}, std::pair{5120, 6144},
+        std::pair{3584 * 2, 1024}, std::pair{1024, 3584}}) {
     Program program;
     const Row in = program.input(inputs);
     program.tap("out", program.linear(in, {random_.affine(outputs, inputs, 4, 64)})[0]);
@@ -155,7 +158,8 @@ TEST_P(CudaInstruction, WeightsAreToldApartByMoreThanTheirAddress) {
   narrow.name = "narrow", narrow.cols = 128;
   Program program;
   const Row in = program.input(256);
-  program.tap("out", program.concat(program.linear(in, {wide})[0], program.linear(part(program, in, 0, 128), {narrow})[0]));
+  program.tap("out", program.concat(program.linear(in, {wide})[0],
+                                    program.linear(part(program, in, 0, 128), {narrow})[0]));
   expect_like_the_reference(program, 256, 0.01, "two of one address");
 }
 
@@ -166,8 +170,10 @@ TEST_P(CudaInstruction, AnMlpWhoseStepsAreJoined) {
     const Row in = program.input(hidden);
     const int mlp = hidden == 2560 ? 3584 : 1536;
     const Row norm = program.norm(in, random_.plain(Format::kBf16, 1, hidden, 0.3F, 1), 1e-6F);
-    const std::vector<Row> both = program.linear(norm, {random_.affine(mlp, hidden, 4, 64), random_.affine(mlp, hidden, 4, 64)});
-    const Row down = program.linear(program.swiglu(both[0], both[1]), {random_.affine(hidden, mlp, 4, 64)})[0];
+    const std::vector<Row> both =
+        program.linear(norm, {random_.affine(mlp, hidden, 4, 64), random_.affine(mlp, hidden, 4, 64)});
+    const Row down =
+        program.linear(program.swiglu(both[0], both[1]), {random_.affine(hidden, mlp, 4, 64)})[0];
     const Row sum = program.add(in, down);
     const Row gated = program.gated_norm(sum, in, random_.plain(Format::kF32, 1, 128, 0.3F, 1), 1e-6F);
     program.tap("out", program.linear(gated, {random_.affine(100, hidden, 4, 64)})[0]);
@@ -177,10 +183,12 @@ TEST_P(CudaInstruction, AnMlpWhoseStepsAreJoined) {
 
 TEST_P(CudaInstruction, ConvolutionAndDeltaRule) {
   for (const bool odd : {false, true}) {
-    const int taps = odd ? 3 : 4, key_heads = 2, value_heads = 4, key_dim = odd ? 20 : 128, value_dim = odd ? 40 : 64;
+    const int taps = odd ? 3 : 4, key_heads = 2, value_heads = 4, key_dim = odd ? 20 : 128,
+              value_dim = odd ? 40 : 64;
     const int width = 2 * key_heads * key_dim + value_heads * value_dim;
     Program convolution;
-    convolution.tap("out", convolution.conv(convolution.input(width), random_.plain(Format::kBf16, width, taps, 0.8F)));
+    convolution.tap(
+        "out", convolution.conv(convolution.input(width), random_.plain(Format::kBf16, width, taps, 0.8F)));
     expect_like_the_reference(convolution, width, 1e-6, "conv");
     Program program;
     const Row in = program.input(width + 2 * value_heads);
@@ -209,7 +217,8 @@ TEST_P(CudaInstruction, Attention) {
     attend.q_norm = random_.plain(Format::kF32, 1, head_dim, 0.2F, 1);
     attend.k_norm = random_.plain(Format::kF16, 1, head_dim, 0.2F, 1);
     attend.heads = heads, attend.kv_heads = kv_heads, attend.head_dim = head_dim, attend.rotary = rotary;
-    for (int j = 0; j < rotary / 2; ++j) attend.inverse_frequencies.push_back(std::pow(1e4F, -2.0F * j / rotary));
+    for (int j = 0; j < rotary / 2; ++j)
+      attend.inverse_frequencies.push_back(std::pow(1e4F, -2.0F * j / rotary));
     attend.eps = 1e-6F, attend.scale = 1 / std::sqrt(static_cast<float>(head_dim)), attend.gated = true;
     program.tap("out", program.attend(attend));
     expect_like_the_reference(program, q + 2 * kv, 5e-4, "attend");
@@ -226,8 +235,10 @@ TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
     const auto reference = make_ref_backend();
     std::vector<std::vector<float>> logits;
     for (Backend* backend : {reference.get(), backend_.get()}) {
-      const auto executable = std::move(backend->compile(test.program, {.max_rows = 96, .max_wanted = 96}).value());
-      const auto state = std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
+      const auto executable =
+          std::move(backend->compile(test.program, {.max_rows = 96, .max_wanted = 96}).value());
+      const auto state =
+          std::move(backend->make_state(test.program.layout(), {.slots = 1, .blocks = 4}).value());
       TestTimeline timeline(*executable, *state, {0, 1, 2, 3}, 0);
       std::vector<std::int32_t> tokens;
       for (int i = 0; i < 40; ++i) tokens.push_back(i * 31 % shape.vocabulary);
@@ -243,8 +254,8 @@ TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
   }
 }
 
-/// The shapes of a real model (small on the emulated device), every matrix of one format: rows in any chunk, beyond
-/// the first split of the cache.
+/// The shapes of a real model (small on the emulated device), every matrix of one format: rows in any chunk,
+/// beyond the first split of the cache.
 TEST_P(CudaInstruction, RealShapesHaveTheSameBitsInAnyChunk) {
   const bool small = GetParam() == "emulated";
   TestShape shape;
@@ -255,8 +266,10 @@ TEST_P(CudaInstruction, RealShapesHaveTheSameBitsInAnyChunk) {
     shape.key_heads = shape.value_heads = 16, shape.key_dim = shape.value_dim = 128;
   }
   const TestProgram test(shape, 3);
-  const auto executable = std::move(backend_->compile(test.program, {.max_rows = 256, .max_wanted = 256}).value());
-  const auto state = std::move(backend_->make_state(test.program.layout(), {.slots = 2, .blocks = 10}).value());
+  const auto executable =
+      std::move(backend_->compile(test.program, {.max_rows = 256, .max_wanted = 256}).value());
+  const auto state =
+      std::move(backend_->make_state(test.program.layout(), {.slots = 2, .blocks = 10}).value());
   const int tokens_in_all = small ? 20 : 300;
   std::vector<float> expected;
   for (const int chunk : small ? std::vector<int>{20, 4} : std::vector<int>{256, 1, 4, 7, 16, 40}) {

@@ -16,8 +16,9 @@ std::span<const std::byte> kernel_bytes();
 struct KernelImage {
   std::string source;  // "norm"
   int capability = 0;  // 90: of the first GPU that it is for
-  char kind = 0;       // ' ' runs on the later ones of the same generation, 'a' on that one only, 'f' on its family
-  bool ptx = false;    // text for the driver's own compiler: any later GPU
+  char kind =
+      0;  // ' ' runs on the later ones of the same generation, 'a' on that one only, 'f' on its family
+  bool ptx = false;  // text for the driver's own compiler: any later GPU
   std::string_view bytes;
 };
 

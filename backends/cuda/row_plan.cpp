@@ -76,7 +76,9 @@ RowPlan::RowPlan(const Program& program, int max_rows) {
     const bool tap = std::holds_alternative<Tap>(list[static_cast<std::size_t>(i)]);
     for (const Row row : uses_of(list[static_cast<std::size_t>(i)]).reads) {
       const int matrix = places_[static_cast<std::size_t>(row.id)].matrix;
-      if (matrix >= 0) matrices_[static_cast<std::size_t>(matrix)].last = tap ? end : std::max(i, matrices_[static_cast<std::size_t>(matrix)].last);
+      if (matrix >= 0)
+        matrices_[static_cast<std::size_t>(matrix)].last =
+            tap ? end : std::max(i, matrices_[static_cast<std::size_t>(matrix)].last);
     }
   }
   place(matrices_);

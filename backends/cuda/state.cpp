@@ -19,7 +19,8 @@ StatePlan::StatePlan(const StateLayout& layout, int kv_bits) {
   constexpr std::int64_t kFloat = sizeof(float);
   for (const StateLayout::Cache& cache : layout.caches) {
     const std::int64_t scales = kv_bits == 8 ? 2 * kBlockRows * kFloat : 0;
-    const std::int64_t head = round_up(2 * kBlockRows * std::int64_t{cache.head_dim} * kv_bits / 8 + scales, 16);
+    const std::int64_t head =
+        round_up(2 * kBlockRows * std::int64_t{cache.head_dim} * kv_bits / 8 + scales, 16);
     caches.push_back(block_bytes);
     head_bytes.push_back(head);
     block_bytes += head * cache.kv_heads;
@@ -33,8 +34,9 @@ StatePlan::StatePlan(const StateLayout& layout, int kv_bits) {
     delta.state = slot_bytes;
     slot_bytes += std::int64_t{shape.value_heads} * shape.value_dim * padded_keys(shape.key_dim) * kFloat;
     delta.tape = slot_bytes;
-    delta.entry = static_cast<int>(round_up(
-        std::int64_t{shape.key_heads} * shape.key_dim + std::int64_t{shape.value_heads} * (shape.value_dim + 1), 4));
+    delta.entry = static_cast<int>(round_up(std::int64_t{shape.key_heads} * shape.key_dim +
+                                                std::int64_t{shape.value_heads} * (shape.value_dim + 1),
+                                            4));
     slot_bytes += 2 * kMaxTapeRows * std::int64_t{delta.entry} * kFloat;
     deltas.push_back(delta);
   }
@@ -46,13 +48,15 @@ Result<std::unique_ptr<State>> CudaState::make(std::shared_ptr<Device> device, c
     return Error{Code::kInvalid, "cuda backend: a state needs at least one slot and one block"};
   for (const StateLayout::Window& window : layout.windows) {
     if (window.taps + kMaxTapeRows + 1 > kRing || window.taps > kMaxTaps) {
-      return Error{Code::kUnsupported, fmt::format("cuda backend: a convolution of {} taps; it takes at most {}",
-                                                   window.taps, kMaxTaps)};
+      return Error{
+          Code::kUnsupported,
+          fmt::format("cuda backend: a convolution of {} taps; it takes at most {}", window.taps, kMaxTaps)};
     }
   }
   const auto give = device.get();
   std::unique_ptr<CudaState> state(new CudaState(std::move(device), StatePlan(layout, kv_bits)));
-  const std::int64_t blocks = state->plan_.block_bytes * options.blocks, slots = state->plan_.slot_bytes * options.slots;
+  const std::int64_t blocks = state->plan_.block_bytes * options.blocks,
+                     slots = state->plan_.slot_bytes * options.slots;
   state->blocks_ = Memory(state->device_, static_cast<std::size_t>(blocks));
   state->slots_ = Memory(state->device_, static_cast<std::size_t>(slots));
   if (state->blocks_.empty() || state->slots_.empty()) {

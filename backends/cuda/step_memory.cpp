@@ -21,8 +21,8 @@ int splits_of(std::int64_t position) {
   return 104 + static_cast<int>((position - 65536) / 2048) + 1;
 }
 
-Status StepMemory::make(const std::shared_ptr<Device>& device, const CompileOptions& options, int hidden_width,
-                        int tap_width, std::int64_t vocabulary) {
+Status StepMemory::make(const std::shared_ptr<Device>& device, const CompileOptions& options,
+                        int hidden_width, int tap_width, std::int64_t vocabulary) {
   device_ = device, options_ = options;
   hidden_width_ = hidden_width, tap_width_ = tap_width, vocabulary_ = vocabulary;
   const auto floats = [&](std::int64_t count) {
@@ -32,7 +32,8 @@ Status StepMemory::make(const std::shared_ptr<Device>& device, const CompileOpti
   tap_ = floats(std::int64_t{options.max_rows} * tap_width);
   logits_ = floats(options.max_wanted * vocabulary);
   if (!reserve(kFirstBlocks) || hidden_.empty() || tap_.empty() || logits_.empty())
-    return Error{Code::kExhausted, "cuda backend: no pinned host memory for a step; use a smaller prompt chunk"};
+    return Error{Code::kExhausted,
+                 "cuda backend: no pinned host memory for a step; use a smaller prompt chunk"};
   return {};
 }
 
@@ -77,10 +78,9 @@ StepShape StepMemory::fill(const StepArgs& args, bool& moved) {
   for (const Segment& segment : args.segments) {
     FT_ASSERT(shape.rows + segment.rows <= options_.max_rows);
     const SequenceView& sequence = segment.sequence;
-    segments[shape.segments++] = {shape.rows,      segment.rows,    segment.settled,
-                                  static_cast<int>(segment.position),
-                                  sequence.slot,   sequence.replay, sequence.tape,
-                                  static_cast<int>(first_block)};
+    segments[shape.segments++] = {
+        shape.rows,    segment.rows,    segment.settled, static_cast<int>(segment.position),
+        sequence.slot, sequence.replay, sequence.tape,   static_cast<int>(first_block)};
     std::ranges::copy(sequence.blocks, places + first_block);
     first_block += std::ssize(sequence.blocks);
     for (int r = 0; r < segment.rows; ++r) positions[shape.rows++] = static_cast<int>(segment.position) + r;
@@ -96,10 +96,8 @@ StepShape StepMemory::fill(const StepArgs& args, bool& moved) {
   shape.most_rows = static_cast<int>(std::bit_ceil(static_cast<unsigned>(shape.most_rows)));
   shape.splits = static_cast<int>(std::bit_ceil(static_cast<unsigned>(splits_of(last_position))));
   const auto used = static_cast<std::uint64_t>(std::max<std::int64_t>(first_block * 4, 1024));
-  shape.table_bytes =
-      fixed_bytes_ + std::min(blocks_ * 4, static_cast<std::int64_t>(std::bit_ceil(used)));
-  if (!args.hidden.empty())
-    std::memcpy(hidden_.at(), args.hidden.data(), args.hidden.size() * sizeof(float));
+  shape.table_bytes = fixed_bytes_ + std::min(blocks_ * 4, static_cast<std::int64_t>(std::bit_ceil(used)));
+  if (!args.hidden.empty()) std::memcpy(hidden_.at(), args.hidden.data(), args.hidden.size() * sizeof(float));
   return shape;
 }
 
@@ -112,13 +110,15 @@ void StepMemory::upload_hidden(const StepShape& shape, View to) {
   if (to.stride == hidden_width_)
     return device_->copy_in(to.data, hidden_.at(), line * static_cast<std::size_t>(shape.rows));
   for (int r = 0; r < shape.rows; ++r)
-    device_->copy_in(to.data + std::int64_t{r} * to.stride, hidden_.at(r * static_cast<std::int64_t>(line)), line);
+    device_->copy_in(to.data + std::int64_t{r} * to.stride, hidden_.at(r * static_cast<std::int64_t>(line)),
+                     line);
 }
 
 void StepMemory::download(float* to, std::int64_t width, View from, int rows) {
   const auto line = static_cast<std::size_t>(width) * sizeof(float);
   if (from.stride == width) return device_->copy_out(to, from.data, line * static_cast<std::size_t>(rows));
-  for (int r = 0; r < rows; ++r) device_->copy_out(to + r * width, from.data + std::int64_t{r} * from.stride, line);
+  for (int r = 0; r < rows; ++r)
+    device_->copy_out(to + r * width, from.data + std::int64_t{r} * from.stride, line);
 }
 
 void StepMemory::download_tap(const StepShape& shape, View from) {

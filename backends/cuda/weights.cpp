@@ -15,14 +15,17 @@ constexpr std::int64_t kPieceBytes = 64 << 20;
 
 std::int64_t bytes_of(const PackedMatrix& matrix) {
   if (matrix.kind.bits == 0) return matrix.outputs * matrix.padded * (matrix.kind.wide ? 4 : 2);
-  const std::int64_t record = 2 * std::int64_t{matrix.kind.group} * matrix.kind.bits + (matrix.kind.wide ? 128 : 64);
+  const std::int64_t record =
+      2 * std::int64_t{matrix.kind.group} * matrix.kind.bits + (matrix.kind.wide ? 128 : 64);
   return matrix.outputs / kTileOutputs * matrix.groups() * record;
 }
 
-/// What tells a matrix from all others. Its address alone does not: random weights of many names are one memory.
+/// What tells a matrix from all others. Its address alone does not: random weights of many names are one
+/// memory.
 std::string identity(const Weight& weight) {
   return fmt::format("{} {} {} {}x{} {} {} {};", weight.name, static_cast<const void*>(weight.data),
-                     format_name(weight.format), weight.rows, weight.cols, weight.bits, weight.group, weight.offset);
+                     format_name(weight.format), weight.rows, weight.cols, weight.bits, weight.group,
+                     weight.offset);
 }
 
 std::string identity(const std::vector<const Weight*>& weights) {
@@ -36,13 +39,15 @@ std::string identity(const std::vector<const Weight*>& weights) {
 Result<WeightKind> kind_of(const Weight& weight) {
   if (weight.format == Format::kAffine) {
     if (weight.group != 32 && weight.group != 64 && weight.group != 128) {
-      return Error{Code::kUnsupported, fmt::format("cuda backend: {} has groups of {}; it takes 32, 64 and 128",
-                                                   weight.name, weight.group)};
+      return Error{Code::kUnsupported,
+                   fmt::format("cuda backend: {} has groups of {}; it takes 32, 64 and 128", weight.name,
+                               weight.group)};
     }
     return WeightKind{weight.bits <= 4 ? 4 : 8, weight.group, weight.scale_format != Format::kBf16};
   }
   // A code of 4 or 8 bits times its scale has at most 8 significant bits.
-  return WeightKind{0, 0, weight.format == Format::kF32 || weight.format == Format::kF16 || weight.offset != 0};
+  return WeightKind{0, 0,
+                    weight.format == Format::kF32 || weight.format == Format::kF16 || weight.offset != 0};
 }
 
 Weight requantised_as(const Weight& weight, int most_bits) {
@@ -80,7 +85,8 @@ Result<std::shared_ptr<PackedMatrix>> WeightStore::room(const Weight& weight, st
   matrix->padded = round_up(weight.cols, 8);
   matrix->memory = Memory(device_, static_cast<std::size_t>(bytes_of(*matrix)));
   if (matrix->memory.empty())
-    return no_memory(*device_, "weights", bytes_of(*matrix), "use a smaller model or one in fewer bits");
+    return no_memory(*device_, "weights", bytes_of(*matrix),
+                     "use a smaller model, one in fewer bits, or --backend cpu");
   return matrix;
 }
 
@@ -112,16 +118,21 @@ void WeightStore::pack(const Weight& weight, std::int64_t first, PackedMatrix& t
 }
 
 void WeightStore::pack_piece(const Weight& weight, const std::byte* codes, const std::byte* scales,
-                             const std::byte* biases, std::int64_t rows, std::int64_t first, PackedMatrix& to) {
+                             const std::byte* biases, std::int64_t rows, std::int64_t first,
+                             PackedMatrix& to) {
   const std::int64_t code_bytes = rows * (weight.cols * weight.bits / 8);
   const std::int64_t scale_bytes = rows * (weight.cols / weight.group) * element_bytes(weight.scale_format);
-  const std::int64_t scales_at = round_up(code_bytes, 256), biases_at = scales_at + round_up(scale_bytes, 256);
+  const std::int64_t scales_at = round_up(code_bytes, 256),
+                     biases_at = scales_at + round_up(scale_bytes, 256);
   const auto wanted = static_cast<std::size_t>(biases_at + round_up(scale_bytes, 256));
   if (raw_.bytes() < wanted) {
     device_->wait();  // the piece before may still be read
     raw_ = {};
     raw_ = Memory(device_, wanted);
-    if (raw_.empty()) throw DeviceError(no_memory(*device_, "weights in passing", static_cast<std::int64_t>(wanted), "use a smaller model").message);
+    if (raw_.empty())
+      throw DeviceError(
+          no_memory(*device_, "weights in passing", static_cast<std::int64_t>(wanted), "use a smaller model")
+              .message);
   }
   device_->copy_in(raw_.at(), codes, static_cast<std::size_t>(code_bytes));
   device_->copy_in(raw_.at(scales_at), scales, static_cast<std::size_t>(scale_bytes));
@@ -159,8 +170,9 @@ void WeightStore::pack_plain(const Weight& weight, std::span<const std::int32_t>
       std::byte* at = out.data() + r * line_bytes;
       for (std::int64_t i = 0; i < weight.cols; ++i) {
         const std::uint16_t narrow = format::float_to_bf16(line[static_cast<std::size_t>(i)]);
-        std::memcpy(at + i * element, to.kind.wide ? static_cast<const void*>(&line[static_cast<std::size_t>(i)])
-                                                   : static_cast<const void*>(&narrow),
+        std::memcpy(at + i * element,
+                    to.kind.wide ? static_cast<const void*>(&line[static_cast<std::size_t>(i)])
+                                 : static_cast<const void*>(&narrow),
                     static_cast<std::size_t>(element));
       }
     }
@@ -183,13 +195,15 @@ void WeightStore::pack_rows(const Weight& weight, std::span<const std::int32_t> 
   const std::int64_t scale_bytes = weight.cols / weight.group * element_bytes(weight.scale_format);
   const auto codes = gather(weight.data, weight.cols * weight.bits / 8);
   const auto scales = gather(weight.scales, scale_bytes), biases = gather(weight.biases, scale_bytes);
-  pack_piece(weight, codes.data(), scales.data(), biases.data(), static_cast<std::int64_t>(ids.size()), first, to);
+  pack_piece(weight, codes.data(), scales.data(), biases.data(), static_cast<std::int64_t>(ids.size()), first,
+             to);
   device_->wait();  // the vectors end here
 }
 
 Result<Memory> WeightStore::upload(const void* from, std::size_t bytes) {
   Memory memory(device_, bytes);
-  if (memory.empty()) return no_memory(*device_, "weights", static_cast<std::int64_t>(bytes), "use a smaller model");
+  if (memory.empty())
+    return no_memory(*device_, "weights", static_cast<std::int64_t>(bytes), "use a smaller model");
   device_->copy_in(memory.at(), from, bytes);
   device_->wait();
   return memory;

@@ -1,8 +1,8 @@
-// Weights as kernels read them, in the GPU's memory. Affine matrices become tiles of records (kernels/layout.cuh), 2-
-// and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8; other formats become rows of bfloat16 where that is
-// exact, else of float32. A matrix that several programs read is there once. Owner: executables share what they use.
-// Thread: the engine thread. Cost: one pass over the mapped bytes, copied as they are and packed by a kernel.
-// Errors: no memory; formats and groups without a kernel.
+// Weights as kernels read them, in the GPU's memory. Affine matrices become tiles of records
+// (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8; other formats become
+// rows of bfloat16 where that is exact, else of float32. A matrix that several programs read is there once.
+// Owner: executables share what they use. Thread: the engine thread. Cost: one pass over the mapped bytes,
+// copied as they are and packed by a kernel. Errors: no memory; formats and groups without a kernel.
 #pragma once
 
 #include <map>
@@ -26,7 +26,8 @@ struct WeightKind {
 
 Result<WeightKind> kind_of(const Weight& weight);
 
-/// What Program::most_bits makes of a matrix: its format, bits and group; the weight itself where it stays as it is.
+/// What Program::most_bits makes of a matrix: its format, bits and group; the weight itself where it stays as
+/// it is.
 Weight requantised_as(const Weight& weight, int most_bits);
 
 /// Matrices of one kind and width, one below the other, each padded to whole tiles.
@@ -51,17 +52,18 @@ class WeightStore {
   /// Room for `rows` rows of the weight, to be filled by pack_rows.
   Result<std::shared_ptr<PackedMatrix>> room(const Weight& weight, std::int64_t rows);
   /// Rows `ids` of the weight into the matrix from row `first`, a multiple of 16.
-  void pack_rows(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t first, PackedMatrix& to);
+  void pack_rows(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t first,
+                 PackedMatrix& to);
   /// A vector or small matrix as float32 [rows, cols].
   Result<Memory> floats(const Weight& weight);
   Result<Memory> upload(const void* from, std::size_t bytes);
 
  private:
   void pack(const Weight& weight, std::int64_t first, PackedMatrix& to);
-  void pack_piece(const Weight& weight, const std::byte* codes, const std::byte* scales, const std::byte* biases,
+  void pack_piece(const Weight& weight, const std::byte* codes, const std::byte* scales,
+                  const std::byte* biases, std::int64_t rows, std::int64_t first, PackedMatrix& to);
+  void pack_plain(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t from,
                   std::int64_t rows, std::int64_t first, PackedMatrix& to);
-  void pack_plain(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t from, std::int64_t rows,
-                  std::int64_t first, PackedMatrix& to);
 
   std::shared_ptr<Device> device_;
   std::map<std::string, std::weak_ptr<const PackedMatrix>> known_;

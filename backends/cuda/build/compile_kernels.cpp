@@ -1,19 +1,19 @@
 // Compiles the kernels with NVRTC, which needs neither a GPU nor a toolkit:
 //   compile_kernels NVRTC_FOLDER CACHE_FOLDER ROOT OUT TARGETS FILE.cu...
-// writes OUT (image_file.h). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An image is compiled once: the cache names it by a checksum of its source, the headers
-// and the options. A source whose name begins with "hopper_" is compiled for sm_90a and later only.
-#include <dlfcn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+// writes OUT (image_file.h). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An
+// image is compiled once: the cache names it by a checksum of its source, the headers and the options. A
+// source whose name begins with "hopper_" is compiled for sm_90a and later only.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "backends/cuda/build/image_file.h"
@@ -40,8 +40,8 @@ struct Target {
   char kind;
   bool ptx;
 };
-constexpr Target kTargets[] = {{"sm_80", 80, ' ', false},   {"sm_89", 89, ' ', false},
-                               {"sm_90a", 90, 'a', false},  {"sm_100f", 100, 'f', false},
+constexpr Target kTargets[] = {{"sm_80", 80, ' ', false},    {"sm_89", 89, ' ', false},
+                               {"sm_90a", 90, 'a', false},   {"sm_100f", 100, 'f', false},
                                {"sm_120f", 120, 'f', false}, {"compute_80", 80, ' ', true}};
 
 struct Job {
@@ -184,7 +184,8 @@ int main(int argc, char** argv) {
   fs::create_directories(cache);
   std::uint64_t headers = checksum(0xCBF29CE484222325ULL, read_file(root / "backends/cuda/arguments.h"));
   std::vector<fs::path> texts;
-  for (const auto& entry : fs::directory_iterator(root / "backends/cuda/kernels")) texts.push_back(entry.path());
+  for (const auto& entry : fs::directory_iterator(root / "backends/cuda/kernels"))
+    texts.push_back(entry.path());
   std::sort(texts.begin(), texts.end());
   for (const fs::path& text : texts) {
     if (text.extension() == ".cuh") headers = checksum(headers, read_file(text));

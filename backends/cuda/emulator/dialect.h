@@ -1,5 +1,6 @@
-// CUDA's words for the C++ compiler: kernels of backends/cuda/kernels become functions that the emulated device
-// (emulator.h) runs thread by thread. Only tests are built with it. Thread: one; shared memory is static.
+// CUDA's words for the C++ compiler: kernels of backends/cuda/kernels become functions that the emulated
+// device (emulator.h) runs thread by thread. Only tests are built with it. Thread: one; shared memory is
+// static.
 #pragma once
 
 #include <bit>
@@ -14,9 +15,9 @@
 #define FT_SHARED static
 #define FT_DYNAMIC(name) unsigned char* name = ::ft::cuda::dynamic_memory
 #define FT_UNROLL
-#define FT_KERNEL(name, Args, threads)                                                             \
-  static void name(const Args& p);                                                                 \
-  [[maybe_unused]] static const bool registered_##name =                                           \
+#define FT_KERNEL(name, Args, threads)                                                                \
+  static void name(const Args& p);                                                                    \
+  [[maybe_unused]] static const bool registered_##name =                                              \
       ::ft::cuda::add_kernel(#name, [](const void* args) { name(*static_cast<const Args*>(args)); }); \
   static void name(const Args& p)
 

@@ -58,8 +58,10 @@ class EmulatedDevice final : public Device {
 
   void launch(const Launch& launch, const void* args) override {
     const auto kernel = kernels().find(launch.kernel);
-    if (kernel == kernels().end()) throw DeviceError(std::string("emulated device: no kernel ") + launch.kernel);
-    if (launch.shared_bytes > facts_.shared_bytes) throw DeviceError("emulated device: too much shared memory");
+    if (kernel == kernels().end())
+      throw DeviceError(std::string("emulated device: no kernel ") + launch.kernel);
+    if (launch.shared_bytes > facts_.shared_bytes)
+      throw DeviceError("emulated device: too much shared memory");
     dynamic_memory = dynamic_.data();
     for (int z = 0; z < launch.grid.z; ++z) {
       for (int y = 0; y < launch.grid.y; ++y) {
@@ -92,7 +94,9 @@ class EmulatedDevice final : public Device {
 
 }  // namespace
 
-bool add_kernel(const char* name, void (*run)(const void* args)) { return kernels().emplace(name, run).second; }
+bool add_kernel(const char* name, void (*run)(const void* args)) {
+  return kernels().emplace(name, run).second;
+}
 
 void offer_emulated_device() {
   link_kernels();

@@ -1,8 +1,8 @@
 // The threads of a block: each has a stack of its own and runs until it waits for others.
+#include "backends/cuda/emulator/fibers.h"
+
 #include <cstdlib>
 #include <vector>
-
-#include "backends/cuda/emulator/fibers.h"
 
 #if !defined(__x86_64__)
 #include <ucontext.h>
