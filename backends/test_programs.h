@@ -103,11 +103,10 @@ class TestProgram {
   Row attention(Row x, int layer) {
     const int q_width = 2 * shape_.heads * shape_.head_dim;
     const int kv_width = shape_.kv_heads * shape_.head_dim;
-    const std::vector<Row> qkv =
-        program.linear(x, {matrix(q_width, x.width), matrix(kv_width, x.width),
-                           shape_.bits == 0 || shape_.alike
-                               ? matrix(kv_width, x.width)
-                                            : weights_.affine(kv_width, x.width, 8, 32, Format::kF32)});
+    const std::vector<Row> qkv = program.linear(
+        x, {matrix(q_width, x.width), matrix(kv_width, x.width),
+            shape_.bits == 0 || shape_.alike ? matrix(kv_width, x.width)
+                                             : weights_.affine(kv_width, x.width, 8, 32, Format::kF32)});
     Attend attend;
     attend.q = qkv[0];
     attend.k = qkv[1];

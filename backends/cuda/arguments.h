@@ -1,6 +1,6 @@
-// What the host passes to kernels: plain structures, the same text for the C++ compiler, NVRTC and the emulated
-// device. Pointers are device addresses. A row matrix is a View; step tables (StepTable) lie at fixed addresses,
-// so that a captured graph can be replayed after only their contents have changed.
+// What the host passes to kernels: plain structures, the same text for the C++ compiler, NVRTC and the
+// emulated device. Pointers are device addresses. A row matrix is a View; step tables (StepTable) lie at
+// fixed addresses, so that a captured graph can be replayed after only their contents have changed.
 #pragma once
 
 namespace ft::cuda {
@@ -38,8 +38,8 @@ struct StepTable {
   const int* blocks;
 };
 
-/// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t and
-/// 2t + 1, scale * sum of codes of both).
+/// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t
+/// and 2t + 1, scale * sum of codes of both).
 struct CodesOut {
   signed char* codes;  // null: not wanted
   float* scales;

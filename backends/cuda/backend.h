@@ -1,5 +1,6 @@
-// The cuda backend: one NVIDIA GPU of compute capability 8.0 or later. It needs NVIDIA's driver where it runs and
-// nothing else; kernels are compiled when the program is built (docs/decisions/014-cuda-kernels-at-build-time.md).
+// The cuda backend: one NVIDIA GPU of compute capability 8.0 or later. It needs NVIDIA's driver where it runs
+// and nothing else; kernels are compiled when the program is built
+// (docs/decisions/014-cuda-kernels-at-build-time.md).
 #pragma once
 
 #include <functional>

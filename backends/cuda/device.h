@@ -1,7 +1,7 @@
-// A GPU as the backend sees it: memory, one stream on which everything happens in order, kernels by name, graphs.
-// cuda_device.cpp has NVIDIA's driver behind it, emulator/ has the C++ compiler. Copies and launches return before
-// they are done; wait() waits for all of them. Thread: one at a time; copies and wait() from any thread.
-// Errors: DeviceError, except that allocate() returns null where no memory is left.
+// A GPU as the backend sees it: memory, one stream on which everything happens in order, kernels by name,
+// graphs. cuda_device.cpp has NVIDIA's driver behind it, emulator/ has the C++ compiler. Copies and launches
+// return before they are done; wait() waits for all of them. Thread: one at a time; copies and wait() from
+// any thread. Errors: DeviceError, except that allocate() returns null where no memory is left.
 #pragma once
 
 #include <cstddef>
@@ -138,8 +138,8 @@ inline int parts_of(std::int64_t value, std::int64_t unit) {
 /// kExhausted: wanted, free, and what to do.
 Error no_memory(const Device& device, const char* what, std::int64_t bytes, const char* mend);
 
-/// The device `number` of NVIDIA's driver with this build's kernels. Errors: a sentence for each thing that is
-/// missing.
+/// The device `number` of NVIDIA's driver with this build's kernels. Errors: a sentence for each thing that
+/// is missing.
 Result<std::shared_ptr<Device>> open_device(int number);
 
 }  // namespace ft::cuda

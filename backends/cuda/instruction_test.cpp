@@ -1,5 +1,5 @@
-// Each instruction alone against the reference, on random rows of sizes that are no multiple of anything, and whole
-// programs: whatever way the rows are cut into steps, they have the same bits.
+// Each instruction alone against the reference, on random rows of sizes that are no multiple of anything, and
+// whole programs: whatever way the rows are cut into steps, they have the same bits.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -270,8 +270,8 @@ TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
   }
 }
 
-/// The shapes of a real model (small on the emulated device), every matrix of one format: rows in any chunk, beyond
-/// the first split of the cache.
+/// The shapes of a real model (small on the emulated device), every matrix of one format: rows in any chunk,
+/// beyond the first split of the cache.
 TEST_P(CudaInstruction, RealShapesHaveTheSameBitsInAnyChunk) {
   const bool small = GetParam() == "emulated";
   TestShape shape;

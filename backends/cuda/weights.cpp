@@ -20,7 +20,8 @@ std::int64_t bytes_of(const PackedMatrix& matrix) {
   return matrix.outputs / kTileOutputs * matrix.groups() * record;
 }
 
-/// What tells a matrix from all others. Its address alone does not: random weights of many names are one memory.
+/// What tells a matrix from all others. Its address alone does not: random weights of many names are one
+/// memory.
 std::string identity(const Weight& weight) {
   return fmt::format("{} {} {} {}x{} {} {} {};", weight.name, static_cast<const void*>(weight.data),
                      format_name(weight.format), weight.rows, weight.cols, weight.bits, weight.group,
@@ -84,7 +85,8 @@ Result<std::shared_ptr<PackedMatrix>> WeightStore::room(const Weight& weight, st
   matrix->padded = round_up(weight.cols, 8);
   matrix->memory = Memory(device_, static_cast<std::size_t>(bytes_of(*matrix)));
   if (matrix->memory.empty())
-    return no_memory(*device_, "weights", bytes_of(*matrix), "use a smaller model or one in fewer bits");
+    return no_memory(*device_, "weights", bytes_of(*matrix),
+                     "use a smaller model, one in fewer bits, or --backend cpu");
   return matrix;
 }
 

@@ -1,7 +1,8 @@
 // Compiles the kernels with NVRTC, which needs neither a GPU nor a toolkit:
 //   compile_kernels NVRTC_FOLDER CACHE_FOLDER ROOT OUT TARGETS FILE.cu...
-// writes OUT (image_file.h). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An image is compiled once: the cache names it by a checksum of its source, the headers
-// and the options. A source whose name begins with "hopper_" is compiled for sm_90a and later only.
+// writes OUT (image_file.h). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An
+// image is compiled once: the cache names it by a checksum of its source, the headers and the options. A
+// source whose name begins with "hopper_" is compiled for sm_90a and later only.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

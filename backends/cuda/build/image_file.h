@@ -1,5 +1,5 @@
-// The file of compiled kernels that the build embeds: a header, its entries, then the images, each at a multiple
-// of 64 bytes. Written by compile_kernels.cpp, read by kernel_images.cpp.
+// The file of compiled kernels that the build embeds: a header, its entries, then the images, each at a
+// multiple of 64 bytes. Written by compile_kernels.cpp, read by kernel_images.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// CUDA's words for the C++ compiler: kernels of backends/cuda/kernels become functions that the emulated device
-// (emulator.h) runs thread by thread. Only tests are built with it. Thread: one; shared memory is static.
+// CUDA's words for the C++ compiler: kernels of backends/cuda/kernels become functions that the emulated
+// device (emulator.h) runs thread by thread. Only tests are built with it. Thread: one; shared memory is
+// static.
 #pragma once
 
 #include <bit>
