@@ -11,6 +11,23 @@ namespace ft {
 
 std::vector<std::string> backend_names() { return {"cpu", "cuda", "ref"}; }
 
+namespace {
+
+Result<std::unique_ptr<Backend>> make_cuda(const BackendOptions& options) {
+  return format::with_memory_guard("start", "cuda backend", [&] { return make_cuda_backend(options); });
+}
+
+/// cuda where this build and machine have it and nothing is asked that only cpu has.
+Result<std::unique_ptr<Backend>> make_any(const BackendOptions& options) {
+  if (options.isa == "auto" && options.activations != 16) {
+    Result<std::unique_ptr<Backend>> made = make_cuda(options);
+    if (made.ok()) return made;
+  }
+  return make_cpu_backend(options);
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.name == "ref") {
     if (options.kv_bits == 8) {
@@ -21,10 +38,9 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
     using Made = Result<std::unique_ptr<Backend>>;
     return format::with_memory_guard("start", "ref backend", []() -> Made { return make_ref_backend(); });
   }
-  if (options.name == "cpu" || options.name == "auto") return make_cpu_backend(options);
-  if (options.name == "cuda") {
-    return format::with_memory_guard("start", "cuda backend", [&] { return make_cuda_backend(options); });
-  }
+  if (options.name == "cpu") return make_cpu_backend(options);
+  if (options.name == "cuda") return make_cuda(options);
+  if (options.name == "auto") return make_any(options);
   return Error{Code::kInvalid,
                fmt::format("backend '{}' is unknown; choose auto, cpu, cuda or ref", options.name)};
 }

@@ -27,7 +27,7 @@ inline constexpr const char* kPackedFileSuffix = ".packed";
 using PackProgress = std::function<void(const char* task, std::int64_t done, std::int64_t total)>;
 
 struct BackendOptions {
-  std::string name = "auto";  // auto, cpu, cuda, ref
+  std::string name = "auto";  // auto, cpu, cuda, ref; auto: cuda where it runs, else cpu
   int threads = 0;            // 0: one per core
   std::string isa = "auto";   // cpu: auto, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
   int activations = 0;        // cpu: bits of quantised activations, 8 or 16; 0: the default

@@ -1,8 +1,7 @@
 // A program on the GPU: its instructions as launches in order, with what can be joined joined (a norm makes
 // the codes of the linears behind it, a linear adds what is added to it). A step of few rows is recorded as a
 // graph when its shape first comes, later steps of that shape are one launch. Thread: the engine thread.
-// Cost: one wait a step.
-// Errors: compile() returns them; run() throws DeviceError.
+// Cost: one wait a step. Errors: compile() returns them; run() throws DeviceError.
 #pragma once
 
 #include <functional>
@@ -19,6 +18,9 @@
 #include "sampling/sample.h"
 
 namespace ft::cuda {
+
+/// The name as text that lives for ever, as Launch wants it.
+const char* kernel_name(std::string name);
 
 inline constexpr int kSplitRows = 32;  // steps of more rows attend without splitting the cache
 
@@ -50,7 +52,7 @@ class CudaExecutable final : public Executable {
     bool logit_rows = false;  // of the step's wanted rows only
   };
 
-  // operations.cpp
+  // operations.cpp, linear.cpp
   static Status check_kernels(const Instruction& instruction);
   Status reserve(const Program& program);
   void plan_codes(const Weight& weight, int rows);

@@ -1,6 +1,5 @@
 // Each instruction alone against the reference, on random rows of sizes that are no multiple of anything, and
-// whole
-// programs: whatever way the rows are cut into steps, they have the same bits.
+// whole programs: whatever way the rows are cut into steps, they have the same bits.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-# The kernels of the cuda backend, compiled by NVRTC (tools/setup cuda) and embedded. Without NVRTC the backend is
-# built without them and says so when somebody asks for it.
-set(FORETOKEN_CUDA AUTO CACHE STRING "Compile the kernels for NVIDIA GPUs: ON, OFF, or AUTO (if NVRTC is there)")
+# The kernels of the cuda backend, compiled by NVRTC (tools/setup cuda) and embedded. Without NVRTC the backend
+# is built without them and says so when somebody asks for it.
+set(FORETOKEN_CUDA AUTO CACHE STRING "Compile kernels for NVIDIA GPUs: ON, OFF, or AUTO (if NVRTC is there)")
 set_property(CACHE FORETOKEN_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(FORETOKEN_CUDA_TARGETS all CACHE STRING "Architectures with commas between, as sm_90a,compute_80; or all")
 
@@ -12,11 +12,11 @@ if(NOT EXISTS ${nvrtc}/libnvrtc.so.12)
   if(FORETOKEN_CUDA STREQUAL "ON")
     message(FATAL_ERROR "FORETOKEN_CUDA is ON, but there is no NVRTC in .cache/cuda: run tools/setup cuda")
   endif()
-  message(STATUS "The cuda backend is left out: there is no NVRTC in .cache/cuda. tools/setup cuda brings it.")
+  message(STATUS "The cuda backend is left out: .cache/cuda has no NVRTC. tools/setup cuda brings it.")
   return()
 endif()
 
-add_executable(compile_kernels cuda/build/compile_kernels.cpp)
+add_executable(compile_kernels ${kernel_compiler})
 target_link_libraries(compile_kernels PRIVATE ft_options ${CMAKE_DL_LIBS} Threads::Threads)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernels/*.cu)
 file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernels/*.cuh)
@@ -49,6 +49,7 @@ std::span<const std::byte> kernel_bytes() { return {ft_cuda_kernels, ft_cuda_ker
 
 }  // namespace ft::cuda
 ]=])
-set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/kernel_bytes.cpp PROPERTIES OBJECT_DEPENDS ${cuda_bytes})
+set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/kernel_bytes.cpp PROPERTIES
+                            OBJECT_DEPENDS ${cuda_bytes})
 list(REMOVE_ITEM backend_sources ${CMAKE_CURRENT_SOURCE_DIR}/cuda/no_kernels.cpp)
 list(APPEND backend_sources ${CMAKE_CURRENT_BINARY_DIR}/kernel_bytes.cpp)

@@ -11,12 +11,6 @@
 namespace ft::cuda {
 namespace {
 
-/// The name as text that lives for ever.
-const char* kernel_name(std::string name) {
-  static std::unordered_set<std::string> names;
-  return names.insert(std::move(name)).first->c_str();
-}
-
 std::string attend_kernel(const char* stem, int head_dim) {
   return fmt::format("{}_{}", stem, head_dim <= 64 ? 2 : 8);
 }
@@ -25,46 +19,6 @@ std::string attend_kernel(const char* stem, int head_dim) {
 int attend_shared_bytes(int head_dim) {
   const int dims = head_dim <= 64 ? 64 : 256;
   return kCacheRows * (2 * dims + 8) * 2 + 2 * kCacheRows * 4 + kQueryTile * dims * 4;
-}
-
-/// Groups of a slice in a stage of the ring: as large as divides well.
-int stream_chunk(int groups) {
-  for (const int chunk : {5, 6, 4}) {
-    if (groups % chunk == 0) return chunk;
-  }
-  return groups > 6 ? 6 : groups > 4 ? 5 : groups > 2 ? 4 : 2;
-}
-
-/// Shared memory of a block of the streaming linear (kernels/hopper_linear.cu).
-int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
-  const int k = args.groups * 64, record = 576;
-  return stages * chunk * 8 * record + args.rows * (k + 64) + columns * k + 2 * 8 * 512 * columns +
-         8 * (2 * stages + 5);
-}
-
-constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
-
-/// False if rows or weights do not suit it.
-bool launch_stream(Device& device, const LinearArgs& args) {
-  if (args.rows > 16) return false;
-  const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
-  constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
-  StreamArgs stream{args, 0, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany};
-  const auto bytes_at = [&](int stages) { return stream_bytes(args, columns, chunk, stages); };
-  // Enough in flight, and room for the blocks of the small kernels behind it, which so begin early.
-  while (stream.stages < kMostStages && bytes_at(stream.stages + 1) <= device.facts().shared_bytes &&
-         (stream.stages < 4 || bytes_at(stream.stages + 1) <= kStreamBytes))
-    ++stream.stages;
-  if (stream.stages < 2) return false;
-  static const char* const names[2][7] = {
-      {"", "", "stream_1_2", "", "stream_1_4", "stream_1_5", "stream_1_6"},
-      {"", "", "stream_2_2", "", "stream_2_4", "stream_2_5", "stream_2_6"}};
-  device.launch({names[columns - 1][chunk],
-                 {std::min(args.tiles, device.facts().processors)},
-                 320,
-                 stream_bytes(args, columns, chunk, stream.stages)},
-                &stream);
-  return true;
 }
 
 }  // namespace
@@ -156,94 +110,6 @@ Result<const T*> CudaExecutable::keep(Result<Memory> memory) {
   if (!memory.ok()) return memory.error();
   kept_.push_back(std::move(*memory));
   return kept_.back().at<const T>();
-}
-
-// ---- products ----
-
-void CudaExecutable::add_codes(View in, int row_id, int cols, int group, bool logit_rows) {
-  if (!logit_rows && codes_row_ == row_id && codes_group_ == group) return;
-  codes_row_ = logit_rows ? -1 : row_id, codes_group_ = group;
-  QuantiseArgs args{in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), cols, group}};
-  if (logit_rows) args.rows = step_.table().logit_rows;
-  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const CudaState&) mutable {
-    if (logit_rows) args.rows = step_.table().logit_rows;
-    const int rows = logit_rows ? shape.logit_rows : shape.rows;
-    if (rows > 0) device_->launch({"quantise", {parts_of(args.out.k, 2048), rows}, 128}, &args);
-  });
-}
-
-void CudaExecutable::add_plain_product(const Product& product) {
-  const PackedMatrix& matrix = *product.matrix;
-  PlainLinearArgs args{};
-  args.weights = matrix.memory.at();
-  args.wide = matrix.kind.wide ? 1 : 0;
-  args.k = static_cast<int>(matrix.cols), args.padded = static_cast<int>(matrix.padded);
-  args.in = product.in, args.out = product.out, args.residual = product.residual;
-  args.outputs = product.outputs;
-  const bool logit_rows = product.logit_rows;
-  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const CudaState&) mutable {
-    args.rows = logit_rows ? shape.logit_rows : shape.rows;
-    args.row_list = logit_rows ? step_.table().logit_rows : nullptr;
-    if (args.rows > 0)
-      device_->launch({"linear_plain", {parts_of(args.outputs, 8), parts_of(args.rows, 4)}, 256}, &args);
-  });
-}
-
-void CudaExecutable::add_product(const Product& product, int row_id) {
-  const PackedMatrix& matrix = *product.matrix;
-  if (std::ranges::find(packed_, product.matrix) == packed_.end()) packed_.push_back(product.matrix);
-  const WeightKind kind = matrix.kind;
-  if (kind.bits == 0) return add_plain_product(product);
-  add_codes(product.in, row_id, static_cast<int>(matrix.cols), kind.group, product.logit_rows);
-  LinearArgs args{};
-  args.records = matrix.memory.at<unsigned char>();
-  args.codes = codes_.at<signed char>();
-  args.scales = code_scales_.at<float>();
-  args.out = product.out, args.residual = product.residual;
-  args.tiles = parts_of(product.outputs, kTileOutputs);
-  args.groups = matrix.groups();
-  args.outputs = product.outputs;
-  const bool logit_rows = product.logit_rows;
-  const auto name = [&](int columns) {
-    return kernel_name(fmt::format("linear_{}_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0, columns));
-  };
-  const char *small_batch = name(1), *many = name(4);
-  const bool streams =
-      device_->facts().streams && kind == WeightKind{4, 64, false} && args.groups % kSlices == 0;
-  operations_.emplace_back([this, args, logit_rows, small_batch, many, streams](const StepShape& shape,
-                                                                                const CudaState&) mutable {
-    args.rows = logit_rows ? shape.logit_rows : shape.rows;
-    if (args.rows == 0) return;
-    if (streams && launch_stream(*device_, args)) return;
-    const bool one = args.rows <= 8;
-    device_->launch({one ? small_batch : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
-  });
-}
-
-Status CudaExecutable::make(const Linear& op) {
-  const Add* const sum = plan_->sum_of(number_);
-  std::vector<Weight> all;
-  for (const Weight& weight : op.weights)
-    all.push_back(weights_->reduced(weight, program_->max_weight_bits()));
-  for (std::size_t first = 0; first < all.size();) {
-    FT_ASSIGN(const WeightKind kind, kind_of(all[first]));
-    std::vector<const Weight*> weights;
-    std::size_t last = first;
-    for (; last < all.size(); ++last) {
-      FT_ASSIGN(const WeightKind other, kind_of(all[last]));
-      if (!(other == kind)) break;
-      weights.push_back(&all[last]);
-    }
-    Product product;
-    FT_ASSIGN(product.matrix, weights_->matrix(weights));
-    product.in = view(op.in);
-    product.out = view(sum != nullptr ? sum->out : op.outs[first]);
-    if (sum != nullptr) product.residual = view(sum->a.id == op.outs[0].id ? sum->b : sum->a);
-    product.outputs = static_cast<int>(sum != nullptr ? all[first].rows : product.matrix->outputs);
-    add_product(product, op.in.id);
-    first = last;
-  }
-  return {};
 }
 
 // ---- rows in and out ----

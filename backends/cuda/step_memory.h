@@ -1,8 +1,7 @@
 // What crosses between host and GPU in a step: the table of rows, segments and blocks and the hidden rows on
 // the way in, rows of the tap and logits on the way out. Host memory is pinned and stays where it is, as
-// graphs need.
-// Owner: an executable. Thread: the engine thread. Cost: one copy each way; it grows with the longest
-// timeline.
+// graphs need. Owner: an executable. Thread: the engine thread. Cost: one copy each way; it grows with the
+// longest timeline.
 #pragma once
 
 #include "backends/cuda/arguments.h"

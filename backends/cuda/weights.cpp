@@ -85,7 +85,8 @@ Result<std::shared_ptr<PackedMatrix>> WeightStore::room(const Weight& weight, st
   matrix->padded = round_up(weight.cols, 8);
   matrix->memory = Memory(device_, static_cast<std::size_t>(bytes_of(*matrix)));
   if (matrix->memory.empty())
-    return no_memory(*device_, "weights", bytes_of(*matrix), "use a smaller model or one in fewer bits");
+    return no_memory(*device_, "weights", bytes_of(*matrix),
+                     "use a smaller model, one in fewer bits, or --backend cpu");
   return matrix;
 }
 

@@ -1,9 +1,8 @@
 // Weights as kernels read them, in the GPU's memory. Affine matrices become tiles of records
 // (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8; other formats become
 // rows of bfloat16 where that is exact, else of float32. A matrix that several programs read is there once.
-// Owner: executables share what they use.
-// Thread: the engine thread. Cost: one pass over the mapped bytes, copied as they are and packed by a kernel.
-// Errors: no memory; formats and groups without a kernel.
+// Owner: executables share what they use. Thread: the engine thread. Cost: one pass over the mapped bytes,
+// copied as they are and packed by a kernel. Errors: no memory; formats and groups without a kernel.
 #pragma once
 
 #include <map>

@@ -66,13 +66,15 @@ void add_model_folder_flag(FlagSet& flags, std::string& directory) {
 }
 
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
-  flags.add("kv-bits", "BITS", reads_kv_bits(kv_bits),
-            "Precision of the KV cache on the cpu backend: 16 (default) or 8 bits; 8 halves its memory, with "
-            "more rounding error");
+  flags.add(
+      "kv-bits", "BITS", reads_kv_bits(kv_bits),
+      "Precision of the KV cache on cpu and cuda: 16 (default) or 8 bits; 8 halves its memory, with more "
+      "rounding error");
 }
 
 void add_backend_flags(FlagSet& flags, ModelOptions& model) {
-  flags.add("backend", "NAME", reads_text(model.backend), "Backend: auto (default), cpu or ref");
+  flags.add("backend", "NAME", reads_text(model.backend),
+            "Backend: auto (default: cuda if there is an NVIDIA GPU, else cpu), cpu, cuda or ref");
   flags.add("isa", "NAME", reads_text(model.isa),
             "Instruction set of the cpu backend: auto (default: the widest supported), avx512bf16, "
             "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable");

@@ -88,12 +88,20 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::string backend = "none";
   if (const auto made = make_backend(options.backend); made.ok()) {
     backend = (*made)->describe();
-    const char* why =
-        options.backend.isa == "auto" ? "the widest instruction set of this processor" : "as requested";
+    const char* why = options.backend.isa != "auto" ? "as requested"
+                      : (*made)->name() == "cuda"   ? "this machine has an NVIDIA GPU and its driver"
+                      : (*made)->name() == "cpu"    ? "the widest instruction set of this processor"
+                                                    : "works on every processor";
     findings.push_back({Kind::kGood, fmt::format("the backend works: {} ({})", backend, why), ""});
   } else {
     findings.push_back(
         {Kind::kProblem, made.error().message, "use --backend ref, which works on every processor"});
+  }
+  if (options.backend.name == "auto" && backend.starts_with("cpu")) {
+    BackendOptions gpu = options.backend;
+    gpu.name = "cuda";
+    if (const auto made = make_backend(gpu); !made.ok())
+      findings.push_back({Kind::kGood, "no GPU is used: " + made.error().message, ""});
   }
   if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
   check_model(options.model, findings);
@@ -121,7 +129,7 @@ Command doctor_command() {
   command.flags.group("Checks");
   add_model_folder_flag(command.flags, options->model);
   command.flags.add("backend", "NAME", reads_text(options->backend.name),
-                    "Backend: auto (default), cpu or ref");
+                    "Backend: auto (default: cuda if there is an NVIDIA GPU, else cpu), cpu, cuda or ref");
   command.flags.add("isa", "NAME", reads_text(options->backend.isa),
                     "Instruction set of the cpu backend (default auto: the widest supported)");
   command.flags

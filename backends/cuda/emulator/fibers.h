@@ -1,6 +1,5 @@
 // One block of threads on the emulated device: fibers that meet at the barriers of the block and of their
-// warp.
-// Thread: one at a time. Errors: run_block() says false if the threads wait for each other for ever.
+// warp. Thread: one at a time. Errors: run_block() says false if the threads wait for each other for ever.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // Attention over the timeline's cache. A query's arithmetic depends on its own position alone: units of 32
-// positions with a running maximum, splits of units that begin at fixed positions (first_of_split), the splits'
-// results added in ascending order. Cache: [block][layer][kv head][keys 32 x head_dim, values 32 x head_dim] of
-// float16 (saturated), or of 8-bit codes with 32 float scales of the keys and 32 of the values behind them.
+// positions with a running maximum, splits of units that begin at fixed positions (first_of_split), the
+// splits' results added in ascending order. Cache: [block][layer][kv head][keys 32 x head_dim, values 32 x
+// head_dim] of float16 (saturated), or of 8-bit codes with 32 float scales of the keys and 32 of the values
+// behind them.
 #include "backends/cuda/kernels/device.cuh"
 
 namespace ft::cuda {
@@ -19,14 +20,16 @@ FT_DEVICE u8* head_of(const AttendArgs& p, int block, int kv_head) {
 }
 
 /// Norm and rotation of one head by a warp: element i of lane i % 32; through `scratch` [head_dim].
-FT_DEVICE void prepare_head(const AttendArgs& p, const float* in, const float* norm, int row, float* scratch) {
+FT_DEVICE void prepare_head(const AttendArgs& p, const float* in, const float* norm, int row,
+                            float* scratch) {
   float factor = 1;
   if (norm != nullptr) {
     float sum = 0;
     for (int i = lane_of(); i < p.head_dim; i += 32) sum = fma_(in[i], in[i], sum);
     factor = 1.0f / sqrt_(warp_sum(sum) / (float)p.head_dim + p.eps);
   }
-  for (int i = lane_of(); i < p.head_dim; i += 32) scratch[i] = norm == nullptr ? in[i] : in[i] * factor * norm[i];
+  for (int i = lane_of(); i < p.head_dim; i += 32)
+    scratch[i] = norm == nullptr ? in[i] : in[i] * factor * norm[i];
   sync_warp();
   for (int j = lane_of(); j < p.half; j += 32) {
     const float c = p.cosines[row * p.half + j], s = p.sines[row * p.half + j];
@@ -126,7 +129,8 @@ FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims>& tile) 
   for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim; i += kAttendThreads) {
     const int row = i / p.head_dim, at = i % p.head_dim;
     tile.keys[row][at] = p.kv_bits == 16 ? ((const u16*)head)[i] : float_to_half((float)((const i8*)head)[i]);
-    tile.values[row][at] = p.kv_bits == 16 ? ((const u16*)values)[i] : float_to_half((float)((const i8*)values)[i]);
+    tile.values[row][at] =
+        p.kv_bits == 16 ? ((const u16*)values)[i] : float_to_half((float)((const i8*)values)[i]);
   }
   if (p.kv_bits == 8 && threadIdx.x < 2 * kCacheRows) {
     const float* scales = (const float*)(values + kCacheRows * p.head_dim);
@@ -134,8 +138,8 @@ FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims>& tile) 
   }
 }
 
-/// Scores of the unit's positions, one a lane: four chains of every fourth dim. Dims beyond head_dim are zeros of the
-/// query and of the keys.
+/// Scores of the unit's positions, one a lane: four chains of every fourth dim. Dims beyond head_dim are
+/// zeros of the query and of the keys.
 template <int Dims>
 FT_DEVICE float score_of(const AttendArgs& p, const Tile<Dims>& tile, int query) {
   const float* q = tile.queries[query];
@@ -190,23 +194,25 @@ FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Runnin
   }
 }
 
-// x: (tile of queries, kv head); y: split, or one block for all; z: segment. Query i of a kv head: row i / group
-// of the segment, head i % group of the kv head's group. A warp has the queries first + warp + 8 i.
+// x: (tile of queries, kv head); y: split, or one block for all; z: segment. Query i of a kv head: row i /
+// group of the segment, head i % group of the kv head's group. A warp has the queries first + warp + 8 i.
 template <int Dims>
 FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
   const SegmentPlace s = p.step.segments[blockIdx.z];
   const int group = p.heads / p.kv_heads, count = s.rows * group;
   const int kv_head = (int)blockIdx.x % p.kv_heads, first = (int)blockIdx.x / p.kv_heads * kQueryTile;
   if (first >= count) return;
-  const int last = min_(first + kQueryTile, count) - 1, end = s.position + last / group + 1;  // positions seen
+  const int last = min_(first + kQueryTile, count) - 1,
+            end = s.position + last / group + 1;  // positions seen
   int split = p.splits > 0 ? (int)blockIdx.y : 0;
   if (first_of_split(split) >= end) return;
   wait_for_rows();
   for (int i = (int)threadIdx.x; i < kQueryTile * 32 * Dims; i += kAttendThreads) {
     const int query = first + i / (32 * Dims), d = i % (32 * Dims);
     const int row = s.first_row + query / group, head = kv_head * group + query % group;
-    tile.queries[i / (32 * Dims)][d] =
-        query <= last && d < p.head_dim ? p.queries[((long long)row * p.heads + head) * p.head_dim + d] : 0.0f;
+    tile.queries[i / (32 * Dims)][d] = query <= last && d < p.head_dim
+                                           ? p.queries[((long long)row * p.heads + head) * p.head_dim + d]
+                                           : 0.0f;
   }
   for (int i = (int)threadIdx.x; i < kCacheRows * (32 * Dims - p.head_dim); i += kAttendThreads) {
     const int row = i / (32 * Dims - p.head_dim), at = p.head_dim + i % (32 * Dims - p.head_dim);
@@ -235,8 +241,8 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
         whole[i].add(part[i]);
         continue;
       }
-      float* to = p.partials +
-                  (((long long)row * p.heads + head) * p.splits + split) * (p.head_dim + kPartialExtra);
+      float* to =
+          p.partials + (((long long)row * p.heads + head) * p.splits + split) * (p.head_dim + kPartialExtra);
       FT_UNROLL for (int j = 0; j < Dims; j++) {
         const int d = j / 2 * 64 + 2 * lane_of() + j % 2;
         if (d < p.head_dim) to[d] = part[i].sum[j];

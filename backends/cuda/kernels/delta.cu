@@ -20,8 +20,7 @@ FT_KERNEL(conv, ConvArgs, 128) {
   for (int r = 0; r < s.rows; r++) {
     const float x = p.in.data[(long long)(s.first_row + r) * p.in.stride + c];
     float sum = 0;
-    FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--)
-      if (i < p.kernel_width) sum = fma_(kernel[i], past[i - 1], sum);
+    FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) if (i < p.kernel_width) sum = fma_(kernel[i], past[i - 1], sum);
     sum = fma_(kernel[0], x, sum);
     p.out.data[(long long)(s.first_row + r) * p.out.stride + c] = silu(sum);
     if (s.rows - r <= kRingRows) ring[((s.position + r) % kRingRows) * p.in.width + c] = x;
@@ -84,8 +83,8 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
   wait_for_rows();
   const auto keep = [&] {
     if (!live) return;
-    FT_UNROLL for (int i = 0; i < Keys; i += 4)
-      *(float4*)(state + i * 4) = make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+    FT_UNROLL for (int i = 0; i < Keys; i += 4) * (float4*)(state + i * 4) =
+        make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
   };
   if (s.confirmed == 0) keep();
   const int keys = p.key_heads * p.key_dim;
@@ -93,7 +92,8 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
     const int row = s.first_row + r;
     const float* in = p.in.data + (long long)row * p.in.stride;
     sync_block();
-    if (warp_of() == 0) normalise(in + key_head * p.key_dim, p.key_dim, 1.0f / sqrt_((float)p.key_dim), query);
+    if (warp_of() == 0)
+      normalise(in + key_head * p.key_dim, p.key_dim, 1.0f / sqrt_((float)p.key_dim), query);
     if (warp_of() == 1) normalise(in + keys + key_head * p.key_dim, p.key_dim, 1.0f, key);
     if (threadIdx.x == 64) {
       const float a = p.a.data[(long long)row * p.a.stride + head] + dt_bias;
@@ -132,12 +132,12 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
 
 }  // namespace ft::cuda
 
-#define FT_DELTA(Keys)                                                 \
-  FT_KERNEL(delta_rule_##Keys, DeltaArgs, 128) {                       \
-    FT_SHARED float vectors[2 * 4 * Keys];                             \
-    FT_SHARED float gates[2];                                          \
-    release_next();                                                    \
-    delta_rule<Keys>(p, (float(*)[4 * Keys])vectors, gates);           \
+#define FT_DELTA(Keys)                                        \
+  FT_KERNEL(delta_rule_##Keys, DeltaArgs, 128) {              \
+    FT_SHARED float vectors[2 * 4 * Keys];                    \
+    FT_SHARED float gates[2];                                 \
+    release_next();                                           \
+    delta_rule<Keys>(p, (float(*)[4 * Keys]) vectors, gates); \
   }
 
 namespace ft::cuda {

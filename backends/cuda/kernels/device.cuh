@@ -1,5 +1,6 @@
-// The dialect that kernels are written in: CUDA C++ without its headers, which the C++ compiler understands too
-// (backends/cuda/emulator). Floating-point operations are IEEE ones in the written order: NVRTC compiles with
+// The dialect that kernels are written in: CUDA C++ without its headers, which the C++ compiler understands
+// too (backends/cuda/emulator). Floating-point operations are IEEE ones in the written order: NVRTC compiles
+// with
 // --fmad=false, the C++ compiler without contraction, so both give the same bits. fma_ is the fused one.
 #pragma once
 
@@ -61,8 +62,8 @@ FT_DEVICE void release_next() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-/// Waits for what the launches before have written. Before it a kernel may read weights, the step's table, and
-/// memory of timelines that it alone writes in a step; it may write nothing.
+/// Waits for what the launches before have written. Before it a kernel may read weights, the step's table,
+/// and memory of timelines that it alone writes in a step; it may write nothing.
 FT_DEVICE void wait_for_rows() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -86,12 +87,13 @@ FT_DEVICE int warp_of() { return (int)threadIdx.x >> 5; }
 
 /// The same in every lane, whatever lane holds what: additions of a butterfly.
 FT_DEVICE float warp_sum(float value) {
-  FT_UNROLL for (int distance = 16; distance > 0; distance >>= 1) value = value + shuffle_xor(value, distance);
+  FT_UNROLL for (int distance = 16; distance > 0; distance >>= 1) value =
+      value + shuffle_xor(value, distance);
   return value;
 }
 FT_DEVICE float warp_max(float value) {
-  FT_UNROLL for (int distance = 16; distance > 0; distance >>= 1)
-    value = max_(value, shuffle_xor(value, distance));
+  FT_UNROLL for (int distance = 16; distance > 0; distance >>= 1) value =
+      max_(value, shuffle_xor(value, distance));
   return value;
 }
 

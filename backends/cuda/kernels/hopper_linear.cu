@@ -1,7 +1,8 @@
-// The linear of few rows for 4-bit weights in groups of 64, at the memory's speed (sm_90 and later). A block has an SM
-// for itself and walks over tiles. One warp streams records through a ring in shared memory (bulk copies; a stage is
-// `Chunk` groups of all eight slices in two copies), begun before the launch before has ended; eight warps have a
-// slice of K each; a tenth one fetches the codes of x and adds the slices in order. The bits are linear_codes' own.
+// The linear of few rows for 4-bit weights in groups of 64, at the memory's speed (sm_90 and later). A block
+// has an SM for itself and walks over tiles. One warp streams records through a ring in shared memory (bulk
+// copies; a stage is `Chunk` groups of all eight slices in two copies), begun before the launch before has
+// ended; eight warps have a slice of K each; a tenth one fetches the codes of x and adds the slices in order.
+// The bits are linear_codes' own.
 #include "backends/cuda/kernels/layout.cuh"
 
 namespace ft::cuda {
@@ -29,19 +30,21 @@ FT_DEVICE void barrier_wait(u32 b, u32 parity) {
   }
 }
 FT_DEVICE void bulk_copy(u32 to, const void* from, u32 bytes, u32 barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
 }
 FT_DEVICE void bulk_copy_once(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
-          "r"(to),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
+      "[%3], %4;" ::"r"(to),
       "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
       : "memory");
 }
 
-/// Shared memory: ring, codes of x (rows 64 bytes apart in banks), scales, partial sums, barriers (stream_bytes).
+/// Shared memory: ring, codes of x (rows 64 bytes apart in banks), scales, partial sums, barriers
+/// (stream_bytes).
 struct Places {
   int x, scales, sums, barriers;
 };
@@ -129,7 +132,8 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
 }
 
 template <int Columns, int Chunk>
-FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, u8* memory, int tiles, int groups) {
+FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, u8* memory, int tiles,
+                       int groups) {
   const int lane = lane_of(), warp = warp_of(), quad = lane >> 2, t = lane & 3, k = p.linear.groups * 64;
   const u8 *x[Columns], *scales[Columns];
   FT_UNROLL for (int n = 0; n < Columns; n++) {  // rows beyond the last read it: columns are independent
@@ -187,7 +191,8 @@ template <int Columns, int Chunk>
 FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   const int warp = warp_of(), lane = lane_of(), blocks = (int)gridDim.x, block = (int)blockIdx.x;
   const int first = (int)((long long)p.linear.tiles * block / blocks);
-  const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks), groups = p.linear.groups / kSlices;
+  const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks),
+            groups = p.linear.groups / kSlices;
   const Places at = places_of(p, Columns, Chunk);
   Ring ring;
   ring.base = shared_address(memory), ring.full = ring.base + at.barriers;
@@ -195,7 +200,8 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
   if (warp == 8) {
     if (lane == 0) {
-      for (int i = 0; i < p.stages; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
+      for (int i = 0; i < p.stages; i++)
+        barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
       for (int i = 0; i < kSums; i++) barrier_init(ring.part + 8 * i, 8), barrier_init(ring.freed + 8 * i, 1);
       barrier_init(ring.ready, 1);
       asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -216,10 +222,10 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
 
 }  // namespace ft::cuda
 
-#define FT_STREAM(Columns, Chunk)                              \
-  FT_KERNEL(stream_##Columns##_##Chunk, StreamArgs, 320) {     \
-    FT_DYNAMIC(memory);                                        \
-    stream<Columns, Chunk>(p, memory);                         \
+#define FT_STREAM(Columns, Chunk)                          \
+  FT_KERNEL(stream_##Columns##_##Chunk, StreamArgs, 320) { \
+    FT_DYNAMIC(memory);                                    \
+    stream<Columns, Chunk>(p, memory);                     \
   }
 
 namespace ft::cuda {

@@ -1,7 +1,7 @@
-// Packed affine weights, read by every linear and by embed. A tile is 16 outputs; a record is a tile's codes of
-// one group, then its scales and biases. Codes are stored in 4 or 8 bits in the order of the matrix instruction
-// (m16n8k32): with P = group / 32, lane 4 * quad + t has inputs [8 P t, 8 P (t + 1)) of outputs quad and
-// quad + 8, step j of P its inputs 8 P t + 8 j ... + 7:
+// Packed affine weights, read by every linear and by embed. A tile is 16 outputs; a record is a tile's codes
+// of one group, then its scales and biases. Codes are stored in 4 or 8 bits in the order of the matrix
+// instruction (m16n8k32): with P = group / 32, lane 4 * quad + t has inputs [8 P t, 8 P (t + 1)) of outputs
+// quad and quad + 8, step j of P its inputs 8 P t + 8 j ... + 7:
 //   4 bits  two words a step: output quad, output quad + 8; byte b holds input b low, input b + 4 high
 //   8 bits  four words: inputs 0-3 of quad, of quad + 8, inputs 4-7 of quad, of quad + 8
 // Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. Scales: 8 quads x
@@ -15,7 +15,9 @@
 namespace ft::cuda {
 
 FT_DEVICE int record_codes(int bits, int group) { return 2 * group * bits; }
-FT_DEVICE int record_bytes(int bits, int group, int wide) { return record_codes(bits, group) + (wide ? 128 : 64); }
+FT_DEVICE int record_bytes(int bits, int group, int wide) {
+  return record_codes(bits, group) + (wide ? 128 : 64);
+}
 
 FT_DEVICE long long record_at(int tile, int group, int groups) {
   if (groups % kSlices != 0) return (long long)tile * groups + group;
@@ -25,9 +27,9 @@ FT_DEVICE long long record_at(int tile, int group, int groups) {
 
 /// Byte of the record where word `word` of step `step` of a lane is.
 FT_DEVICE int word_at(int bits, int lane, int step, int word, int steps) {
-  const int words = bits == 4 ? 2 : 4;                    // of a step
-  const int part = min_(16, words * 4 * steps);           // bytes of a lane that lie side by side
-  const int byte = (step * words + word) * 4;             // in the lane's bytes
+  const int words = bits == 4 ? 2 : 4;           // of a step
+  const int part = min_(16, words * 4 * steps);  // bytes of a lane that lie side by side
+  const int byte = (step * words + word) * 4;    // in the lane's bytes
   return byte / part * 32 * part + lane * part + byte % part;
 }
 

@@ -1,5 +1,6 @@
-// Linears of packed affine weights and 8-bit codes (exact integer sums), and of plain weights and float rows; the
-// kernels that pack weights and read rows of them. The order of additions of a product depends on K alone.
+// Linears of packed affine weights and 8-bit codes (exact integer sums), and of plain weights and float rows;
+// the kernels that pack weights and read rows of them. The order of additions of a product depends on K
+// alone.
 #include "backends/cuda/kernels/layout.cuh"
 
 namespace ft::cuda {
@@ -21,8 +22,8 @@ FT_DEVICE void load_words(const u8* record, int lane, u32 (&a)[Steps][4]) {
 }
 
 /// acc += one group of a tile: acc[0], acc[1] output quad of rows 2t, 2t + 1; acc[2], acc[3] output quad + 8.
-FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&scale)[2], const float (&bias)[2],
-                         float4 x) {
+FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&scale)[2],
+                         const float (&bias)[2], float4 x) {
   acc[0] = fma_(bias[0], x.z, fma_((float)dot[0], scale[0] * x.x, acc[0]));
   acc[1] = fma_(bias[0], x.w, fma_((float)dot[1], scale[0] * x.y, acc[1]));
   acc[2] = fma_(bias[1], x.z, fma_((float)dot[2], scale[1] * x.x, acc[2]));
@@ -74,8 +75,8 @@ FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
   const float* flat = &sums[0][0][0][0];
   FT_UNROLL for (int i = 0; i < 4; i++) {
     float total = flat[((0 * Columns + n) * 32 + lane) * 4 + i];
-    FT_UNROLL for (int slice = 1; slice < kSlices; slice++)
-      total = total + flat[((slice * Columns + n) * 32 + lane) * 4 + i];
+    FT_UNROLL for (int slice = 1; slice < kSlices; slice++) total =
+        total + flat[((slice * Columns + n) * 32 + lane) * 4 + i];
     const int row = ((int)blockIdx.y * Columns + n) * 8 + 2 * t + i % 2;
     const int output = (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8;
     if (row >= p.rows || output >= p.outputs) continue;
@@ -87,15 +88,16 @@ FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
 
 }  // namespace ft::cuda
 
-#define FT_LINEAR(Bits, Group, Wide, Columns)                                                  \
-  FT_KERNEL(linear_##Bits##_##Group##_##Wide##_##Columns, LinearArgs, 256) {                   \
-    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * Columns * 32 * 4];             \
-    begin_kernel();                                                                            \
-    linear_codes<Bits, Group, Wide, Columns>(p, (float(*)[Columns][32][4])sums);               \
-    store_sums<Columns>(p, (float(*)[Columns][32][4])sums);                                    \
+#define FT_LINEAR(Bits, Group, Wide, Columns)                                      \
+  FT_KERNEL(linear_##Bits##_##Group##_##Wide##_##Columns, LinearArgs, 256) {       \
+    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * Columns * 32 * 4]; \
+    begin_kernel();                                                                \
+    linear_codes<Bits, Group, Wide, Columns>(p, (float(*)[Columns][32][4])sums);   \
+    store_sums<Columns>(p, (float(*)[Columns][32][4])sums);                        \
   }
 #define FT_LINEARS(Bits, Group) \
-  FT_LINEAR(Bits, Group, 0, 1) FT_LINEAR(Bits, Group, 0, 4) FT_LINEAR(Bits, Group, 1, 1) FT_LINEAR(Bits, Group, 1, 4)
+  FT_LINEAR(Bits, Group, 0, 1)  \
+  FT_LINEAR(Bits, Group, 0, 4) FT_LINEAR(Bits, Group, 1, 1) FT_LINEAR(Bits, Group, 1, 4)
 
 namespace ft::cuda {
 
@@ -110,7 +112,8 @@ FT_LINEARS(8, 128)
 
 FT_DEVICE void load_weights(const void* weights, int wide, long long at, float (&w)[8]) {
   if (wide) {
-    const float4 a = *(const float4*)((const float*)weights + at), b = *(const float4*)((const float*)weights + at + 4);
+    const float4 a = *(const float4*)((const float*)weights + at),
+                 b = *(const float4*)((const float*)weights + at + 4);
     w[0] = a.x, w[1] = a.y, w[2] = a.z, w[3] = a.w, w[4] = b.x, w[5] = b.y, w[6] = b.z, w[7] = b.w;
   } else {
     const uint4 v = *(const uint4*)((const u16*)weights + at);
@@ -160,8 +163,7 @@ FT_DEVICE u32 raw_code(const PackArgs& p, int output, int input) {
 FT_DEVICE float raw_scale(const PackArgs& p, const u8* from, int output, int group) {
   if (output >= p.rows) return 0;
   const u8* at = from + ((long long)output * (p.cols / p.group) + group) * p.scale_bytes;
-  if (p.scale_bytes == 4)
-    return float_of((u32)at[0] | (u32)at[1] << 8 | (u32)at[2] << 16 | (u32)at[3] << 24);
+  if (p.scale_bytes == 4) return float_of((u32)at[0] | (u32)at[1] << 8 | (u32)at[2] << 16 | (u32)at[3] << 24);
   const u16 bits = (u16)(at[0] | at[1] << 8);
   return p.scale_half ? half_to_float(bits) : float_of((u32)bits << 16);
 }
@@ -171,8 +173,7 @@ FT_KERNEL(pack, PackArgs, 256) {
   const int groups = p.cols / p.group, item = (int)blockIdx.x * 8 + warp_of(), lane = lane_of();
   if (item >= p.tiles * groups) return;
   const int tile = item / groups, g = item % groups, steps = p.group / 32, t = lane & 3, quad = lane >> 2;
-  u8* record =
-      p.records + record_at(p.first_tile + tile, g, groups) * record_bytes(p.bits, p.group, p.wide);
+  u8* record = p.records + record_at(p.first_tile + tile, g, groups) * record_bytes(p.bits, p.group, p.wide);
   const int words = p.bits == 4 ? 2 : 4;
   for (int j = 0; j < steps; j++) {
     for (int w = 0; w < words; w++) {

@@ -29,17 +29,19 @@ FT_DEVICE void load16(const float* from, int count, float (&v)[16]) {
 
 FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
   if (count >= 16) {
-    FT_UNROLL for (int j = 0; j < 16; j += 4) *(float4*)(to + j) = make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
+    FT_UNROLL for (int j = 0; j < 16; j += 4) * (float4*)(to + j) =
+        make_float4(v[j], v[j + 1], v[j + 2], v[j + 3]);
     return;
   }
-  FT_UNROLL for (int j = 0; j < 16; j++)
-    if (j < count) to[j] = v[j];
+  FT_UNROLL for (int j = 0; j < 16; j++) if (j < count) to[j] = v[j];
 }
 
-FT_DEVICE void store_normed(const NormArgs& p, int row, int at, float factor, float (&v)[16], const float (&w)[16]) {
+FT_DEVICE void store_normed(const NormArgs& p, int row, int at, float factor, float (&v)[16],
+                            const float (&w)[16]) {
   const bool live = at < p.in.width;
   FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * w[j];
-  if (live && p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, p.in.width - at, v);
+  if (live && p.out.data != nullptr)
+    store16(p.out.data + (long long)row * p.out.stride + at, p.in.width - at, v);
   if (p.codes.codes != nullptr) store_codes(p.codes, row, at, v, live);
 }
 
@@ -97,9 +99,9 @@ FT_KERNEL(gated_norm, GatedNormArgs, 256) {
   for (int i = lane_of(); i < p.head; i += 32) out[i] = in[i] * factor * p.weight[i] * silu(gate[i]);
 }
 
-// Heads of 128 numbers and the codes of the linear behind them: eight threads a head, 16 neighbours each. It adds the
-// squares in another order than gated_norm: which of the two a model takes depends on its shapes alone.
-// x: 2,048 columns; y: row.
+// Heads of 128 numbers and the codes of the linear behind them: eight threads a head, 16 neighbours each. It
+// adds the squares in another order than gated_norm: which of the two a model takes depends on its shapes
+// alone. x: 2,048 columns; y: row.
 FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) {
   release_next();
   const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
@@ -137,7 +139,8 @@ FT_KERNEL(swiglu, PairArgs, 256) {
   begin_kernel();
   const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
   if (i >= p.out.width) return;
-  const float gate = p.a.data[(long long)row * p.a.stride + i], up = p.b.data[(long long)row * p.b.stride + i];
+  const float gate = p.a.data[(long long)row * p.a.stride + i],
+              up = p.b.data[(long long)row * p.b.stride + i];
   p.out.data[(long long)row * p.out.stride + i] = silu(gate) * up;
 }
 
@@ -152,8 +155,7 @@ FT_KERNEL(swiglu_codes, PairArgs, 128) {
     load16(p.a.data + (long long)row * p.a.stride + at, p.codes.k - at, gate);
     load16(p.b.data + (long long)row * p.b.stride + at, p.codes.k - at, up);
     FT_UNROLL for (int j = 0; j < 16; j++) gate[j] = silu(gate[j]) * up[j];
-    if (p.out.data != nullptr)
-      store16(p.out.data + (long long)row * p.out.stride + at, p.codes.k - at, gate);
+    if (p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, p.codes.k - at, gate);
   }
   store_codes(p.codes, row, at, gate, live);
 }

@@ -10,7 +10,8 @@ namespace ft::cuda {
 FT_DEVICE void store_codes(const CodesOut& out, int row, int at, const float (&v)[16], bool live) {
   float top = 0;
   FT_UNROLL for (int j = 0; j < 16; j++) top = max_(top, magnitude(v[j]));
-  for (int distance = 1; distance < out.group / 16; distance *= 2) top = max_(top, shuffle_xor(top, distance));
+  for (int distance = 1; distance < out.group / 16; distance *= 2)
+    top = max_(top, shuffle_xor(top, distance));
   const float scale = top / 127.0f;
   const float inverse = top > 0 ? 127.0f / top : 0.0f;
   int total = 0;
