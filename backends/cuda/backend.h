@@ -17,7 +17,7 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options
 namespace cuda {
 
 class Device;
-/// What stands in for a GPU in tests (isa "emulated"); empty in the program.
+/// What is in for a GPU in tests (isa "emulated"); empty in the program.
 extern std::function<std::shared_ptr<Device>()> substitute_device;
 
 }  // namespace cuda

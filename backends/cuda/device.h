@@ -1,5 +1,5 @@
 // A GPU as the backend sees it: memory, one stream on which everything happens in order, kernels by name,
-// graphs. cuda_device.cpp has NVIDIA's driver behind it, emulator/ has the C++ compiler. Copies and launches
+// graphs. cuda_device.cpp uses NVIDIA's driver, emulator/ the C++ compiler. Copies and launches
 // return before they are done; wait() waits for all of them. Thread: one at a time; copies and wait() from
 // any thread. Errors: DeviceError, except that allocate() returns null where no memory is left.
 #pragma once

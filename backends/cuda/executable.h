@@ -1,5 +1,5 @@
 // A program on the GPU: its instructions as launches in order, with what can be joined joined (a norm makes
-// the codes of the linears behind it, a linear adds what is added to it). A step of few rows is recorded as a
+// the codes of the linears after it, a linear adds what is added to it). A step of few rows is recorded as a
 // graph when its shape first comes, later steps of that shape are one launch. Thread: the engine thread.
 // Cost: one wait a step. Errors: compile() returns them; run() throws DeviceError.
 #pragma once

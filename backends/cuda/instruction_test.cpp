@@ -1,4 +1,4 @@
-// Each instruction alone against the reference, on random rows of sizes that are no multiple of anything, and
+// Each instruction alone against the reference, on random rows of sizes that are multiples of nothing, and
 // whole programs: whatever way the rows are cut into steps, they have the same bits.
 #include <algorithm>
 #include <cmath>

@@ -38,7 +38,7 @@ bool launch_stream(Device& device, const LinearArgs& args) {
   constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   StreamArgs stream{args, 0, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany};
   const auto bytes_at = [&](int stages) { return stream_bytes(args, columns, chunk, stages); };
-  // Enough in flight, and room for the blocks of the small kernels behind it, which so begin early.
+  // Enough in flight, and room for the blocks of the small kernels after it, which so begin early.
   while (stream.stages < kMostStages && bytes_at(stream.stages + 1) <= device.facts().shared_bytes &&
          (stream.stages < 4 || bytes_at(stream.stages + 1) <= kStreamBytes))
     ++stream.stages;

@@ -1,7 +1,7 @@
 // The cuda backend's memory of timelines: blocks and slots, each in one piece over all layers.
 //   block  per attention layer [kv_heads][keys kBlockRows x head_dim, values kBlockRows x head_dim] of
 //   float16, or
-//          of 8-bit codes with kBlockRows float scales of keys and of values behind them
+//          of 8-bit codes with kBlockRows float scales of keys and of values after them
 //   slot   windows [kRing, width], then states [value_heads][value_dim][padded key_dim], then tapes
 //   [2][kMaxTapeRows]
 //          [k: key_heads, key_dim | d: value_heads, value_dim | g: value_heads], all float32

@@ -19,7 +19,7 @@ constexpr std::size_t kStackBytes = 64 << 10;
 constexpr int kMaxThreads = 1024;
 
 #if defined(__x86_64__)
-/// Saves what a call must keep, and goes on where `to` was saved.
+/// Saves what a call must keep, and continues where `to` was saved.
 extern "C" void ft_switch_fiber(void** from, void* to);
 asm(R"(
 .text

@@ -20,7 +20,8 @@ FT_KERNEL(conv, ConvArgs, 128) {
   for (int r = 0; r < s.rows; r++) {
     const float x = p.in.data[(long long)(s.first_row + r) * p.in.stride + c];
     float sum = 0;
-    FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) if (i < p.kernel_width) sum = fma_(kernel[i], past[i - 1], sum);
+    FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--)
+      if (i < p.kernel_width) sum = fma_(kernel[i], past[i - 1], sum);
     sum = fma_(kernel[0], x, sum);
     p.out.data[(long long)(s.first_row + r) * p.out.stride + c] = silu(sum);
     if (s.rows - r <= kRingRows) ring[((s.position + r) % kRingRows) * p.in.width + c] = x;
