@@ -8,7 +8,7 @@
 namespace ft {
 namespace {
 
-/// Stands in for the head: drafts 900, 901, ... and writes down what it was asked.
+/// Takes the place of the MTP head: drafts 900, 901, ... and records its calls.
 class Recorder final : public Drafter {
  public:
   std::string_view name() const override { return "recorder"; }
@@ -37,7 +37,7 @@ class Recorder final : public Drafter {
   int available = 3, observed = 0, proposals = 0;
 };
 
-/// `match` tokens that occurred before, behind something that did not.
+/// `match` tokens that occurred before, after tokens that did not.
 std::vector<std::int32_t> repeating(int match) {
   std::vector<std::int32_t> tokens = {500};
   for (int i = 0; i < match; ++i) tokens.push_back(i);
@@ -112,7 +112,7 @@ TEST_F(CombinedDrafterTest, BothSeeEveryCommittedRowAndBothAreClosed) {
 
 class SyntheticDrafterTest : public testing::Test {
  protected:
-  /// Drafts behind the first `known` tokens of 0, 1, 2, ...; the recorded run.
+  /// Drafts after the first `known` tokens of 0, 1, 2, ...; the recorded run.
   std::vector<std::int32_t> drafts(SyntheticDrafter& drafter, int known, int depth, bool rejection = false) {
     std::vector<std::int32_t> tokens = recorded(known);
     DraftSlot slot;

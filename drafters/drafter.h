@@ -63,7 +63,7 @@ class DraftMemory {
   virtual ~DraftMemory() = default;
   /// Number of the drafter that made it.
   virtual int drafter() const = 0;
-  /// It can stand for any first `length` rows of its sequence, low() <= length.
+  /// It covers any first `length` rows of its sequence, low() <= length.
   virtual std::int64_t low() const = 0;
   virtual std::int64_t bytes() const = 0;                    // beside blocks and a slot of its cache
   virtual std::span<const std::int32_t> blocks() const = 0;  // of its own cache, which it shares

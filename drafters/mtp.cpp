@@ -80,7 +80,7 @@ Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, bo
   return {};
 }
 
-/// Passes without a draft, of which only the keys and values matter, until at most so many pairs wait.
+/// Passes without a draft, of which only the keys and values matter, until at most `most_left` pairs wait.
 Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
   while (slot.tokens.size() > most_left) {

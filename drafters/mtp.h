@@ -77,7 +77,7 @@ class MtpDrafter final : public Drafter {
     std::int64_t first = 0;            // position of the first row that was observed
     std::int64_t seen = 0;             // committed tokens; the last one's row is the boundary
     std::int64_t skipped = 0;          // pairs that no pass will see
-    std::size_t from_prompt = 0;       // of the pending pairs: the first so many, which are not skipped
+    std::size_t from_prompt = 0;       // the first pending pairs, which are not skipped
     std::int64_t first_recent = 0;     // the first token from whose row a sequence may begin
     bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline or waits
     std::size_t named = 0;             // tokens of the sequence that the head was told it may draft

@@ -121,7 +121,7 @@ bool MtpDrafter::Memory::write_to(ByteSink& sink) const {
 }
 
 Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source, std::int64_t length) {
-  const Error unfit{Code::kCorrupt, "its bytes are no memory of a head"};
+  const Error unfit{Code::kCorrupt, "its bytes are not the memory of an MTP head"};
   std::int64_t seen = 0, first_recent = 0;
   std::vector<std::int32_t> tokens;
   std::vector<float> hidden, recent;

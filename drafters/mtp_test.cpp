@@ -37,7 +37,7 @@ struct Proposal {
 struct Ask {
   int slot = 0;
   const Text* text = nullptr;
-  int committed = 0;  // the pending token stands here
+  int committed = 0;  // position of the pending token
   int depth = 0;
   const SamplingParams* sampler = nullptr;
   bool rejection = false;
@@ -174,7 +174,7 @@ TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
       committed += std::min(more, kLength - committed);
     }
     drafter->close(0), drafter->close(1);
-    EXPECT_EQ(drafter->pool()->free_blocks(), 16) << "nothing is left behind";
+    EXPECT_EQ(drafter->pool()->free_blocks(), 16) << "nothing is left";
     EXPECT_EQ(drafter->pool()->free_slots(), 3);
   }
   EXPECT_GT(shortened, 10);

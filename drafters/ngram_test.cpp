@@ -62,7 +62,7 @@ TEST(NgramDrafter, AContinuationThatReachesTheEndGoesOnPeriodically) {
 
 TEST(NgramDrafter, FollowsThePredictedTextToItsEndAndNotBeyond) {
   EXPECT_EQ(guess({90, 91, 10, 11, 12}, 8, {9, 10, 11, 12, 13, 14}), (Tokens{13, 14}));
-  EXPECT_TRUE(guess({90, 10, 11, 12}, 8, {9, 10, 11, 12}).empty()) << "nothing stands behind the match";
+  EXPECT_TRUE(guess({90, 10, 11, 12}, 8, {9, 10, 11, 12}).empty()) << "no token follows the match";
 }
 
 TEST(NgramDrafter, TheLongerMatchOfSequenceAndPredictedTextWins) {

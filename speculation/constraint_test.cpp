@@ -92,7 +92,7 @@ class FakeConstraint final : public Constraint {
     }
     return words;
   }
-  /// The mask behind drafts_.
+  /// The mask after drafts_.
   bool compute() {
     if (emitted_.size() + drafts_.size() >= ends_at_) return false;
     if (masks_.size() > drafts_.size()) return true;

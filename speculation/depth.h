@@ -109,7 +109,7 @@ class DepthPolicy {
   double expected() const { return reason_.expected; }
   void observe(int drafted, int accepted, const Drafter& drafter);
   /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
-  /// rounds that measure costs draft for a sequence that is no text.
+  /// rounds that measure costs draft for a sequence that is not a text.
   void teach(AcceptancePrior& prior) const;
   /// "depth 3: drafts right .91 .85 .77, 1.21 steps a round, 2.9 tokens": why the last choice fell as it did.
   std::string explain() const;

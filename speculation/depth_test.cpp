@@ -255,7 +255,7 @@ TEST(CostModel, FollowsAFasterRoundAtOnceAndALateOneSlowly) {
   EXPECT_LT(costs.verify(1), 11);
 }
 
-/// Rows cost next to nothing up to a point and their full share behind it, as in a kernel that first reads
+/// Rows cost next to nothing up to a point and their full share after it, as in a kernel that first reads
 /// weights and then computes.
 TEST(DepthPolicy, DepthFallsAsTheBatchGrowsWhereRowsCostMore) {
   CostModel costs;

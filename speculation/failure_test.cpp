@@ -72,7 +72,7 @@ class FaultyRound : public testing::TestWithParam<bool> {
     return result;
   }
 
-  /// Two slots in rounds while a third waits behind its prompt. False if a run threw.
+  /// Two slots in rounds while a third waits after its prompt. False if a run threw.
   bool run(ToyDecoder& decoder, std::vector<std::unique_ptr<Slot>>& slots) {
     std::vector<Slot*> running = {slots[0].get(), slots[1].get()};
     try {

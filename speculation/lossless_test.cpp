@@ -276,7 +276,7 @@ TEST_P(LosslessSnapshot, AnAnswerFromASnapshotIsTheColdOneAndDraftsAsWell) {
     }
   }
   EXPECT_GT(accepted, 50);
-  EXPECT_EQ(decoder->pool().free_blocks(), blocks) << "nothing is left behind";
+  EXPECT_EQ(decoder->pool().free_blocks(), blocks) << "nothing is left";
   EXPECT_EQ(decoder->pool().free_slots(), slots);
 }
 

@@ -17,13 +17,13 @@ Result<Snapshot> Decoder::read_snapshot(ByteSource& source) {
   Snapshot snapshot{std::move(timeline), nullptr};
   std::uint8_t drafter = 0;
   if (!get_value(source, drafter) || drafter > drafters_.size() || snapshot.high() < 1) {
-    return Error{Code::kCorrupt, "its bytes are no snapshot"};
+    return Error{Code::kCorrupt, "its bytes are not a snapshot"};
   }
   if (drafter > 0) {
     FT_ASSIGN(snapshot.draft, drafters_[drafter - 1U]->read_memory(source, snapshot.high()));
   }
   if (source.left() > 0 || snapshot.low() > snapshot.high()) {
-    return Error{Code::kCorrupt, "its bytes are no snapshot"};
+    return Error{Code::kCorrupt, "its bytes are not a snapshot"};
   }
   return snapshot;
 }

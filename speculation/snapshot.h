@@ -1,6 +1,6 @@
 // What a sequence was at some moment, kept to begin others with: the target's timeline, which shares its full
 // key/value blocks with its forks, and what the drafter remembers, so that a sequence that begins here drafts
-// as well as one that computed everything. It stands for every past from low() to high() tokens, since the
+// as well as one that computed everything. It covers every past from low() to high() tokens, since the
 // last rows are on the recurrent state's tape: a prompt that differs only in its last few tokens still finds
 // it. It must end before its decoder. Cost: one slot of recurrent state, at most one block of each cache.
 #pragma once
@@ -28,7 +28,7 @@ struct Snapshot {
   }
 };
 
-/// Where a new slot begins: behind the first `length` tokens of `snapshot`, low() <= length <= high(), which
+/// Where a new slot begins: after the first `length` tokens of `snapshot`, low() <= length <= high(), which
 /// are also its prompt's first.
 struct PrefixHit {
   const Snapshot* snapshot = nullptr;

@@ -73,7 +73,7 @@ WORDS = [
 ]
 # Folders whose comments and strings are not converted to these words yet. Remove a folder once it is clean.
 UNCONVERTED = set(
-    "drafters speculation".split()
+    "".split()
 )
 
 CHAT_TAGS = re.compile(r"</?think>|</?tool_call>|</?function[=>]|</?parameter[=>]|<\|fim_\w+\|>")

@@ -1,5 +1,5 @@
-// A device that is none: the kernels of backends/cuda/kernels, compiled as C++, run thread by thread after
-// the same table of functions as NVIDIA's driver (backends/cuda/driver.h). It proves on any machine what does
+// An emulated GPU: the kernels of backends/cuda/kernels, compiled as C++, run thread by thread. It implements
+// the same Device as NVIDIA's driver does (backends/cuda/device.h). It proves on any machine what does
 // not depend on a GPU: layouts, indexing, row and state rules, and, since every operation is an IEEE one in a
 // written order, the bits. It stops with a sentence where a kernel leaves its memory (allocations are
 // between guards). Only test programs link it. Thread: one at a time. Cost: about 1 us for 100 operations of
