@@ -1,7 +1,9 @@
 #include "server/text_lanes.h"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <future>
 #include <utility>
 
 #include "api/openai/responses.h"
@@ -39,6 +41,14 @@ net::awaitable<void> TextLanes::run(Lane lane, std::function<void()> work) {
         co_return;
       },
       net::use_awaitable);
+}
+
+void TextLanes::settle() {
+  for (net::thread_pool* pool : {&short_, &long_}) {
+    std::promise<void> reached;
+    net::post(*pool, [&] { reached.set_value(); });
+    reached.get_future().wait();
+  }
 }
 
 void TextLanes::join() {

@@ -28,6 +28,8 @@ class TextLanes {
   /// Runs `work` on the lane's thread and rethrows its exceptions. Memory of a long text is then returned to
   /// the system.
   boost::asio::awaitable<void> run(Lane lane, std::function<void()> work);
+  /// Waits until both threads have done what was posted so far. For tests.
+  void settle();
   void join();
 
  private:

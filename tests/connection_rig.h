@@ -115,14 +115,10 @@ class ConnectionRig {
     int socket;
     std::string received;
   };
-  /// Its one thread works in order, but what it works at may post a further step: a coroutine has three.
+  /// A lane works in order, but its work may post a further step: a coroutine has three.
   void wait_for_text_pool() {
     constexpr int kSteps = 4;
-    for (int i = 0; i < kSteps; ++i) {
-      std::promise<void> reached;
-      boost::asio::post(server_context.text, [&] { reached.set_value(); });
-      reached.get_future().wait();
-    }
+    for (int i = 0; i < kSteps; ++i) server_context.text.settle();
   }
   static bool receive(Client& client) {
     char bytes[4096];
