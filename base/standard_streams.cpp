@@ -7,7 +7,12 @@ namespace ft {
 
 bool open_standard_streams() {
   for (;;) {  // open() takes the lowest number that is free
-    const int opened = ::open("/dev/null", O_RDWR);
+    int opened = ::open("/dev/null", O_RDWR);
+    if (opened == STDOUT_FILENO) {
+      // Readable only: what is printed to a closed standard output is still an error.
+      ::close(opened);
+      opened = ::open("/dev/null", O_RDONLY);
+    }
     if (opened < 0) return false;
     if (opened <= STDERR_FILENO) continue;
     ::close(opened);

@@ -333,7 +333,7 @@ class Work(CliTest):
         self.assertEqual(deepest["drafted"], 2 * deepest["rounds"])
         tables = {(table["program"], table["rows"]): table for table in report["profile"]}
         names = [line["instruction"] for line in tables["model", 1]["instructions"]]
-        for name in ("linear 320 -> 960+960", "delta_rule 2/4x128", "attend 4/2x256", "logits 320 -> 512", "select"):
+        for name in ("linear 320 -> 960+960", "delta_rule 2/4x128", "attend 4/2x256", "logits 320 -> 512", "sample"):
             self.assertIn(name, names)
         self.assertIn(("head", 1), tables)
         events = json.loads(trace.read_text())["traceEvents"]

@@ -56,6 +56,17 @@ void SharedWeights::add(std::string key, const Packed& packed,
   entries_.push_back({std::move(key), packed, memory});
 }
 
+void SharedWeights::tidy() {
+  std::erase_if(entries_, [](const Entry& entry) { return entry.memory.expired(); });
+  if (entries_.empty()) entries_.shrink_to_fit();
+}
+
+PackedWeights::~PackedWeights() {
+  own_.reset();
+  borrowed_.clear();
+  shared_.tidy();
+}
+
 Status PackedWeights::add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits) {
   const std::int64_t rows = ids.empty() ? weight.rows : static_cast<std::int64_t>(ids.size());
   FT_ASSIGN(Packed packed, plan_pack(weight, rows, max_weight_bits));

@@ -38,6 +38,8 @@ class SharedWeights {
   /// Null: no program has packed it.
   std::shared_ptr<const PackedMemory> find(const std::string& key, Packed& packed) const;
   void add(std::string key, const Packed& packed, const std::shared_ptr<const PackedMemory>& memory);
+  /// Drops what no program uses any more.
+  void tidy();
 
  private:
   std::vector<Entry> entries_;
@@ -47,6 +49,9 @@ class PackedWeights {
  public:
   /// `shared` must outlive it.
   explicit PackedWeights(SharedWeights& shared) : shared_(shared) {}
+  ~PackedWeights();
+  PackedWeights(const PackedWeights&) = delete;
+  PackedWeights& operator=(const PackedWeights&) = delete;
   /// `ids`: the listed rows in order; empty: all rows. `max_weight_bits`: see plan_pack.
   Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits);
   Status fill(ThreadPool& pool, const PackedCacheOptions& packed_cache, const PackProgress& progress);
