@@ -98,7 +98,8 @@ int work(const Command& command, Terminal& terminal) {
     if (!status.ok()) {
       return report(terminal, status.error(), json, status.error().code == Code::kInvalid ? kUsage : kFailed);
     }
-    if (!terminal.status().ok()) return report(terminal, terminal.status().error(), false, kFailed);
+    if (command.answers_on_stdout && !terminal.status().ok())
+      return report(terminal, terminal.status().error(), false, kFailed);
     return *status;
   } catch (const std::bad_alloc&) {
     return report(terminal, {Code::kExhausted, kMemoryRanOut}, json, kFailed);

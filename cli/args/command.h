@@ -22,6 +22,7 @@ struct Command {
   /// The work; returns exit status 0 or 1. kInvalid means that a flag's value does not fit the model (status
   /// 2).
   std::function<Result<int>(Terminal&)> work;
+  bool answers_on_stdout = true;  // false: a standard output that cannot be written is not a failure
   std::shared_ptr<void> options;  // the flags write into it
   const bool* json = nullptr;     // points to --json in `options`
   const bool* quiet = nullptr;

@@ -114,6 +114,7 @@ Command serve_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "serve";
+  command.answers_on_stdout = false;
   command.summary = "Serve the model over the OpenAI and Anthropic APIs";
   command.examples =
       "  foretoken serve\n"
