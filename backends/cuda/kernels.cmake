@@ -1,5 +1,5 @@
-# The kernels of the cuda backend, compiled by NVRTC (tools/setup cuda) and embedded. Without NVRTC the backend
-# is built without them and says so when somebody asks for it.
+# The kernels of the cuda backend, compiled by NVRTC (tools/setup cuda) and embedded. Without NVRTC the
+# backend is built without them and says so when somebody asks for it.
 set(FORETOKEN_CUDA AUTO CACHE STRING "Compile kernels for NVIDIA GPUs: ON, OFF, or AUTO (if NVRTC is there)")
 set_property(CACHE FORETOKEN_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(FORETOKEN_CUDA_TARGETS all CACHE STRING "Architectures with commas between, as sm_90a,compute_80; or all")
