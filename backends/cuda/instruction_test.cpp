@@ -126,6 +126,15 @@ TEST_P(CudaInstruction, NormsAndWhatGoesElementByElement) {
   expect_like_the_reference(program, 120, 1e-6, "gated norm");
 }
 
+TEST_P(CudaInstruction, InputsOfSeveralWidthsTakeTheirOwnRows) {
+  Program program;
+  const Row wide = program.input(64), narrow = program.input(16);
+  program.capture("out", program.concat(wide, narrow));
+  const std::vector<float> rows = random_rows(64);
+  const auto reference = make_ref_backend();
+  EXPECT_EQ(run(*backend_, program, rows, 64, kRows), run(*reference, program, rows, 64, kRows));
+}
+
 TEST_P(CudaInstruction, LinearsOfEveryFormat) {
   const auto expect = [&](const std::vector<Weight>& weights, double tolerance, const char* what) {
     const int width = static_cast<int>(weights[0].cols);

@@ -90,7 +90,7 @@ Status CudaExecutable::reserve(const Program& program) {
         return Error{Code::kUnsupported,
                      fmt::format("cuda backend: keys of {} numbers; it takes 256", delta->key_dim)};
     } else if (const auto* input = std::get_if<Input>(&instruction)) {
-      hidden = input->out.width;
+      hidden = std::max(hidden, input->out.width);
     } else if (const auto* output = std::get_if<Capture>(&instruction)) {
       capture = output->in.width;
     }
@@ -102,6 +102,7 @@ Status CudaExecutable::reserve(const Program& program) {
   queries_ = Memory(device_, static_cast<std::size_t>(query_floats_ * 4));
   if (arena_.empty() || codes_.empty() || code_scales_.empty() || queries_.empty())
     return no_memory(*device_, "activations", total, "use a smaller prompt chunk");
+  device_->clear(code_scales_.at(), code_scales_.bytes());  // rows that a step lacks have scales too
   return step_.make(device_, options_, hidden, capture, vocabulary_);
 }
 

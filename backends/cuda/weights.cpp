@@ -87,6 +87,7 @@ Result<std::shared_ptr<PackedMatrix>> WeightStore::room(const Weight& weight, st
   if (matrix->memory.empty())
     return no_memory(*device_, "weights", bytes_of(*matrix),
                      "use a smaller model, one in fewer bits, or --backend cpu");
+  if (matrix->kind.bits == 0) device_->clear(matrix->memory.at(), matrix->memory.bytes());  // padding rows
   return matrix;
 }
 

@@ -62,14 +62,21 @@ struct Ring {
   u32 base, full, empty, part, freed, ready;  // shared addresses
 };
 
-template <int Columns, int Chunk>
-FT_DEVICE void produce(const StreamArgs& p, const Ring& ring, int first, int last, int groups) {
+/// The one thread that streams the records of a block's tiles.
+template <int Chunk>
+struct Producer {
   u64 policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  const long long half = (long long)groups * kQuad;
-  const u8* from = p.linear.records + (long long)first * 2 * half;
-  int slot = 0, phase = 1, group = 0, tile = first, fills = 0;
-  const auto fill = [&] {
+  const u8* from;
+  long long half;
+  int slot, phase, group, tile, fills;
+
+  FT_DEVICE_MEMBER void begin(const StreamArgs& p, int first, int groups) {
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    half = (long long)groups * kQuad;
+    from = p.linear.records + (long long)first * 2 * half;
+    slot = 0, phase = 1, group = 0, tile = first, fills = 0;
+  }
+  FT_DEVICE_MEMBER void fill(const StreamArgs& p, const Ring& ring, int groups) {
     const int bytes = min_(Chunk, groups - group) * kQuad;
     const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * 2 * kQuad;
     barrier_expect(barrier, 2 * bytes);
@@ -78,19 +85,8 @@ FT_DEVICE void produce(const StreamArgs& p, const Ring& ring, int first, int las
     from += bytes, group += Chunk, fills++;
     if (group >= groups) group = 0, tile++, from += half;
     if (++slot == p.stages) slot = 0, phase ^= 1;
-  };
-  const int early = min_(p.stages, p.early);
-  if (lane_of() == 0) {
-    while (tile < last && fills < early) fill();
   }
-  __syncthreads();
-  if (lane_of() != 0) return;
-  barrier_wait(ring.ready, 0);  // x passes before the rest of the ring fills
-  while (tile < last) {
-    barrier_wait(ring.empty + 8 * slot, phase);
-    fill();
-  }
-}
+};
 
 template <int Columns>
 FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const Places& at) {
@@ -198,18 +194,26 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   ring.base = shared_address(memory), ring.full = ring.base + at.barriers;
   ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
   ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
-  if (warp == 8) {
-    if (lane == 0) {
-      for (int i = 0; i < p.stages; i++)
-        barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
-      for (int i = 0; i < kSums; i++) barrier_init(ring.part + 8 * i, 8), barrier_init(ring.freed + 8 * i, 1);
-      barrier_init(ring.ready, 1);
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    __syncwarp();
-    return produce<Columns, Chunk>(p, ring, first, last, groups);
+  Producer<Chunk> producer;
+  if (warp == 8 && lane == 0) {
+    for (int i = 0; i < p.stages; i++)
+      barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
+    for (int i = 0; i < kSums; i++) barrier_init(ring.part + 8 * i, 8), barrier_init(ring.freed + 8 * i, 1);
+    barrier_init(ring.ready, 1);
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    producer.begin(p, first, groups);
+    while (producer.tile < last && producer.fills < min_(p.stages, p.early)) producer.fill(p, ring, groups);
   }
   __syncthreads();
+  if (warp == 8) {
+    if (lane != 0) return;
+    barrier_wait(ring.ready, 0);  // x passes before the rest of the ring fills
+    while (producer.tile < last) {
+      barrier_wait(ring.empty + 8 * producer.slot, producer.phase);
+      producer.fill(p, ring, groups);
+    }
+    return;
+  }
   if (warp == 9) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
   if (warp == 9) {
