@@ -19,15 +19,15 @@ struct OutputOptions {
 struct ModelOptions {
   std::string directory;  // empty: the shipped model, see cli/commands/model_path.h
   std::string backend = "auto";
-  int draft_vocab_size = -1;         // LoadOptions::draft_vocab_size
-  int draft_bits = -1;               // LoadOptions::draft_bits
-  std::string isa = "auto";          // instruction set of the cpu backend
-  int activations = 0;               // bits, cpu backend; 0: its default
-  int kv_bits = 16;                  // KV-cache precision, 16 or 8 (cpu backend)
-  int threads = 0;                   // 0: one per core
-  std::string packed_cache = "off";  // off, auto or a folder: cli/commands/packed_weights_folder.h
+  int draft_vocab_size = -1;            // LoadOptions::draft_vocab_size
+  int draft_bits = -1;                  // LoadOptions::draft_bits
+  std::string isa = "auto";             // instruction set of the cpu backend
+  int activations = 0;                  // bits, cpu backend; 0: its default
+  int kv_bits = 16;                     // KV-cache precision, 16 or 8 (cpu backend)
+  int threads = 0;                      // 0: one per core
+  std::string packed_cache = "off";     // off, auto or a folder: cli/commands/packed_weights_folder.h
   std::string calibration = "measure";  // auto, measure or a folder: cli/commands/calibration_place.h
-  std::int64_t context = 0;          // tokens; 0: the model's own, up to 4096
+  std::int64_t context = 0;             // tokens; 0: the model's own, up to 4096
 };
 
 struct PromptOptions {
