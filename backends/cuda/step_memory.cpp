@@ -25,7 +25,7 @@ int splits_of(std::int64_t position) {
 Status StepMemory::make(const std::shared_ptr<Device>& device, const CompileOptions& options,
                         int hidden_width, int tap_width, std::int64_t vocabulary) {
   device_ = device, options_ = options;
-  tap_width_ = tap_width, vocabulary_ = vocabulary;
+  hidden_width_ = hidden_width, tap_width_ = tap_width, vocabulary_ = vocabulary;
   const auto floats = [&](std::int64_t count) {
     return HostMemory(device_, static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(float));
   };
@@ -111,14 +111,14 @@ void StepMemory::upload(const StepShape& shape) {
   device_->copy_in(device_table_.at(), host_.at(), static_cast<std::size_t>(shape.table_bytes));
 }
 
-/// Every Input of a program takes rows of its own width from the same numbers.
+/// Each Input of a program takes the first columns of the same rows.
 void StepMemory::upload_hidden(const StepShape& shape, View to) {
   const auto line = static_cast<std::size_t>(to.width) * sizeof(float);
-  if (to.stride == to.width)
+  if (to.stride == to.width && to.width == hidden_width_)
     return device_->copy_in(to.data, hidden_.at(), line * static_cast<std::size_t>(shape.rows));
   for (int r = 0; r < shape.rows; ++r) {
-    const std::int64_t from = r * static_cast<std::int64_t>(line);
-    device_->copy_in(to.data + std::int64_t{r} * to.stride, hidden_.at(from), line);
+    const float* from = hidden_.at<float>() + std::int64_t{r} * hidden_width_;
+    device_->copy_in(to.data + std::int64_t{r} * to.stride, from, line);
   }
 }
 

@@ -43,7 +43,7 @@ class StepMemory {
 
   std::shared_ptr<Device> device_;
   CompileOptions options_;
-  int tap_width_ = 0;
+  int hidden_width_ = 0, tap_width_ = 0;
   std::int64_t vocabulary_ = 0;
   std::int64_t fixed_bytes_ = 0, blocks_ = 0;
   HostMemory host_, hidden_, capture_, logits_;
