@@ -136,7 +136,7 @@ bool AnswerConstraint::compute(std::size_t index) {
   } else if (grammar_) {
     if (!go_to(state.consumed)) return false;
     if (const Status status = matcher_->mask(row.words); !status.ok()) {
-      const Error why = status.error();
+      const Error& why = status.error();
       // A draft's row failed. The state after the emitted tokens is rebuilt and has no error.
       if (index == 0 || !restart()) problem_ = why;
       return false;

@@ -148,7 +148,7 @@ TEST_F(ConstrainedEngine, ACutAnswerStaysCut) {
 
 TEST_F(ConstrainedEngine, ARequiredCallIsMadeAndNothingElse) {
   ToolCallRules rules;
-  rules.format = &kQwen3_5Format;
+  rules.format = &kQwen35Format;
   rules.tools_json = R"([{"type": "function", "function": {"name": "get_weather", "parameters": {
       "type": "object", "properties": {"city": {"type": "string", "enum": ["Paris", "Rome"]},
       "days": {"type": "integer"}}, "required": ["city", "days"]}}}])";

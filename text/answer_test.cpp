@@ -44,7 +44,7 @@ std::string shown(Answer& answer, const std::string& text) {
 }
 
 Answer answer_of(const AnswerOptions& options) {
-  auto answer = Answer::create(tiny(), kQwen3_5Format, options);
+  auto answer = Answer::create(tiny(), kQwen35Format, options);
   EXPECT_TRUE(answer.ok());
   return std::move(*answer);
 }
@@ -98,11 +98,11 @@ TEST(Answer, ShowsEverythingAsContentWhenNothingIsParsed) {
 TEST(Answer, RefusesBadStopsAndTools) {
   AnswerOptions options;
   options.stops = {""};
-  EXPECT_FALSE(Answer::create(tiny(), kQwen3_5Format, options).ok());
+  EXPECT_FALSE(Answer::create(tiny(), kQwen35Format, options).ok());
   options.stops.clear();
   options.parse_tools = true;
   options.tools_json = "3";
-  EXPECT_FALSE(Answer::create(tiny(), kQwen3_5Format, options).ok());
+  EXPECT_FALSE(Answer::create(tiny(), kQwen35Format, options).ok());
 }
 
 }  // namespace

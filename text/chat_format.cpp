@@ -9,9 +9,9 @@ constinit const ChatFormat kPlainFormat = {"plain", {}, {}, {}};
 
 const ChatFormat& choose_chat_format(std::string_view family, std::string_view template_source) {
   if (family != "qwen3_5") return kPlainFormat;
-  if (is_qwen3_5_template(template_source)) return kQwen3_5Format;
+  if (is_qwen3_5_template(template_source)) return kQwen35Format;
   if (is_hermes_template(template_source)) return kHermesFormat;
-  return kQwen3_5FormatWithoutGrammar;
+  return kQwen35FormatWithoutGrammar;
 }
 
 }  // namespace ft

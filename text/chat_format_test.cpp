@@ -80,8 +80,8 @@ TEST(ChatFormat, AnAnswerIsDividedAtTheTagsOfItsFormatAlone) {
   EXPECT_EQ(shown(kMadeUp, "why\n@@ go x;;", true), "R:whyB:A:go xE:") << "a call ends the reasoning";
   const std::string qwen = "<think>a</think><tool_call>\n<function=now>\n</function>\n</tool_call>";
   EXPECT_EQ(shown(kMadeUp, qwen), "C:" + qwen);
-  EXPECT_EQ(shown(kQwen3_5Format, qwen), "R:aB:nowA:{}E:");
-  EXPECT_EQ(shown(kQwen3_5Format, "[[muse]]why?--->@@now {};;"), "C:[[muse]]why?--->@@now {};;");
+  EXPECT_EQ(shown(kQwen35Format, qwen), "R:aB:nowA:{}E:");
+  EXPECT_EQ(shown(kQwen35Format, "[[muse]]why?--->@@now {};;"), "C:[[muse]]why?--->@@now {};;");
 }
 
 TEST(ChatFormat, APlainFormatHasOnlyContent) {
@@ -138,12 +138,12 @@ TEST(ChatFormat, IsChosenByFamilyAndTemplate) {
   const auto chosen = [](std::string_view family, std::string_view source) {
     return choose_chat_format(family, source).name;
   };
-  EXPECT_EQ(chosen("qwen3_5", "<tool_call>\n<function="), kQwen3_5Format.name);
+  EXPECT_EQ(chosen("qwen3_5", "<tool_call>\n<function="), kQwen35Format.name);
   EXPECT_EQ(chosen("qwen3_5", "<tool_call>\n{\"name\": tool_call.name}"), kHermesFormat.name);
-  EXPECT_EQ(chosen("qwen3_5", ""), kQwen3_5FormatWithoutGrammar.name);
+  EXPECT_EQ(chosen("qwen3_5", ""), kQwen35FormatWithoutGrammar.name);
   EXPECT_EQ(chosen("gemma4", "<tool_call>\n<function="), kPlainFormat.name) << "not by the template alone";
-  EXPECT_EQ(kQwen3_5FormatWithoutGrammar.calls.body, nullptr);
-  EXPECT_EQ(kHermesFormat.reasoning.close, kQwen3_5Format.reasoning.close);
+  EXPECT_EQ(kQwen35FormatWithoutGrammar.calls.body, nullptr);
+  EXPECT_EQ(kHermesFormat.reasoning.close, kQwen35Format.reasoning.close);
 }
 
 }  // namespace

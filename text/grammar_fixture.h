@@ -71,7 +71,7 @@ inline std::shared_ptr<const Grammar> schema(std::string_view text) {
 
 inline ToolCallRules qwen_rules() {
   ToolCallRules rules;
-  rules.format = &kQwen3_5Format;
+  rules.format = &kQwen35Format;
   return rules;
 }
 

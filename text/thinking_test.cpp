@@ -11,7 +11,7 @@ namespace {
 
 /// "reasoning|content", pushed in pieces of up to `most` bytes.
 std::string split(const std::string& text, bool starts_in_reasoning, size_t most) {
-  ThinkingSplitter splitter(kQwen3_5Format, {starts_in_reasoning, true});
+  ThinkingSplitter splitter(kQwen35Format, {starts_in_reasoning, true});
   ThinkingSplitter::Piece all;
   auto take = [&all](const ThinkingSplitter::Piece& piece) {
     all.reasoning += piece.reasoning;
@@ -25,10 +25,10 @@ std::string split(const std::string& text, bool starts_in_reasoning, size_t most
 }
 
 TEST(Thinking, KnowsAPromptThatOpensIt) {
-  EXPECT_TRUE(prompt_opens_thinking("<|im_start|>assistant\n<think>\n", kQwen3_5Format.reasoning));
-  EXPECT_TRUE(prompt_opens_thinking("<think>", kQwen3_5Format.reasoning));
-  EXPECT_FALSE(prompt_opens_thinking("<think>\n\n</think>\n\n", kQwen3_5Format.reasoning));
-  EXPECT_FALSE(prompt_opens_thinking(" \n", kQwen3_5Format.reasoning));
+  EXPECT_TRUE(prompt_opens_thinking("<|im_start|>assistant\n<think>\n", kQwen35Format.reasoning));
+  EXPECT_TRUE(prompt_opens_thinking("<think>", kQwen35Format.reasoning));
+  EXPECT_FALSE(prompt_opens_thinking("<think>\n\n</think>\n\n", kQwen35Format.reasoning));
+  EXPECT_FALSE(prompt_opens_thinking(" \n", kQwen35Format.reasoning));
 }
 
 TEST(Thinking, SplitsAtTheTagsAndDropsTheirNewlines) {
@@ -54,7 +54,7 @@ TEST(Thinking, EndsUnclosedReasoningAtAToolCall) {
 }
 
 TEST(Thinking, ShowsReasoningAsItComes) {
-  ThinkingSplitter splitter(kQwen3_5Format, {true, true});
+  ThinkingSplitter splitter(kQwen35Format, {true, true});
   EXPECT_EQ(splitter.push("abc").reasoning, "abc");
   EXPECT_TRUE(splitter.in_reasoning());
   EXPECT_EQ(splitter.push("d\n</thi").reasoning, "d");

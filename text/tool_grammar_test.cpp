@@ -56,7 +56,7 @@ constexpr const char* kCity = R"({"type": "object", "properties": {"city": {"$re
 TEST(ToolGrammar, CallsOrAnAnswerOfTheSchemaAndNothingElse) {
   ToolCallRules rules = qwen_rules();
   rules.tools_json = kTools, rules.answer_schema = kCity;
-  for (const ChatFormat* format : {&kQwen3_5Format, &kHermesFormat}) {
+  for (const ChatFormat* format : {&kQwen35Format, &kHermesFormat}) {
     rules.format = format;
     const auto grammar = tools(rules);
     EXPECT_TRUE(accepts(*grammar, R"({"city": "Paris <function=now> x"})"));
@@ -64,7 +64,7 @@ TEST(ToolGrammar, CallsOrAnAnswerOfTheSchemaAndNothingElse) {
     EXPECT_FALSE(accepts(*grammar, "It is Paris."));
     EXPECT_FALSE(accepts(*grammar, ""));
   }
-  rules.format = &kQwen3_5Format;
+  rules.format = &kQwen35Format;
   const auto grammar = tools(rules);
   EXPECT_TRUE(accepts(*grammar, kCall));
   EXPECT_TRUE(accepts(*grammar, std::string(kCall) + "\n" + kNow));
@@ -122,7 +122,7 @@ TEST(ToolGrammar, TheParserReadsWhatTheGrammarAllows) {
     const std::string text = draw(*grammar, seed, 400);
     if (!text.ends_with("</tool_call>")) continue;
     ++ended;
-    Qwen3_5Parser parser(*ToolSchemas::parse(kTools));
+    Qwen35Parser parser(*ToolSchemas::parse(kTools));
     std::vector<ToolEvent> events;
     parser.push(text, events);
     parser.finish(events);
@@ -150,12 +150,12 @@ TEST(ToolGrammar, HermesCallsAreJson) {
 
 TEST(ToolGrammar, TheFormIsTheTemplates) {
   const auto chosen = [](std::string_view source) { return &choose_chat_format("qwen3_5", source); };
-  EXPECT_EQ(chosen("x '<tool_call>\\n<function=' y"), &kQwen3_5Format);
-  EXPECT_EQ(chosen("x <tool_call>\n<function= y"), &kQwen3_5Format);
+  EXPECT_EQ(chosen("x '<tool_call>\\n<function=' y"), &kQwen35Format);
+  EXPECT_EQ(chosen("x <tool_call>\n<function= y"), &kQwen35Format);
   EXPECT_EQ(chosen("<tool_call>\n{\"name\": tool_call.name}"), &kHermesFormat);
-  EXPECT_EQ(chosen("<|tool_call>call:"), &kQwen3_5FormatWithoutGrammar);
+  EXPECT_EQ(chosen("<|tool_call>call:"), &kQwen35FormatWithoutGrammar);
   ToolCallRules rules = qwen_rules();
-  rules.tools_json = kTools, rules.format = &kQwen3_5FormatWithoutGrammar;
+  rules.tools_json = kTools, rules.format = &kQwen35FormatWithoutGrammar;
   EXPECT_EQ(compiler().tool_calls(rules).error().code, Code::kUnsupported);
 }
 

@@ -15,7 +15,7 @@ const char kTools[] = R"([{"function":{"name":"f","parameters":{"properties":{"s
 
 std::string joined(const std::string& text, size_t most) {
   static const auto schemas = ft::ToolSchemas::parse(kTools);
-  ft::Qwen3_5Parser parser(*schemas);
+  ft::Qwen35Parser parser(*schemas);
   std::vector<ft::ToolEvent> events;
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);

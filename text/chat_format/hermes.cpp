@@ -33,7 +33,7 @@ constexpr ChatFormat of_qwen(ChatFormat format) {
 
 }  // namespace
 
-const ChatFormat kHermesFormat = of_qwen(kQwen3_5Format);
+const ChatFormat kHermesFormat = of_qwen(kQwen35Format);
 
 bool is_hermes_template(std::string_view source) {
   const size_t tag = source.find(qwen3_5_tags::kCallOpen);

@@ -99,7 +99,7 @@ std::string shared_rules() {
 }
 
 std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
-  return std::make_unique<Qwen3_5Parser>(std::move(schemas));
+  return std::make_unique<Qwen35Parser>(std::move(schemas));
 }
 
 constexpr ReasoningTags kReasoning = {"<think>", "</think>", "\n\n"};
@@ -107,14 +107,14 @@ constexpr std::array<std::string_view, 3> kMiddle = {"<|fim_prefix|>", "<|fim_su
 
 }  // namespace
 
-constinit const ChatFormat kQwen3_5Format = {
+constinit const ChatFormat kQwen35Format = {
     "qwen3_5",
     kReasoning,
     {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kOpenings, make_parser,
      call_body, shared_rules},
     kMiddle};
 
-constinit const ChatFormat kQwen3_5FormatWithoutGrammar = {
+constinit const ChatFormat kQwen35FormatWithoutGrammar = {
     "qwen3_5 without a grammar of calls",
     kReasoning,
     {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kOpenings, make_parser,

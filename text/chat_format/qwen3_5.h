@@ -7,9 +7,9 @@
 
 namespace ft {
 
-extern const ChatFormat kQwen3_5Format;
+extern const ChatFormat kQwen35Format;
 /// For templates that show no known form of calls: calls are parsed but cannot be enforced.
-extern const ChatFormat kQwen3_5FormatWithoutGrammar;
+extern const ChatFormat kQwen35FormatWithoutGrammar;
 
 bool is_qwen3_5_template(std::string_view source);
 

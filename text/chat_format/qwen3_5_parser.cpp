@@ -60,13 +60,13 @@ ValueEnd match_value_end(std::string_view text, bool last) {
 
 }  // namespace
 
-void Qwen3_5Parser::push(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen35Parser::push(std::string_view text, std::vector<ToolEvent>& out) {
   held_ += text;
   while (step(out) == Progress::kMore) {
   }
 }
 
-void Qwen3_5Parser::finish(std::vector<ToolEvent>& out) {
+void Qwen35Parser::finish(std::vector<ToolEvent>& out) {
   last_ = true;
   while (step(out) == Progress::kMore) {
   }
@@ -84,7 +84,7 @@ void Qwen3_5Parser::finish(std::vector<ToolEvent>& out) {
   state_ = State::kText;
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::step(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step(std::vector<ToolEvent>& out) {
   switch (state_) {
     case State::kText:
       return step_text(out);
@@ -106,13 +106,13 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step(std::vector<ToolEvent>& out) {
   return Progress::kWait;
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::become(State state, size_t eaten) {
+Qwen35Parser::Progress Qwen35Parser::become(State state, size_t eaten) {
   held_.erase(0, eaten);
   state_ = state;
   return Progress::kMore;
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::step_text(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_text(std::vector<ToolEvent>& out) {
   size_t from = 0;
   while (from < held_.size()) {
     const size_t tag = std::min(held_.find('<', from), held_.size());
@@ -142,7 +142,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_text(std::vector<ToolEvent>& out) {
 }
 
 /// <function=NAME> without <tool_call>, for a tool of the request. `undecided` is set if more text may tell.
-bool Qwen3_5Parser::known_bare_call(std::string_view text, bool& undecided) const {
+bool Qwen35Parser::known_bare_call(std::string_view text, bool& undecided) const {
   const TagMatch open = match_tag(text, kFunctionOpen, {});
   undecided = undecided || open.kind == TagMatch::kPartial;
   if (open.kind != TagMatch::kFull) {
@@ -158,7 +158,7 @@ bool Qwen3_5Parser::known_bare_call(std::string_view text, bool& undecided) cons
 }
 
 /// Handles the text after <tool_call>, where held_ begins. Text that is not a call is shown with the tag.
-Qwen3_5Parser::Progress Qwen3_5Parser::step_call_start(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<ToolEvent>& out) {
   const size_t space = space_at(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
   const TagMatch function = match_tag(rest, kFunctionOpen, {});
@@ -178,7 +178,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_call_start(std::vector<ToolEvent>& o
   return become(State::kText, 0);
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::step_name(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_name(std::vector<ToolEvent>& out) {
   // "<" and a newline also end a name: models forget the ">" or write </function after the name.
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of("<>\n");
   if (end == std::string::npos && held_.size() < kMaxNameBytes) {
@@ -191,7 +191,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_name(std::vector<ToolEvent>& out) {
   return become(State::kBody, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::step_body(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_body(std::vector<ToolEvent>& out) {
   held_.erase(0, std::min(held_.find('<'), held_.size()));  // white space, or what no grammar explains
   if (held_.empty()) {
     return Progress::kWait;
@@ -221,7 +221,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_body(std::vector<ToolEvent>& out) {
   return Progress::kMore;
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::step_key(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_key(std::vector<ToolEvent>& out) {
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of(">\n");
   if (end == std::string::npos && held_.size() < kMaxNameBytes) {
     return Progress::kWait;  // at the end of the text the parameter is dropped
@@ -242,7 +242,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_key(std::vector<ToolEvent>& out) {
   return become(State::kValue, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::step_value(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_value(std::vector<ToolEvent>& out) {
   size_t from = 0;
   bool ended = false;
   while (from < held_.size() && !ended) {
@@ -279,7 +279,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_value(std::vector<ToolEvent>& out) {
 }
 
 /// Handles the text after a function: the block's end, another function, or content.
-Qwen3_5Parser::Progress Qwen3_5Parser::step_after() {
+Qwen35Parser::Progress Qwen35Parser::step_after() {
   const size_t space = space_at(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
   const TagMatch close = match_tag(rest, kCallClose, {});
@@ -297,7 +297,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_after() {
   return become(State::kText, space);
 }
 
-Qwen3_5Parser::Progress Qwen3_5Parser::step_hermes(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_hermes(std::vector<ToolEvent>& out) {
   while (hermes_tries_ < kMaxHermesTries) {
     const size_t close = held_.find(kCallClose, hermes_seen_);
     if (close == std::string::npos) {
@@ -320,7 +320,7 @@ Qwen3_5Parser::Progress Qwen3_5Parser::step_hermes(std::vector<ToolEvent>& out) 
   return become(State::kText, 0);
 }
 
-bool Qwen3_5Parser::hermes_call(std::string_view json, std::vector<ToolEvent>& out) {
+bool Qwen35Parser::hermes_call(std::string_view json, std::vector<ToolEvent>& out) {
   const std::optional<HermesCall> call = parse_hermes_call(json);
   if (!call) {
     return false;
@@ -333,7 +333,7 @@ bool Qwen3_5Parser::hermes_call(std::string_view json, std::vector<ToolEvent>& o
 }
 
 /// Emits `text` but holds white space until other text follows.
-void Qwen3_5Parser::content(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen35Parser::content(std::string_view text, std::vector<ToolEvent>& out) {
   if (swallow_) {
     text.remove_prefix(space_at(text));
   }
@@ -349,7 +349,7 @@ void Qwen3_5Parser::content(std::string_view text, std::vector<ToolEvent>& out) 
 }
 
 /// Joins consecutive pieces of one kind; an empty piece is dropped unless it is a start or an end.
-void Qwen3_5Parser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen35Parser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
   const bool joins = kind == ToolEvent::Kind::kContent || kind == ToolEvent::Kind::kArguments;
   if (joins && text.empty()) {
     return;
@@ -361,7 +361,7 @@ void Qwen3_5Parser::emit(ToolEvent::Kind kind, std::string_view text, std::vecto
   }
 }
 
-void Qwen3_5Parser::begin_call(std::string_view name, std::vector<ToolEvent>& out) {
+void Qwen35Parser::begin_call(std::string_view name, std::vector<ToolEvent>& out) {
   name_ = name;
   keys_.clear();
   ++calls_;
@@ -369,12 +369,12 @@ void Qwen3_5Parser::begin_call(std::string_view name, std::vector<ToolEvent>& ou
   emit(ToolEvent::Kind::kBegin, name, out);
 }
 
-void Qwen3_5Parser::end_call(std::vector<ToolEvent>& out) {
+void Qwen35Parser::end_call(std::vector<ToolEvent>& out) {
   emit(ToolEvent::Kind::kArguments, keys_.empty() ? "{}" : "}", out);
   emit(ToolEvent::Kind::kEnd, "", out);
 }
 
-void Qwen3_5Parser::add_value(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen35Parser::add_value(std::string_view text, std::vector<ToolEvent>& out) {
   if (repeated_) {
     return;
   }
@@ -387,7 +387,7 @@ void Qwen3_5Parser::add_value(std::string_view text, std::vector<ToolEvent>& out
   emit(ToolEvent::Kind::kArguments, escaped, out);
 }
 
-void Qwen3_5Parser::end_value(std::vector<ToolEvent>& out) {
+void Qwen35Parser::end_value(std::vector<ToolEvent>& out) {
   if (!repeated_) {
     emit(ToolEvent::Kind::kArguments,
          streams_ ? "\"" : json_of_parameter(value_, schemas_.type_of(name_, key_)), out);

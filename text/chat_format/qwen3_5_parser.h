@@ -1,4 +1,4 @@
-// Qwen3_5Parser: the ToolParser of calls as Qwen3.5 and Hermes write them:
+// Qwen35Parser: the ToolParser of calls as Qwen3.5 and Hermes write them:
 //   <tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n</tool_call>
 // Values are typed by the request's schemas. String parameters stream; others come when complete. A value
 // ends at the first </parameter> that is followed by <parameter=, </function>, </tool_call> or the end of the
@@ -21,9 +21,9 @@
 
 namespace ft {
 
-class Qwen3_5Parser final : public ToolParser {
+class Qwen35Parser final : public ToolParser {
  public:
-  explicit Qwen3_5Parser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
+  explicit Qwen35Parser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
 
   void push(std::string_view text, std::vector<ToolEvent>& out) override;
   void finish(std::vector<ToolEvent>& out) override;

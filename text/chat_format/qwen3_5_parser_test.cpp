@@ -22,7 +22,7 @@ ToolSchemas schemas() {
 
 /// Content unchanged, calls as "[name arguments]"; pushed in pieces of up to `most` bytes.
 std::string parsed(const std::string& text, size_t most = 1 << 20) {
-  Qwen3_5Parser parser(schemas());
+  Qwen35Parser parser(schemas());
   std::vector<ToolEvent> events;
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);
@@ -55,7 +55,7 @@ std::string value_of(const std::string& key, const std::string& value) {
   return shown.substr(head.size(), shown.size() - head.size() - 2);
 }
 
-TEST(Qwen3_5Parser, ReadsContentAndCalls) {
+TEST(Qwen35Parser, ReadsContentAndCalls) {
   EXPECT_EQ(
       parsed("Let me see.\n\n" + call("<parameter=s>\nOslo\n</parameter>\n<parameter=i>\n2\n</parameter>\n")),
       R"(Let me see.[f {"s":"Oslo","i":2}])");
@@ -64,7 +64,7 @@ TEST(Qwen3_5Parser, ReadsContentAndCalls) {
   EXPECT_EQ(parsed(call("") + "\n\nafter. "), "[f {}]after.");
 }
 
-TEST(Qwen3_5Parser, ConvertsByTheSchemasTypes) {
+TEST(Qwen35Parser, ConvertsByTheSchemasTypes) {
   EXPECT_EQ(value_of("s", "12"), R"("12")");
   EXPECT_EQ(value_of("s", "null"), R"("null")");
   EXPECT_EQ(value_of("unknown", "[1]"), R"("[1]")");
@@ -96,7 +96,7 @@ TEST(Qwen3_5Parser, ConvertsByTheSchemasTypes) {
   EXPECT_EQ(value_of("e", "x"), R"("x")");
 }
 
-TEST(Qwen3_5Parser, KeepsValuesVerbatimButForOneNewlineAtEachEnd) {
+TEST(Qwen35Parser, KeepsValuesVerbatimButForOneNewlineAtEachEnd) {
   EXPECT_EQ(value_of("s", ""), R"("")");
   EXPECT_EQ(value_of("s", "\n a < b \n\n"), R"("\n a < b \n\n")");
   EXPECT_EQ(value_of("s", "\"q\" \\ \t\x01 é"), "\"\\\"q\\\" \\\\ \\t\\u0001 é\"");
@@ -105,18 +105,18 @@ TEST(Qwen3_5Parser, KeepsValuesVerbatimButForOneNewlineAtEachEnd) {
   EXPECT_EQ(parsed(call("<parameter=s>\n</parameter>\n")), R"([f {"s":""}])");
 }
 
-TEST(Qwen3_5Parser, EndsAValueOnlyWhereTheCallGoesOn) {
+TEST(Qwen35Parser, EndsAValueOnlyWhereTheCallGoesOn) {
   EXPECT_EQ(value_of("s", "a </parameter> b\n</parameter>c"), R"("a </parameter> b\n</parameter>c")");
   EXPECT_EQ(value_of("s", "<function=g>\n</function>\n<tool_call>"),
             R"("<function=g>\n</function>\n<tool_call>")");
 }
 
-TEST(Qwen3_5Parser, KeepsTheFirstOfRepeatedKeys) {
+TEST(Qwen35Parser, KeepsTheFirstOfRepeatedKeys) {
   EXPECT_EQ(parsed(call("<parameter=i>1</parameter><parameter=i>2</parameter><parameter=s>x</parameter>")),
             R"([f {"i":1,"s":"x"}])");
 }
 
-TEST(Qwen3_5Parser, RepairsWhatModelsWrite) {
+TEST(Qwen35Parser, RepairsWhatModelsWrite) {
   EXPECT_EQ(parsed("<function=f>\n<parameter=i>\n1\n</parameter>\n</function>\n</tool_call>"),
             R"([f {"i":1}])");
   EXPECT_EQ(parsed("<function=unknown>\n</function>"), "<function=unknown>\n</function>");
@@ -130,7 +130,7 @@ TEST(Qwen3_5Parser, RepairsWhatModelsWrite) {
   EXPECT_EQ(parsed("<tool_call>\n<function=f"), "");
 }
 
-TEST(Qwen3_5Parser, AcceptsHermesJson) {
+TEST(Qwen35Parser, AcceptsHermesJson) {
   EXPECT_EQ(parsed(R"(<tool_call>{"name": "f", "arguments": {"s": "</tool_call>", "i": 1}}</tool_call>)"),
             R"([f {"s":"</tool_call>","i":1}])");
   EXPECT_EQ(parsed(R"(<tool_call>{"name": "g", "arguments": "{\"a\": 1}"})"), R"([g {"a": 1}])");
@@ -138,14 +138,14 @@ TEST(Qwen3_5Parser, AcceptsHermesJson) {
   EXPECT_EQ(parsed("<tool_call>{oops}</tool_call>"), "<tool_call>{oops}</tool_call>");
 }
 
-TEST(Qwen3_5Parser, ShowsWhatOnlyLooksLikeACall) {
+TEST(Qwen35Parser, ShowsWhatOnlyLooksLikeACall) {
   EXPECT_EQ(parsed("the <tool_call> tag"), "the <tool_call> tag");
   EXPECT_EQ(parsed("a <tool_ca"), "a <tool_ca");
   EXPECT_EQ(parsed("x <tool_call>"), "x <tool_call>");
 }
 
-TEST(Qwen3_5Parser, StreamsStringsAsTheyCome) {
-  Qwen3_5Parser parser(schemas());
+TEST(Qwen35Parser, StreamsStringsAsTheyCome) {
+  Qwen35Parser parser(schemas());
   std::vector<ToolEvent> events;
   parser.push("<tool_call>\n<function=f>\n<parameter=s>\nab", events);
   ASSERT_EQ(events.size(), 2u);
@@ -157,7 +157,7 @@ TEST(Qwen3_5Parser, StreamsStringsAsTheyCome) {
   EXPECT_EQ(events[0].text, "c");
 }
 
-TEST(Qwen3_5Parser, GivesTheSameForEverySplitAndAlwaysJson) {
+TEST(Qwen35Parser, GivesTheSameForEverySplitAndAlwaysJson) {
   const std::vector<std::string> parts = {"<tool_call>",
                                           "</tool_call>",
                                           "<function=f>",
@@ -187,7 +187,7 @@ TEST(Qwen3_5Parser, GivesTheSameForEverySplitAndAlwaysJson) {
     for (const size_t most : {1, 2, 3, 7}) {
       ASSERT_EQ(parsed(text, most), whole) << text;
     }
-    Qwen3_5Parser parser(schemas());
+    Qwen35Parser parser(schemas());
     std::vector<ToolEvent> events;
     parser.push(text, events);
     parser.finish(events);
@@ -203,12 +203,12 @@ TEST(Qwen3_5Parser, GivesTheSameForEverySplitAndAlwaysJson) {
   }
 }
 
-TEST(Qwen3_5Parser, TakesNothingWithANulForJson) {
+TEST(Qwen35Parser, TakesNothingWithANulForJson) {
   EXPECT_EQ(value_of("o", std::string("{}\0", 3)), R"("{}\u0000")");
   EXPECT_FALSE(ToolSchemas::parse(std::string_view("[]\0", 3)).ok());
 }
 
-TEST(Qwen3_5Parser, CutsALongNameBetweenCharacters) {
+TEST(Qwen35Parser, CutsALongNameBetweenCharacters) {
   std::string long_name = "x";
   std::string cut = "x";
   for (int i = 0; i < 200; ++i) {
@@ -220,7 +220,7 @@ TEST(Qwen3_5Parser, CutsALongNameBetweenCharacters) {
   EXPECT_EQ(parsed(call("", long_name)).rfind("[" + cut + " {}]", 0), 0u);
 }
 
-TEST(Qwen3_5Parser, SurvivesSchemasThatReferToThemselves) {
+TEST(Qwen35Parser, SurvivesSchemasThatReferToThemselves) {
   EXPECT_TRUE(ToolSchemas::parse(R"([{"name":"f","parameters":{"properties":{"a":{"$ref":"#/properties/a"},
     "b":{"anyOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}}])")
                   .ok());

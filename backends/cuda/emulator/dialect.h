@@ -37,6 +37,7 @@ std::uint32_t exchange(std::uint32_t own, int from);
 void mma_bytes(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2, std::uint32_t a3,
                std::uint32_t b0, std::uint32_t b1);
 
+// NOLINTBEGIN(readability-identifier-naming): the names of CUDA and of kernels/device.cuh
 struct uint2 {
   unsigned x, y;
 };
@@ -52,6 +53,7 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 inline float fma_(float a, float b, float c) { return std::fma(a, b, c); }
 inline float sqrt_(float a) { return std::sqrt(a); }
 inline int round_(float a) { return static_cast<int>(std::nearbyint(a)); }
+// NOLINTEND(readability-identifier-naming)
 inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline std::uint32_t bits_of(float value) { return std::bit_cast<std::uint32_t>(value); }
 inline double double_of(unsigned long long bits) { return std::bit_cast<double>(bits); }

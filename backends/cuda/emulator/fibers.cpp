@@ -181,7 +181,8 @@ void mma_bytes(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2
     for (int k = 0; k < 32; ++k) {
       const int from = k % 16 / 4, half = k / 16;
       const int x = byte(left[warp][2 * half + row / 8][row % 8 * 4 + from], k % 4);
-      const int y = static_cast<signed char>(byte(right[warp][half][column * 4 + from], k % 4));
+      const int code = byte(right[warp][half][column * 4 + from], k % 4);
+      const int y = code < 128 ? code : code - 256;
       c[i] += x * y;
     }
   }

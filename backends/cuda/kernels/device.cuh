@@ -75,9 +75,11 @@ FT_DEVICE void begin_kernel() {
 }
 #endif
 
+// NOLINTBEGIN(readability-identifier-naming): an ending keeps them apart from the functions of CUDA
 FT_DEVICE int min_(int a, int b) { return a < b ? a : b; }
 FT_DEVICE int max_(int a, int b) { return a > b ? a : b; }
 FT_DEVICE float max_(float a, float b) { return a > b ? a : b; }
+// NOLINTEND(readability-identifier-naming)
 FT_DEVICE float magnitude(float a) { return float_of(bits_of(a) & 0x7fffffffu); }
 FT_DEVICE float bf16_low(u32 pair) { return float_of(pair << 16); }
 FT_DEVICE float bf16_high(u32 pair) { return float_of(pair & 0xffff0000u); }
@@ -98,7 +100,7 @@ FT_DEVICE float warp_max(float value) {
 }
 
 /// exp(x) within 2 units in the last place; 0 below -87, exp(88) above 88.
-FT_DEVICE float exp_(float x) {
+FT_DEVICE float exp_(float x) {  // NOLINT(readability-identifier-naming)
   if (!(x > -87.0f)) return 0;
   const float safe = x < 88.0f ? x : 88.0f;
   const float shifted = safe * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: the nearest integer in the low bits

@@ -229,7 +229,8 @@ FT_KERNEL(rotary, RotaryArgs, 128) {
   begin_kernel();
   const int item = (int)blockIdx.x * 128 + (int)threadIdx.x;
   if (item >= p.rows * p.half) return;
-  const float angle = (float)p.step.positions[item / p.half] * p.frequencies[item % p.half];
+  const int row = item / p.half;
+  const float angle = (float)p.step.positions[row] * p.frequencies[item % p.half];
   double cosine = 0, sine = 0;
   cosine_sine((double)angle, cosine, sine);
   p.cosines[item] = (float)cosine * p.scale;
