@@ -54,7 +54,7 @@ class CpuBackend final : public Backend {
   int kv_bits_;
   PackedCacheOptions packed_cache_;
   PackProgress progress_;
-  cpu::SharedWeights weights_;
+  std::shared_ptr<cpu::SharedWeights> weights_ = std::make_shared<cpu::SharedWeights>();
   ThreadPool pool_;
 };
 

@@ -153,7 +153,7 @@ struct Machinery {
   int activation_bits;  // 8 or 16
   const PackedCacheOptions& packed_cache;
   const PackProgress& progress;
-  SharedWeights& weights;  // packed for other programs
+  const std::shared_ptr<SharedWeights>& weights;  // packed for other programs
 };
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             const Machinery& machinery);

@@ -64,13 +64,13 @@ void SharedWeights::tidy() {
 PackedWeights::~PackedWeights() {
   own_.reset();
   borrowed_.clear();
-  shared_.tidy();
+  shared_->tidy();
 }
 
 Status PackedWeights::add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits) {
   const std::int64_t rows = ids.empty() ? weight.rows : static_cast<std::int64_t>(ids.size());
   FT_ASSIGN(Packed packed, plan_pack(weight, rows, max_weight_bits));
-  if (auto memory = shared_.find(share_key(weight, ids, packed), packed)) {
+  if (auto memory = shared_->find(share_key(weight, ids, packed), packed)) {
     borrowed_.push_back(std::move(memory));
   } else {
     jobs_.push_back({weight, ids, bytes_, packed_.size()});
@@ -188,7 +188,7 @@ void PackedWeights::place() {
   for (const Job& job : jobs_) {
     Packed& packed = packed_[job.index];
     packed.data = own_->data() + job.offset;
-    shared_.add(share_key(job.weight, job.ids, packed), packed, own_);
+    shared_->add(share_key(job.weight, job.ids, packed), packed, own_);
   }
   jobs_.clear();
 }

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/memory.h"
@@ -47,8 +48,8 @@ class SharedWeights {
 
 class PackedWeights {
  public:
-  /// `shared` must outlive it.
-  explicit PackedWeights(SharedWeights& shared) : shared_(shared) {}
+  /// `shared` may outlive its backend.
+  explicit PackedWeights(std::shared_ptr<SharedWeights> shared) : shared_(std::move(shared)) {}
   ~PackedWeights();
   PackedWeights(const PackedWeights&) = delete;
   PackedWeights& operator=(const PackedWeights&) = delete;
@@ -76,7 +77,7 @@ class PackedWeights {
   Status keep(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const;
   void place();
 
-  SharedWeights& shared_;
+  std::shared_ptr<SharedWeights> shared_;
   std::vector<Job> jobs_;  // released once filled
   std::vector<Packed> packed_;
   std::int64_t bytes_ = 0;
