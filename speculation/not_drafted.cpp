@@ -24,7 +24,7 @@ std::string not_drafted_text(NotDrafted why, const std::string& problem) {
     case NotDrafted::kNothingFound:
       return "no draft was found";
     case NotDrafted::kWouldNotPay:
-      return "drafting would not have paid at the measured costs";
+      return "drafting was estimated to be slower than plain decoding";
   }
   return {};
 }
