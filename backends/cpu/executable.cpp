@@ -32,7 +32,7 @@ class CpuExecutable final : public Executable {
     barriers_ = std::make_unique<BarrierPlan>(*parts_.program, parts_.workers);
     parts_.barriers = barriers_.get();
     parts_.outcome = &outcome_;
-    for (const Instruction& instruction : instructions) FT_TRY(collect(instruction));
+    for (const Instruction& instruction : instructions) FT_TRY(gather(instruction));
     FT_TRY(packed_.fill(pool_, machinery.packed_cache, machinery.progress));
     for (std::size_t i = 0; i < packed_count_; ++i) matrices_.push_back(packed_.at(i));
     FT_TRY(place());
@@ -105,7 +105,7 @@ class CpuExecutable final : public Executable {
  private:
   // ---- first pass: what must be packed and rotated ----
 
-  Status collect(const Instruction& instruction) {
+  Status gather(const Instruction& instruction) {
     const int max_weight_bits = parts_.program->max_weight_bits();
     first_packed_.push_back(packed_count_);
     const auto* logits = std::get_if<Logits>(&instruction);
