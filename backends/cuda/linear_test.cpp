@@ -1,0 +1,116 @@
+// The affine linear against its definition, bit for bit: integers, IEEE fused multiply-adds, eight slices of
+// K. And which compiled image a GPU takes.
+#include <algorithm>
+#include <cmath>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "backends/cuda/kernel_images.h"
+#include "backends/cuda/test_devices.h"
+#include "backends/random_weights.h"
+#include "format/affine.h"
+#include "format/half.h"
+
+namespace ft {
+namespace {
+
+float bf16_at(const std::byte* from, std::int64_t index) {
+  return format::bf16_to_float(format::load_u16(from + 2 * index));
+}
+
+/// One output of one row.
+float oracle(const Weight& weight, std::int64_t output, std::span<const float> row) {
+  const std::int64_t groups = weight.cols / weight.group, line = weight.cols * weight.bits / 8;
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.cols));
+  format::unpack_codes(weight.data + output * line, weight.bits, weight.cols, codes.data());
+  float total = 0;
+  for (std::int64_t slice = 0; slice < 8; ++slice) {
+    float sum = 0;
+    for (std::int64_t g = groups * slice / 8; g < groups * (slice + 1) / 8; ++g) {
+      const auto first = static_cast<std::size_t>(g * weight.group);
+      const std::span<const float> x = row.subspan(first, static_cast<std::size_t>(weight.group));
+      float top = 0;
+      for (const float value : x) top = std::max(top, std::fabs(value));
+      const float scale = top / 127.0F, inverse = top > 0 ? 127.0F / top : 0;
+      int dot = 0, all = 0;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const int code = static_cast<int>(std::nearbyint(x[i] * inverse));
+        dot += code * codes[first + i];
+        all += code;
+      }
+      const float weight_scale = bf16_at(weight.scales, output * groups + g);
+      sum = std::fma(static_cast<float>(dot), weight_scale * scale, sum);
+      sum = std::fma(bf16_at(weight.biases, output * groups + g), scale * static_cast<float>(all), sum);
+    }
+    total = slice == 0 ? sum : total + sum;
+  }
+  return total;
+}
+
+class CudaLinear : public testing::TestWithParam<std::string> {};
+
+TEST_P(CudaLinear, HasTheBitsOfItsDefinition) {
+  if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  const auto backend = std::move(cuda_on(GetParam()).value());
+  RandomWeights random(11);
+  for (const auto& [bits, group, cols] :
+       {std::tuple{4, 64, 1024}, std::tuple{4, 32, 320}, std::tuple{8, 128, 640}, std::tuple{3, 64, 448}}) {
+    const Weight weight = random.affine(40, cols, bits, group);
+    Program program;
+    program.capture("out", program.linear(program.input(cols), {weight})[0]);
+    const auto executable =
+        std::move(backend->compile(program, {.max_rows = 20, .max_logit_rows = 1}).value());
+    const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
+    for (const int rows : {3, 20}) {
+      std::vector<float> hidden(static_cast<std::size_t>(rows * cols));
+      for (float& value : hidden) value = random.uniform() * std::exp(2 * random.uniform());
+      const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0), blocks = {0};
+      const Segment segment{{blocks, 0, 0, 0}, 0, rows, rows};
+      StepArgs args;
+      const auto store = std::move(backend->make_rows(cols, rows).value());
+      const auto captured = std::move(backend->make_rows(40, rows).value());
+      store->write(0, hidden);
+      std::vector<std::int32_t> places(tokens.size());
+      std::iota(places.begin(), places.end(), 0);
+      args.tokens = tokens, args.segments = {&segment, 1};
+      args.hidden = {store.get(), places}, args.capture = {captured.get(), places};
+      executable->run(args, *state);
+      std::vector<float> out(static_cast<std::size_t>(rows * 40));
+      captured->read(0, out);
+      for (int r = 0; r < rows; ++r) {
+        const auto row = std::span<const float>(hidden).subspan(static_cast<std::size_t>(r * cols),
+                                                                static_cast<std::size_t>(cols));
+        for (int o = 0; o < 40; ++o)
+          ASSERT_EQ(out[static_cast<std::size_t>(r * 40 + o)], oracle(weight, o, row))
+              << bits << " bits, group " << group << ", row " << r << ", output " << o;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CudaLinear, testing::ValuesIn(cuda_devices()),
+                         [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
+
+TEST(CudaImages, AGpuTakesTheNewestOfItsGenerationElsePtx) {
+  const auto image = [](int capability, char kind, bool ptx) {
+    return cuda::KernelImage{"norm", capability, kind, ptx, {}};
+  };
+  const std::vector<cuda::KernelImage> all = {image(80, ' ', false),  image(89, ' ', false),
+                                              image(90, 'a', false),  image(100, 'f', false),
+                                              image(120, 'f', false), image(80, ' ', true)};
+  const auto chosen = [&](int capability) {
+    const std::vector<cuda::KernelImage> images = cuda::choose_images(all, capability);
+    return images.empty() ? 0 : images[0].ptx ? -images[0].capability : images[0].capability;
+  };
+  EXPECT_EQ(chosen(75), 0);
+  EXPECT_EQ(chosen(80), 80);
+  EXPECT_EQ(chosen(86), 80);
+  EXPECT_EQ(chosen(89), 89);
+  EXPECT_EQ(chosen(90), 90);
+  EXPECT_EQ(chosen(103), 100);
+  EXPECT_EQ(chosen(110), -80) << "a generation without an image: the driver compiles the text";
+  EXPECT_EQ(chosen(121), 120);
+}
+
+}  // namespace
+}  // namespace ft
