@@ -29,7 +29,7 @@ using PackProgress = std::function<void(const char* task, std::int64_t done, std
 struct BackendOptions {
   std::string name = "auto";  // auto, cpu, cuda, ref; auto: cuda where it runs, else cpu
   int threads = 0;            // 0: one per core
-  std::string isa = "auto";   // cpu: auto, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
+  std::string isa = "auto";   // cpu: auto, amx, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
   int activations = 0;        // cpu: bits of quantised activations, 8 or 16; 0: the default
   int kv_bits = 16;           // cpu, cuda: of cached keys and values, 8 or 16; ref keeps float32
   PackedCacheOptions packed_cache = {};

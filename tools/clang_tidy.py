@@ -2,11 +2,11 @@
 """Runs clang-tidy over the tracked sources of a build folder (tests left out), in parallel, and only
 where something changed.
 
-    tools/clang_tidy.py BUILD_FOLDER [--binary clang-tidy-19] [--jobs 2]
+    tools/clang_tidy.py BUILD_FOLDER [FILE...] [--binary clang-tidy-19] [--jobs 2]
 
 A source is read again when it, a header of ours that it reaches, its compile command, .clang-tidy or
-clang-tidy itself changed: the names of what was clean are hashes in .cache/tidy. Exit code 1 if there is a
-finding.
+clang-tidy itself changed: the names of what was clean are hashes in .cache/tidy, which checkouts may share.
+With FILE: only those. Exit code 1 if there is a finding.
 """
 
 import argparse
@@ -50,9 +50,9 @@ def reached(path, seen):
 
 def fingerprint(entry, settings):
     digest = hashlib.sha256(settings)
-    digest.update(entry.get("command", "").encode())
+    digest.update(entry.get("command", "").replace(str(ROOT), "").encode())
     for path, content in reached(Path(entry["file"]), {}).items():
-        digest.update(str(path).encode() + b"\0" + content)
+        digest.update(str(path.resolve().relative_to(ROOT)).encode() + b"\0" + content)
     return digest.hexdigest()
 
 
@@ -67,12 +67,15 @@ def examine(binary, build, entry):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path)
+    parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--binary", default="clang-tidy-19")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8))
     options = parser.parse_args()
 
     commands = json.loads((options.build / "compile_commands.json").read_text(encoding="utf-8"))
     tracked = tracked_sources()
+    if options.files:
+        tracked &= {path.resolve() for path in options.files}
     entries = {entry["file"]: entry for entry in commands if Path(entry["file"]) in tracked}
     version = subprocess.run([options.binary, "--version"], capture_output=True, check=True).stdout
     settings = version + (ROOT / ".clang-tidy").read_bytes()

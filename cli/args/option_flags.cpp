@@ -76,7 +76,7 @@ void add_backend_flags(FlagSet& flags, ModelOptions& model) {
   flags.add("backend", "NAME", reads_text(model.backend),
             "Backend: auto (default: cuda if there is an NVIDIA GPU, else cpu), cpu, cuda or ref");
   flags.add("isa", "NAME", reads_text(model.isa),
-            "Instruction set of the cpu backend: auto (default: the widest supported), avx512bf16, "
+            "Instruction set of the cpu backend: auto (default: the widest supported), amx, avx512bf16, "
             "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable");
   flags.add("activations", "BITS", reads_activations(model.activations),
             "Activation precision of the cpu backend: auto (default), 8 or 16 bits; 16 is slower and closer "

@@ -205,8 +205,8 @@ std::vector<BackendOptions> machines() {
     cuda::offer_emulated_device();
 #endif
   std::vector<BackendOptions> all = {{"ref", 1, "auto"}};
-  for (const char* isa :
-       {"auto", "avx512bf16", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable"}) {
+  for (const char* isa : {"auto", "amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot",
+                          "neon", "portable"}) {
     for (const int kv_bits : {16, 8}) {
       const BackendOptions options{.name = "cpu", .threads = 1, .isa = isa, .kv_bits = kv_bits};
       if (make_backend(options).ok()) all.push_back(options);

@@ -2,6 +2,13 @@
 
 #include <fmt/format.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+#endif
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -34,6 +41,29 @@ bool has_i8mm() { return false; }
 }  // namespace
 #endif
 
+#if defined(__x86_64__)
+namespace {
+
+/// Tiles of int8, and the kernel's leave to use them: a process must ask for it once (Linux,
+/// Documentation/arch/x86/xstate.rst), before threads hold a smaller signal stack than tiles need.
+bool has_amx() {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023;
+  constexpr long kTileData = 18;
+  constexpr unsigned kTiles = 1U << 24, kInt8 = 1U << 25;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & kTiles) == 0 || (edx & kInt8) == 0) return false;
+  static const bool allowed = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return allowed;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+#endif
+
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> found;
 #if defined(__x86_64__)
@@ -44,7 +74,9 @@ std::vector<const Kernels*> available_kernels() {
                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                           __builtin_cpu_supports("avx512dq");
   const bool has_vnni = has_avx512 && __builtin_cpu_supports("avx512vnni");
-  if (has_vnni && __builtin_cpu_supports("avx512bf16")) found.push_back(&avx512bf16::kernels());
+  const bool has_bf16 = has_vnni && __builtin_cpu_supports("avx512bf16");
+  if (has_bf16 && has_amx()) found.push_back(&amx::kernels());
+  if (has_bf16) found.push_back(&avx512bf16::kernels());
   if (has_vnni) found.push_back(&avx512vnni::kernels());
   if (has_avx512) found.push_back(&avx512::kernels());
   if (has_avx2 && __builtin_cpu_supports("avxvnni")) found.push_back(&avxvnni::kernels());

@@ -43,7 +43,8 @@
 //                  |--- output 0 ----|  |--- output 1 ----|       |--- output 15 ---|
 //
 // Quantised rows are in tiles that share one read of the weights: [columns / 4][planes][4] int8. A row has
-// one plane of 8-bit codes or, if `halves`, two for its int16 codes: code = 128 * first + second. Rows for
+// one plane of 8-bit codes or, if `int16`, two for its int16 codes: code = 128 * first + second. Rows for
+// codes_matrix are in tiles of [groups][rows][group] int8. Rows for
 // bf16 weights are in tiles too: [columns / 2][rows][2 columns], float32 or, if pair_bytes is 4, bf16.
 #pragma once
 
@@ -57,6 +58,7 @@ namespace ft::cpu {
 inline constexpr int kLanes = 16;    // outputs of a block of packed weights
 inline constexpr int kTileRows = 8;  // rows that share one read of a block
 inline constexpr int kTilePlanes = 8;
+inline constexpr int kMatrixRows = 64;  // rows of a tile of codes_matrix
 inline constexpr int kUnitColumns = 32;
 inline constexpr int kPairColumnBytes = 64;  // of two columns of a block of bf16 weights
 inline constexpr int kExactPairBytes = 8;    // of two columns of an unrounded row
@@ -77,7 +79,7 @@ struct CodesArgs {
   const std::int8_t* codes = nullptr;  // [columns / 4][planes][4]
   const float* scales = nullptr;       // [groups][rows] value of one step of the row's codes
   const float* sums = nullptr;         // [groups][rows] sum of the group's values
-  int rows = 0;                        // planes / 2 if halves
+  int rows = 0;                        // planes / 2 if int16
   float* out = nullptr;                // first row, first output of the first block
   std::int64_t out_stride = 0;
   int outputs = 0;  // that exist, from the first output of the first block on
@@ -175,7 +177,9 @@ struct QuantiseArgs {
   int group = 64, groups = 0;
   bool int16 = false;
   std::int8_t* codes = nullptr;  // the row's first plane, at its first column
-  int planes = 1, rows = 1;      // of the tile
+  int quad_step = 4;             // bytes from four columns of the row to the next four
+  std::int64_t group_step = 64;  // bytes from a group of the row to the next
+  int rows = 1;                  // of the tile
   float* scales = nullptr;       // the row's, at its first group
   float* sums = nullptr;
 };
@@ -195,7 +199,7 @@ struct Kernels {
   /// out[c] = silu(sum over t of kernel[t][c] * sources[t][c]), t < kernel width; a null source is zeros.
   void (*conv)(const float* const* sources, const float* kernel, std::int64_t kernel_stride, int kernel_width,
                int count, float* out);
-  /// Per group scale = largest / 127 (16319 if halves), sums = scale * (sum of codes).
+  /// Per group scale = largest / 127 (16319 if int16), sums = scale * (sum of codes).
   void (*quantise)(const QuantiseArgs& args);
   void (*codes_product)(const CodesArgs& args);
   void (*pair)(const PairArgs& args);
@@ -206,6 +210,9 @@ struct Kernels {
   void (*delta_pass)(const DeltaPass& pass);
   /// values = cap * tanh(values / cap).
   void (*softcap)(float* values, std::int64_t count, float cap);
+  /// codes_product for 1 .. kMatrixRows rows of 8-bit codes; args.codes is [groups][rows][group]. Null: this
+  /// set has no faster way for many rows.
+  void (*codes_matrix)(const CodesArgs& args) = nullptr;
 };
 
 namespace portable {
@@ -225,6 +232,9 @@ namespace avx512vnni {
 const Kernels& kernels();
 }
 namespace avx512bf16 {
+const Kernels& kernels();
+}
+namespace amx {
 const Kernels& kernels();
 }
 #elif defined(__aarch64__)

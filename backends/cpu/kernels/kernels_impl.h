@@ -35,7 +35,8 @@ const Kernels& kernels() {
                                      attend,
                                      dot,
                                      delta_pass,
-                                     softcap};
+                                     softcap,
+                                     nullptr};
   return kTable;
 }
 

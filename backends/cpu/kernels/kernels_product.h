@@ -332,9 +332,8 @@ inline void place_quads(I codes, std::int8_t* to, int step) {
 
 inline void quantise(const QuantiseArgs& args) {
   const float most_code = args.int16 ? 16319.0F : 127.0F;
-  const int step = 4 * args.planes;
+  const int step = args.quad_step;
   const float* in = args.in;
-  std::int8_t* codes = args.codes;
   for (int g = 0; g < args.groups; ++g, in += args.group) {
     V top = splat(0);
     for (int i = 0; i < args.group; i += kLanes) top = max(top, abs(load(in + i)));
@@ -343,6 +342,7 @@ inline void quantise(const QuantiseArgs& args) {
     const float inverse = nothing ? 0.0F : most_code / most;
     const float scale = nothing ? 0.0F : most / most_code;
     I total = zero_int();
+    std::int8_t* codes = args.codes + g * args.group_step;
     for (int i = 0; i < args.group; i += kLanes, codes += 4 * step) {
       const I code = to_int(mul(load(in + i), splat(inverse)));
       total = add(total, code);

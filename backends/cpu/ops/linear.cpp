@@ -10,6 +10,8 @@ namespace {
 // weights stream through.
 constexpr std::int64_t kInputBytes = 384 << 10;
 
+constexpr int kLeastMatrixRows = 9;  // of a step, from which Kernels::codes_matrix is faster
+
 constexpr int kPairs = 0;  // replaces a group size: pairs of columns for bf16 weights
 
 /// Quantised activations: the step's rows for one group size, or in pairs, tile by tile (layout: kernels.h).
@@ -80,11 +82,12 @@ class LinearOp final : public Operation {
     const std::int64_t rows =
         logit_rows_only_ ? static_cast<std::int64_t>(step.args->logit_rows.size()) : step.rows;
     if (rows == 0) return;
+    const bool matrix = as_matrix(step, rows);
     for (std::size_t i = 0; i < shared_.size(); ++i)
-      prepare(step, inputs(step, i, worker), rows, worker, workers);
+      prepare(step, inputs(step, i, worker), {0, rows}, matrix, worker, workers);
     if (!shared_.empty() && !step.small_batch) step.barrier(worker);
-    const std::int64_t portion =
-        std::max<std::int64_t>(kTileRows, kInputBytes / row_bytes_ / kTileRows * kTileRows);
+    const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // of which a portion is a multiple
+    const std::int64_t portion = std::max<std::int64_t>(whole, kInputBytes / row_bytes_ / whole * whole);
     for (std::int64_t first = 0; first < rows; first += portion) {
       const std::int64_t last = std::min(rows, first + portion);
       for (std::size_t j = 0; j < weights_.size(); ++j) {
@@ -93,7 +96,7 @@ class LinearOp final : public Operation {
         const int end = weight.first_block(worker + 1, workers);
         if (begin == end) continue;
         if (weight.codes) {
-          codes_product(step, weight, outs_[j], worker, {begin, end}, first, last);
+          codes_product(step, weight, outs_[j], worker, {begin, end}, {first, last}, matrix);
         } else if (weight.pairs()) {
           pairs_product(step, weight, outs_[j], worker, {begin, end}, first, last);
         } else {
@@ -136,20 +139,27 @@ class LinearOp final : public Operation {
                                     [&](const QuantisedRows& a) { return a.group == group; });
     return inputs(step, static_cast<std::size_t>(found - shared_.begin()), worker);
   }
+  /// Whether the step's quantised rows are for Kernels::codes_matrix, which needs many to pay.
+  bool as_matrix(const Step& step, std::int64_t rows) const {
+    return step.kernels->codes_matrix != nullptr && planes_ == 1 && rows >= kLeastMatrixRows;
+  }
   /// Rows of a tile.
-  int tile(int group) const { return group == kPairs ? kTileRows : kTilePlanes / planes_; }
+  int tile(int group, bool matrix) const {
+    return group == kPairs ? kTileRows : matrix ? kMatrixRows : kTilePlanes / planes_;
+  }
 
   /// In a small batch every worker prepares all rows for itself; in a large one, its range of rows for all.
-  void prepare(const Step& step, const QuantisedRows& inputs, std::int64_t rows, int worker,
+  void prepare(const Step& step, const QuantisedRows& inputs, Range all, bool matrix, int worker,
                int workers) const {
-    const Range range = step.small_batch ? Range{0, rows} : partition(rows, 1, worker, workers);
-    const int tile_rows = tile(inputs.group);
+    const std::int64_t rows = all.last;
+    const Range range = step.small_batch ? all : partition(rows, 1, worker, workers);
+    const int tile_rows = tile(inputs.group, matrix);
     for (std::int64_t row = range.first; row < range.last; ++row) {
       const std::int64_t tile = row / tile_rows * tile_rows;
       const Place place{tile, static_cast<int>(row - tile),
                         static_cast<int>(std::min<std::int64_t>(tile_rows, rows - tile))};
       const float* in = input(step, row, worker);
-      inputs.group == kPairs ? pair(step, inputs, in, place) : quantise(step, inputs, in, place);
+      inputs.group == kPairs ? pair(step, inputs, in, place) : quantise(step, inputs, in, place, matrix);
     }
   }
 
@@ -170,15 +180,18 @@ class LinearOp final : public Operation {
     step.kernels->pair(args);
   }
 
-  void quantise(const Step& step, const QuantisedRows& inputs, const float* in, Place place) const {
+  void quantise(const Step& step, const QuantisedRows& inputs, const float* in, Place place,
+                bool matrix) const {
     QuantiseArgs args;
     args.in = in;
     args.group = inputs.group;
     args.groups = inputs.groups;
     args.int16 = planes_ == 2;
     args.rows = place.rows;
-    args.planes = args.rows * planes_;
-    args.codes = codes(inputs, place.tile) + std::int64_t{4} * place.row * planes_;
+    const int planes = args.rows * planes_;
+    args.quad_step = matrix ? 4 : 4 * planes;
+    args.group_step = std::int64_t{inputs.group} * planes;
+    args.codes = codes(inputs, place.tile) + std::int64_t{place.row} * (matrix ? inputs.group : 4 * planes_);
     args.scales = inputs.scales + place.tile * inputs.groups + place.row;
     args.sums = inputs.sums + place.tile * inputs.groups + place.row;
     step.kernels->quantise(args);
@@ -223,7 +236,7 @@ class LinearOp final : public Operation {
   }
 
   void codes_product(const Step& step, const Packed& weight, Matrix out, int worker, Blocks blocks,
-                     std::int64_t first, std::int64_t last) const {
+                     Range rows, bool matrix) const {
     const QuantisedRows inputs = inputs_for(step, weight.group, worker);
     CodesArgs args;
     args.bits = weight.bits;
@@ -231,12 +244,13 @@ class LinearOp final : public Operation {
     args.groups = weight.groups;
     args.scale_format = weight.format;
     args.int16 = planes_ == 2;
-    each_tile(weight, out, blocks, 1, tile(weight.group), first, last, args,
+    const auto product = matrix ? step.kernels->codes_matrix : step.kernels->codes_product;
+    each_tile(weight, out, blocks, 1, tile(weight.group, matrix), rows.first, rows.last, args,
               [&](CodesArgs& of_tile, std::int64_t row) {
                 of_tile.codes = codes(inputs, row);
                 of_tile.scales = inputs.scales + row * inputs.groups;
                 of_tile.sums = inputs.sums + row * inputs.groups;
-                step.kernels->codes_product(of_tile);
+                product(of_tile);
               });
   }
 
