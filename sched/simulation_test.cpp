@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sched/scheduler.h"
+#include "tests/storm_seed.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test {
@@ -117,6 +118,7 @@ class Simulation : public testing::Test {
   }
 
   Storm run(unsigned seed, int steps, std::int64_t cache_bytes, const std::string& directory = {}) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", FORETOKEN_SEED=" + std::to_string(storm_seed()));
     ToyDecoder decoder(kSlots, {}, 160, cache_bytes);
     std::unique_ptr<CacheFolder> folder;
     if (!directory.empty()) {
@@ -129,7 +131,7 @@ class Simulation : public testing::Test {
     const int draft_blocks = decoder->draft_pool()->free_blocks();
     const int draft_slots = decoder->draft_pool()->free_slots();
     Storm storm;
-    std::mt19937 random(seed);
+    std::mt19937 random(seed + storm_seed());
     {
       Scheduler scheduler(*decoder, tokenizer_, choose_chat_format("qwen3_5", ""),
                           {kUnreadMs, 48, [this] { return now_ += 0.25; }, folder.get()});

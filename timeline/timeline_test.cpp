@@ -10,6 +10,8 @@
 #include <random>
 #include <set>
 
+#include "tests/storm_seed.h"
+
 namespace ft {
 namespace {
 
@@ -96,7 +98,7 @@ struct Known {
 class Schedule {
  public:
   Schedule(unsigned seed, const StateOptions& options)
-      : options_(options), machine_(options), pool_(machine_, options), random_(seed) {}
+      : options_(options), machine_(options), pool_(machine_, options), random_(seed + test::storm_seed()) {}
 
   void run(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -296,7 +298,7 @@ TEST(Timeline, RandomSchedulesKeepEveryPastAndEveryBlock) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     Schedule schedule(seed, StateOptions{5, 14});
     schedule.run(300);
-    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;
+    ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed << ", FORETOKEN_SEED=" << test::storm_seed();
     exhausted += schedule.exhausted, lost += schedule.lost, shared += schedule.shared;
     shortened += schedule.shortened;
   }
