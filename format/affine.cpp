@@ -14,7 +14,22 @@ namespace {
 
 constexpr float kSmallestScale = 1e-7F;
 
+/// The NaN that MLX writes on x86 where a group has an infinity; the one of this machine would differ.
+void store_nan(DType dtype, std::byte* at) {
+  constexpr std::uint32_t kSingle = 0xFFC00000U;
+  const std::uint16_t half = dtype == DType::kBF16 ? 0x7FC0 : 0xFD00;
+  if (dtype == DType::kF32) {
+    std::memcpy(at, &kSingle, sizeof kSingle);
+  } else {
+    std::memcpy(at, &half, sizeof half);
+  }
+}
+
 void store_float(DType dtype, float value, std::byte* at) {
+  if (std::isnan(value)) {
+    store_nan(dtype, at);
+    return;
+  }
   if (dtype == DType::kF32) {
     std::memcpy(at, &value, sizeof value);
     return;
