@@ -78,6 +78,17 @@ void unpack_codes(const std::byte* row, int bits, std::int64_t cols, std::uint8_
   }
 }
 
+void pack_codes(const std::uint8_t* codes, int bits, std::int64_t cols, std::byte* row) {
+  std::uint32_t pending = 0;  // bits not yet written, the oldest lowest; at most 7 + 8
+  int held = 0;
+  for (std::int64_t i = 0; i < cols; ++i) {
+    pending |= static_cast<std::uint32_t>(codes[i]) << held;
+    held += bits;
+    for (; held >= 8; held -= 8, pending >>= 8) *row++ = static_cast<std::byte>(pending & 0xFFU);
+  }
+  FT_ASSERT(held == 0);
+}
+
 void dequantise_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_t count, float* out) {
   FT_ASSERT(first >= 0 && count >= 0 && first + count <= matrix.rows);
   FT_ASSERT(matrix.mode == QuantMode::kAffine);

@@ -34,6 +34,9 @@ struct StoredMatrix {
 /// The codes of `cols` elements of one row.
 void unpack_codes(const std::byte* row, int bits, std::int64_t cols, std::uint8_t* out);
 
+/// The inverse: codes below 2^bits to one row; cols * bits is a multiple of 8.
+void pack_codes(const std::uint8_t* codes, int bits, std::int64_t cols, std::byte* row);
+
 /// Rows [first, first + count) of a plain or affine matrix as float32, (count, cols).
 void dequantise_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_t count, float* out);
 

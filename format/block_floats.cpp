@@ -67,7 +67,8 @@ BlockScale choose_scale(const float* group, int count, QuantMode mode, DType sou
     largest = std::max(largest, size);
   }
   if (not_a_number) largest = std::numeric_limits<float>::quiet_NaN();
-  const float wanted = rounded_to(source, largest / (mode == QuantMode::kMxfp8 ? kLargestE4m3 : kLargestE2m1));
+  const float wanted =
+      rounded_to(source, largest / (mode == QuantMode::kMxfp8 ? kLargestE4m3 : kLargestE2m1));
   if (mode == QuantMode::kNvfp4) {
     const std::uint8_t byte = float_to_e4m3(wanted);
     return {byte, e4m3_to_float(byte)};
@@ -75,8 +76,7 @@ BlockScale choose_scale(const float* group, int count, QuantMode mode, DType sou
   if (!std::isfinite(wanted)) return {source == DType::kF32 ? kSign : std::uint8_t{0}, 0};
   const int exponent = exponent_above(wanted);
   // MLX keeps the low eight bits, so a group under 2^-127 wraps; its codes use the right exponent.
-  return {static_cast<std::uint8_t>((exponent + 127) & 255),
-          rounded_to(source, std::ldexp(1.0F, exponent))};
+  return {static_cast<std::uint8_t>((exponent + 127) & 255), rounded_to(source, std::ldexp(1.0F, exponent))};
 }
 
 /// What 0 / 0 becomes: MLX's bf16 has a positive NaN, x86 makes a negative one.
@@ -118,6 +118,26 @@ void quantise_blocks(const float* values, std::int64_t groups, QuantMode mode, D
                 << (i * q.bits);
       }
       *words++ = word;
+    }
+  }
+}
+
+void dequantise_block_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_t count, float* out) {
+  FT_ASSERT(matrix.quantised && matrix.mode != QuantMode::kAffine);
+  const auto cols = static_cast<std::size_t>(matrix.cols), group = static_cast<std::size_t>(matrix.group);
+  const std::size_t row_bytes = cols * static_cast<std::size_t>(matrix.bits) / 8;
+  const auto* codes =
+      reinterpret_cast<const std::uint8_t*>(matrix.data) + static_cast<std::size_t>(first) * row_bytes;
+  const auto* scales =
+      reinterpret_cast<const std::uint8_t*>(matrix.scales) + static_cast<std::size_t>(first) * (cols / group);
+  for (std::size_t g = 0; g < static_cast<std::size_t>(count) * (cols / group); ++g) {
+    const float scale =
+        matrix.mode == QuantMode::kNvfp4 ? e4m3_to_float(scales[g]) : e8m0_to_float(scales[g]);
+    for (std::size_t i = g * group; i < (g + 1) * group; ++i) {
+      const float code = matrix.bits == 8
+                             ? e4m3_to_float(codes[i])
+                             : e2m1_to_float(static_cast<std::uint8_t>(codes[i / 2] >> (i % 2 * 4) & 15));
+      *out++ = code * scale;
     }
   }
 }

@@ -41,7 +41,8 @@ void add_flags(CLI::App& app, const Command& command) {
           ->expected(1)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
-    if (command.flags.positional == flag.name) names += "," + flag.name;
+    if (flag.name == command.flags.positional || flag.name == command.flags.second_positional)
+      names += "," + flag.name;
     CLI::Option* option = app.add_option(names, flag.help)->group(flag.group)->type_name(flag.value_name);
     if (flag.kind == Flag::Kind::kList) {
       // One value per flag; a greedy list would consume the next argument.

@@ -44,6 +44,7 @@ class FlagSet {
   std::span<const Flag> flags() const { return flags_; }
   /// The flag whose name may be omitted; empty: none.
   std::string positional;
+  std::string second_positional;  // likewise, for the second bare argument
 
  private:
   Flag& push(Flag flag);

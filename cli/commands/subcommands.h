@@ -18,6 +18,7 @@ Command score_command();
 Command tokenize_command();
 Command inspect_command();
 Command doctor_command();
+Command quantize_command();
 Command synth_command();
 Command completions_command();
 Command manual_command();

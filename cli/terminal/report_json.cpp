@@ -275,4 +275,18 @@ std::string synth_json(const std::string& directory, std::int64_t parameters, st
                    {"seconds", rounded(seconds, 1e-3)}});
 }
 
+std::string conversion_json(const ConversionReport& report) {
+  Json object = {{"directory", report.directory},
+                 {"recipe", report.recipe},
+                 {"source_format", report.source_format},
+                 {"source_bytes", report.source_bytes},
+                 {"bytes", report.bytes},
+                 {"bits_per_weight", rounded(report.bits_per_weight, 1e-3)},
+                 {"written", report.written},
+                 {"files_kept", report.files_kept},
+                 {"seconds", rounded(report.seconds, 1e-3)}};
+  object["notes"] = report.notes;
+  return dump(object);
+}
+
 }  // namespace ft::cli

@@ -26,6 +26,7 @@ std::string doctor_json(const Machine& machine, const std::vector<Finding>& find
 std::string verify_json(const MatrixReport& report, const std::string& model, const std::string& backend);
 std::string synth_json(const std::string& directory, std::int64_t parameters, std::int64_t bytes,
                        double seconds);
+std::string conversion_json(const ConversionReport& report);
 
 std::string_view code_name(Code code);
 

@@ -78,4 +78,14 @@ void add(SpeculationReport& sum, const SpeculationReport& more);
 /// The quantile at `share` of the sorted values, interpolated. 0 for an empty list.
 double quantile(std::vector<double> values, double share);
 
+/// What `quantize` or `convert` did, or would do.
+struct ConversionReport {
+  std::string directory, recipe, source_format;
+  std::int64_t source_bytes = 0, bytes = 0;
+  double bits_per_weight = 0, seconds = 0;
+  bool written = false;
+  int files_kept = 0;              // of an earlier run that was stopped
+  std::vector<std::string> notes;  // what could not be kept exactly
+};
+
 }  // namespace ft::cli

@@ -1,0 +1,74 @@
+#include "cli/commands/conversion_work.h"
+
+#include <atomic>
+#include <chrono>
+#include <fmt/format.h>
+#include <memory>
+
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/report_json.h"
+
+namespace ft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// "1.2 of 8.4 GB, 310 MB/s"
+std::string progress_text(std::uint64_t done, std::uint64_t all, double seconds) {
+  return fmt::format("{} of {}, {}/s", bytes_text(static_cast<double>(done)),
+                     bytes_text(static_cast<double>(all)),
+                     bytes_text(static_cast<double>(done) / std::max(seconds, 1e-3)));
+}
+
+}  // namespace
+
+Result<ConversionReport> run_conversion(const convert::Source& source, const convert::Recipe& recipe,
+                                        const ConversionFlags& flags, Terminal& terminal) {
+  FT_ASSIGN(const convert::Plan plan, convert::make_plan(source, recipe));
+  ConversionReport report;
+  report.directory = flags.out, report.recipe = recipe.name, report.source_format = source.format;
+  report.source_bytes = static_cast<std::int64_t>(plan.source_bytes);
+  report.bytes = static_cast<std::int64_t>(plan.bytes);
+  report.bits_per_weight = static_cast<double>(plan.bytes) * 8 / static_cast<double>(plan.parameters);
+  report.notes = plan.notes;
+  if (flags.plan_only) return report;
+  const Clock::time_point start = Clock::now();
+  std::atomic<bool> stopped{false};
+  Result<convert::ConversionResult> result = [&] {
+    const Interrupt interrupt([&stopped] { stopped = true; });
+    std::unique_ptr<Progress> bar;
+    const convert::ConversionOptions options{flags.out, flags.threads, flags.force};
+    return convert::convert_model(source, recipe, plan, options, [&](std::uint64_t done, std::uint64_t all) {
+      if (!bar) bar = std::make_unique<Progress>(terminal, "writing", static_cast<std::int64_t>(all));
+      bar->set(static_cast<std::int64_t>(done), progress_text(done, all, seconds_since(start)));
+      return !stopped.load();
+    });
+  }();
+  if (!result.ok()) return result.error();
+  report.written = true, report.files_kept = result->kept;
+  report.seconds = seconds_since(start);
+  return report;
+}
+
+void show_conversion(const ConversionReport& report, bool json, Terminal& terminal) {
+  if (json) {
+    terminal.out(conversion_json(report) + "\n");
+    return;
+  }
+  const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::string text = fmt::format("{}: {}, {} from {} of {}, {:.2f} bits a weight", report.directory,
+                                 report.recipe, size(report.bytes), size(report.source_bytes),
+                                 report.source_format, report.bits_per_weight);
+  text +=
+      report.written ? fmt::format(", in {:.1f} s\n", report.seconds) : "; nothing was written (--plan)\n";
+  if (report.files_kept > 0)
+    text += fmt::format("{} file(s) of an earlier run were complete and are kept\n", report.files_kept);
+  for (const std::string& note : report.notes) text += note + "\n";
+  terminal.out(text);
+}
+
+}  // namespace ft::cli

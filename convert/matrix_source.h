@@ -1,0 +1,78 @@
+// MatrixSource: a matrix of a source checkpoint, whatever its format, read by rows: as float32, or as the
+// codes of an MLX format where they can be moved unchanged. Owner: a Source keeps the mapped bytes. Thread:
+// reads are const and may run on several threads. Cost: rows are decoded on every read.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "format/affine.h"
+#include "format/quantisation.h"
+#include "format/tensor.h"
+
+namespace ft::convert {
+
+/// Where the codes of some rows go. Biases are null for block floats.
+struct CodeRows {
+  std::byte* codes = nullptr;
+  std::byte* scales = nullptr;
+  std::byte* biases = nullptr;
+};
+
+/// The MLX format that a matrix can become without a new choice of codes.
+struct CodeFormat {
+  format::Quantisation q;
+  format::DType scale_type = format::DType::kBF16;
+  bool exact = true;  // decodes to the same float32 values as the source's own definition
+
+  bool operator==(const CodeFormat&) const = default;
+};
+
+class MatrixSource {
+ public:
+  /// `type`: F32, F16 or BF16, the type that the decoded values have or fit best.
+  MatrixSource(std::int64_t rows, std::int64_t cols, format::DType type)
+      : rows_(rows), cols_(cols), type_(type) {}
+  MatrixSource(const MatrixSource&) = delete;
+  MatrixSource& operator=(const MatrixSource&) = delete;
+  virtual ~MatrixSource() = default;
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  format::DType type() const { return type_; }
+
+  /// Rows [first, first + count) as float32, (count, cols).
+  virtual void read(std::int64_t first, std::int64_t count, float* out) const = 0;
+  /// Empty: the matrix has no codes that MLX could read.
+  virtual std::optional<CodeFormat> codes() const { return std::nullopt; }
+  /// Where codes() is empty: the MLX format that adds little error; empty: plain values of type().
+  virtual std::optional<format::Quantisation> nearest() const { return std::nullopt; }
+  /// True if the values are stored as type() and so lose nothing when written as it.
+  virtual bool plain() const { return false; }
+  /// Only if codes() has a value.
+  virtual void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const;
+
+ private:
+  std::int64_t rows_, cols_;
+  format::DType type_;
+};
+
+using MatrixPointer = std::shared_ptr<const MatrixSource>;
+
+/// A plain tensor; all sides but the last are rows.
+MatrixPointer plain_matrix(const format::TensorView& tensor);
+/// An MLX matrix, affine or of block floats.
+MatrixPointer mlx_matrix(const format::StoredMatrix& matrix);
+/// Row r is row (r / block) * stride + offset + r % block of `whole`: the gates of fused experts, for example.
+MatrixPointer row_blocks(MatrixPointer whole, std::int64_t rows, std::int64_t block, std::int64_t stride,
+                         std::int64_t offset);
+/// All rows of each part, in order. The parts have equal columns and formats.
+MatrixPointer stacked(std::vector<MatrixPointer> parts);
+
+/// Bytes of the codes, scales and biases of one row.
+std::size_t code_row_bytes(const format::Quantisation& q, std::int64_t cols);
+std::size_t scale_row_bytes(const CodeFormat& format, std::int64_t cols);
+
+}  // namespace ft::convert

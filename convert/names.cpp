@@ -1,0 +1,97 @@
+#include "convert/names.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "format/tensor.h"
+
+namespace ft::convert {
+namespace {
+
+constexpr std::string_view kTowers[] = {"visual.",       "vision_tower.",   "audio_tower.",
+                                        "embed_vision.", "embed_audio.",    "multi_modal_projector.",
+                                        "vision_model.", "vision_embedder."};
+constexpr std::string_view kShiftedNorms[] = {".input_layernorm.weight", ".post_attention_layernorm.weight",
+                                              ".q_norm.weight", ".k_norm.weight"};
+constexpr std::string_view kSmall[] = {".in_proj_a.weight", ".in_proj_b.weight", ".mlp.gate.weight",
+                                       ".shared_expert_gate.weight", ".router.proj.weight"};
+constexpr std::string_view kEmbeddings[] = {"embed_tokens.weight", "embed_tokens_per_layer.weight",
+                                            "lm_head.weight"};
+
+template <class List>
+bool ends_with_any(std::string_view name, const List& list) {
+  return std::ranges::any_of(list, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+bool begins_a_tower(std::string_view name) {
+  return std::ranges::any_of(kTowers, [&](std::string_view begin) { return name.starts_with(begin); });
+}
+
+}  // namespace
+
+Result<Layout> find_layout(const std::string& model_type, const std::string& origin) {
+  if (model_type.starts_with("qwen3_5")) return Layout::kQwen35;
+  if (model_type.starts_with("gemma4")) return Layout::kGemma4;
+  return Error{Code::kUnsupported, origin + ": model_type: expected qwen3_5, qwen3_5_moe or gemma4, found " +
+                                       format::in_quotes(model_type) +
+                                       "; only models of these families can be converted"};
+}
+
+std::string canonical_name(std::string_view stored) {
+  for (bool stripped = true; stripped;) {
+    stripped = false;
+    for (const std::string_view prefix : {"model.", "language_model."}) {
+      if (!stored.starts_with(prefix)) continue;
+      stored.remove_prefix(prefix.size());
+      stripped = true;
+    }
+  }
+  return std::string(stored);
+}
+
+std::string mlx_name(std::string_view canonical) {
+  if (canonical.starts_with("mtp.")) return std::string(canonical);
+  if (canonical.starts_with("lm_head.")) return "language_model." + std::string(canonical);
+  return "language_model.model." + std::string(canonical);
+}
+
+TensorKind kind_of(Layout layout, std::string_view canonical, std::size_t dimensions) {
+  if (begins_a_tower(canonical)) return TensorKind::kVision;
+  if (canonical.starts_with("mtp.")) return TensorKind::kMtp;
+  if (layout == Layout::kQwen35) {
+    if (canonical.ends_with(".conv1d.weight")) return TensorKind::kConv;
+    if (canonical == "norm.weight" || ends_with_any(canonical, kShiftedNorms)) return TensorKind::kShifted;
+  }
+  ExpertPart part;
+  if (read_expert_part(layout, canonical, part)) return TensorKind::kExperts;
+  if (dimensions < 2 || !canonical.ends_with(".weight")) return TensorKind::kAsStored;
+  if (ends_with_any(canonical, kSmall)) return TensorKind::kSmall;
+  return ends_with_any(canonical, kEmbeddings) ? TensorKind::kEmbedding : TensorKind::kLinear;
+}
+
+bool read_expert_part(Layout layout, std::string_view canonical, ExpertPart& part) {
+  constexpr std::string_view kExperts = "experts.";
+  const std::size_t at = canonical.find(".experts.");
+  if (at == std::string_view::npos) return false;
+  std::string_view rest = canonical.substr(at + 1 + kExperts.size());
+  part.index = -1;
+  if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
+    const auto [end, failed] = std::from_chars(rest.data(), rest.data() + rest.size(), part.index);
+    if (failed != std::errc() || end == rest.data() + rest.size() || *end != '.') return false;
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()) + 1);
+  }
+  if (rest.ends_with(".weight")) rest.remove_suffix(std::string_view(".weight").size());
+  constexpr std::string_view kProjections[] = {"gate_up_proj", "down_proj", "gate_proj", "up_proj"};
+  if (std::ranges::find(kProjections, rest) == std::end(kProjections)) return false;
+  part.projection = rest;
+  part.before = canonical.substr(0, layout == Layout::kGemma4 ? at + 1 + kExperts.size() : at + 1);
+  return true;
+}
+
+std::string expert_name(Layout layout, const ExpertPart& part, std::string_view projection) {
+  return part.before + (layout == Layout::kGemma4 ? "switch_glu." : "switch_mlp.") + std::string(projection) +
+         ".weight";
+}
+
+}  // namespace ft::convert

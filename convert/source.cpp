@@ -1,0 +1,79 @@
+#include "convert/source.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace ft::convert {
+namespace {
+
+using format::TensorView;
+
+/// Hugging Face stores the convolution as [C,1,K], MLX as [C,K,1]; without one, the names decide.
+bool norms_are_final(const format::Checkpoint& checkpoint) {
+  for (const TensorView& tensor : checkpoint.tensors()) {
+    if (tensor.name.ends_with("linear_attn.conv1d.weight") && tensor.shape.size() == 3)
+      return tensor.shape[2] == 1;
+  }
+  return checkpoint.metadata_format() == "mlx";
+}
+
+bool has_quantised_parts(const format::Checkpoint& checkpoint) {
+  constexpr std::string_view kSuffixes[] = {".scales",           ".weight_packed", ".qweight",
+                                            ".weight_scale_inv", ".weight_scale",  ".weight_scale_2"};
+  return std::ranges::any_of(checkpoint.tensors(), [&](const TensorView& tensor) {
+    return std::ranges::any_of(kSuffixes, [&](auto suffix) { return tensor.name.ends_with(suffix); });
+  });
+}
+
+std::string plain_format(const format::Checkpoint& checkpoint) {
+  std::uint64_t bytes[3] = {};
+  constexpr format::DType kTypes[] = {format::DType::kBF16, format::DType::kF16, format::DType::kF32};
+  for (const TensorView& tensor : checkpoint.tensors()) {
+    for (std::size_t i = 0; i < 3; ++i) bytes[i] += tensor.dtype == kTypes[i] ? tensor.bytes.size() : 0;
+  }
+  const auto most = static_cast<std::size_t>(std::max_element(bytes, bytes + 3) - bytes);
+  return std::string(format::dtype_name(kTypes[most])) + " safetensors";
+}
+
+}  // namespace
+
+std::int64_t rows_of(std::span<const std::int64_t> shape) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return rows;
+}
+
+Result<Source> open_source(const std::string& directory) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(directory, ignored)) {
+    return Error{Code::kNotFound,
+                 directory + " is not a folder; give the folder of the model, with config.json and weights"};
+  }
+  Source source;
+  source.directory = directory;
+  FT_ASSIGN(source.config,
+            format::read_json_object((std::filesystem::path(directory) / "config.json").string()));
+  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory));
+  source.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
+  const format::Checkpoint& opened = *source.checkpoint;
+  source.shifted_norms = norms_are_final(opened);
+  source.fingerprint = opened.state_fingerprint();
+  source.drop_pages = [&opened] { opened.drop_pages(); };
+  source.quantised = has_quantised_parts(opened);
+  if (source.quantised) {
+    return Error{Code::kUnsupported,
+                 directory + ": its weights are quantised already; give the bf16, f16 or f32 original"};
+  }
+  source.format = plain_format(opened);
+  for (const TensorView& tensor : opened.tensors()) {
+    SourceTensor entry{tensor.name, tensor.shape, &tensor, nullptr};
+    if (format::dtype_is_float(tensor.dtype) && !tensor.shape.empty()) entry.matrix = plain_matrix(tensor);
+    source.tensors.push_back(std::move(entry));
+  }
+  return source;
+}
+
+}  // namespace ft::convert

@@ -1,0 +1,43 @@
+// Source: a checkpoint to convert, opened by its headers, whatever its format: every tensor under the name of
+// the Hugging Face original, decoded on demand. Owner: the Source keeps the files mapped; its matrices and
+// views die with it. Errors: those of Checkpoint::open, and kUnsupported for a format that cannot be read.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "convert/matrix_source.h"
+#include "format/checkpoint.h"
+#include "format/json_text.h"
+
+namespace ft::convert {
+
+struct SourceTensor {
+  std::string name;                            // "model.language_model.layers.0.mlp.gate_proj.weight"
+  std::vector<std::int64_t> shape;             // decoded
+  const format::TensorView* stored = nullptr;  // plain tensors only: their bytes
+  MatrixPointer matrix;                        // tensors of floats or codes; nullptr for integers
+};
+
+struct Source {
+  std::string directory;
+  std::string format;           // "safetensors, bf16", "GPTQ", for messages and the model card
+  bool quantised = false;       // some matrices are codes
+  bool shifted_norms = false;   // the norms of a family that adds 1 are final already
+  format::JsonDocument config;  // config.json
+  std::unique_ptr<format::Checkpoint> checkpoint;
+  std::vector<SourceTensor> tensors;  // sorted by name
+  std::function<void()> drop_pages;   // frees the memory of bytes read so far
+  std::string fingerprint;            // changes when the files do
+};
+
+/// The plain and MLX formats of a model folder.
+Result<Source> open_source(const std::string& directory);
+
+/// All sides but the last are rows.
+std::int64_t rows_of(std::span<const std::int64_t> shape);
+
+}  // namespace ft::convert
