@@ -65,7 +65,7 @@ using MatrixPointer = std::shared_ptr<const MatrixSource>;
 MatrixPointer plain_matrix(const format::TensorView& tensor);
 /// An MLX matrix, affine or of block floats.
 MatrixPointer mlx_matrix(const format::StoredMatrix& matrix);
-/// Row r is row (r / block) * stride + offset + r % block of `whole`: the gates of fused experts, for example.
+/// Row r is row (r / block) * stride + offset + r % block of `whole`: the gates of fused experts, say.
 MatrixPointer row_blocks(MatrixPointer whole, std::int64_t rows, std::int64_t block, std::int64_t stride,
                          std::int64_t offset);
 /// All rows of each part, in order. The parts have equal columns and formats.
