@@ -11,11 +11,12 @@
 namespace ft {
 
 struct ModelFacts {
-  std::string family;        // "qwen3_5"
-  int vocabulary = 0;        // tokens; rows of the LM head
-  int width = 0;             // of a hidden state
-  std::int64_t context = 0;  // max positions that the model was trained for
-  std::vector<int> eos_ids;  // the preferred one first
+  std::string family;               // "qwen3_5", "gemma4"
+  int vocabulary = 0;               // tokens; rows of the LM head
+  int width = 0;                    // of a hidden state
+  std::int64_t context = 0;         // max positions that the model was trained for
+  std::vector<int> eos_ids;         // the preferred one first
+  std::vector<int> suppressed_ids;  // never sampled
   format::SamplingDefaults sampling;
 
   // For reports. A family whose layers differ gives the sizes of its full-attention layers.

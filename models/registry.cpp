@@ -7,6 +7,7 @@
 #include "format/key_reader.h"
 #include "format/out_of_memory.h"
 #include "models/family.h"
+#include "models/gemma4/family.h"
 #include "models/qwen3_5/family.h"
 
 namespace ft {
@@ -47,7 +48,7 @@ Result<FamilyMatch> match(const format::ConfigFiles& files) {
 }  // namespace
 
 std::span<const Family* const> families() {
-  static constexpr std::array<const Family*, 1> kFamilies = {&qwen3_5::kFamily};
+  static constexpr std::array<const Family*, 2> kFamilies = {&qwen3_5::kFamily, &gemma4::kFamily};
   return kFamilies;
 }
 

@@ -24,7 +24,8 @@ TEST(Registry, AnUnknownFamilyIsRefusedWithTheListOfKnownOnes) {
   const auto match = parse(R"({"model_type":"llama"})");
   ASSERT_FALSE(match.ok());
   EXPECT_EQ(match.error().code, Code::kUnsupported);
-  EXPECT_NE(match.error().message.find("qwen3_5, qwen3_5_text, qwen3_5_moe, qwen3_5_moe_text, found 'llama'"),
+  EXPECT_NE(match.error().message.find(
+                "qwen3_5, qwen3_5_text, qwen3_5_moe, qwen3_5_moe_text, gemma4, gemma4_text, found 'llama'"),
             std::string::npos)
       << match.error().message;
   EXPECT_EQ(parse("{}").error().code, Code::kUnsupported);
@@ -56,15 +57,15 @@ std::string raw_looking_weights() {
 
 TEST(Registry, ACheckpointOfAnotherFamilyIsRefusedByItsArchitectureBeforeItsWeightsAreRead) {
   const TemporaryFolder folder;
-  folder.write("config.json", R"({"architectures":["Gemma4ForConditionalGeneration"],"model_type":"gemma4",
-      "text_config":{"model_type":"gemma4_text","hidden_size":2}})");
+  folder.write("config.json", R"({"architectures":["Gemma5ForConditionalGeneration"],"model_type":"gemma5",
+      "text_config":{"model_type":"gemma5_text","hidden_size":2}})");
   for (const std::string& weights : {raw_looking_weights(), std::string("not a safetensors file")}) {
     folder.write("model.safetensors", weights);
     const Result<Model> model = load_model(folder.path());
     ASSERT_FALSE(model.ok());
     EXPECT_EQ(model.error().code, Code::kUnsupported);
-    for (const char* part : {"config.json", "qwen3_5, qwen3_5_text", "'gemma4'",
-                             "'Gemma4ForConditionalGeneration'", "use a model of a supported family"}) {
+    for (const char* part : {"config.json", "qwen3_5, qwen3_5_text", "'gemma5'",
+                             "'Gemma5ForConditionalGeneration'", "use a model of a supported family"}) {
       EXPECT_NE(model.error().message.find(part), std::string::npos)
           << part << " in " << model.error().message;
     }

@@ -2,9 +2,23 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <new>
 
 namespace ft {
+
+namespace {
+
+/// Tokens that the model's files say it never writes.
+void suppress(std::span<const int> tokens, std::vector<LogitBias>& bias) {
+  if (tokens.empty()) return;
+  std::erase_if(bias,
+                [&](const LogitBias& one) { return std::ranges::find(tokens, one.token) != tokens.end(); });
+  for (const int token : tokens) bias.push_back({token, -std::numeric_limits<float>::infinity()});
+  std::ranges::sort(bias, {}, &LogitBias::token);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& model,
                                                const DecoderOptions& options) {
@@ -189,6 +203,7 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   slot->drafter = drafter(kind);
   if (slot->drafter != nullptr) FT_TRY(open_drafter(*slot, beginning));
   slot->options = std::move(options);
+  suppress(model_.facts.suppressed_ids, slot->options.bias);
   slot->policy = DepthPolicy(slot->options.depth, prior_);
   slot->tokens.reserve(static_cast<std::size_t>(slot->options.context + options_.max_depth) + 1);
   slot->tokens.assign(prompt.begin(), prompt.end());

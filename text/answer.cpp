@@ -31,12 +31,20 @@ void add_tool_events(std::vector<ToolEvent> found, std::vector<AnswerEvent>& eve
   }
 }
 
+std::vector<int32_t> marks_of(const Tokenizer& tokenizer, const ChatFormat& format) {
+  std::vector<int32_t> marks;
+  for (const std::string_view mark : format.marks) {
+    if (const std::optional<int32_t> id = tokenizer.id_of(mark)) marks.push_back(*id);
+  }
+  return marks;
+}
+
 }  // namespace
 
 Result<Answer> Answer::create(const Tokenizer& tokenizer, const ChatFormat& format,
                               const AnswerOptions& options) {
   FT_ASSIGN(StopMatcher stops, StopMatcher::create(options.stops));
-  Answer answer(Detokenizer(tokenizer, options.skip_special), std::move(stops));
+  Answer answer(Detokenizer(tokenizer, options.skip_special, marks_of(tokenizer, format)), std::move(stops));
   if (options.split_reasoning) {
     ThinkingOptions thinking;
     thinking.starts_in_reasoning = options.starts_in_reasoning;

@@ -42,6 +42,9 @@ struct CallForm {
                               std::string& lark) = nullptr;
   /// Lark rules that all calls share.
   std::string (*rules)() = nullptr;
+  std::string_view between = "\n";  // two calls
+  /// A token at both ends of a string, which rules call `quote`; empty: none.
+  std::string_view quote = {};
 };
 
 struct ChatFormat {
@@ -49,6 +52,8 @@ struct ChatFormat {
   ReasoningTags reasoning;
   CallForm calls;
   std::array<std::string_view, 3> middle;  // before prefix, suffix and the middle; empty: not trained for it
+  /// Special tokens that the reasoning's and the calls' parsers read, so they are part of an answer's text.
+  std::span<const std::string_view> marks = {};
 };
 
 /// Without reasoning, calls and fill-in-the-middle.

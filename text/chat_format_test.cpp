@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "text/answer.h"
+#include "text/chat_format/gemma4.h"
 #include "text/chat_format/hermes.h"
 #include "text/chat_format/qwen3_5.h"
 #include "text/grammar_fixture.h"
@@ -141,7 +142,8 @@ TEST(ChatFormat, IsChosenByFamilyAndTemplate) {
   EXPECT_EQ(chosen("qwen3_5", "<tool_call>\n<function="), kQwen35Format.name);
   EXPECT_EQ(chosen("qwen3_5", "<tool_call>\n{\"name\": tool_call.name}"), kHermesFormat.name);
   EXPECT_EQ(chosen("qwen3_5", ""), kQwen35FormatWithoutGrammar.name);
-  EXPECT_EQ(chosen("gemma4", "<tool_call>\n<function="), kPlainFormat.name) << "not by the template alone";
+  EXPECT_EQ(chosen("gemma4", "<tool_call>\n<function="), kGemma4Format.name) << "not by the template alone";
+  EXPECT_EQ(chosen("another", "<tool_call>\n<function="), kPlainFormat.name);
   EXPECT_EQ(kQwen35FormatWithoutGrammar.calls.body, nullptr);
   EXPECT_EQ(kHermesFormat.reasoning.close, kQwen35Format.reasoning.close);
 }

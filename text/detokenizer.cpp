@@ -1,5 +1,6 @@
 #include "text/detokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/utf8.h"
@@ -7,7 +8,7 @@
 namespace ft {
 
 std::string Detokenizer::push(int32_t id) {
-  if (skip_special_ && tokenizer_->is_special(id)) {
+  if (skip_special_ && tokenizer_->is_special(id) && std::ranges::find(marks_, id) == marks_.end()) {
     return {};
   }
   pending_ += tokenizer_->token_bytes(id);

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "text/tokenizer.h"
 
@@ -13,9 +15,9 @@ namespace ft {
 
 class Detokenizer {
  public:
-  /// `tokenizer` must outlive this object.
-  Detokenizer(const Tokenizer& tokenizer, bool skip_special)
-      : tokenizer_(&tokenizer), skip_special_(skip_special) {}
+  /// `tokenizer` must outlive this object. `marks` are special tokens that are not skipped.
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special, std::vector<int32_t> marks = {})
+      : tokenizer_(&tokenizer), skip_special_(skip_special), marks_(std::move(marks)) {}
 
   /// The characters that `id` completes; empty while a character is incomplete.
   std::string push(int32_t id);
@@ -26,6 +28,7 @@ class Detokenizer {
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_;
+  std::vector<int32_t> marks_;
   std::string pending_;  // start of a character, 0 to 3 bytes
 };
 

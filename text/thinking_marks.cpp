@@ -16,6 +16,14 @@ std::vector<size_t> borders_of(std::string_view tag) {
   return borders;
 }
 
+/// The tag itself, or the added token that it begins with.
+std::optional<int32_t> opening_token(const Tokenizer& tokenizer, std::string_view tag) {
+  if (const std::optional<int32_t> whole = tokenizer.id_of(tag)) return whole;
+  const auto ids = tokenizer.encode(tag, false);
+  if (!ids.ok() || ids->empty() || !tokenizer.is_added(ids->front())) return std::nullopt;
+  return ids->front();
+}
+
 }  // namespace
 
 ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos,
@@ -23,7 +31,7 @@ ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t
     : format_(format), borders_(borders_of(format.reasoning.close)), eos_(eos.begin(), eos.end()) {
   const ReasoningTags& tags = format.reasoning;
   masks_.resize(tags.close.size());
-  if (!tags.open.empty()) open_ = tokenizer.id_of(tags.open);
+  if (!tags.open.empty()) open_ = opening_token(tokenizer, tags.open);
   if (auto close = tokenizer.encode(tags.close, false); close.ok()) close_ = std::move(*close);
   if (auto gap = tokenizer.encode(tags.gap, false); gap.ok()) gap_ = std::move(*gap);
   const int32_t count = tokenizer.vocab_size();

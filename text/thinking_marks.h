@@ -21,7 +21,7 @@ class ThinkingMarks {
   ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos, const ChatFormat& format);
 
   const ChatFormat& format() const { return format_; }
-  /// The opening tag as one token, if the vocabulary has it.
+  /// The token that the opening tag is or begins with, if the vocabulary has one.
   std::optional<int32_t> open() const { return open_; }
   /// The tokens of the closing tag, nearly always one.
   const std::vector<int32_t>& close() const { return close_; }

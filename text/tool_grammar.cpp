@@ -120,7 +120,8 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     lark += fmt::format("{}: {}\n", prefix, body);
     bodies += (i == 0 ? "" : " | ") + prefix;
   }
-  const std::string calls = rules.parallel ? "call (\"\\n\" call)*" : "call";
+  const std::string more = form.between.empty() ? "" : json_quoted(form.between) + " ";
+  const std::string calls = rules.parallel ? fmt::format("call ({}call)*", more) : "call";
   const bool text = !rules.required && rules.answer_schema.empty();
   std::string start = calls;
   if (text) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
@@ -138,6 +139,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
       openings += (openings.empty() ? "" : "|") + escaped(opening);
     head += fmt::format("{}: /(?s:.+)/ & ~/(?s:.*)({})(?s:.*)/\n", kText, openings);
   }
+  if (!form.quote.empty()) head += fmt::format("quote: {}\n", tag(form.quote, tokenizer));
   if (form.rules != nullptr) head += form.rules();
   return head + lark;
 }

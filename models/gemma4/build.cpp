@@ -1,0 +1,167 @@
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <utility>
+
+#include "models/gemma4/config.h"
+#include "models/gemma4/family.h"
+#include "models/gemma4/names.h"
+#include "models/head_doctor.h"
+#include "models/weight_source.h"
+
+namespace ft::gemma4 {
+namespace {
+
+/// One frequency for each pair of a head. Pairs beyond the rotated proportion have frequency 0, and the
+/// exponent counts all pairs: "proportional" in transformers' rope utilities.
+std::vector<float> inverse_frequencies(const RopeConfig& rope, int head_dim) {
+  const int pairs = head_dim / 2;
+  const int rotated = static_cast<int>(rope.proportion * head_dim / 2);
+  std::vector<float> frequencies(static_cast<std::size_t>(pairs), 0.0F);
+  for (int j = 0; j < rotated; ++j) {
+    frequencies[static_cast<std::size_t>(j)] =
+        static_cast<float>(std::pow(rope.theta, -2.0 * j / head_dim) / rope.factor);
+  }
+  return frequencies;
+}
+
+/// One function per part of the specification: it reads the weights and appends the instructions.
+class Builder {
+ public:
+  Builder(Program& program, const Config& config, WeightSource& source)
+      : p_(program), config_(config), source_(source), eps_(static_cast<float>(config.rms_norm_eps)) {}
+
+  /// The embedding's rows, scaled.
+  Row embed(const Weight& table) {
+    return scale(p_.embed(table), config_.embedding_scale(config_.hidden_size));
+  }
+
+  /// What per-layer embeddings give to all layers: by token and by the embedded row `x`.
+  void embed_per_layer(Row x) {
+    const int width = config_.per_layer_width * config_.num_layers;
+    const Weight table = source_.matrix("embed_tokens_per_layer", config_.per_layer_vocabulary, width);
+    const Weight projection = source_.matrix("per_layer_model_projection", width, config_.hidden_size);
+    by_token_ = scale(p_.embed(table), config_.embedding_scale(config_.per_layer_width));
+    const double factor = 1 / std::sqrt(static_cast<double>(config_.hidden_size));
+    by_context_ = scale(p_.linear(x, {projection})[0], static_cast<float>(factor));
+  }
+
+  Row layer(Row x, int number) {
+    const LayerConfig& layer = config_.layers[static_cast<std::size_t>(number)];
+    const std::string prefix = fmt::format("layers.{}.", number);
+    const Row attended = attention(norm(x, prefix + "input_layernorm"), prefix + "self_attn.", layer);
+    x = p_.add(x, norm(attended, prefix + "post_attention_layernorm"));
+    const Row m = mlp(norm(x, prefix + "pre_feedforward_layernorm"), prefix + "mlp.", layer.intermediate);
+    x = p_.add(x, norm(m, prefix + "post_feedforward_layernorm"));
+    if (config_.per_layer_width > 0) x = p_.add(x, per_layer(x, prefix, number));
+    return scale(x, scalar(prefix + "layer_scalar"));
+  }
+
+  Row norm(Row x, const std::string& name) { return p_.norm(x, source_.norm(name, x.width), eps_); }
+
+ private:
+  Row attention(Row x, const std::string& prefix, const LayerConfig& layer) {
+    const int width = config_.num_heads * layer.head_dim;
+    const int kv_width = layer.kv_heads * layer.head_dim;
+    const int hidden = config_.hidden_size;
+    std::vector<Weight> weights = {source_.matrix(prefix + "q_proj", width, hidden)};
+    const bool shared = layer.cache_source >= 0;
+    if (!shared) weights.push_back(source_.matrix(prefix + "k_proj", kv_width, hidden));
+    if (!shared && !layer.k_is_v) weights.push_back(source_.matrix(prefix + "v_proj", kv_width, hidden));
+    const Weight o = source_.matrix(prefix + "o_proj", hidden, width);
+    const std::vector<Row> in = p_.linear(x, std::move(weights));
+
+    Attend attend;
+    attend.q = in[0];
+    attend.q_norm = source_.norm(prefix + "q_norm", layer.head_dim);
+    if (shared) {
+      attend.shared = true;
+      attend.cache = cache_of_[static_cast<std::size_t>(layer.cache_source)];
+    } else {
+      attend.k = in[1], attend.v = in.back();
+      attend.k_norm = source_.norm(prefix + "k_norm", layer.head_dim);
+      attend.v_norm = true;
+    }
+    attend.heads = config_.num_heads, attend.kv_heads = layer.kv_heads, attend.head_dim = layer.head_dim;
+    attend.rotary = layer.head_dim;
+    attend.inverse_frequencies =
+        inverse_frequencies(layer.full ? config_.full_rope : config_.sliding_rope, layer.head_dim);
+    attend.eps = eps_, attend.scale = 1;
+    attend.window = layer.full ? 0 : config_.window;
+    const Row out = p_.attend(std::move(attend));
+    cache_of_.push_back(shared ? -1 : static_cast<int>(p_.layout().caches.size()) - 1);
+    return p_.linear(out, {o})[0];
+  }
+
+  Row mlp(Row x, const std::string& prefix, int width) {
+    const Weight gate = source_.matrix(prefix + "gate_proj", width, config_.hidden_size);
+    const Weight up = source_.matrix(prefix + "up_proj", width, config_.hidden_size);
+    const Weight down = source_.matrix(prefix + "down_proj", config_.hidden_size, width);
+    const std::vector<Row> in = p_.linear(x, {gate, up});
+    return p_.linear(p_.geglu(in[0], in[1]), {down})[0];
+  }
+
+  Row per_layer(Row x, const std::string& prefix, int number) {
+    const int width = config_.per_layer_width;
+    const Row context = norm(slice(by_context_, number * width, width), "per_layer_projection_norm");
+    const Row input = scale(p_.add(context, slice(by_token_, number * width, width)), std::sqrt(0.5F));
+    const Weight gate = source_.matrix(prefix + "per_layer_input_gate", width, config_.hidden_size);
+    const Weight projection = source_.matrix(prefix + "per_layer_projection", config_.hidden_size, width);
+    const Row gated = p_.geglu(p_.linear(x, {gate})[0], input);
+    return norm(p_.linear(gated, {projection})[0], prefix + "post_per_layer_input_norm");
+  }
+
+  Row scale(Row x, float factor) { return factor == 1 ? x : p_.append(Scale{x, factor, {}}); }
+  Row slice(Row x, int first, int width) { return p_.append(Slice{x, first, width, {}}); }
+
+  /// The value of a stored scalar; 1 if it is absent, which status() reports.
+  float scalar(const std::string& name) {
+    const Weight weight = source_.vector(name, 1);
+    const format::TensorView* tensor = weight.empty() ? nullptr : source_.index().find(name);
+    return tensor == nullptr ? 1.0F : format::load_float(tensor->bytes.data(), tensor->dtype, 0);
+  }
+
+  Program& p_;
+  const Config& config_;
+  WeightSource& source_;
+  float eps_;
+  Row by_token_, by_context_;  // [layers * per-layer width]
+  std::vector<int> cache_of_;  // [layers so far]; -1: shared
+};
+
+Status build(Model& model, const FamilyConfig& family_config, WeightSource& source,
+             const LoadOptions& /*options*/) {
+  const auto& config = static_cast<const Config&>(family_config);
+  const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
+  FT_ASSIGN(model.facts.tied, source.head_is_tied());
+  const Weight head =
+      model.facts.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  Program& p = model.target;
+  Builder build(p, config, source);
+  Row x = build.embed(embedding);
+  if (config.per_layer_width > 0) build.embed_per_layer(x);
+  for (int i = 0; i < config.num_layers; ++i) x = build.layer(x, i);
+  const Row last = build.norm(x, "norm");
+  p.capture("hidden", last);
+  Logits logits;
+  logits.in = last, logits.head = head, logits.softcap = static_cast<float>(config.logit_softcap);
+  p.logits(std::move(logits));
+  p.sample();
+  FT_TRY(source.status());
+  model.head = examine_head(model, {}, source);
+  return {};
+}
+
+Result<std::unique_ptr<FamilyConfig>> read(const format::ConfigFiles& files, const std::string& model_type) {
+  FT_ASSIGN(Config config, Config::read(files, model_type));
+  return std::unique_ptr<FamilyConfig>(std::make_unique<Config>(std::move(config)));
+}
+
+constexpr std::string_view kModelTypes[] = {"gemma4", "gemma4_text"};
+
+}  // namespace
+
+// Norms multiply as they are stored, unlike those of earlier Gemma models.
+const Family kFamily = {"gemma4", kModelTypes, kPrefixes, kBareNames, read, nullptr, build};
+
+}  // namespace ft::gemma4

@@ -1,0 +1,11 @@
+// Gemma 4, dense text models of every size (31B, E4B, E2B). The mathematics is that of transformers'
+// modeling_gemma4 (Gemma4ForCausalLM and the text part of Gemma4ForConditionalGeneration).
+#pragma once
+
+#include "models/family.h"
+
+namespace ft::gemma4 {
+
+extern const Family kFamily;
+
+}  // namespace ft::gemma4

@@ -1,0 +1,145 @@
+#include "text/chat_format/gemma4_value.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "text/chat_format/gemma4_tags.h"
+#include "text/json_text.h"
+#include "text/tags.h"
+
+namespace ft {
+
+namespace {
+
+using gemma4_tags::kQuote;
+
+constexpr int kMaxDepth = 100;
+
+std::string_view trimmed(std::string_view text) {
+  const size_t first = std::min(text.find_first_not_of(kTagSpace), text.size());
+  text.remove_prefix(first);
+  return text.substr(0, text.find_last_not_of(kTagSpace) + 1);
+}
+
+bool is_literal(std::string_view text) {
+  const bool word = text == "true" || text == "false" || text == "null";
+  const bool number = !text.empty() && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+  return word || (number && is_json(text, 1));
+}
+
+/// Reads one value after another from the front of a text.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : rest_(text) {}
+
+  /// Appends the JSON of the next value; false if there is none.
+  bool value(std::string& out, int depth) {
+    skip_space();
+    if (depth > kMaxDepth) return false;
+    if (eat(kQuote)) return string(kQuote, out);
+    if (rest_.starts_with('"') && json_string(out)) return true;
+    if (eat("{")) return list('}', out, depth);
+    if (eat("[")) return list(']', out, depth);
+    const std::string_view bare = trimmed(take_until(",}]"));
+    if (bare.empty()) return false;
+    out += is_literal(bare) ? std::string(bare) : json_quoted(bare);
+    return true;
+  }
+
+  bool done() {
+    skip_space();
+    return rest_.empty();
+  }
+
+ private:
+  void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(kTagSpace), rest_.size())); }
+
+  bool eat(std::string_view word) {
+    if (!rest_.starts_with(word)) return false;
+    rest_.remove_prefix(word.size());
+    return true;
+  }
+
+  std::string_view take_until(std::string_view ends) {
+    const std::string_view taken = rest_.substr(0, rest_.find_first_of(ends));
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  /// Up to `end`; a text that stops before it ends there.
+  bool string(std::string_view end, std::string& out) {
+    const size_t size = std::min(rest_.find(end), rest_.size());
+    out += json_quoted(rest_.substr(0, size));
+    rest_.remove_prefix(std::min(size + end.size(), rest_.size()));
+    return true;
+  }
+
+  bool json_string(std::string& out) {
+    for (size_t at = 1; at < rest_.size(); ++at) {
+      if (rest_[at] == '\\') {
+        ++at;
+      } else if (rest_[at] == '"') {
+        const std::string_view whole = rest_.substr(0, at + 1);
+        if (!is_json(whole, 1)) return false;
+        out += whole;
+        rest_.remove_prefix(whole.size());
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool key(std::string& out) {
+    skip_space();
+    if (eat(kQuote)) {
+      string(kQuote, out);
+    } else if (!rest_.starts_with('"') || !json_string(out)) {
+      out += json_quoted(trimmed(take_until(":,}]")));
+    }
+    skip_space();
+    return eat(":");
+  }
+
+  bool list(char end, std::string& out, int depth) {
+    const std::string_view close(&end, 1);
+    out += end == '}' ? '{' : '[';
+    for (bool first = true; !done() && !rest_.starts_with(close); first = false) {
+      if (!first && !eat(",")) return false;
+      out += first ? "" : ",";
+      if (end == '}') {
+        if (!key(out)) return false;
+        out += ':';
+      }
+      if (!value(out, depth + 1)) return false;
+      skip_space();
+    }
+    eat(close);  // a text that stops inside is closed
+    out += end;
+    return true;
+  }
+
+  std::string_view rest_;
+};
+
+bool allows_string(const ParameterType& type) {
+  return type.types.empty() || std::ranges::find(type.types, JsonType::kString) != type.types.end();
+}
+
+}  // namespace
+
+std::string json_of_gemma4_value(std::string_view text, const ParameterType& type) {
+  const std::string_view bare = trimmed(text);
+  if (bare.starts_with(kQuote)) {
+    std::string_view inside = bare.substr(kQuote.size());
+    inside = inside.substr(0, inside.find(kQuote));
+    return allows_string(type) ? json_quoted(inside) : json_of_parameter(inside, type);
+  }
+  const bool untyped = type.types.empty() && !type.null;
+  const bool nested = bare.starts_with('{') || bare.starts_with('[') || bare.starts_with('"');
+  std::string json;
+  Reader reader(bare);
+  if (nested && reader.value(json, 1) && reader.done() && is_json(json, kMaxDepth + 1)) return json;
+  return untyped && is_literal(bare) ? std::string(bare) : json_of_parameter(bare, type);
+}
+
+}  // namespace ft
