@@ -48,8 +48,8 @@ struct Case {
 
 bool is_gemma(const Set& set) { return set.name.starts_with("gemma"); }
 
-/// The model gemma4-tiny of FORETOKEN_TRAINED, with a config that computes in float32: its golden files do not
-/// round the embedding's scale to bf16.
+/// The model gemma4-tiny of FORETOKEN_TRAINED, with a config that computes in float32: its golden files do
+/// not round the embedding's scale to bf16.
 std::string trained_gemma(const std::string& trained) {
   const fs::path from = fs::path(trained) / "gemma4-tiny";
   const fs::path to = fs::path(testing::TempDir()) / fmt::format("gemma4_float32_{}", getpid());

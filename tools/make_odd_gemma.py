@@ -12,11 +12,12 @@ Both configs say float32, so the embedding's scale is not rounded to bf16.
 import json
 import os
 import pathlib
+import string
 import sys
 
 import numpy as np
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, AddedToken
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, AddedToken
 from transformers import Gemma4ForCausalLM, Gemma4TextConfig
 
 import checkpoint
@@ -93,7 +94,8 @@ def tokenizer(size):
     vocab = {NAMED.get(i, f"<unused{i}>"): i for i in range(107)}
     for byte in range(256):
         vocab[f"<0x{byte:02X}>"] = len(vocab)
-    for letter in ["\u2581", "\n", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;()[]{}_-+=*/'\"é日"]:
+    letters = string.ascii_letters + string.digits + ".,:;()[]{}_-+=*/'\"é日"
+    for letter in ["\u2581", "\n", *letters]:
         vocab.setdefault(letter, len(vocab))
     merges = []
     for pair in ["t h", "th e", "i n", "e r", "a n", "o u", "\u2581 a", "\u2581 the", "\u2581 \u2581", "r e", "o n"]:
@@ -118,7 +120,8 @@ def write_tokenizer(out, size):
     config = {"tokenizer_class": "GemmaTokenizer", "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>"}
     (out / "tokenizer_config.json").write_text(json.dumps(config, indent=1) + "\n")
     texts = ["", "Hello the man", "  two  spaces\n", "日本 é ü \U0001f600", "<|turn>user\nhi<turn|>\n", "a<unused7>b",
-             "def f(x):\n    return [x, 'y']", "\u2581literal", "\x00\x7f", "<|tool_call>call:f{a:<|\"|>b<|\"|>}<tool_call|>"]
+             "def f(x):\n    return [x, 'y']", "\u2581literal", "\x00\x7f",
+             "<|tool_call>call:f{a:<|\"|>b<|\"|>}<tool_call|>"]
     rows = [{"text": t, "ids": made.encode(t, add_special_tokens=False).ids} for t in texts]
     for row in rows:
         row["decoded"] = made.decode(row["ids"], skip_special_tokens=False)
