@@ -46,12 +46,12 @@ ABOUT = ("Hugging Face transformers, float32, CPU; weights upcast to float32, ma
          "continuation does not stop at end tokens. margin: first choice minus second.")
 
 
-def value(rng, name, shape):
+def value(rng, name, shape, attention):
     """float32, of a size that keeps activations near one and the choice of tokens lively."""
     if name.endswith("layer_scalar"):
         return rng.uniform(0.6, 1.2, shape).astype(np.float32)
     if name.endswith(("q_norm.weight", "k_norm.weight")):  # attention that is not all on one position
-        return (0.6 + 0.1 * rng.standard_normal(shape)).astype(np.float32)
+        return (attention + 0.1 * rng.standard_normal(shape)).astype(np.float32)
     if len(shape) == 1:
         return (1 + 0.2 * rng.standard_normal(shape)).astype(np.float32)
     spread = 0.12 if "embed_tokens" in name else 0.35 if name == "lm_head.weight" else 1.3 / shape[-1] ** 0.5
@@ -128,7 +128,7 @@ def write_tokenizer(out, size):
     (out / "golden_tokens.json").write_text(json.dumps(rows, indent=0) + "\n")
 
 
-def make(out, text_config, mlx, seed):
+def make(out, text_config, mlx, seed, attention):
     rng = np.random.default_rng(seed)
     config = Gemma4TextConfig(**text_config)
     config._attn_implementation = "eager"
@@ -138,7 +138,7 @@ def make(out, text_config, mlx, seed):
         if name == "lm_head.weight" and text_config["tie_word_embeddings"]:
             continue
         kind = ("BF16", "F16", "BF16", "F32", "BF16")[position % 5]
-        stored = checkpoint.from_float(value(rng, name, tuple(given.shape)), kind)
+        stored = checkpoint.from_float(value(rng, name, tuple(given.shape), attention), kind)
         weights[name] = torch.from_numpy(checkpoint.to_float(*stored))
         if mlx:
             tensors["language_model." + name] = stored
@@ -169,9 +169,9 @@ def main():
     torch.set_grad_enabled(False)
     torch.set_num_threads(int(os.environ.get("FORETOKEN_TOOL_THREADS", "1")))
     out = pathlib.Path(sys.argv[1])
-    make(out / "odd", ODD, False, 31)
+    make(out / "odd", ODD, False, 31, 0.6)
     write_tokenizer(out / "odd", ODD["vocab_size"])
-    make(out / "odd_e", ODD_E, True, 2)
+    make(out / "odd_e", ODD_E, True, 2, 0.45)
 
 
 if __name__ == "__main__":
