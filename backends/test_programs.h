@@ -26,7 +26,16 @@ struct TestShape {
   bool shares = false;  // every second attention layer reads the cache of the one before
   float softcap = 0;
   std::vector<std::int32_t> labels = {};
+  int experts = 0, chosen = 0;  // in place of every second dense MLP; their width is `expert`
+  int expert = 0;
 
+  /// A mixture of experts whose widths suit no block.
+  static TestShape mixture() {
+    TestShape shape = odd();
+    shape.experts = 11, shape.chosen = 3;
+    shape.expert = 40;
+    return shape;
+  }
   /// Windows, shared caches and the other attributes that Gemma 4 and EAGLE-3 need.
   static TestShape widened() {
     TestShape shape = odd();
@@ -74,7 +83,7 @@ class TestProgram {
       if (shape_.attention) x = program.add(x, attention(norm(x), layer));
       x = program.add(x, mlp(norm(x), layer % 2 == 1));
       x = program.add(x, gated_delta(norm(x)));
-      x = program.add(x, mlp(norm(x), layer % 2 == 1));
+      x = program.add(x, shape_.experts > 0 ? mixture(norm(x)) : mlp(norm(x), layer % 2 == 1));
     }
     x = shape_.gemma ? program.norm(widen(x), {}, 1e-6F) : norm(x);
     program.capture("final", x);
@@ -160,17 +169,35 @@ class TestProgram {
         program.gated_norm(y, rows[1], weights_.plain(Format::kF32, 1, shape_.value_dim, 0.3F, 1), 1e-6F));
   }
 
+  /// A shared expert with a gate beside the routed ones; with `gemma`, the variants of that family.
+  Row mixture(Row x) {
+    const std::vector<Row> rows = program.linear(x, {matrix(shape_.experts, x.width), matrix(1, x.width)});
+    Route route{rows[0], shape_.chosen, !shape_.gemma, {}, {}};
+    if (shape_.gemma) route.scale = weights_.plain(Format::kBf16, 1, shape_.experts, 0.5F, 1);
+    Experts experts;
+    experts.in = x;
+    experts.routes = program.append(route);
+    if (shape_.gemma) experts.activation = Activation::kGeluTanh;
+    for (int e = 0; e < shape_.experts; ++e) {
+      experts.gate.push_back(matrix(shape_.expert, x.width));
+      experts.up.push_back(matrix(shape_.expert, x.width));
+      experts.down.push_back(back_to_hidden(shape_.expert));
+    }
+    const Row shared = mlp(x, shape_.gemma);
+    return program.add(program.append(std::move(experts)), program.append(SigmoidGate{shared, rows[1], {}}));
+  }
+
   Row mlp(Row x, bool geglu) {
     const std::vector<Row> rows =
         program.linear(x, {matrix(shape_.mlp, x.width), matrix(shape_.mlp, x.width)});
     return project(geglu ? program.geglu(rows[0], rows[1]) : program.swiglu(rows[0], rows[1]));
   }
 
-  /// Back to the hidden width; plain if the groups do not divide it.
-  Row project(Row x) {
-    const bool divides = x.width % shape_.group == 0;
-    return program.linear(x, {divides ? matrix(shape_.hidden, x.width)
-                                      : weights_.plain(Format::kF16, shape_.hidden, x.width, 0.1F)})[0];
+  Row project(Row x) { return program.linear(x, {back_to_hidden(x.width)})[0]; }
+  /// Plain if the groups do not divide the width.
+  Weight back_to_hidden(int width) {
+    const bool divides = width % shape_.group == 0;
+    return divides ? matrix(shape_.hidden, width) : weights_.plain(Format::kF16, shape_.hidden, width, 0.1F);
   }
 
   RandomWeights weights_;

@@ -1,6 +1,8 @@
 #include "format/weights.h"
 
 #include <algorithm>
+#include <array>
+#include <fmt/format.h>
 #include <span>
 #include <utility>
 
@@ -71,13 +73,40 @@ Result<const TensorView*> WeightIndex::need(std::string_view name) const {
                    "again"};
 }
 
+Result<WeightIndex::Stored> WeightIndex::need_all(std::string_view name) const {
+  FT_ASSIGN(const TensorView* tensor, need(name));
+  return Stored{tensor, checkpoint_.find(companion(tensor->name, "scales")),
+                checkpoint_.find(companion(tensor->name, "biases"))};
+}
+
+Result<StoredMatrix> WeightIndex::resolve(const Stored& stored, std::int64_t rows, std::int64_t cols) {
+  if (stored.scales == nullptr) return plain(*stored.codes, rows, cols);
+  return holds_scale_bytes(*stored.scales) ? block_float(stored, rows, cols) : affine(stored, rows, cols);
+}
+
 Result<StoredMatrix> WeightIndex::matrix(std::string_view name, std::int64_t rows, std::int64_t cols) {
   return with_memory_guard("look up a weight", name, [&]() -> Result<StoredMatrix> {
-    FT_ASSIGN(const TensorView* tensor, need(name));
-    const TensorView* scales = checkpoint_.find(companion(tensor->name, "scales"));
-    if (scales == nullptr) return plain(*tensor, rows, cols);
-    return holds_scale_bytes(*scales) ? block_float(*tensor, *scales, rows, cols)
-                                      : affine(*tensor, *scales, rows, cols);
+    FT_ASSIGN(const Stored stored, need_all(name));
+    return resolve(stored, rows, cols);
+  });
+}
+
+Result<StoredMatrix> WeightIndex::stack(std::string_view name, std::int64_t count, std::int64_t rows,
+                                        std::int64_t cols) {
+  return with_memory_guard("look up a weight", name, [&]() -> Result<StoredMatrix> {
+    FT_ASSIGN(Stored stored, need_all(name));
+    std::array<TensorView, 3> flat;  // the same bytes as [count * rows, ..]
+    std::size_t used = 0;
+    for (const TensorView** tensor : {&stored.codes, &stored.scales, &stored.biases}) {
+      if (*tensor == nullptr) continue;
+      const std::vector<std::int64_t>& shape = (*tensor)->shape;
+      if (shape.size() != 3 || shape[0] != count || shape[1] != rows)
+        return shape_error(**tensor, fmt::format("[{},{},..], one matrix an expert", count, rows));
+      flat[used] = **tensor;
+      flat[used].shape = {count * rows, shape[2]};
+      *tensor = &flat[used++];
+    }
+    return resolve(stored, count * rows, cols);
   });
 }
 
@@ -110,9 +139,9 @@ Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t r
   return result;
 }
 
-Result<StoredMatrix> WeightIndex::affine(const TensorView& codes, const TensorView& scales, std::int64_t rows,
-                                         std::int64_t cols) {
-  const TensorView* biases = checkpoint_.find(companion(codes.name, "biases"));
+Result<StoredMatrix> WeightIndex::affine(const Stored& stored, std::int64_t rows, std::int64_t cols) {
+  const TensorView &codes = *stored.codes, &scales = *stored.scales;
+  const TensorView* biases = stored.biases;
   if (biases == nullptr) {
     return tensor_error(Code::kCorrupt, codes.file, codes.name, "'.scales' and '.biases' beside it",
                         "only '.scales'", kAgain);
@@ -147,9 +176,9 @@ Result<StoredMatrix> WeightIndex::affine(const TensorView& codes, const TensorVi
                       scales.dtype};
 }
 
-Result<StoredMatrix> WeightIndex::block_float(const TensorView& codes, const TensorView& scales,
-                                              std::int64_t rows, std::int64_t cols) {
-  if (checkpoint_.find(companion(codes.name, "biases")) != nullptr) {
+Result<StoredMatrix> WeightIndex::block_float(const Stored& stored, std::int64_t rows, std::int64_t cols) {
+  const TensorView &codes = *stored.codes, &scales = *stored.scales;
+  if (stored.biases != nullptr) {
     return tensor_error(Code::kCorrupt, codes.file, codes.name, "no '.biases' where scales are bytes", "them",
                         kAgain);
   }

@@ -51,6 +51,8 @@ class WeightIndex {
   /// do not count. So the convolutions [C,1,4] (Hugging Face) and [C,4,1] (MLX) are both matrix C x 4; their
   /// bytes are the same.
   Result<StoredMatrix> matrix(std::string_view name, std::int64_t rows, std::int64_t cols);
+  /// A stack of `count` matrices, stored as [count,rows,cols], as one matrix [count * rows, cols].
+  Result<StoredMatrix> stack(std::string_view name, std::int64_t count, std::int64_t rows, std::int64_t cols);
   /// A plain vector of n elements, as a matrix 1 x n.
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);
 
@@ -64,11 +66,15 @@ class WeightIndex {
 
  private:
   Result<const TensorView*> need(std::string_view name) const;
+  /// A tensor [rows,..] with the companions that it has; null: none.
+  struct Stored {
+    const TensorView *codes = nullptr, *scales = nullptr, *biases = nullptr;
+  };
+  Result<Stored> need_all(std::string_view name) const;
+  Result<StoredMatrix> resolve(const Stored& stored, std::int64_t rows, std::int64_t cols);
   Result<StoredMatrix> plain(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
-  Result<StoredMatrix> affine(const TensorView& codes, const TensorView& scales, std::int64_t rows,
-                              std::int64_t cols);
-  Result<StoredMatrix> block_float(const TensorView& codes, const TensorView& scales, std::int64_t rows,
-                                   std::int64_t cols);
+  Result<StoredMatrix> affine(const Stored& stored, std::int64_t rows, std::int64_t cols);
+  Result<StoredMatrix> block_float(const Stored& stored, std::int64_t rows, std::int64_t cols);
   void compare_with_config(const TensorView& codes, const Quantisation& found);
   std::vector<std::string> candidates(std::string_view name) const;
 

@@ -42,7 +42,9 @@ HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& 
   std::vector<std::string> present, absent;
   for (const Kind kind : {Kind::kMatrix, Kind::kNorm}) {
     for (const HeadTensor& tensor : plan.tensors) {
-      if (tensor.kind == kind) (source.has(tensor.name) ? present : absent).push_back(tensor.name);
+      if (tensor.kind != kind) continue;
+      const bool there = source.has(tensor.name) || (tensor.stack > 0 && source.index().has(tensor.name));
+      (there ? present : absent).push_back(tensor.name);
     }
   }
   const auto found = [&](HeadState state, std::string sentence) {
@@ -65,12 +67,14 @@ HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& 
   }
   for (const HeadTensor& shape : plan.tensors) {
     if (shape.kind != Kind::kMatrix) continue;
-    const Weight weight = source.matrix(shape.name, shape.rows, shape.cols);
+    const std::vector<Weight> weights = shape.stack > 0
+                                            ? source.stack(shape.name, shape.stack, shape.rows, shape.cols)
+                                            : std::vector{source.matrix(shape.name, shape.rows, shape.cols)};
     if (const Status status = source.status(); !status.ok()) {
       const HeadState state = state_after(status.error());
       return found(state, fmt::format("{}: {}", head_state_name(state), status.error().message));
     }
-    if (zeroed(weight)) {
+    if (std::ranges::all_of(weights, zeroed)) {
       return found(HeadState::kZeroed,
                    fmt::format("zeroed: all values of {} in {} are zero; get the MTP head again from the "
                                "original model",

@@ -18,6 +18,7 @@ struct HeadTensor {
   std::string name;
   Kind kind = Kind::kMatrix;
   std::int64_t rows = 0, cols = 0;
+  int stack = 0;  // of this number of such matrices; 0: one matrix
 };
 
 /// What a family says about the MTP head of a model.

@@ -33,6 +33,18 @@ std::string_view head_state_name(HeadReport::State state) {
 
 namespace {
 
+/// Parameters of experts that a token is not routed to.
+std::int64_t idle_parameters(const Program& program) {
+  struct Experts final : Describer {
+    void experts(std::span<const Weight> weights, std::int64_t rows, std::int64_t cols, int chosen) override {
+      idle += (std::ssize(weights) - chosen) * rows * cols;
+    }
+    std::int64_t idle = 0;
+  } found;
+  for (const Instruction& instruction : program.instructions()) describe(instruction, found);
+  return found.idle;
+}
+
 Result<Model> build(const std::string& name, const FamilyMatch& match, format::Checkpoint checkpoint,
                     const LoadOptions& options) {
   Model model;
@@ -45,6 +57,8 @@ Result<Model> build(const std::string& name, const FamilyMatch& match, format::C
   FT_TRY(match.family->build(model, *match.config, source, options));
   model.facts.quantisation = source.summary();
   model.facts.parameters = source.parameters();
+  model.facts.active_parameters = model.facts.parameters - idle_parameters(model.target);
+  if (model.mtp) model.facts.active_parameters -= idle_parameters(*model.mtp);
   return model;
 }
 

@@ -22,11 +22,14 @@ struct ModelFacts {
   // For reports. A family whose layers differ gives the sizes of its full-attention layers.
   int layers = 0, full_attention_layers = 0;
   int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
+  // Of a layer of a mixture of experts; 0: dense. `intermediate` is then that of the MLP beside them.
+  int experts = 0, experts_per_token = 0, expert_size = 0;
 
   // From the weights.
-  std::string quantisation;     // "4-bit group 32 93.1%, bf16 6.9%"
-  std::int64_t parameters = 0;  // of target and MTP head, counted in weights, not in codes
-  bool tied = false;            // the LM head is the embedding
+  std::string quantisation;            // "4-bit group 32 93.1%, bf16 6.9%"
+  std::int64_t parameters = 0;         // of target and MTP head, counted in weights, not in codes
+  std::int64_t active_parameters = 0;  // that one token uses: without the experts that it is not routed to
+  bool tied = false;                   // the LM head is the embedding
 };
 
 }  // namespace ft

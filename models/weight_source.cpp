@@ -82,9 +82,14 @@ std::string WeightSource::stored_name(const std::string& name) const {
 
 bool WeightSource::has(const std::string& name) const { return index_.has(stored_name(name)); }
 
+void WeightSource::fail(Error error) {
+  if (!context_.empty()) error.message = context_ + ": " + error.message;
+  if (status_.ok()) status_ = std::move(error);
+}
+
 Weight WeightSource::keep(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols) {
   if (!stored.ok()) {
-    if (status_.ok()) status_ = stored.error();
+    fail(stored.error());
     Weight absent;  // of the shape that was asked for, so that the program stays well formed until status()
                     // is read
     absent.rows = rows;
@@ -103,6 +108,17 @@ Weight WeightSource::keep(Result<format::StoredMatrix> stored, std::int64_t rows
 
 Weight WeightSource::matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
   return keep(index_.matrix(stored_name(name), rows, cols), rows, cols);
+}
+
+std::vector<Weight> WeightSource::stack(const std::string& name, int count, std::int64_t rows,
+                                        std::int64_t cols) {
+  const std::string stored = index_.has(name + ".weight") ? name + ".weight" : name;
+  const Weight all = keep(index_.stack(stored, count, rows, cols), count * rows, cols);
+  std::vector<Weight> parts;
+  parts.reserve(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i)
+    parts.push_back(rows_of(all, i * rows, rows, fmt::format("{}[{}]", all.name, i)));
+  return parts;
 }
 
 Weight WeightSource::vector(const std::string& name, std::int64_t size) {

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "format/weights.h"
 #include "models/family.h"
@@ -26,9 +28,16 @@ class WeightSource {
   /// A Weight without data after a failure; status() says what failed.
   Weight matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
+  /// The matrices of a stack of `count`, each [rows, cols]. The stack may be named without ".weight".
+  std::vector<Weight> stack(const std::string& name, int count, std::int64_t rows, std::int64_t cols);
   /// A vector to which the norm offset of the target, or of the MTP head for "mtp.", is added.
   Weight norm(const std::string& name, std::int64_t size);
   void set_mtp_norm_offset(float offset) { mtp_norm_offset_ = offset; }
+
+  /// Words before the errors of what is looked up from now on ("layer 3, expert 17"); empty: none.
+  void set_context(std::string words) { context_ = std::move(words); }
+  /// A failure that the caller found.
+  void fail(Error error);
 
   /// For what a family finds out about its files.
   format::WeightIndex& index() { return index_; }
@@ -47,6 +56,7 @@ class WeightSource {
   format::WeightIndex index_;
   float norm_offset_ = 0, mtp_norm_offset_ = 0;
   Status status_;
+  std::string context_;
   std::map<std::string, std::int64_t> formats_;  // format text -> parameters
   std::set<std::string> counted_;                // by stored name: a tied LM head counts once
   std::int64_t parameters_ = 0;

@@ -29,6 +29,13 @@ void describe_extra(Describer& d, const Logits& op) {
   }
 }
 
+void describe_experts(Describer& d, const std::vector<Weight>& weights, std::int64_t rows, std::int64_t cols,
+                      int chosen) {
+  d.require(std::ranges::all_of(weights, [&](const Weight& w) { return stored_alike(w, weights.front()); }),
+            "has experts that are stored in different formats");
+  d.experts(weights, rows, cols, chosen);
+}
+
 }  // namespace
 
 void Attend::keep_state(StateLayout& layout) {
@@ -130,6 +137,36 @@ void GatedNorm::describe(Describer& d) const {
 void Swiglu::describe(Describer& d) const { element_wise(d, gate, up, out); }
 void Geglu::describe(Describer& d) const { element_wise(d, gate, up, out); }
 void Add::describe(Describer& d) const { element_wise(d, a, b, out); }
+
+void Route::describe(Describer& d) const {
+  d.reads(scores, scores.width, Grain::whole());
+  d.require(chosen > 0 && chosen <= scores.width, "chooses no expert, or more than there are");
+  d.require(scores.width <= kMaxExperts, "has more experts than indices that a float32 holds exactly");
+  if (!scale.empty()) d.vector(scale, scores.width);
+  d.note(fmt::format("{} of {}", chosen, scores.width));
+  if (!renormalised) d.note("not renormalised");
+  d.writes(out, 2 * chosen, Grain::replicated());
+}
+
+void Experts::describe(Describer& d) const {
+  d.reads(in, in.width, Grain::whole());
+  d.reads(routes, routes.width, Grain::whole());
+  d.require(!gate.empty() && gate.size() == up.size() && gate.size() == down.size(),
+            "needs three matrices an expert");
+  d.require(chosen() > 0 && chosen() <= std::ssize(gate), "is routed to more experts than there are");
+  describe_experts(d, gate, size(), in.width, chosen());
+  describe_experts(d, up, size(), in.width, chosen());
+  describe_experts(d, down, out.width, size(), chosen());
+  d.note(fmt::format("{} of {}", chosen(), gate.size()));
+  if (activation == Activation::kGeluTanh) d.note("gelu");
+  d.writes(out, out.width, Grain::columns());
+}
+
+void SigmoidGate::describe(Describer& d) const {
+  d.reads(in, out.width, Grain::columns());
+  d.reads(gate, 1, Grain::whole());
+  d.writes(out, in.width, Grain::columns());
+}
 
 void Scale::describe(Describer& d) const {
   d.reads(in, out.width, Grain::columns());

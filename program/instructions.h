@@ -4,6 +4,8 @@
 // here, its describe() in instructions.cpp, its name in FT_INSTRUCTIONS, and one file in each backend.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -51,6 +53,12 @@ class Describer {
   /// Of which a step reads `rows_read` rows, each for all rows of the step.
   virtual void matrix(const Weight& /*weight*/, std::int64_t /*rows*/, std::int64_t /*cols*/,
                       std::int64_t /*rows_read*/) {}
+  /// One matrix for each expert, of which a row of the step reads `chosen`. A reader that does not override
+  /// it sees each as a matrix that every step reads.
+  virtual void experts(std::span<const Weight> weights, std::int64_t rows, std::int64_t cols,
+                       int /*chosen*/) {
+    for (const Weight& weight : weights) matrix(weight, rows, cols, rows);
+  }
   /// Keys and values of layer `cache` that a row reads.
   virtual void cache(int /*cache*/, int /*kv_heads*/, int /*head_dim*/) {}
   /// Floats of recurrent state that a step reads and writes.
@@ -187,6 +195,43 @@ struct Geglu {
   int out_width() const { return gate.width; }
   void describe(Describer& d) const;
 };
+inline constexpr int kMaxExperts = 1 << 16;
+/// Which experts a row goes to: the `chosen` highest scores, in falling order; of equal scores the lowest
+/// index comes first. Their weights are the softmax over all scores; `renormalised`: divided by their sum;
+/// then times `scale` of the expert. out = [chosen indices, chosen weights].
+/// Source: transformers' Qwen3_5MoeTopKRouter and Gemma4TextRouter.
+struct Route {
+  static constexpr std::string_view kName = "route";
+  Row scores;  // [experts]
+  int chosen = 0;
+  bool renormalised = true;
+  Weight scale;  // [experts], or empty
+  Row out;
+  int out_width() const { return 2 * chosen; }
+  void describe(Describer& d) const;
+};
+enum class Activation : std::uint8_t { kSilu, kGeluTanh };
+/// out = the sum, over the experts e of the row's route in ascending order of index, of
+/// weight * down[e] * (activation(gate[e] * in) * (up[e] * in)). All matrices of one list are stored alike.
+struct Experts {
+  static constexpr std::string_view kName = "experts";
+  Row in, routes;                // routes: of a Route
+  std::vector<Weight> gate, up;  // [experts] of [size, in.width]
+  std::vector<Weight> down;      // [experts] of [out.width, size]
+  Activation activation = Activation::kSilu;
+  Row out;
+  int chosen() const { return routes.width / 2; }
+  int size() const { return gate.empty() ? 0 : static_cast<int>(gate.front().rows); }
+  int out_width() const { return down.empty() ? 0 : static_cast<int>(down.front().rows); }
+  void describe(Describer& d) const;
+};
+/// out = in * sigmoid(gate); a row has one gate.
+struct SigmoidGate {
+  static constexpr std::string_view kName = "sigmoid_gate";
+  Row in, gate, out;
+  int out_width() const { return in.width; }
+  void describe(Describer& d) const;
+};
 struct Add {
   static constexpr std::string_view kName = "add";
   Row a, b, out;
@@ -268,6 +313,9 @@ struct Sample {
   X(GatedNorm)             \
   X(Swiglu)                \
   X(Geglu)                 \
+  X(Route)                 \
+  X(Experts)               \
+  X(SigmoidGate)           \
   X(Add)                   \
   X(Scale)                 \
   X(Concat)                \

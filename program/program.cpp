@@ -33,6 +33,10 @@ class Text final : public Describer {
   void matrix(const Weight& weight, std::int64_t, std::int64_t, std::int64_t) override {
     join(weights_, weight_text(weight));
   }
+  void experts(std::span<const Weight> weights, std::int64_t, std::int64_t, int) override {
+    if (!weights.empty())
+      join(weights_, fmt::format("{} x {}", weights.size(), weight_text(weights.front())));
+  }
   void note(std::string_view text) override { join(notes_, text); }
 
   std::string text() const {
@@ -52,10 +56,15 @@ class Text final : public Describer {
 
 class BytesRead final : public Describer {
  public:
+  explicit BytesRead(bool all_experts) : all_experts_(all_experts) {}
   void vector(const Weight& weight, std::int64_t) override { bytes_ += weight.bytes(); }
   void table(const Weight& weight, std::int64_t) override { bytes_ += of_rows(weight, 1); }
   void matrix(const Weight& weight, std::int64_t, std::int64_t, std::int64_t rows_read) override {
     bytes_ += of_rows(weight, rows_read);
+  }
+  void experts(std::span<const Weight> weights, std::int64_t, std::int64_t, int chosen) override {
+    const std::int64_t read = all_experts_ ? std::ssize(weights) : chosen;
+    if (!weights.empty()) bytes_ += weights.front().bytes() * read;
   }
   std::int64_t bytes() const { return bytes_; }
 
@@ -63,16 +72,20 @@ class BytesRead final : public Describer {
   static std::int64_t of_rows(const Weight& weight, std::int64_t rows) {
     return weight.rows > 0 ? weight.bytes() / weight.rows * rows : 0;
   }
+  bool all_experts_;
   std::int64_t bytes_ = 0;
 };
 
-}  // namespace
-
-std::int64_t Program::bytes_per_step() const {
-  BytesRead read;
-  for (const Instruction& instruction : instructions_) describe(instruction, read);
+std::int64_t bytes_of(const Program& program, bool all_experts) {
+  BytesRead read(all_experts);
+  for (const Instruction& instruction : program.instructions()) describe(instruction, read);
   return read.bytes();
 }
+
+}  // namespace
+
+std::int64_t Program::bytes_per_step() const { return bytes_of(*this, false); }
+std::int64_t Program::bytes_held() const { return bytes_of(*this, true); }
 
 std::string to_text(const Program& program) {
   std::string text;

@@ -61,8 +61,11 @@ class Program {
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const StateLayout& layout() const { return layout_; }
   int row_count() const { return row_count_; }
-  /// Bytes of weights that one decoding step reads (the embedding counts as one row).
+  /// Bytes of weights that a decoding step of one row reads (the embedding counts as one row, experts as
+  /// those that the row is routed to).
   std::int64_t bytes_per_step() const;
+  /// Bytes of weights that a backend holds: bytes_per_step(), with every expert.
+  std::int64_t bytes_held() const;
 
  private:
   Row make(int width) { return Row{row_count_++, width}; }

@@ -1,5 +1,7 @@
 #include "program/weight.h"
 
+#include <utility>
+
 namespace ft {
 
 int element_bytes(Format format) {
@@ -47,6 +49,23 @@ std::string_view format_name(Format format) {
       return "e4m3";
   }
   return "unknown";
+}
+
+Weight rows_of(const Weight& weight, std::int64_t first, std::int64_t count, std::string name) {
+  Weight part = weight;
+  part.name = std::move(name);
+  part.rows = count;
+  if (weight.empty()) return part;
+  part.data += first * (weight.cols * weight.stored_bits() / 8);
+  if (!weight.quantised()) return part;
+  const std::int64_t scales = weight.cols / weight.group * element_bytes(weight.scale_format);
+  part.scales += first * scales;
+  if (part.biases != nullptr) part.biases += first * scales;
+  return part;
+}
+
+bool stored_alike(const Weight& a, const Weight& b) {
+  return a.format == b.format && a.bits == b.bits && a.group == b.group && a.scale_format == b.scale_format;
 }
 
 int Weight::stored_bits() const { return quantised() ? bits : 8 * element_bytes(format); }

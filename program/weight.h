@@ -48,6 +48,10 @@ struct Weight {
   std::int64_t bytes() const;
 };
 
+/// Rows [first, first + count) of a weight, named by the caller.
+Weight rows_of(const Weight& weight, std::int64_t first, std::int64_t count, std::string name);
+/// The same format, bits, groups and scales.
+bool stored_alike(const Weight& a, const Weight& b);
 /// Bytes of one element of a plain format or of a scale; 0 for the quantised ones.
 int element_bytes(Format format);
 /// mxfp4, mxfp8 or nvfp4.

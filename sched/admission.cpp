@@ -41,7 +41,7 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
     const Limits one = backend.limits(program.layout());
     block_bytes += one.block_bytes;
     report.states += one.slot_bytes * options.slots;
-    report.weights += program.bytes_per_step();
+    report.weights += program.bytes_held();
     report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (options.max_depth + 1)),
                                  options.slots * (options.max_depth + 1));
   };

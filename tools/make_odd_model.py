@@ -1,11 +1,14 @@
 """A tiny random checkpoint with odd sizes, to catch whatever assumes the usual ones.
 
-  python tools/make_odd_model.py OUT_DIR
+  python tools/make_odd_model.py OUT_DIR [--experts]
 
 Hugging Face names, untied LM head, 5 layers with the types given one by one, 3 query heads on 1 key-value head of 32,
 rotary part 0.5, 1 key head of 32 and 3 value heads of 48 in the linear layers, vocabulary 517, an MTP head, tensors in
 bf16, f16 and f32 mixed, two shards with an index, no tokenizer. Weights are scaled so that greedy text varies.
 prompts.json beside it feeds make_golden.py.
+
+--experts: a mixture of 11 experts of width 24, 3 chosen, and a shared one of width 56, in 3 layers and the MTP head.
+The trunk's experts are fused stacks and those of the MTP head are stored one by one.
 """
 
 import json
@@ -37,6 +40,21 @@ CONFIG = {
 }
 
 
+EXPERTS = {"moe_intermediate_size": 24, "shared_expert_intermediate_size": 56, "num_experts": 11,
+           "num_experts_per_tok": 3, "num_hidden_layers": 3,
+           "layer_types": ["linear_attention", "full_attention", "linear_attention"], "vocab_size": 293,
+           "eos_token_id": 292}
+
+
+def config_of(experts):
+    config = json.loads(json.dumps(CONFIG))
+    if experts:
+        config["architectures"], config["model_type"] = ["Qwen3_5MoeForCausalLM"], "qwen3_5_moe"
+        config["text_config"] |= EXPERTS | {"model_type": "qwen3_5_moe_text"}
+        del config["text_config"]["intermediate_size"]
+    return config
+
+
 def attention_shapes(c):
     d, hidden = c["head_dim"], c["hidden_size"]
     q, kv = c["num_attention_heads"] * d, c["num_key_value_heads"] * d
@@ -54,11 +72,27 @@ def linear_shapes(c):
             "linear_attn.dt_bias": (heads,), "linear_attn.norm": (dv,), "linear_attn.out_proj": (hidden, heads * dv)}
 
 
-def layer_shapes(c, kind):
-    hidden, wide = c["hidden_size"], c["intermediate_size"]
+def mlp_shapes(prefix, hidden, wide):
+    return {prefix + "gate_proj": (wide, hidden), prefix + "up_proj": (wide, hidden),
+            prefix + "down_proj": (hidden, wide)}
+
+
+def expert_shapes(c, fused):
+    hidden, wide, experts = c["hidden_size"], c["moe_intermediate_size"], c["num_experts"]
+    routed = {"mlp.experts.gate_up_proj": (experts, 2 * wide, hidden), "mlp.experts.down_proj": (experts, hidden, wide)}
+    if not fused:
+        routed = {}
+        for e in range(experts):
+            routed |= mlp_shapes(f"mlp.experts.{e}.", hidden, wide)
+    return {"mlp.gate": (experts, hidden), "mlp.shared_expert_gate": (1, hidden), **routed,
+            **mlp_shapes("mlp.shared_expert.", hidden, c["shared_expert_intermediate_size"])}
+
+
+def layer_shapes(c, kind, fused=True):
+    hidden = c["hidden_size"]
     mixer = attention_shapes(c) if kind == "full_attention" else linear_shapes(c)
-    return {**mixer, "mlp.gate_proj": (wide, hidden), "mlp.up_proj": (wide, hidden), "mlp.down_proj": (hidden, wide),
-            "input_layernorm": (hidden,), "post_attention_layernorm": (hidden,)}
+    mlp = expert_shapes(c, fused) if "num_experts" in c else mlp_shapes("mlp.", hidden, c["intermediate_size"])
+    return {**mixer, **mlp, "input_layernorm": (hidden,), "post_attention_layernorm": (hidden,)}
 
 
 def shapes(c):
@@ -71,7 +105,7 @@ def shapes(c):
     out["mtp.fc"] = (hidden, 2 * hidden)
     for i, kind in enumerate(c["layer_types"]):
         out |= {f"{trunk}layers.{i}.{leaf}": shape for leaf, shape in layer_shapes(c, kind).items()}
-    out |= {f"mtp.layers.0.{leaf}": shape for leaf, shape in layer_shapes(c, "full_attention").items()}
+    out |= {f"mtp.layers.0.{leaf}": shape for leaf, shape in layer_shapes(c, "full_attention", False).items()}
     return out
 
 
@@ -91,16 +125,20 @@ def value(rng, name, shape):
 def stored_type(name, position):
     if name.endswith(("A_log", "linear_attn.norm")):
         return "F32"
+    if ".experts." in name:  # alike in a layer, and small
+        return "BF16"
     return ("BF16", "F16", "BF16", "F32", "BF16")[position % 5]
 
 
 def main():
-    out = pathlib.Path(sys.argv[1])
+    out, experts = pathlib.Path(sys.argv[1]), "--experts" in sys.argv[2:]
+    config = config_of(experts)
     out.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(20)
     shards = ({}, {})
-    for position, (name, shape) in enumerate(shapes(CONFIG["text_config"]).items()):
-        full = name if name.endswith(("A_log", "dt_bias")) else name + ".weight"
+    for position, (name, shape) in enumerate(shapes(config["text_config"]).items()):
+        bare = name.endswith(("A_log", "dt_bias", "experts.gate_up_proj", "experts.down_proj"))
+        full = name if bare else name + ".weight"
         # The layers 2 and up and the MTP head live in the second file; the head comes before its embedding.
         second = any(part in name for part in (".layers.2.", ".layers.3.", ".layers.4.", "mtp.", "embed_tokens"))
         shards[second][full] = checkpoint.from_float(value(rng, name, shape), stored_type(name, position))
@@ -111,8 +149,9 @@ def main():
     index = {"metadata": {"total_size": total},
              "weight_map": {n: f for f, tensors in zip(files, shards) for n in sorted(tensors)}}
     (out / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n")
-    (out / "config.json").write_text(json.dumps(CONFIG, indent=2) + "\n")
-    prompts = [{"name": f"odd_{count}", "text": None, "tokens": rng.integers(0, 517, count).tolist()}
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    words = config["text_config"]["vocab_size"]
+    prompts = [{"name": f"odd_{count}", "text": None, "tokens": rng.integers(0, words, count).tolist()}
                for count in (1, 5, 67, 150)]
     (out / "prompts.json").write_text(json.dumps(prompts) + "\n")
 

@@ -2,10 +2,13 @@
 
 import copy
 import os
+import re
 
 import torch
-from transformers import Qwen3_5ForCausalLM, Qwen3_5TextConfig
+from transformers import (Qwen3_5ForCausalLM, Qwen3_5MoeForCausalLM, Qwen3_5MoeTextConfig,
+                          Qwen3_5TextConfig)
 from transformers.models.qwen3_5 import modeling_qwen3_5 as qwen
+from transformers.models.qwen3_5_moe import modeling_qwen3_5_moe as qwen_moe
 
 import checkpoint
 
@@ -21,7 +24,9 @@ class MtpHead(torch.nn.Module):
         self.pre_fc_norm_embedding = qwen.Qwen3_5RMSNorm(width, eps=eps)
         self.pre_fc_norm_hidden = qwen.Qwen3_5RMSNorm(width, eps=eps)
         self.fc = torch.nn.Linear(2 * width, width, bias=False)
-        self.layers = torch.nn.ModuleList([qwen.Qwen3_5DecoderLayer(config, 0)])
+        moe = isinstance(config, Qwen3_5MoeTextConfig)
+        layer = qwen_moe.Qwen3_5MoeDecoderLayer if moe else qwen.Qwen3_5DecoderLayer
+        self.layers = torch.nn.ModuleList([layer(config, 0)])
         self.norm = qwen.Qwen3_5RMSNorm(width, eps=eps)
         self.rotary = qwen.Qwen3_5TextRotaryEmbedding(config)
 
@@ -35,16 +40,31 @@ class MtpHead(torch.nn.Module):
         return self.norm(self.layers[0](x, position_embeddings=rotary, attention_mask=mask, position_ids=positions))
 
 
+def fuse_experts(tensors, count):
+    """Experts that are stored one by one -> the stacks of transformers"""
+    fused = {n: t for n, t in tensors.items() if not re.search(r"\.experts\.\d+\.", n)}
+    for layer in {n.split(".experts.")[0] for n in set(tensors) - set(fused)}:
+        def stack(leaf, layer=layer):
+            return torch.stack([tensors[f"{layer}.experts.{e}.{leaf}.weight"] for e in range(count)])
+        fused[f"{layer}.experts.gate_up_proj"] = torch.cat([stack("gate_proj"), stack("up_proj")], 1)
+        fused[f"{layer}.experts.down_proj"] = stack("down_proj")
+    return fused
+
+
 class Reference:
     def __init__(self, folder):
         torch.set_grad_enabled(False)
         torch.set_num_threads(int(os.environ.get("FORETOKEN_TOOL_THREADS", "1")))
         tensors, text_config = checkpoint.read_folder(folder)
         tensors = {name: torch.from_numpy(array) for name, array in tensors.items()}
-        config = Qwen3_5TextConfig(**text_config)
+        moe = "num_experts" in text_config
+        config = (Qwen3_5MoeTextConfig if moe else Qwen3_5TextConfig)(**text_config)
         config.dtype = torch.float32
         config._attn_implementation = "eager"
-        self.model = Qwen3_5ForCausalLM(config).float().eval()
+        if moe:
+            tensors = fuse_experts(tensors, config.num_experts)
+            config._experts_implementation = "eager"
+        self.model = (Qwen3_5MoeForCausalLM if moe else Qwen3_5ForCausalLM)(config).float().eval()
         tied = config.tie_word_embeddings
         if tied:
             tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"]
@@ -56,6 +76,14 @@ class Reference:
         self.head.load_state_dict(head, strict=True)
         assert own == set(head), own ^ set(head)
         self.embed = self.model.model.embed_tokens
+        self.least_margin = 1.0  # of a router: probability of the last chosen expert less that of the next one
+        for module in [*self.model.modules(), *self.head.modules()]:
+            if isinstance(module, qwen_moe.Qwen3_5MoeTopKRouter):
+                module.register_forward_hook(self.keep_margin)
+
+    def keep_margin(self, router, inputs, outputs):
+        top = outputs[0].softmax(-1).topk(router.top_k + 1).values
+        self.least_margin = min(self.least_margin, float((top[:, -2] - top[:, -1]).min()))
 
     def trunk(self, ids, cache=None, use_cache=False):
         """ids [B, T] -> logits [B, T, V], hiddens after the final norm [B, T, H], cache"""

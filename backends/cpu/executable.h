@@ -132,6 +132,8 @@ Needs needs(const Op& /*op*/, const Parts& /*parts*/) {
 }
 Needs needs(const Linear& op, const Parts& parts);
 Needs needs(const Logits& op, const Parts& parts);
+Needs needs(const Route& op, const Parts& parts);
+Needs needs(const Experts& op, const Parts& parts);
 Needs needs(const Attend& op, const Parts& parts);
 Needs needs(const DeltaRule& op, const Parts& parts);
 

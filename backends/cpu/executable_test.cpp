@@ -90,8 +90,13 @@ std::vector<TestShape> shapes() {
   plain.bits = 0;
   TestShape recurrent = plain;
   recurrent.attention = false;
-  return {TestShape{}, TestShape::odd(),     wide_group,         plain,
-          recurrent,   TestShape::widened(), TestShape::shared()};
+  TestShape experts = plain;
+  experts.experts = 5, experts.chosen = 5, experts.expert = 96;
+  TestShape wide_experts;
+  wide_experts.experts = 16, wide_experts.chosen = 4, wide_experts.expert = 128;
+  wide_experts.gemma = true;
+  return {TestShape{},          TestShape::odd(),    wide_group,           plain,   recurrent,
+          TestShape::widened(), TestShape::shared(), TestShape::mixture(), experts, wide_experts};
 }
 
 TEST(CpuExecutable, AgreesWithTheReference) {

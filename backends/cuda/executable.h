@@ -69,6 +69,9 @@ class CudaExecutable final : public Executable {
   Status make(const GatedNorm& op);
   Status make(const Swiglu& op);
   Status make(const Geglu& op);
+  Status make(const Route& op);
+  Status make(const Experts& op);
+  Status make(const SigmoidGate& op);
   Status make(const Add& op);
   Status make(const Scale& op);
   Status make(const Concat& op);

@@ -62,6 +62,8 @@ Status CudaExecutable::check_kernels(const Instruction& instruction) {
       lacking = "attention with a window, without a mask, over a shared cache or with normalised values";
   } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
     if (logits->softcap > 0) lacking = "a soft cap of logits";
+  } else if (std::holds_alternative<Route>(instruction) || std::holds_alternative<Experts>(instruction)) {
+    lacking = "a mixture of experts";
   }
   if (lacking.empty()) return {};
   return Error{Code::kUnsupported,
@@ -142,6 +144,17 @@ Status CudaExecutable::make(const Input& op) {
   operations_.emplace_back(
       [this, out](const StepShape& shape, const CudaState&) { step_.upload_hidden(shape, out); });
   return {};
+}
+
+// check_kernels has refused programs with experts before.
+Status CudaExecutable::make(const Route& /*op*/) {
+  return Error{Code::kUnsupported, "cuda backend: no kernel for route yet; use --backend cpu"};
+}
+Status CudaExecutable::make(const Experts& /*op*/) {
+  return Error{Code::kUnsupported, "cuda backend: no kernel for experts yet; use --backend cpu"};
+}
+Status CudaExecutable::make(const SigmoidGate& /*op*/) {
+  return Error{Code::kUnsupported, "cuda backend: no kernel for sigmoid_gate yet; use --backend cpu"};
 }
 
 Status CudaExecutable::make(const Scale& /*op*/) {

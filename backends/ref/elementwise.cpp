@@ -16,13 +16,15 @@ void execute(const Step& step, const Swiglu& op, Weights /*weights*/) {
   }
 }
 
-void execute(const Step& step, const Geglu& op, Weights /*weights*/) {
+float gelu(float x) {
   constexpr float kRootTwoOverPi = 0.7978845608F;
+  return 0.5F * x * (1.0F + std::tanh(kRootTwoOverPi * (x + 0.044715F * x * x * x)));
+}
+
+void execute(const Step& step, const Geglu& op, Weights /*weights*/) {
   for (int r = 0; r < step.rows; ++r) {
     for (int i = 0; i < op.out.width; ++i) {
-      const float x = step.row(op.gate, r)[i];
-      const float gelu = 0.5F * x * (1.0F + std::tanh(kRootTwoOverPi * (x + 0.044715F * x * x * x)));
-      step.row(op.out, r)[i] = gelu * step.row(op.up, r)[i];
+      step.row(op.out, r)[i] = gelu(step.row(op.gate, r)[i]) * step.row(op.up, r)[i];
     }
   }
 }
@@ -31,6 +33,13 @@ void execute(const Step& step, const Add& op, Weights /*weights*/) {
   for (int r = 0; r < step.rows; ++r) {
     for (int i = 0; i < op.out.width; ++i)
       step.row(op.out, r)[i] = step.row(op.a, r)[i] + step.row(op.b, r)[i];
+  }
+}
+
+void execute(const Step& step, const SigmoidGate& op, Weights /*weights*/) {
+  for (int r = 0; r < step.rows; ++r) {
+    const float gate = sigmoid(step.row(op.gate, r)[0]);
+    for (int i = 0; i < op.out.width; ++i) step.row(op.out, r)[i] = step.row(op.in, r)[i] * gate;
   }
 }
 

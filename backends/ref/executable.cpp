@@ -108,7 +108,7 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
       return Error{Code::kExhausted,
                    fmt::format("ref backend: no memory for {:.1f} GB of float32 weights; use the cpu "
                                "backend, which keeps them quantised",
-                               static_cast<double>(program.bytes_per_step()) * 8e-9)};
+                               static_cast<double>(program.bytes_held()) * 8e-9)};
     }
   });
 }

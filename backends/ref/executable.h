@@ -66,6 +66,7 @@ struct Step {
 float dot(const float* a, const float* b, std::int64_t size);
 float sigmoid(float x);
 float silu(float x);
+float gelu(float x);  // the approximation by tanh
 
 #define FT_DECLARE(Op) void execute(const Step& step, const Op& op, Weights weights);
 FT_INSTRUCTIONS(FT_DECLARE)

@@ -34,9 +34,16 @@ void check_model(const std::string& named, std::vector<Finding>& findings) {
     findings.push_back({Kind::kProblem, model.error().message, "download the model again"});
     return;
   }
+  const ModelFacts& facts = model->facts;
+  const std::string experts =
+      facts.experts == 0 ? ""
+                         : fmt::format(", {} experts, {} of them for one token: {} of its {} are read",
+                                       facts.experts, facts.experts_per_token,
+                                       bytes_text(static_cast<double>(model->target.bytes_per_step())),
+                                       bytes_text(static_cast<double>(model->target.bytes_held())));
   findings.push_back({Kind::kGood,
-                      fmt::format("the model {} loads ({}, {})", model->directory, model->facts.family,
-                                  model->facts.quantisation),
+                      fmt::format("the model {} loads ({}, {}{})", model->directory, facts.family,
+                                  facts.quantisation, experts),
                       ""});
   findings.push_back(
       model->head.usable()

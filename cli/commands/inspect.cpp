@@ -1,4 +1,5 @@
 // `foretoken inspect`: shows what a model is, what it needs and which drafter it gets.
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/args/option_flags.h"
@@ -19,12 +20,19 @@ struct Options {
   std::string packed_cache = "off";
 };
 
+std::string parameters_text(const Inspection& found) {
+  const std::string all = fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6);
+  if (found.active_parameters == found.parameters) return all;
+  return fmt::format("{}, {:.4g} million of them for one token", all,
+                     static_cast<double>(found.active_parameters) / 1e6);
+}
+
 void show(const Inspection& found, Terminal& terminal) {
   const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::vector<std::string>> rows = {
       {"model", found.directory},
       {"family", found.family},
-      {"parameters", fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6)},
+      {"parameters", parameters_text(found)},
       {"quantisation", found.quantisation},
       {"file", fmt::format("{}, {} read for one token", size(found.file_bytes), size(found.step_bytes))},
       {"layers", fmt::format("{}, {} of them full attention", found.layers, found.full_attention_layers)},
@@ -43,6 +51,12 @@ void show(const Inspection& found, Terminal& terminal) {
                       ? found.drafter
                       : fmt::format("{}, drafting from {}", found.drafter, found.drafted_among)},
   };
+  if (found.experts > 0) {
+    const auto layers = std::ranges::find(rows, "layers", [](const auto& row) { return row.front(); });
+    rows.insert(layers + 1,
+                {"experts", fmt::format("{} of width {} in a layer, {} of them for one token", found.experts,
+                                        found.expert_size, found.experts_per_token)});
+  }
   if (!found.packed_cache.folder.empty()) {
     rows.push_back(
         {"packed weights", fmt::format("{} file{}, {} in {}", found.packed_cache.files,

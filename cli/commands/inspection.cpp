@@ -12,7 +12,9 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
   Inspection found;
   found.directory = model.directory, found.name = model.name;
   found.family = facts.family, found.quantisation = facts.quantisation;
-  found.parameters = facts.parameters;
+  found.parameters = facts.parameters, found.active_parameters = facts.active_parameters;
+  found.experts = facts.experts, found.experts_per_token = facts.experts_per_token;
+  found.expert_size = facts.expert_size;
   found.file_bytes = static_cast<std::int64_t>(model.checkpoint->total_bytes());
   found.step_bytes = model.target.bytes_per_step();
   found.layers = facts.layers;

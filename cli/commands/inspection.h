@@ -13,8 +13,9 @@ namespace ft::cli {
 
 struct Inspection {
   std::string directory, name, family, quantisation;
-  std::int64_t parameters = 0, file_bytes = 0;
-  std::int64_t step_bytes = 0;  // weights read for one token
+  std::int64_t parameters = 0, active_parameters = 0, file_bytes = 0;
+  int experts = 0, experts_per_token = 0, expert_size = 0;  // 0: dense
+  std::int64_t step_bytes = 0;                              // weights read for one token
   int layers = 0, full_attention_layers = 0, hidden = 0, vocabulary = 0;
   int draft_bits = 0;         // bits of the requantised MTP matrices; 0: all as stored
   int draft_vocabulary = 0;   // default size

@@ -87,8 +87,10 @@ Command synth_command() {
       "  foretoken bench --model /tmp/qwen3.5-4b --forced-acceptance 0.9,0.8,0.7 --temperature 0 --pairs 1\n"
       "  foretoken synth --shape tiny --bits 16 --seed 7 --no-mtp --out /tmp/tiny\n";
   command.flags.group("Checkpoint");
-  command.flags.add("shape", "NAME", reads_choice(options->shape, shape_names()),
-                    "Model shape: tiny, qwen3.5-0.8b (default), -2b, -4b, -9b or -27b");
+  command.flags.add(
+      "shape", "NAME", reads_choice(options->shape, shape_names()),
+      "Model shape: tiny, tiny-experts, qwen3.5-0.8b (default), -2b, -4b, -9b, -27b, -35b-a3b or "
+      "-122b-a10b");
   command.flags.add("bits", "N",
                     reads_choice(options->bits, {std::begin(kSynthWidths), std::end(kSynthWidths)}),
                     "Weight format: 4 (default), 8, 16 (bf16), mxfp4, mxfp8 or nvfp4");

@@ -13,7 +13,12 @@ class Cost final : public Describer {
   void matrix(const Weight& weight, std::int64_t rows, std::int64_t cols, std::int64_t rows_read) override {
     if (weight.rows > 0) bytes += weight.bytes() / weight.rows * rows_read;
     outputs += fmt::format("{}{}", outputs.empty() ? "" : "+", rows_read < rows ? rows_read : rows);
-    inputs = cols;
+    if (inputs == 0) inputs = cols;
+  }
+  void experts(std::span<const Weight> weights, std::int64_t rows, std::int64_t cols, int chosen) override {
+    if (!weights.empty()) bytes += weights.front().bytes() * chosen;
+    outputs += fmt::format("{}{}x{}", outputs.empty() ? "" : "+", chosen, rows);
+    if (inputs == 0) inputs = cols;
   }
   void cache(int, int kv_heads, int head_dim) override {
     cached_heads = kv_heads;

@@ -30,6 +30,8 @@ constexpr Role kRoles[] = {{"delta_in", "linear"},
                            {"norm", "norm"},
                            {"gated_norm", "gated_norm"},
                            {"swiglu", "swiglu"},
+                           {"route", "route"},
+                           {"experts", "experts"},
                            {"add", "add"},
                            {"concat", "concat"}};
 
@@ -68,6 +70,7 @@ void set_matrices(KernelCase& kernel) {
   if (role == "gate_up") kernel.outputs = {s.intermediate, s.intermediate};
   if (role == "delta_out" || role == "attend_out" || role == "down") kernel.outputs = {s.hidden};
   if (role == "head") kernel.outputs = {s.vocabulary};
+  if (role == "experts") kernel.outputs = {s.expert};
 }
 
 std::int64_t width_of(const KernelCase& kernel) {
@@ -102,6 +105,8 @@ void weigh(KernelCase& kernel, const KernelFilter& filter) {
   if (!kernel.outputs.empty()) {
     double elements = 0;
     for (const std::int64_t rows : kernel.outputs) elements += static_cast<double>(rows * kernel.inputs);
+    const bool experts = kernel.instruction == "experts";
+    if (experts) elements *= 3.0 * kernel.sizes.chosen;  // of one row
     const KernelFormat& format = kernel.format;
     const double scale_bits =
         is_block_float(format.format) ? 8 : 32;  // bits per group; affine formats add a bias
@@ -109,6 +114,7 @@ void weigh(KernelCase& kernel, const KernelFilter& filter) {
         format.bits == 0 ? 8.0 * element_bytes(format.format) : format.bits + scale_bits / format.group;
     kernel.memory_bytes = elements * bits / 8, kernel.macs_per_row = elements;
     kernel.shape = fmt::format("{}x{}", fmt::join(kernel.outputs, "+"), kernel.inputs);
+    if (experts) kernel.shape += fmt::format(", {} of {}", kernel.sizes.chosen, kernel.sizes.experts);
     return;
   }
   if (kernel.instruction == "attend" || kernel.instruction == "delta_rule") {
@@ -182,6 +188,30 @@ void add_delta_rule(Program& program, const Shape& s, SynthPool& pool, Row in, R
   program.delta_rule(std::move(delta));
 }
 
+/// Choices from columns of the input, which are others in each copy.
+Row route(Program& program, const Shape& s, Row in, int copy) {
+  const int spare = std::max(1, s.hidden - s.experts);
+  const Row scores = program.append(Slice{in, copy * s.experts % spare, s.experts, {}});
+  return program.append(Route{scores, s.chosen, true, {}, {}});
+}
+
+/// The copies share the experts of one layer, of which each reads a few.
+void add_experts(Program& program, const KernelCase& kernel, SynthPool& pool, Row in, int copies) {
+  const Shape& s = kernel.sizes;
+  Experts experts;
+  experts.in = in;
+  for (int e = 0; e < s.experts; ++e) {
+    experts.gate.push_back(matrix(kernel.format, s.expert, s.hidden, pool, 2 * e));
+    experts.up.push_back(matrix(kernel.format, s.expert, s.hidden, pool, 2 * e + 1));
+    experts.down.push_back(matrix(kernel.format, s.hidden, s.expert, pool, e));
+  }
+  for (int copy = 0; copy < copies; ++copy) {
+    Experts own = experts;
+    own.routes = route(program, s, in, copy);
+    program.append(std::move(own));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> kernel_instructions() {
@@ -215,9 +245,11 @@ Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter) {
     bare.push_back(std::move(kernel));
   }
   for (const std::string& name : shape_names()) {
-    if (filter.models.empty() ? name == "tiny" : !holds(filter.models, name)) continue;
+    if (filter.models.empty() ? name.starts_with("tiny") : !holds(filter.models, name)) continue;
     for (const Role& role : kRoles) {
       if (!filter.shapes.empty() && !holds(named, role.name)) continue;
+      const std::string_view instruction = role.instruction;
+      if (find_shape(name)->experts == 0 && (instruction == "route" || instruction == "experts")) continue;
       KernelCase kernel;
       kernel.instruction = role.instruction, kernel.role = role.name, kernel.model = name;
       kernel.sizes = find_shape(name).value();
@@ -275,11 +307,13 @@ Program kernel_program(const KernelCase& kernel, int copies, SynthPool& pool) {
     return program;
   }
   const Row in = input(width_of(kernel));
+  if (name == "experts") add_experts(program, kernel, pool, in, copies);
   for (int copy = 0; copy < copies; ++copy) {
     if (name == "conv") program.conv(in, plain(in.width, Shape::kConvTaps, pool));
     if (name == "norm") program.norm(in, plain(1, in.width, pool), 1e-6F);
     if (name == "gated_norm") program.gated_norm(in, in, plain(1, Shape::kLinearDim, pool), 1e-6F);
     if (name == "swiglu") program.swiglu(in, in);
+    if (name == "route") route(program, s, in, copy);
     if (name == "add") program.add(in, in);
     if (name == "concat") program.concat(in, in);
   }

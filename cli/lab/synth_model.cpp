@@ -128,12 +128,14 @@ class TensorMaker {
 Result<format::Checkpoint> make_checkpoint(const std::string& name, const SynthOptions& options) {
   auto pool = std::make_shared<SynthPool>(options.seed);
   TensorMaker maker(options, name + "/memory", *pool);
-  std::vector<TensorView> tensors;
-  // The first one is the largest, as the pool requires.
-  for (const SynthTensor& tensor : target_tensors(options.shape)) maker.add(tensor, tensors);
+  std::vector<SynthTensor> all = target_tensors(options.shape);
   if (options.mtp) {
-    for (const SynthTensor& tensor : head_tensors(options.shape)) maker.add(tensor, tensors);
+    for (SynthTensor& tensor : head_tensors(options.shape)) all.push_back(std::move(tensor));
   }
+  // The largest one first, as the pool requires.
+  std::ranges::stable_sort(all, std::greater<>(), [](const SynthTensor& t) { return t.rows * t.cols; });
+  std::vector<TensorView> tensors;
+  for (const SynthTensor& tensor : all) maker.add(tensor, tensors);
   return format::Checkpoint::of_memory(name, std::move(tensors), "mlx", std::move(pool));
 }
 

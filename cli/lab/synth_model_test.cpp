@@ -12,15 +12,30 @@ constexpr const char* kSmall = "synth:tiny?layers=4&vocabulary=512";
 std::string with(const char* option) { return std::string(kSmall) + "&" + option; }
 
 TEST(SynthModel, EveryWidthIsAModelWithAHead) {
-  for (const char* bits : {"bits=4", "bits=8", "bits=16", "bits=mxfp4", "bits=mxfp8", "bits=nvfp4"}) {
-    const Result<Model> model = make_synth_model(with(bits), {});
-    ASSERT_TRUE(model.ok()) << model.error().message;
-    EXPECT_TRUE(model->head.usable()) << model->head.sentence;
-    EXPECT_TRUE(model->mtp.has_value());
-    EXPECT_EQ(model->facts.vocabulary, 512);
-    EXPECT_EQ(model->facts.layers, 4);
-    EXPECT_EQ(model->name, with(bits));
+  for (const char* shape : {"tiny", "tiny-experts"}) {
+    for (const char* bits : {"4", "8", "16", "mxfp4", "mxfp8", "nvfp4"}) {
+      const std::string name = fmt::format("synth:{}?layers=4&vocabulary=512&bits={}", shape, bits);
+      const Result<Model> model = make_synth_model(name, {});
+      ASSERT_TRUE(model.ok()) << model.error().message;
+      EXPECT_TRUE(model->head.usable()) << model->head.sentence;
+      EXPECT_TRUE(model->mtp.has_value());
+      EXPECT_EQ(model->facts.vocabulary, 512);
+      EXPECT_EQ(model->facts.layers, 4);
+      EXPECT_EQ(model->name, name);
+    }
   }
+}
+
+TEST(SynthModel, AMixtureOfExpertsCountsWhatOneTokenUses) {
+  const Result<Model> model = make_synth_model("synth:tiny-experts?layers=4&vocabulary=512&bits=4", {});
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  const ModelFacts& facts = model->facts;
+  EXPECT_EQ(facts.experts, 32);
+  EXPECT_EQ(facts.experts_per_token, 4);
+  const std::int64_t expert = 3 * 64 * 256;
+  EXPECT_EQ(facts.parameters - facts.active_parameters, 5 * 28 * expert) << "four layers and the head";
+  const std::int64_t bytes = expert * 9 / 16;  // 4 bits, and 32 bits for 64 elements
+  EXPECT_EQ(model->target.bytes_held() - model->target.bytes_per_step(), 4 * 28 * bytes);
 }
 
 TEST(SynthModel, TheSameNameIsTheSameModel) {

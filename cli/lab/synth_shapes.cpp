@@ -1,5 +1,6 @@
 #include "cli/lab/synth_shapes.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <utility>
@@ -11,11 +12,14 @@ namespace {
 
 constexpr Shape kShapes[] = {
     {"tiny", 320, 16, 960, 4, 2, 2, 4, true, 8192, 32768},
+    {"tiny-experts", 256, 8, 256, 4, 2, 2, 4, true, 8192, 32768, 32, 4, 64},
     {"qwen3.5-0.8b", 1024, 24, 3584, 8, 2, 16, 16, true},
     {"qwen3.5-2b", 2048, 24, 6144, 8, 2, 16, 16, true},
     {"qwen3.5-4b", 2560, 32, 9216, 16, 4, 16, 32, true},
     {"qwen3.5-9b", 4096, 32, 12288, 16, 4, 16, 32, false},
     {"qwen3.5-27b", 5120, 64, 17408, 24, 4, 16, 48, false},
+    {"qwen3.5-35b-a3b", 2048, 40, 512, 16, 2, 16, 32, false, 248320, 262144, 256, 8, 512},
+    {"qwen3.5-122b-a10b", 3072, 48, 1024, 32, 2, 16, 64, false, 248320, 262144, 256, 8, 1024},
 };
 
 using Kind = SynthTensor::Kind;
@@ -57,9 +61,19 @@ void add_layer(std::vector<SynthTensor>& list, const std::string& prefix, const 
     add_gated_delta(list, prefix + "linear_attn.", shape);
   }
   add_norm(list, prefix + "post_attention_layernorm", shape.hidden);
-  list.push_back({prefix + "mlp.gate_proj", Kind::kMatrix, shape.intermediate, shape.hidden, 1});
-  list.push_back({prefix + "mlp.up_proj", Kind::kMatrix, shape.intermediate, shape.hidden, 1});
-  list.push_back({prefix + "mlp.down_proj", Kind::kMatrix, shape.hidden, shape.intermediate, 1});
+  const std::string mlp = prefix + (shape.experts > 0 ? "mlp.shared_expert." : "mlp.");
+  list.push_back({mlp + "gate_proj", Kind::kMatrix, shape.intermediate, shape.hidden, 1});
+  list.push_back({mlp + "up_proj", Kind::kMatrix, shape.intermediate, shape.hidden, 1});
+  list.push_back({mlp + "down_proj", Kind::kMatrix, shape.hidden, shape.intermediate, 1});
+  if (shape.experts == 0) return;
+  list.push_back({prefix + "mlp.gate", Kind::kPlainMatrix, shape.experts, shape.hidden, 1});
+  list.push_back({prefix + "mlp.shared_expert_gate", Kind::kPlainMatrix, 1, shape.hidden, 1});
+  const std::string routed = prefix + "mlp.switch_mlp.";
+  const std::int64_t rows = std::int64_t{shape.experts} * shape.expert;
+  list.push_back({routed + "gate_proj", Kind::kMatrix, rows, shape.hidden, 1, shape.experts});
+  list.push_back({routed + "up_proj", Kind::kMatrix, rows, shape.hidden, 1, shape.experts});
+  list.push_back({routed + "down_proj", Kind::kMatrix, std::int64_t{shape.experts} * shape.hidden,
+                  shape.expert, 1, shape.experts});
 }
 
 }  // namespace
@@ -95,11 +109,15 @@ std::vector<SynthTensor> target_tensors(const Shape& shape) {
 std::vector<SynthTensor> head_tensors(const Shape& shape) {
   std::vector<SynthTensor> list;
   for (HeadTensor& tensor : qwen3_5::head_tensors(
-           {1, shape.hidden, shape.intermediate, shape.heads, shape.kv_heads, Shape::kHeadDim, true})) {
+           {1, shape.hidden, shape.intermediate, shape.heads, shape.kv_heads, Shape::kHeadDim, true,
+            shape.experts, shape.expert, shape.intermediate, ExpertLayout::kStacks})) {
     const bool norm = tensor.kind == HeadTensor::Kind::kNorm;
-    // Conversions leave the matrix that joins embedding and hidden state unquantised.
-    const Kind kind = norm ? Kind::kNorm : tensor.name == "mtp.fc" ? Kind::kPlainMatrix : Kind::kMatrix;
-    list.push_back({std::move(tensor.name), kind, tensor.rows, tensor.cols, 1});
+    // Conversions leave the matrix that joins embedding and hidden state unquantised; here routers too.
+    const bool plain = tensor.name == "mtp.fc" || tensor.name.ends_with(".mlp.gate") ||
+                       tensor.name.ends_with("shared_expert_gate");
+    const Kind kind = norm ? Kind::kNorm : plain ? Kind::kPlainMatrix : Kind::kMatrix;
+    list.push_back({std::move(tensor.name), kind, tensor.rows * std::max(1, tensor.stack), tensor.cols, 1,
+                    tensor.stack});
   }
   return list;
 }

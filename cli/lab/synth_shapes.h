@@ -17,6 +17,8 @@ struct Shape {
   bool tied;
   int vocabulary = 248320;
   std::int64_t context = 262144;
+  // Of a mixture of experts, whose shared expert has `intermediate`; 0: dense.
+  int experts = 0, chosen = 0, expert = 0;
   static constexpr int kHeadDim = 256, kLinearDim = 128, kConvTaps = 4, kFullEvery = 4;
   bool full_attention(int layer) const { return (layer + 1) % kFullEvery == 0; }
   int qkv_rows() const { return (2 * key_heads + value_heads) * kLinearDim; }
@@ -32,6 +34,7 @@ struct SynthTensor {
   Kind kind = Kind::kMatrix;
   std::int64_t rows = 0, cols = 0;  // 1 x n for vectors
   double scale = 1;                 // multiplies the standard deviation 1 / sqrt(cols)
+  int stack = 0;                    // `rows` are those of this number of matrices; 0: one matrix
 };
 
 std::vector<SynthTensor> target_tensors(const Shape& shape);

@@ -18,6 +18,12 @@ int group_of(const SynthOptions& options) {
   return options.mode == format::QuantMode::kAffine ? options.group : usual_quantisation(options.mode).group;
 }
 
+/// [rows, cols], or with a stack [matrices, rows of one, cols].
+std::vector<std::int64_t> shape_of(const SynthTensor& tensor, std::int64_t cols) {
+  if (tensor.stack == 0) return {tensor.rows, cols};
+  return {tensor.stack, tensor.rows / tensor.stack, cols};
+}
+
 }  // namespace
 
 bool set_width(std::string_view text, SynthOptions& options) {
@@ -43,19 +49,19 @@ std::string stored_name(const SynthTensor& tensor) {
 std::vector<TensorSpec> specs_of(const SynthTensor& tensor, const SynthOptions& options) {
   const int bits = options.bits, group = group_of(options);
   if (quantised(tensor, bits) && options.mode != format::QuantMode::kAffine) {
-    return {{tensor.module + ".weight", DType::kU32, {tensor.rows, tensor.cols * bits / 32}},
-            {tensor.module + ".scales", DType::kU8, {tensor.rows, tensor.cols / group}}};
+    return {{tensor.module + ".weight", DType::kU32, shape_of(tensor, tensor.cols * bits / 32)},
+            {tensor.module + ".scales", DType::kU8, shape_of(tensor, tensor.cols / group)}};
   }
   if (quantised(tensor, bits)) {
-    return {{tensor.module + ".weight", DType::kU32, {tensor.rows, tensor.cols * bits / 32}},
-            {tensor.module + ".scales", DType::kBF16, {tensor.rows, tensor.cols / group}},
-            {tensor.module + ".biases", DType::kBF16, {tensor.rows, tensor.cols / group}}};
+    return {{tensor.module + ".weight", DType::kU32, shape_of(tensor, tensor.cols * bits / 32)},
+            {tensor.module + ".scales", DType::kBF16, shape_of(tensor, tensor.cols / group)},
+            {tensor.module + ".biases", DType::kBF16, shape_of(tensor, tensor.cols / group)}};
   }
   if (tensor.kind == Kind::kConv) {
     return {{stored_name(tensor), DType::kBF16, {tensor.rows, tensor.cols, 1}}};
   }
   if (tensor.rows == 1) return {{stored_name(tensor), plain_dtype(tensor), {tensor.cols}}};
-  return {{stored_name(tensor), plain_dtype(tensor), {tensor.rows, tensor.cols}}};
+  return {{stored_name(tensor), plain_dtype(tensor), shape_of(tensor, tensor.cols)}};
 }
 
 std::int64_t bytes_of(const TensorSpec& spec) {
@@ -104,41 +110,49 @@ std::string config_json(const SynthOptions& options) {
   for (int i = 0; i < shape.layers; ++i) {
     layers.push_back(shape.full_attention(i) ? "full_attention" : "linear_attention");
   }
-  const Json text{{"model_type", "qwen3_5_text"},
-                  {"vocab_size", shape.vocabulary},
-                  {"hidden_size", shape.hidden},
-                  {"intermediate_size", shape.intermediate},
-                  {"num_hidden_layers", shape.layers},
-                  {"num_attention_heads", shape.heads},
-                  {"num_key_value_heads", shape.kv_heads},
-                  {"head_dim", Shape::kHeadDim},
-                  {"hidden_act", "silu"},
-                  {"rms_norm_eps", 1e-6},
-                  {"max_position_embeddings", shape.context},
-                  {"attention_bias", false},
-                  {"attn_output_gate", true},
-                  {"full_attention_interval", Shape::kFullEvery},
-                  {"layer_types", std::move(layers)},
-                  {"linear_conv_kernel_dim", Shape::kConvTaps},
-                  {"linear_key_head_dim", Shape::kLinearDim},
-                  {"linear_value_head_dim", Shape::kLinearDim},
-                  {"linear_num_key_heads", shape.key_heads},
-                  {"linear_num_value_heads", shape.value_heads},
-                  {"mamba_ssm_dtype", "float32"},
-                  {"mtp_num_hidden_layers", options.mtp ? 1 : 0},
-                  {"mtp_use_dedicated_embeddings", false},
-                  {"tie_word_embeddings", shape.tied},
-                  {"rope_parameters",
-                   {{"rope_type", "default"},
-                    {"rope_theta", 10000000},
-                    {"partial_rotary_factor", 0.25},
-                    {"mrope_section", {11, 11, 10}},
-                    {"mrope_interleaved", true}}}};
-  Json config{{"architectures", {"Qwen3_5ForConditionalGeneration"}},
-              {"model_type", "qwen3_5"},
-              {"tie_word_embeddings", shape.tied},
-              {"text_config", text},
-              {"foretoken_synth", {{"shape", shape.name}, {"bits", options.bits}, {"seed", options.seed}}}};
+  const bool moe = shape.experts > 0;
+  Json text{{"model_type", moe ? "qwen3_5_moe_text" : "qwen3_5_text"},
+            {"vocab_size", shape.vocabulary},
+            {"hidden_size", shape.hidden},
+            {"intermediate_size", shape.intermediate},
+            {"num_hidden_layers", shape.layers},
+            {"num_attention_heads", shape.heads},
+            {"num_key_value_heads", shape.kv_heads},
+            {"head_dim", Shape::kHeadDim},
+            {"hidden_act", "silu"},
+            {"rms_norm_eps", 1e-6},
+            {"max_position_embeddings", shape.context},
+            {"attention_bias", false},
+            {"attn_output_gate", true},
+            {"full_attention_interval", Shape::kFullEvery},
+            {"layer_types", std::move(layers)},
+            {"linear_conv_kernel_dim", Shape::kConvTaps},
+            {"linear_key_head_dim", Shape::kLinearDim},
+            {"linear_value_head_dim", Shape::kLinearDim},
+            {"linear_num_key_heads", shape.key_heads},
+            {"linear_num_value_heads", shape.value_heads},
+            {"mamba_ssm_dtype", "float32"},
+            {"mtp_num_hidden_layers", options.mtp ? 1 : 0},
+            {"mtp_use_dedicated_embeddings", false},
+            {"tie_word_embeddings", shape.tied},
+            {"rope_parameters",
+             {{"rope_type", "default"},
+              {"rope_theta", 10000000},
+              {"partial_rotary_factor", 0.25},
+              {"mrope_section", {11, 11, 10}},
+              {"mrope_interleaved", true}}}};
+  if (moe) {
+    text.erase("intermediate_size");
+    text["num_experts"] = shape.experts, text["num_experts_per_tok"] = shape.chosen;
+    text["moe_intermediate_size"] = shape.expert;
+    text["shared_expert_intermediate_size"] = shape.intermediate;
+  }
+  Json config{
+      {"architectures", {moe ? "Qwen3_5MoeForConditionalGeneration" : "Qwen3_5ForConditionalGeneration"}},
+      {"model_type", moe ? "qwen3_5_moe" : "qwen3_5"},
+      {"tie_word_embeddings", shape.tied},
+      {"text_config", text},
+      {"foretoken_synth", {{"shape", shape.name}, {"bits", options.bits}, {"seed", options.seed}}}};
   if (options.bits < 16) {
     config["quantization"] = Json{
         {"group_size", group_of(options)}, {"bits", options.bits}, {"mode", quant_mode_name(options.mode)}};

@@ -47,16 +47,6 @@ std::vector<float> inverse_frequencies(const RopeConfig& rope) {
   return frequencies;
 }
 
-struct AttentionWeights {
-  Weight q, k, v, o, q_norm, k_norm;
-};
-struct DeltaWeights {
-  Weight qkv, z, a, b, conv, a_log, dt_bias, norm, out;
-};
-struct MlpWeights {
-  Weight gate, up, down;
-};
-
 /// One function per part of the specification: it reads the weights and appends the instructions.
 class Builder {
  public:
@@ -120,11 +110,38 @@ class Builder {
     return p_.linear(p_.swiglu(in[0], in[1]), {down})[0];
   }
 
+  /// Routed experts, and one that every row passes, with a gate. The order keeps barriers few.
+  Row experts(Row x, const std::string& layer) {
+    const MoeConfig& moe = config_.moe;
+    const std::int64_t hidden = config_.hidden_size;
+    const std::string prefix = layer + ".mlp.", shared = prefix + "shared_expert.";
+    const Weight router = source_.matrix(prefix + "gate", moe.experts, hidden);
+    const Weight gate = source_.matrix(shared + "gate_proj", moe.shared_size, hidden);
+    const Weight up = source_.matrix(shared + "up_proj", moe.shared_size, hidden);
+    const Weight down = source_.matrix(shared + "down_proj", hidden, moe.shared_size);
+    const Weight shared_gate = source_.matrix(prefix + "shared_expert_gate", 1, hidden);
+    const std::vector<Row> in = p_.linear(x, {router, gate, up, shared_gate});
+    const Row inner = p_.swiglu(in[1], in[2]);
+    Experts routed;
+    routed.in = x;
+    routed.routes = p_.append(Route{in[0], moe.experts_per_token, moe.norm_topk, {}, {}});
+    ExpertWeights weights =
+        read_experts(source_, expert_names(layer), {moe.experts, hidden, moe.expert_size});
+    routed.gate = std::move(weights.gate);
+    routed.up = std::move(weights.up);
+    routed.down = std::move(weights.down);
+    const Row everyone = p_.linear(inner, {down})[0];
+    const Row out = p_.append(std::move(routed));
+    return p_.add(out, p_.append(SigmoidGate{everyone, in[3], {}}));
+  }
+
+  /// `prefix` without a dot.
   Row layer(Row x, const std::string& prefix, bool full_attention) {
-    const Row in = norm(x, prefix + "input_layernorm");
-    x = p_.add(
-        x, full_attention ? attention(in, prefix + "self_attn.") : gated_delta(in, prefix + "linear_attn."));
-    return p_.add(x, mlp(norm(x, prefix + "post_attention_layernorm"), prefix + "mlp."));
+    const Row in = norm(x, prefix + ".input_layernorm");
+    x = p_.add(x, full_attention ? attention(in, prefix + ".self_attn.")
+                                 : gated_delta(in, prefix + ".linear_attn."));
+    const Row after = norm(x, prefix + ".post_attention_layernorm");
+    return p_.add(x, config_.moe.experts > 0 ? experts(after, prefix) : mlp(after, prefix + ".mlp."));
   }
 
   Row norm(Row x, const std::string& name) { return p_.norm(x, source_.norm(name, x.width), eps_); }
@@ -141,7 +158,7 @@ void build_target(Program& p, const Config& config, WeightSource& source, const 
   Builder build(p, config, source);
   Row x = p.embed(embedding);
   for (std::size_t i = 0; i < config.layer_types.size(); ++i) {
-    x = build.layer(x, fmt::format("layers.{}.", i), config.layer_types[i] == LayerType::kFullAttention);
+    x = build.layer(x, fmt::format("layers.{}", i), config.layer_types[i] == LayerType::kFullAttention);
   }
   const Row last = build.norm(x, "norm");
   p.capture("hidden", config.mtp.base_hidden_pre_norm ? x : last);
@@ -196,7 +213,7 @@ void build_head(Program& p, const Config& config, WeightSource& source, const We
   const bool embedding_first = config.mtp.concat_order != "hidden_embedding";
   const Weight fc = source.matrix("mtp.fc", config.hidden_size, 2 * config.hidden_size);
   Row x = p.linear(embedding_first ? p.concat(e, h) : p.concat(h, e), {fc})[0];
-  for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}.", i), true);
+  for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}", i), true);
   const Row last = build.norm(x, "mtp.norm");
   p.capture("hidden", config.mtp.hidden_pre_norm ? x : last);
   p.logits(last, head, std::move(drafts.ids), std::move(drafts.extra));
@@ -204,12 +221,6 @@ void build_head(Program& p, const Config& config, WeightSource& source, const We
 }
 
 Status check_supported(const Config& config) {
-  if (config.moe.experts > 0) {
-    return Error{
-        Code::kUnsupported,
-        fmt::format("{}: a mixture of {} experts; this version runs dense models only; use a dense model",
-                    config.path, config.moe.experts)};
-  }
   if (config.attention_bias) {
     return Error{Code::kUnsupported, config.path +
                                          ": attention_bias is true, which this version does not run; "
@@ -219,9 +230,12 @@ Status check_supported(const Config& config) {
 }
 
 HeadReport examine(const Model& model, const Config& config, WeightSource& source) {
-  const std::vector<HeadTensor> tensors =
-      head_tensors({config.mtp.layers, config.hidden_size, config.intermediate_size, config.num_heads,
-                    config.num_kv_heads, config.head_dim, config.attn_output_gate});
+  HeadSizes sizes{config.mtp.layers,   config.hidden_size, config.intermediate_size, config.num_heads,
+                  config.num_kv_heads, config.head_dim,    config.attn_output_gate};
+  sizes.experts = config.moe.experts;
+  sizes.expert = config.moe.expert_size, sizes.shared = config.moe.shared_size;
+  sizes.layout = expert_layout(source, expert_names("mtp.layers.0"));
+  const std::vector<HeadTensor> tensors = head_tensors(sizes);
   const auto settle_norms = [&]() -> Result<std::string> {
     const std::size_t before = source.index().warnings().size();
     FT_ASSIGN(const bool shifted, mtp_norms_are_shifted(source.index(), config));

@@ -164,7 +164,9 @@ ModelFacts Config::facts() const {
   facts.full_attention_layers =
       static_cast<int>(std::count(layer_types.begin(), layer_types.end(), LayerType::kFullAttention));
   facts.heads = num_heads, facts.kv_heads = num_kv_heads, facts.head_dim = head_dim;
-  facts.intermediate = intermediate_size;
+  facts.intermediate = moe.experts > 0 ? moe.shared_size : intermediate_size;
+  facts.experts = moe.experts;
+  if (moe.experts > 0) facts.experts_per_token = moe.experts_per_token, facts.expert_size = moe.expert_size;
   return facts;
 }
 

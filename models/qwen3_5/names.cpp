@@ -1,6 +1,7 @@
 #include "models/qwen3_5/names.h"
 
 #include <fmt/format.h>
+#include <utility>
 
 namespace ft::qwen3_5 {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::string_view kOfTarget[] = {"model.language_model.", "language_mod
 void add_layer(std::vector<HeadTensor>& list, const std::string& prefix, const HeadSizes& s) {
   const std::int64_t q = s.heads * s.head_dim;
   const std::int64_t kv = s.kv_heads * s.head_dim;
-  const auto matrix = [&](const char* name, std::int64_t rows, std::int64_t cols) {
+  const auto matrix = [&](const std::string& name, std::int64_t rows, std::int64_t cols) {
     list.push_back({prefix + name, Kind::kMatrix, rows, cols});
   };
   const auto norm = [&](const char* name, std::int64_t width) {
@@ -30,15 +31,28 @@ void add_layer(std::vector<HeadTensor>& list, const std::string& prefix, const H
   norm("self_attn.q_norm", s.head_dim);
   norm("self_attn.k_norm", s.head_dim);
   norm("post_attention_layernorm", s.hidden);
-  matrix("mlp.gate_proj", s.intermediate, s.hidden);
-  matrix("mlp.up_proj", s.intermediate, s.hidden);
-  matrix("mlp.down_proj", s.hidden, s.intermediate);
+  const bool moe = s.experts > 0;
+  const std::string mlp = moe ? "mlp.shared_expert." : "mlp.";
+  const std::int64_t wide = moe ? s.shared : s.intermediate;
+  matrix(mlp + "gate_proj", wide, s.hidden);
+  matrix(mlp + "up_proj", wide, s.hidden);
+  matrix(mlp + "down_proj", s.hidden, wide);
+  if (!moe) return;
+  matrix("mlp.gate", s.experts, s.hidden);
+  matrix("mlp.shared_expert_gate", 1, s.hidden);
+  const ExpertNames names = expert_names(prefix.substr(0, prefix.size() - 1));
+  for (HeadTensor& tensor : expert_tensors(s.layout, names, {s.experts, s.hidden, s.expert}))
+    list.push_back(std::move(tensor));
 }
 
 }  // namespace
 
 const std::array<format::NamePrefixes, 3> kPrefixes = {
     {{"mtp.", kOfMtp}, {"lm_head.", kOfLmHead}, {"", kOfTarget}}};
+
+ExpertNames expert_names(const std::string& layer) {
+  return {layer, layer + ".mlp.experts.", layer + ".mlp.switch_mlp.", layer + ".mlp.experts."};
+}
 
 std::vector<HeadTensor> head_tensors(const HeadSizes& sizes) {
   std::vector<HeadTensor> list = {{"mtp.pre_fc_norm_embedding", Kind::kNorm, 1, sizes.hidden},

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "format/weights.h"
+#include "models/expert_weights.h"
 #include "models/head_doctor.h"
 
 namespace ft::qwen3_5 {
@@ -17,12 +18,19 @@ namespace ft::qwen3_5 {
 extern const std::array<format::NamePrefixes, 3> kPrefixes;
 inline constexpr std::array<std::string_view, 2> kBareNames = {"A_log", "dt_bias"};
 
+/// `layer`: "layers.3", "mtp.layers.0".
+ExpertNames expert_names(const std::string& layer);
+
 /// The sizes that the shapes of the MTP head depend on.
 struct HeadSizes {
   int layers = 1;
   std::int64_t hidden = 0, intermediate = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   bool gated = true;  // q_proj holds a gate beside each query
+  // Of a mixture of experts, which has no dense MLP.
+  int experts = 0;
+  std::int64_t expert = 0, shared = 0;
+  ExpertLayout layout = ExpertLayout::kFused;
 };
 
 std::vector<HeadTensor> head_tensors(const HeadSizes& sizes);

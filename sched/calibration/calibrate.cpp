@@ -20,10 +20,30 @@ double ms_since(Clock::time_point start) {
 }
 
 struct Plan {
-  std::size_t prompt;  // tokens, all equal, which n-gram lookup can always continue
+  std::size_t prompt;  // tokens
   std::vector<int> usual, few;
   double enough_ms;
   int long_sweeps;
+};
+
+/// A sequence that n-gram lookup can always continue. Equal tokens would go to the same experts, so that rows
+/// seemed to cost little; a mixture of experts repeats a few different ones.
+class Periodic {
+ public:
+  explicit Periodic(const ModelFacts& facts) : step_(facts.experts > 0 ? facts.vocabulary / kPeriod : 0) {}
+  std::int32_t at(std::size_t position) const {
+    return static_cast<std::int32_t>(position % kPeriod) * step_;
+  }
+  /// Long enough to repeat.
+  std::vector<std::int32_t> first(std::size_t count) const {
+    std::vector<std::int32_t> tokens(step_ > 0 ? std::max<std::size_t>(count, 2 * kPeriod) : count);
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = at(i);
+    return tokens;
+  }
+
+ private:
+  static constexpr std::size_t kPeriod = 8;
+  std::int32_t step_;
 };
 
 /// Runs rounds at the usual depths on a throw-away sequence, one after the other, and repeats them until they
@@ -38,7 +58,8 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   SlotOptions options;
   options.max_tokens = 1 << 20;
   options.depth = 0;
-  const std::vector<std::int32_t> prompt(plan.prompt);
+  const Periodic sequence(decoder.model().facts);
+  const std::vector<std::int32_t> prompt = sequence.first(plan.prompt);
   Result<std::unique_ptr<Slot>> slot = decoder.open(prompt, options, kind);
   if (!slot.ok()) return;
   Slot* only = slot->get();
@@ -56,7 +77,7 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   for (int sweep = 0; ready && goes_on(sweep); ++sweep) {
     for (const int depth : lasts ? plan.few : plan.usual) {
       if (only->finish != Finish::kNone) break;
-      only->tokens.back() = 0;  // keeps the sequence periodic whatever the model says
+      only->tokens.back() = sequence.at(only->tokens.size() - 1);  // periodic whatever the model says
       only->policy = DepthPolicy(depth);
       const Clock::time_point begin = Clock::now();
       const RoundShape shape = decoder.round({&only, 1});

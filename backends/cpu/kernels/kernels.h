@@ -210,6 +210,12 @@ struct Kernels {
   void (*delta_pass)(const DeltaPass& pass);
   /// values = cap * tanh(values / cap).
   void (*softcap)(float* values, std::int64_t count, float cap);
+  /// out += in * factor.
+  void (*add_scaled)(const float* in, float factor, std::int64_t count, float* out);
+  /// out = exp(in - less).
+  void (*exponentials)(const float* in, float less, std::int64_t count, float* out);
+  /// out = in * sigmoid(gate).
+  void (*sigmoid_gate)(const float* in, float gate, std::int64_t count, float* out);
   /// codes_product for 1 .. kMatrixRows rows of 8-bit codes; args.codes is [groups][rows][group]. Null: this
   /// set has no faster way for many rows.
   void (*codes_matrix)(const CodesArgs& args) = nullptr;

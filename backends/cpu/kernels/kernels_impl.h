@@ -36,6 +36,9 @@ const Kernels& kernels() {
                                      dot,
                                      delta_pass,
                                      softcap,
+                                     add_scaled,
+                                     exponentials,
+                                     sigmoid_gate,
                                      nullptr};
   return kTable;
 }

@@ -112,6 +112,22 @@ inline void add_rows(const float* a, const float* b, std::int64_t count, float* 
   for_vectors(count, [&](std::int64_t i, auto get, auto put) { put(out + i, add(get(a + i), get(b + i))); });
 }
 
+inline void add_scaled(const float* in, float factor, std::int64_t count, float* out) {
+  for_vectors(count, [&](std::int64_t i, auto get, auto put) {
+    put(out + i, fma(get(in + i), splat(factor), get(out + i)));
+  });
+}
+
+inline void exponentials(const float* in, float less, std::int64_t count, float* out) {
+  for_vectors(count,
+              [&](std::int64_t i, auto get, auto put) { put(out + i, exp(sub(get(in + i), splat(less)))); });
+}
+
+inline void sigmoid_gate(const float* in, float gate, std::int64_t count, float* out) {
+  const V factor = sigmoid(splat(gate));
+  for_vectors(count, [&](std::int64_t i, auto get, auto put) { put(out + i, mul(get(in + i), factor)); });
+}
+
 inline void conv(const float* const* sources, const float* kernel, std::int64_t kernel_stride,
                  int kernel_width, int count, float* out) {
   for_vectors(count, [&](std::int64_t i, auto get, auto put) {

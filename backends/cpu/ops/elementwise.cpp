@@ -64,6 +64,24 @@ class ScaleOp final : public Operation {
   float factor_;
 };
 
+/// A worker has the columns that it has of a linear.
+class SigmoidGateOp final : public Operation {
+ public:
+  SigmoidGateOp(const SigmoidGate& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), gate_(parts.matrix(op.gate)), out_(parts.matrix(op.out)) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = partition(out_.width, kLanes, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      step.kernels->sigmoid_gate(in.row(r) + range.first, step.of(gate_, worker).row(r)[0],
+                                 range.last - range.first, out_.row(r) + range.first);
+    }
+  }
+
+ private:
+  Matrix in_, gate_, out_;
+};
+
 class SliceOp final : public Operation {
  public:
   SliceOp(const Slice& op, const Parts& parts)
@@ -91,6 +109,9 @@ std::unique_ptr<Operation> make(const Geglu& op, const Parts& parts) {
 }
 std::unique_ptr<Operation> make(const Add& op, const Parts& parts) {
   return std::make_unique<BinaryOp>(op.a, op.b, op.out, &Kernels::add, parts);
+}
+std::unique_ptr<Operation> make(const SigmoidGate& op, const Parts& parts) {
+  return std::make_unique<SigmoidGateOp>(op, parts);
 }
 std::unique_ptr<Operation> make(const Scale& op, const Parts& parts) {
   return std::make_unique<ScaleOp>(op, parts);

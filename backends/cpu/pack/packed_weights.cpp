@@ -41,24 +41,20 @@ std::string share_key(const Weight& weight, const std::vector<std::int32_t>& ids
 }  // namespace
 
 std::shared_ptr<const PackedMemory> SharedWeights::find(const std::string& key, Packed& packed) const {
-  for (const Entry& entry : entries_) {
-    if (entry.key != key) continue;
-    std::shared_ptr<const PackedMemory> memory = entry.memory.lock();
-    if (memory) packed = entry.packed;
-    return memory;
-  }
-  return nullptr;
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return nullptr;
+  std::shared_ptr<const PackedMemory> memory = found->second.memory.lock();
+  if (memory) packed = found->second.packed;
+  return memory;
 }
 
 void SharedWeights::add(std::string key, const Packed& packed,
                         const std::shared_ptr<const PackedMemory>& memory) {
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.key == key || entry.memory.expired(); });
-  entries_.push_back({std::move(key), packed, memory});
+  entries_.insert_or_assign(std::move(key), Entry{packed, memory});
 }
 
 void SharedWeights::tidy() {
-  std::erase_if(entries_, [](const Entry& entry) { return entry.memory.expired(); });
-  if (entries_.empty()) entries_.shrink_to_fit();
+  std::erase_if(entries_, [](const auto& entry) { return entry.second.memory.expired(); });
 }
 
 PackedWeights::~PackedWeights() {
@@ -70,8 +66,11 @@ PackedWeights::~PackedWeights() {
 Status PackedWeights::add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits) {
   const std::int64_t rows = ids.empty() ? weight.rows : static_cast<std::int64_t>(ids.size());
   FT_ASSIGN(Packed packed, plan_pack(weight, rows, max_weight_bits));
-  if (auto memory = shared_->find(share_key(weight, ids, packed), packed)) {
+  std::string key = share_key(weight, ids, packed);
+  if (auto memory = shared_->find(key, packed)) {
     borrowed_.push_back(std::move(memory));
+  } else if (const auto [own, first] = own_keys_.emplace(std::move(key), packed_.size()); !first) {
+    again_.emplace_back(packed_.size(), own->second);
   } else {
     jobs_.push_back({weight, ids, bytes_, packed_.size()});
     bytes_ += round_up(packed.bytes(), 64);
@@ -190,7 +189,10 @@ void PackedWeights::place() {
     packed.data = own_->data() + job.offset;
     shared_->add(share_key(job.weight, job.ids, packed), packed, own_);
   }
+  for (const auto& [copy, original] : again_) packed_[copy].data = packed_[original].data;
   jobs_.clear();
+  again_.clear();
+  own_keys_.clear();
 }
 
 }  // namespace ft::cpu

@@ -3,13 +3,14 @@
 // completely. If there is no good cache file, the weights are packed and the file is written for the next
 // start. A file that cannot be written is logged and is not a failure. A weight that another program of the
 // same backend has packed in the same way is not packed again: both use one copy, as the MTP head does with
-// the LM head of its target where it drafts among the whole vocabulary. Thread: the engine thread; the pool's
-// workers join it in fill(). Cost: packing reads and writes every weight, mapping reads the file. Errors:
-// formats without a kernel, no memory.
+// the LM head of its target where it drafts among the whole vocabulary. A weight that a program has twice is
+// packed once. Thread: the engine thread; the pool's workers join it in fill(). Cost: packing reads and
+// writes every weight, mapping reads the file. Errors: formats without a kernel, no memory.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,7 +33,6 @@ struct PackedMemory {
 class SharedWeights {
  public:
   struct Entry {
-    std::string key;
     Packed packed;  // with data
     std::weak_ptr<const PackedMemory> memory;
   };
@@ -43,7 +43,7 @@ class SharedWeights {
   void tidy();
 
  private:
-  std::vector<Entry> entries_;
+  std::unordered_map<std::string, Entry> entries_;  // by key
 };
 
 class PackedWeights {
@@ -78,7 +78,9 @@ class PackedWeights {
   void place();
 
   std::shared_ptr<SharedWeights> shared_;
-  std::vector<Job> jobs_;  // released once filled
+  std::vector<Job> jobs_;                                   // released once filled
+  std::unordered_map<std::string, std::size_t> own_keys_;   // of jobs_: index in packed_
+  std::vector<std::pair<std::size_t, std::size_t>> again_;  // in packed_: a weight, and the same one before
   std::vector<Packed> packed_;
   std::int64_t bytes_ = 0;
   std::shared_ptr<PackedMemory> own_ = std::make_shared<PackedMemory>();

@@ -1,0 +1,79 @@
+#include "backends/cpu/executable.h"
+#include "backends/weight_rows.h"
+
+namespace ft::cpu {
+namespace {
+
+class RouteOp final : public Operation {
+ public:
+  RouteOp(const Route& op, const Parts& parts)
+      : scores_(parts.matrix(op.scores)),
+        out_(parts.matrix(op.out)),
+        chosen_(op.chosen),
+        renormalised_(op.renormalised),
+        scratch_(parts.worker_scratch),
+        scratch_floats_(parts.worker_floats) {
+    if (op.scale.empty()) return;
+    scale_.resize(static_cast<std::size_t>(op.scores.width));
+    read_rows(op.scale, 0, 1, scale_.data());
+  }
+
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
+    const Matrix scores = step.of(scores_, worker);
+    const Matrix out = step.of(out_, worker);
+    float* own = scratch_ + worker * scratch_floats_;
+    for (std::int64_t r = range.first; r < range.last; ++r)
+      route(*step.kernels, scores.row(r), own, out.row(r));
+  }
+
+ private:
+  /// Places above the chosen ones move down as a higher score comes. A score that is not a number is never
+  /// higher, so the indices stay distinct whatever the scores are.
+  void choose(const float* scores, float* indices) const {
+    int found = 0;
+    for (int e = 0; e < static_cast<int>(scores_.width); ++e) {
+      int at = found < chosen_ ? found++ : chosen_;
+      for (; at > 0 && scores[e] > scores[static_cast<int>(indices[at - 1])]; --at)
+        if (at < chosen_) indices[at] = indices[at - 1];
+      if (at < chosen_) indices[at] = static_cast<float>(e);
+    }
+  }
+
+  /// own: [experts] of the worker's scratch.
+  void route(const Kernels& kernels, const float* scores, float* own, float* out) const {
+    choose(scores, out);
+    float* weights = out + chosen_;
+    const float highest = scores[static_cast<int>(out[0])];
+    for (int j = 0; j < chosen_; ++j) own[j] = scores[static_cast<int>(out[j])];
+    kernels.exponentials(own, highest, chosen_, weights);
+    float sum = 0;
+    for (int j = 0; j < chosen_; ++j) sum += weights[j];
+    if (!renormalised_) {
+      kernels.exponentials(scores, highest, scores_.width, own);
+      sum = 0;
+      for (std::int64_t e = 0; e < scores_.width; ++e) sum += own[e];
+    }
+    for (int j = 0; j < chosen_; ++j) {
+      weights[j] /= sum;
+      if (!scale_.empty()) weights[j] *= scale_[static_cast<std::size_t>(out[j])];
+    }
+  }
+
+  Matrix scores_, out_;
+  int chosen_;
+  bool renormalised_;
+  float* scratch_;
+  std::int64_t scratch_floats_;  // of each worker
+  std::vector<float> scale_;
+};
+
+}  // namespace
+
+Needs needs(const Route& op, const Parts& /*parts*/) { return {0, op.scores.width}; }
+
+std::unique_ptr<Operation> make(const Route& op, const Parts& parts) {
+  return std::make_unique<RouteOp>(op, parts);
+}
+
+}  // namespace ft::cpu
