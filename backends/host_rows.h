@@ -68,10 +68,11 @@ inline float* host_row(const RowPlaces& places, int index) {
   return static_cast<const HostRows*>(places.store)->row(places.places[static_cast<std::size_t>(index)]);
 }
 
-/// Writes the captured rows [rows, width] of a step to the places that it names.
-inline void capture_rows(const RowPlaces& capture, const float* rows) {
-  if (capture.store == nullptr) return;
-  const auto& store = *static_cast<const HostRows*>(capture.store);
+/// Writes the rows [rows, width] of capture `number` of a step to the places that it names.
+inline void capture_rows(const CapturePlaces& capture, int number, const float* rows) {
+  const RowStore* to = capture.stores[static_cast<std::size_t>(number)];
+  if (to == nullptr) return;
+  const auto& store = *static_cast<const HostRows*>(to);
   for (std::size_t i = 0; i < capture.places.size(); ++i) {
     if (capture.places[i] < 0) continue;
     std::memcpy(store.row(capture.places[i]), rows + i * static_cast<std::size_t>(store.width()),

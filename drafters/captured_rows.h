@@ -1,12 +1,15 @@
-// Hidden rows that the target's steps capture for drafters: a ring for every slot in one store of the
-// backend. The place of a row follows from its slot and position, so a rejected row is overwritten by the
-// next step. The last `history` rows before a step's first one survive the step. The decoder owns it.
+// Hidden rows that one capture of the target's program leaves for drafters: a ring for every slot in one
+// store of the backend. The place of a row follows from its slot and position, so a rejected row is
+// overwritten by the next step. The last `history` rows before a step's first one survive the step. All
+// captures of a target share their places. The decoder owns it.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "program/backend.h"
 
@@ -14,7 +17,7 @@ namespace ft {
 
 /// What a drafter reads of its target's hidden rows. width 0: nothing.
 struct CaptureRequest {
-  std::string name;  // of the target's Tap
+  std::string name;  // of the target's Capture
   int width = 0;
   int history = 0;  // rows before a step that the drafter may still read after it
 };
@@ -26,8 +29,10 @@ class CapturedRows {
                                                     int slots, int step_rows) {
     const int ring = step_rows + request.history;
     FT_ASSIGN(std::unique_ptr<RowStore> rows, backend.make_rows(request.width, slots * ring));
-    return std::unique_ptr<CapturedRows>(new CapturedRows(std::move(rows), ring));
+    return std::unique_ptr<CapturedRows>(new CapturedRows(request.name, std::move(rows), ring));
   }
+
+  const std::string& name() const { return name_; }
 
   RowStore& store() { return *rows_; }
   int width() const { return rows_->width(); }
@@ -58,10 +63,15 @@ class CapturedRows {
     }
   }
 
-  CapturedRows(std::unique_ptr<RowStore> rows, int ring) : rows_(std::move(rows)), ring_(ring) {}
+  CapturedRows(std::string name, std::unique_ptr<RowStore> rows, int ring)
+      : name_(std::move(name)), rows_(std::move(rows)), ring_(ring) {}
 
+  std::string name_;
   std::unique_ptr<RowStore> rows_;
   int ring_;
 };
+
+/// By Capture::number of the target; null: no drafter reads it.
+using CapturedSet = std::array<CapturedRows*, kMaxCaptures>;
 
 }  // namespace ft

@@ -28,8 +28,8 @@ class TimelinePool;
 
 /// Drafts of one sequence in one round: with the pending token they are a block of at most kMaxTapeRows rows.
 inline constexpr int kMaxDraft = kMaxTapeRows - 1;
-/// The limit of a decoder that was not made for larger blocks, and of what a request may ask for.
-inline constexpr int kMaxDepth = 8;
+/// The limit of what a request may ask for, and of a decoder that was not made for smaller blocks.
+inline constexpr int kMaxDepth = kMaxDraft;
 /// Drafters that one decoder may have.
 inline constexpr int kMaxDrafters = 8;
 

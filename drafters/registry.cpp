@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include "drafters/combined.h"
+#include "drafters/dflash.h"
 #include "drafters/mtp.h"
 #include "drafters/ngram.h"
+#include "models/draft_network.h"
 
 namespace ft {
 namespace {
@@ -24,11 +26,35 @@ Result<std::unique_ptr<Drafter>> open_lookup(const DrafterContext& context) {
   return std::unique_ptr<Drafter>(std::make_unique<NgramDrafter>(context.slots, context.context));
 }
 
+const DraftNetwork* network_of(const Model& model, std::string_view name) {
+  const auto found = std::ranges::find(model.drafters, name, &DraftNetwork::name);
+  return found != model.drafters.end() ? &*found : nullptr;
+}
+
+std::string not_given(const Model& model, std::string_view name) {
+  if (network_of(model, name) != nullptr) return "";
+  return fmt::format("no drafter {0} is loaded; start with --drafter {0}=DIR", name);
+}
+
+Result<std::unique_ptr<Drafter>> open_dflash(const DrafterContext& context) {
+  DflashDrafter::Options options;
+  options.slots = context.slots, options.blocks = context.blocks, options.memories = context.memories;
+  options.max_depth = context.max_depth, options.context = context.context;
+  FT_ASSIGN(
+      std::unique_ptr<DflashDrafter> made,
+      DflashDrafter::make(context.backend, *network_of(context.model, "dflash"), *context.captured, options));
+  return std::unique_ptr<Drafter>(std::move(made));
+}
+
 constexpr DrafterSpec kSpecs[] = {
     {"mtp", [](const Model& model) { return model.mtp ? std::string() : model.head.sentence; },
      [](const Model& model) { return &*model.mtp; },
      [](const Model& model) { return MtpDrafter::request(model.facts.width); },
      [](const Model& model) { return MtpDrafter::memory_bytes(model.facts.width); }, open_mtp},
+    {"dflash", [](const Model& model) { return not_given(model, "dflash"); },
+     [](const Model& model) { return &network_of(model, "dflash")->programs[1]; },
+     [](const Model& model) { return DflashDrafter::request(*network_of(model, "dflash")); },
+     [](const Model&) { return std::int64_t{0}; }, open_dflash},
     {"lookup", [](const Model&) { return std::string(); },
      [](const Model&) -> const Program* { return nullptr; }, [](const Model&) { return CaptureRequest(); },
      [](const Model&) { return std::int64_t{0}; }, open_lookup},
@@ -70,6 +96,27 @@ Result<DrafterKind> DrafterKind::parse(std::string_view name) {
   std::string names = "auto";
   for (const DrafterSpec& spec : kSpecs) names += fmt::format(", {}", spec.name);
   return Error{Code::kInvalid, fmt::format("drafter '{}' is unknown; choose {} or none", name, names)};
+}
+
+Result<DrafterChoice> parse_drafter(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  FT_ASSIGN(const DrafterKind kind, DrafterKind::parse(text.substr(0, equals)));
+  if (equals == std::string_view::npos) return DrafterChoice{kind, ""};
+  std::string names;
+  bool has_folder = false;
+  for (const DraftFormat* format : draft_formats()) {
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", format->name);
+    has_folder = has_folder || format->name == kind.name();
+  }
+  if (!has_folder) {
+    return Error{Code::kInvalid,
+                 fmt::format("drafter {} has no folder of its own, only these have: {}", kind.name(), names)};
+  }
+  std::string directory(text.substr(equals + 1));
+  if (directory.empty()) {
+    return Error{Code::kInvalid, fmt::format("expected {0}=DIR with a folder, found '{0}='", kind.name())};
+  }
+  return DrafterChoice{kind, std::move(directory)};
 }
 
 std::string drafter_problem(DrafterKind kind, const Model& model) {

@@ -23,6 +23,7 @@ class DrafterKind {
   static const DrafterKind kNone;  // plain decoding
   static const DrafterKind kMtp;
   static const DrafterKind kLookup;
+  static const DrafterKind kDflash;
 
   /// "auto", "none" or a name of the registry; kInvalid with the list otherwise.
   static Result<DrafterKind> parse(std::string_view name);
@@ -41,6 +42,7 @@ inline constexpr DrafterKind DrafterKind::kAuto{"auto"};
 inline constexpr DrafterKind DrafterKind::kNone{"none"};
 inline constexpr DrafterKind DrafterKind::kMtp{"mtp"};
 inline constexpr DrafterKind DrafterKind::kLookup{"lookup"};
+inline constexpr DrafterKind DrafterKind::kDflash{"dflash"};
 
 struct DrafterContext {
   Backend& backend;
@@ -64,6 +66,14 @@ struct DrafterSpec {
   std::int64_t (*memory_bytes)(const Model& model);
   Result<std::unique_ptr<Drafter>> (*open)(const DrafterContext& context);
 };
+
+/// Reads the value of --drafter: a drafter's name, or NAME=DIR for one that has a folder of its own. kInvalid
+/// with the list of names otherwise.
+struct DrafterChoice {
+  DrafterKind kind;
+  std::string directory;  // empty: a name alone
+};
+Result<DrafterChoice> parse_drafter(std::string_view text);
 
 /// In the order in which a decoder numbers them.
 std::span<const DrafterSpec> drafter_specs();

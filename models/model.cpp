@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "format/out_of_memory.h"
+#include "models/draft_network.h"
 #include "models/family.h"
 #include "models/weight_source.h"
 
@@ -54,11 +55,20 @@ Result<Model> build(const std::string& name, const FamilyMatch& match, format::C
   model.facts.family = match.family->name;
   model.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
   FT_ASSIGN(WeightSource source, WeightSource::open(*match.family, *model.checkpoint, *match.config));
-  FT_TRY(match.family->build(model, *match.config, source, options));
+  FT_ASSIGN(const std::vector<OpenedDrafter> drafters, open_drafters(options.drafters, model.facts));
+  LoadOptions with_captures = options;
+  for (const OpenedDrafter& drafter : drafters) {
+    if (!drafter.config->captures.layers.empty()) with_captures.captures.push_back(drafter.config->captures);
+  }
+  FT_TRY(match.family->build(model, *match.config, source, with_captures));
   model.facts.quantisation = source.summary();
   model.facts.parameters = source.parameters();
   model.facts.active_parameters = model.facts.parameters - idle_parameters(model.target);
   if (model.mtp) model.facts.active_parameters -= idle_parameters(*model.mtp);
+  for (const OpenedDrafter& drafter : drafters) {
+    FT_ASSIGN(DraftNetwork network, build_drafter(drafter, model));
+    model.drafters.push_back(std::move(network));
+  }
   return model;
 }
 

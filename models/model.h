@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "format/checkpoint.h"
 #include "format/config_files.h"
+#include "models/captured_layers.h"
 #include "models/model_facts.h"
 #include "program/backend.h"
 #include "program/program.h"
@@ -36,14 +37,37 @@ struct HeadReport {
 };
 std::string_view head_state_name(HeadReport::State state);
 
+/// A drafter that is stored in a folder of its own, as `--drafter NAME=DIR` asks.
+struct DraftFolder {
+  std::string name, directory;
+};
+
+struct Model;
+
+/// Such a drafter after the load: its programs for this target (models/draft_network.h makes them).
+struct DraftNetwork {
+  std::string name, directory;
+  std::unique_ptr<format::Checkpoint> checkpoint;
+  CapturedLayers captures;  // of the target; their rows side by side are what it reads
+  int captured_width = 0;   // of all of them together; 0: it reads none
+  /// Over one layout of state. What each one is for is the business of its drafter.
+  std::vector<Program> programs;
+  int most_drafts = 0;           // of one pass that drafts a block
+  std::int32_t mask_token = -1;  // what is in a block where a token is to be drafted
+  std::int64_t parameters = 0;   // of its own, counted in weights
+  std::string quantisation;
+};
+
 struct Model {
   std::string directory;
   std::string name;  // the last part of the directory
   ModelFacts facts;
   std::unique_ptr<format::Checkpoint> checkpoint;
-  Program target;              // the target; captures hidden states after the final norm
+  Program target;              // captures `hidden`, after the final norm, and the layers that drafters read
   std::optional<Program> mtp;  // takes hidden states; captures those to feed back
   HeadReport head;
+  Weight embedding, lm_head;  // of the target, for the networks of drafters
+  std::vector<DraftNetwork> drafters;
   int draft_vocabulary = 0;  // tokens that the MTP head can draft at a time
   int draft_bits = 0;        // some of the MTP head's matrices are requantised to it; 0: all stay as stored
 };
@@ -64,6 +88,10 @@ struct LoadOptions {
   /// -1: like the target, 4 if its matrices have less than 6 bits on average, otherwise 8
   /// (docs/decisions/013). Fewer bits make drafts faster and leave answers unchanged.
   int draft_bits = -1;
+  /// Drafters with a folder of their own; each name once.
+  std::vector<DraftFolder> drafters;
+  /// What the target captures for them; load_model adds what the configs of `drafters` name.
+  std::vector<CapturedLayers> captures;
 };
 
 /// The draft vocabulary in words: "all 8192 tokens", or "34816 of 248320 tokens at a time, in 4 bits" if some

@@ -70,8 +70,8 @@ struct StepArgs {
   /// The round's token buffer. Steps write it (SampleRow::store) and read what earlier steps wrote; the host
   /// reads it after collect(). What the host writes there is not visible to steps.
   std::span<std::int32_t> round_tokens;
-  RowPlaces capture = {};  // where the Tap's rows go; a place < 0: nowhere. Never a place that `hidden` names
-  bool logits = true;      // somebody reads StepResult::logits; false saves a device the copy
+  CapturePlaces capture = {};  // where captured rows go; never a place that `hidden` names
+  bool logits = true;          // somebody reads StepResult::logits; false saves a device the copy
 };
 
 /// Views into the executable's memory, valid until its next submit.

@@ -79,5 +79,16 @@ TEST(Program, ListsEveryOperandAndCountsTheBytesOfAStep) {
   EXPECT_EQ(program.bytes_per_step(), (8 + 4 * 8) * 4);
 }
 
+TEST(Check, AProgramHasASmallNumberOfCaptures) {
+  Program program;
+  const Row x = program.embed(weight(5, 8));
+  for (std::size_t i = 0; i < kMaxCaptures; ++i) program.capture("rows" + std::to_string(i), x);
+  EXPECT_EQ(problem(program), "");
+  EXPECT_EQ(find_capture(program, "rows1")->number, 1);
+  EXPECT_EQ(find_capture(program, "others"), nullptr);
+  program.capture("one more", x);
+  EXPECT_NE(problem(program).find("one capture more than a program may have"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace ft

@@ -188,6 +188,7 @@ void Slice::describe(Describer& d) const {
 }
 
 void Capture::describe(Describer& d) const {
+  d.require(number < static_cast<int>(kMaxCaptures), "is one capture more than a program may have");
   d.note(name);
   d.reads(in, in.width, Grain::replicated());  // after the step, by the caller
 }

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "program/rows.h"
 #include "program/weight.h"
 
 namespace ft {
@@ -263,11 +264,13 @@ struct Slice {
   int out_width() const { return width; }
   void describe(Describer& d) const;
 };
-/// Writes `in` to the places that the step names (StepArgs::capture). A program has at most one.
+/// Writes `in` to the places that the step names, in store `number` of StepArgs::capture. A program has at
+/// most kMaxCaptures.
 struct Capture {
   static constexpr std::string_view kName = "capture";
   std::string name;
   Row in;
+  int number = 0;  // among the captures of its program; set by the builder
   void describe(Describer& d) const;
 };
 /// Logit columns beside a list of ids, for ids above the last listed one. They are assigned at run time

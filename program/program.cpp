@@ -87,6 +87,14 @@ std::int64_t bytes_of(const Program& program, bool all_experts) {
 std::int64_t Program::bytes_per_step() const { return bytes_of(*this, false); }
 std::int64_t Program::bytes_held() const { return bytes_of(*this, true); }
 
+const Capture* find_capture(const Program& program, std::string_view name) {
+  for (const Instruction& instruction : program.instructions()) {
+    const auto* capture = std::get_if<Capture>(&instruction);
+    if (capture != nullptr && capture->name == name) return capture;
+  }
+  return nullptr;
+}
+
 std::string to_text(const Program& program) {
   std::string text;
   int number = 0;

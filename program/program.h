@@ -47,7 +47,9 @@ class Program {
     return append(Add{a, b, {}});
   }
   Row concat(Row a, Row b) { return append(Concat{a, b, {}}); }
-  void capture(std::string name, Row in) { instructions_.emplace_back(Capture{std::move(name), in}); }
+  void capture(std::string name, Row in) {
+    instructions_.emplace_back(Capture{std::move(name), in, capture_count_++});
+  }
   void logits(Row in, const Weight& head, std::vector<std::int32_t> ids = {}, ExtraIds extra = {}) {
     logits(Logits{in, head, std::move(ids), std::move(extra)});
   }
@@ -61,6 +63,7 @@ class Program {
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const StateLayout& layout() const { return layout_; }
   int row_count() const { return row_count_; }
+  int capture_count() const { return capture_count_; }
   /// Bytes of weights that a decoding step of one row reads (the embedding counts as one row, experts as
   /// those that the row is routed to).
   std::int64_t bytes_per_step() const;
@@ -72,7 +75,7 @@ class Program {
 
   std::vector<Instruction> instructions_;
   StateLayout layout_;
-  int row_count_ = 0;
+  int row_count_ = 0, capture_count_ = 0;
   int max_weight_bits_ = 0;
 };
 
@@ -86,6 +89,9 @@ void each_matrix(const Program& program, const Visit& visit) {
   } matrices(visit);
   for (const Instruction& instruction : program.instructions()) describe(instruction, matrices);
 }
+
+/// The capture of this name; null: the program has none.
+const Capture* find_capture(const Program& program, std::string_view name);
 
 /// One line an instruction, for `foretoken inspect --program`.
 std::string to_text(const Program& program);

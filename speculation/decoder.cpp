@@ -52,30 +52,17 @@ Status Decoder::build() {
   pool_ = std::make_unique<TimelinePool>(*state_, state);
   FT_TRY(build_drafters(std::max(options_.chunk, round_rows), blocks_each));
   if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
-  round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured_.get(), options_.max_depth);
+  round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured(), options_.max_depth);
   slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
   return {};
 }
 
 Status Decoder::build_drafters(int step_rows, int blocks_each) {
   const std::vector<const DrafterSpec*> specs = drafters_of(model_);
-  CaptureRequest merged;
-  for (const DrafterSpec* spec : specs) {
-    const CaptureRequest request = spec->request(model_);
-    if (request.width == 0) continue;
-    if (merged.width > 0 && (merged.name != request.name || merged.width != request.width)) {
-      return Error{Code::kUnsupported,
-                   fmt::format("drafter {}: it reads other hidden rows of the target than the "
-                               "drafters before it; a decoder captures one kind",
-                               spec->name)};
-    }
-    merged.name = request.name, merged.width = request.width;
-    merged.history = std::max(merged.history, request.history);
-  }
-  if (merged.width > 0) FT_TRY(capture(merged, step_rows));
+  FT_TRY(capture_for(specs, step_rows));
   for (const DrafterSpec* spec : specs) {
     DrafterContext context{backend_, model_};
-    context.captured = captured_.get();
+    context.captured = captured(spec->request(model_).name);
     context.slots = options_.slots, context.max_depth = options_.max_depth,
     context.context = options_.context;
     context.blocks = options_.slots * blocks_each + room_.draft_blocks + 1;  // one while forking
@@ -89,20 +76,40 @@ Status Decoder::build_drafters(int step_rows, int blocks_each) {
   return {};
 }
 
-Status Decoder::capture(const CaptureRequest& request, int step_rows) {
-  const auto& list = model_.target.instructions();
-  const bool there = std::any_of(list.begin(), list.end(), [&](const Instruction& instruction) {
-    const auto* capture = std::get_if<Capture>(&instruction);
-    return capture != nullptr && capture->name == request.name && capture->in.width == request.width;
-  });
-  if (!there) {
-    return Error{Code::kUnsupported,
-                 fmt::format("the model's program captures no rows '{}' of width {}, which a "
-                             "drafter needs; choose --drafter none or lookup",
-                             request.name, request.width)};
+/// Makes the rows that these drafters read; all of them keep the longest history, so that places are shared.
+Status Decoder::capture_for(std::span<const DrafterSpec* const> specs, int step_rows) {
+  int history = 0;
+  for (const DrafterSpec* spec : specs) history = std::max(history, spec->request(model_).history);
+  for (const DrafterSpec* spec : specs) {
+    CaptureRequest request = spec->request(model_);
+    if (request.width == 0) continue;
+    const Capture* capture = find_capture(model_.target, request.name);
+    if (capture == nullptr || capture->in.width != request.width) {
+      return Error{Code::kUnsupported,
+                   fmt::format("the model's program captures no rows '{}' of width {}, which the drafter {} "
+                               "needs; choose --drafter none or lookup",
+                               request.name, request.width, spec->name)};
+    }
+    std::unique_ptr<CapturedRows>& rows = captured_[static_cast<std::size_t>(capture->number)];
+    if (rows) continue;
+    request.history = history;
+    FT_ASSIGN(rows, CapturedRows::make(backend_, request, options_.slots, step_rows));
   }
-  FT_ASSIGN(captured_, CapturedRows::make(backend_, request, options_.slots, step_rows));
   return {};
+}
+
+CapturedSet Decoder::captured() const {
+  CapturedSet set{};
+  for (std::size_t i = 0; i < set.size(); ++i) set[i] = captured_[i].get();
+  return set;
+}
+
+/// Null: no drafter reads rows of that name.
+CapturedRows* Decoder::captured(const std::string& name) const {
+  for (const auto& rows : captured_) {
+    if (rows && rows->name() == name) return rows.get();
+  }
+  return nullptr;
 }
 
 int Decoder::blocks_of(std::int64_t context, int max_depth) {

@@ -100,7 +100,9 @@ class Decoder {
       : backend_(backend), model_(model), options_(options) {}
   Status build();
   Status build_drafters(int step_rows, int blocks_each);
-  Status capture(const CaptureRequest& request, int step_rows);
+  Status capture_for(std::span<const DrafterSpec* const> specs, int step_rows);
+  CapturedSet captured() const;
+  CapturedRows* captured(const std::string& name) const;
   Status open_drafter(Slot& slot, const PrefixHit& beginning);
   void plan_room(int blocks_each);
   static Status continue_from(const Slot& slot, Slot& copy);
@@ -111,7 +113,7 @@ class Decoder {
   std::unique_ptr<Executable> target_;
   std::unique_ptr<State> state_;
   std::unique_ptr<TimelinePool> pool_;
-  std::unique_ptr<CapturedRows> captured_;          // null: no drafter reads hidden rows
+  std::array<std::unique_ptr<CapturedRows>, kMaxCaptures> captured_;  // [Capture::number]
   std::vector<std::unique_ptr<Drafter>> drafters_;  // [Drafter::number()], those that the model can have
   std::unique_ptr<Drafter> combined_;               // what auto means; null: the last of them
   std::unique_ptr<SyntheticDrafter> synthetic_;

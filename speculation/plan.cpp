@@ -7,12 +7,13 @@
 
 namespace ft {
 
-Round::Round(Executable& target, State& state, int slots, CapturedRows* captured, int max_depth)
+Round::Round(Executable& target, State& state, int slots, const CapturedSet& captured, int max_depth)
     : target_(target),
       state_(state),
       captured_(captured),
       max_depth_(max_depth),
       entries_(static_cast<std::size_t>(slots)) {
+  for (const CapturedRows* rows : captured_) ring_ = ring_ != nullptr ? ring_ : rows;
   scratch_.reserve(static_cast<std::size_t>(target.vocabulary()));
   round_tokens_.resize(static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth));
   const auto rows = static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth + 1);
@@ -42,7 +43,7 @@ Status Round::prefill(Slot& slot, int rows) {
   StepResult result;
   try {
     StepArgs args{chunk, {}, {&segment, 1}, logit_rows_, {}, {}};
-    if (captured_ != nullptr) args.capture = {&captured_->store(), captures_};
+    args.capture = capture_places();
     args.logits = !logit_rows_.empty();
     target_.submit(args, state_);
     if (args.logits) result = target_.collect();
@@ -75,11 +76,20 @@ void Round::drop_drafter(Slot& slot) {
 
 /// The next `rows` rows of the step are the slot's, from its timeline's end on: where a drafter finds them.
 void Round::capture_rows(const Slot& slot, int rows) {
-  if (captured_ == nullptr) return;
+  if (ring_ == nullptr) return;
   const bool read = slot.drafter != nullptr && slot.drafter->reads_rows();
   for (int i = 0; i < rows; ++i) {
-    captures_.push_back(read ? captured_->place(slot.id, slot.timeline->length() + i) : -1);
+    captures_.push_back(read ? ring_->place(slot.id, slot.timeline->length() + i) : -1);
   }
+}
+
+CapturePlaces Round::capture_places() const {
+  CapturePlaces to;
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    if (captured_[i] != nullptr) to.stores[i] = &captured_[i]->store();
+  }
+  if (ring_ != nullptr) to.places = captures_;
+  return to;
 }
 
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {

@@ -74,7 +74,7 @@ StepResult Round::verify() {
   }
   shape_.rows = static_cast<int>(tokens_.size());
   StepArgs args{tokens_, {}, segments_, logit_rows_, samples_, round_tokens_};
-  if (captured_ != nullptr) args.capture = {&captured_->store(), captures_};
+  args.capture = capture_places();
   args.logits = logits;
   target_.submit(args, state_);
   const StepResult verified = target_.collect();  // from here on the host has all drafts

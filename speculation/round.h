@@ -87,9 +87,8 @@ struct RoundShape {
 
 class Round {
  public:
-  /// `captured`: where the target's hidden rows go; null: no drafter reads them. `max_depth`: of drafts of a
-  /// slot, at most kMaxDraft.
-  Round(Executable& target, State& state, int slots, CapturedRows* captured = nullptr,
+  /// `captured`: where the target's hidden rows go. `max_depth`: of drafts of a slot, at most kMaxDraft.
+  Round(Executable& target, State& state, int slots, const CapturedSet& captured = {},
         int max_depth = kMaxDepth);
 
   /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
@@ -127,6 +126,7 @@ class Round {
   static void keep_allowed(Entry& entry);
   void propose();
   void capture_rows(const Slot& slot, int rows);
+  CapturePlaces capture_places() const;
   StepResult verify();
   int emit(Entry& entry, const StepResult& verified);
   int accept_by_rejection(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
@@ -136,7 +136,8 @@ class Round {
 
   Executable& target_;
   State& state_;
-  CapturedRows* captured_;
+  CapturedSet captured_;
+  const CapturedRows* ring_ = nullptr;  // any of them: they share their places; null: there is none
   int max_depth_;
   std::vector<Entry> entries_;
   std::size_t active_ = 0;  // entries in use

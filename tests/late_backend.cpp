@@ -162,7 +162,10 @@ struct Copied {
                                      : RowPlaces{};
     };
     args.hidden = inner(from.hidden, hidden_places);
-    args.capture = inner(from.capture, capture_places);
+    args.capture.places = capture_places;
+    for (RowStore*& store : args.capture.stores) {
+      if (store != nullptr) store = static_cast<LateRows*>(store)->inner();
+    }
   }
   Copied(const Copied&) = delete;
   Copied& operator=(const Copied&) = delete;

@@ -91,7 +91,8 @@ class CpuExecutable final : public Executable {
     const Matrix& logits = outcome_.logits;
     if (args.logits) result.logits = {logits.data, logit_rows * static_cast<std::size_t>(logits.width)};
     if (outcome_.samples) result.sampled = {outcome_.sampled.data(), args.samples.size()};
-    if (outcome_.capture.width > 0) capture_rows(args.capture, outcome_.capture.data);
+    for (std::size_t i = 0; i < kMaxCaptures && outcome_.captures[i].width > 0; ++i)
+      capture_rows(args.capture, static_cast<int>(i), outcome_.captures[i].data);
     return result;
   }
 

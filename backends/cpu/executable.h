@@ -5,6 +5,7 @@
 // executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers join it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -78,7 +79,8 @@ struct Rotary {
 
 /// What a step leaves for its caller.
 struct Outcome {
-  Matrix logits, capture;
+  Matrix logits;
+  std::array<Matrix, kMaxCaptures> captures;  // [Capture::number]
   std::vector<std::int32_t> ids;      // token of each logit column that never changes; empty: column v
   ExtraIdHead extra;                  // the other columns
   bool samples = false;               // the program ends in a token for each wanted row

@@ -44,7 +44,8 @@ StepResult CudaExecutable::run(const StepArgs& args, State& state) {
   device_->wait();
   StepResult result;
   if (vocabulary_ > 0 && args.logits) result.logits = step_.logits(shape.logit_rows);
-  if (capture_.data != nullptr) capture_rows(args.capture, step_.capture(shape.rows).data());
+  for (std::size_t i = 0; i < captures_.size(); ++i)
+    capture_rows(args.capture, static_cast<int>(i), step_.capture(i, shape.rows).data());
   if (samples_) {
     sample(args);
     result.sampled = {sampled_.data(), args.samples.size()};
@@ -55,7 +56,7 @@ StepResult CudaExecutable::run(const StepArgs& args, State& state) {
 void CudaExecutable::enqueue(const StepShape& shape, const CudaState& state) {
   step_.upload(shape);
   for (const Operation& operation : operations_) operation(shape, state);
-  if (capture_.data != nullptr) step_.download_tap(shape, capture_);
+  for (std::size_t i = 0; i < captures_.size(); ++i) step_.download_capture(shape, i, captures_[i]);
   if (vocabulary_ > 0 && shape.logit_rows > 0) step_.download_logits(shape, logits_);
 }
 

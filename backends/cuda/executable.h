@@ -129,7 +129,7 @@ class CudaExecutable final : public Executable {
   std::int64_t fixed_columns_ = 0;
   View logits_{};
   bool samples_ = false;
-  View capture_{};
+  std::vector<View> captures_;  // [Capture::number]
   std::vector<std::int32_t> sampled_;
   SampleScratch scratch_;
   std::map<GraphKey, std::unique_ptr<Graph>> graphs_;

@@ -71,7 +71,8 @@ Status CudaExecutable::check_kernels(const Instruction& instruction) {
 }
 
 Status CudaExecutable::reserve(const Program& program) {
-  int hidden = 0, capture = 0;
+  int hidden = 0;
+  std::vector<int> captures;
   for (const Instruction& instruction : program.instructions()) {
     FT_TRY(check_kernels(instruction));
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
@@ -94,7 +95,7 @@ Status CudaExecutable::reserve(const Program& program) {
     } else if (const auto* input = std::get_if<Input>(&instruction)) {
       hidden = std::max(hidden, input->out.width);
     } else if (const auto* output = std::get_if<Capture>(&instruction)) {
-      capture = output->in.width;
+      captures.push_back(output->in.width);
     }
   }
   const std::int64_t total = plan_->bytes() + code_bytes_ + (code_scale_floats_ + query_floats_) * 4;
@@ -105,7 +106,7 @@ Status CudaExecutable::reserve(const Program& program) {
   if (arena_.empty() || codes_.empty() || code_scales_.empty() || queries_.empty())
     return no_memory(*device_, "activations", total, "use a smaller prompt chunk");
   device_->clear(code_scales_.at(), code_scales_.bytes());  // rows that a step lacks have scales too
-  return step_.make(device_, options_, hidden, capture, vocabulary_);
+  return step_.make(device_, options_, hidden, captures, vocabulary_);
 }
 
 template <class T>
@@ -166,7 +167,7 @@ Status CudaExecutable::make(const Slice& /*op*/) {
 }
 
 Status CudaExecutable::make(const Capture& op) {
-  capture_ = view(op.in);
+  captures_.push_back(view(op.in));
   return {};
 }
 

@@ -23,16 +23,21 @@ int splits_of(std::int64_t position) {
 }
 
 Status StepMemory::make(const std::shared_ptr<Device>& device, const CompileOptions& options,
-                        int hidden_width, int tap_width, std::int64_t vocabulary) {
+                        int hidden_width, std::span<const int> capture_widths, std::int64_t vocabulary) {
   device_ = device, options_ = options;
-  hidden_width_ = hidden_width, tap_width_ = tap_width, vocabulary_ = vocabulary;
+  hidden_width_ = hidden_width, vocabulary_ = vocabulary;
+  capture_widths_.assign(capture_widths.begin(), capture_widths.end());
   const auto floats = [&](std::int64_t count) {
     return HostMemory(device_, static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(float));
   };
   hidden_ = floats(std::int64_t{options.max_rows} * hidden_width);
-  capture_ = floats(std::int64_t{options.max_rows} * tap_width);
+  bool captures = true;
+  for (const int width : capture_widths_) {
+    captures_.push_back(floats(std::int64_t{options.max_rows} * width));
+    captures = captures && !captures_.back().empty();
+  }
   logits_ = floats(options.max_logit_rows * vocabulary);
-  if (!reserve(kFirstBlocks) || hidden_.empty() || capture_.empty() || logits_.empty())
+  if (!reserve(kFirstBlocks) || hidden_.empty() || !captures || logits_.empty())
     return Error{Code::kExhausted,
                  "cuda backend: no pinned host memory for a step; use a smaller prompt chunk"};
   return {};
@@ -129,8 +134,8 @@ void StepMemory::download(float* to, std::int64_t width, View from, int rows) {
     device_->copy_out(to + r * width, from.data + std::int64_t{r} * from.stride, line);
 }
 
-void StepMemory::download_tap(const StepShape& shape, View from) {
-  download(capture_.at<float>(), tap_width_, from, shape.rows);
+void StepMemory::download_capture(const StepShape& shape, std::size_t number, View from) {
+  download(captures_[number].at<float>(), capture_widths_[number], from, shape.rows);
 }
 void StepMemory::download_logits(const StepShape& shape, View from) {
   download(logits_.at<float>(), vocabulary_, from, shape.logit_rows);
@@ -142,8 +147,9 @@ std::span<const float> StepMemory::logits(int logit_rows) const {
 std::span<const std::int32_t> StepMemory::tokens() const {
   return {host_.at<const std::int32_t>(), static_cast<std::size_t>(options_.max_rows)};
 }
-std::span<const float> StepMemory::capture(int rows) const {
-  return {capture_.at<const float>(), static_cast<std::size_t>(std::int64_t{rows} * tap_width_)};
+std::span<const float> StepMemory::capture(std::size_t number, int rows) const {
+  return {captures_[number].at<const float>(),
+          static_cast<std::size_t>(std::int64_t{rows} * capture_widths_[number])};
 }
 
 }  // namespace ft::cuda

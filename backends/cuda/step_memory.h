@@ -1,8 +1,11 @@
 // What crosses between host and GPU in a step: the table of rows, segments and blocks and the hidden rows on
-// the way in, rows of the tap and logits on the way out. Host memory is pinned and stays where it is, as
+// the way in, captured rows and logits on the way out. Host memory is pinned and stays where it is, as
 // graphs need. Owner: an executable. Thread: the engine thread. Cost: one copy each way; it grows with the
 // longest timeline.
 #pragma once
+
+#include <span>
+#include <vector>
 
 #include "backends/cuda/arguments.h"
 #include "backends/cuda/device.h"
@@ -22,18 +25,18 @@ struct StepShape {
 class StepMemory {
  public:
   Status make(const std::shared_ptr<Device>& device, const CompileOptions& options, int hidden_width,
-              int tap_width, std::int64_t vocabulary);
+              std::span<const int> capture_widths, std::int64_t vocabulary);
 
   /// Copies the arguments into the pinned table; `moved` tells that earlier graphs have old addresses.
   StepShape fill(const StepArgs& args, bool& moved);
   void upload(const StepShape& shape);
   void upload_hidden(const StepShape& shape, View to);
-  void download_tap(const StepShape& shape, View from);
+  void download_capture(const StepShape& shape, std::size_t number, View from);
   void download_logits(const StepShape& shape, View from);
 
   const StepTable& table() const { return table_; }
   std::span<const float> logits(int logit_rows) const;
-  std::span<const float> capture(int rows) const;
+  std::span<const float> capture(std::size_t number, int rows) const;
   /// Of the last step that was filled in, resolved.
   std::span<const std::int32_t> tokens() const;
 
@@ -43,10 +46,12 @@ class StepMemory {
 
   std::shared_ptr<Device> device_;
   CompileOptions options_;
-  int hidden_width_ = 0, tap_width_ = 0;
+  int hidden_width_ = 0;
+  std::vector<int> capture_widths_;  // [Capture::number]
   std::int64_t vocabulary_ = 0;
   std::int64_t fixed_bytes_ = 0, blocks_ = 0;
-  HostMemory host_, hidden_, capture_, logits_;
+  HostMemory host_, hidden_, logits_;
+  std::vector<HostMemory> captures_;  // [Capture::number]
   Memory device_table_;
   StepTable table_{};
 };

@@ -19,7 +19,7 @@ void execute(const Step& step, const Input& op, Weights /*weights*/) {
 }
 
 void execute(const Step& step, const Capture& op, Weights /*weights*/) {
-  capture_rows(step.args->capture, step.row(op.in, 0));
+  capture_rows(step.args->capture, op.number, step.row(op.in, 0));
 }
 
 }  // namespace ft::ref

@@ -21,7 +21,8 @@ std::string refusal_of_serve(const Typed& typed, const std::map<std::string, std
   ServeOptions choice;
   Command command;
   command.name = "serve";
-  add_serve_flags(command.flags, choice);
+  ModelOptions model;
+  add_serve_flags(command.flags, choice, model);
   const Environment read = [&](const std::string& name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();

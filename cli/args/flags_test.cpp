@@ -13,6 +13,7 @@ struct Options {
   SamplingOptions sampling;
   SpeculationOptions speculation;
   PromptOptions prompt;
+  ModelOptions model;
 };
 
 struct Bench {
@@ -22,7 +23,7 @@ struct Bench {
     command.name = "run";
     add_answer_flags(command.flags, options.answer);
     add_sampling_flags(command.flags, options.sampling);
-    add_speculation_flags(command.flags, options.speculation);
+    add_speculation_flags(command.flags, options.speculation, &options.model);
     add_prompt_flags(command.flags, options.prompt);
   }
   Status set(const Typed& typed, const std::map<std::string, std::string>& environment = {},
@@ -92,10 +93,10 @@ TEST(Flags, AWrongValueNamesItsOrigin) {
   const Status typed = bench.set({{"top-p", {"1.5"}}});
   ASSERT_FALSE(typed.ok());
   EXPECT_EQ(typed.error().message, "--top-p: expected a number above 0 and at most 1, found '1.5'");
-  const Status environment = bench.set({}, {{"FORETOKEN_DEPTH", "9"}});
+  const Status environment = bench.set({}, {{"FORETOKEN_DEPTH", "99"}});
   ASSERT_FALSE(environment.ok());
   EXPECT_EQ(environment.error().message,
-            "FORETOKEN_DEPTH: expected auto or a whole number from 0 to 8, found '9'");
+            "FORETOKEN_DEPTH: expected auto or a whole number from 0 to 15, found '99'");
   const Status file = bench.set({}, {}, {{"", "seed", {"-1"}, 7}});
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().message,

@@ -48,9 +48,18 @@ Setter reads_draft_bits(int& target) {
 
 }  // namespace
 
-Setter reads_drafter(DrafterKind& target) {
-  return [&target](const std::string& text) -> Status {
-    FT_ASSIGN(target, DrafterKind::parse(text));
+Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders) {
+  return [&target, folders, named = false](const std::string& text) mutable -> Status {
+    FT_ASSIGN(DrafterChoice choice, parse_drafter(text));
+    if (choice.directory.empty()) {
+      target = choice.kind;
+      named = true;
+      return {};
+    }
+    if (folders == nullptr)
+      return Error{Code::kInvalid, "a drafter's folder is loaded at the start only; give it there"};
+    folders->push_back({std::string(choice.kind.name()), std::move(choice.directory)});
+    if (!named) target = folders->size() == 1 ? choice.kind : DrafterKind::kAuto;
     return {};
   };
 }
@@ -179,12 +188,14 @@ void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint) {
             "Max tokens of reasoning; auto (default): no limit");
 }
 
-void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation) {
+void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation, ModelOptions* model) {
   flags.group("Speculation");
-  flags.add("drafter", "NAME", reads_drafter(speculation.drafter),
-            "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none");
+  flags.add_list(
+      "drafter", "NAME", reads_drafter(speculation.drafter, model != nullptr ? &model->drafters : nullptr),
+      "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none; dflash=DIR loads a "
+      "DFlash drafter and drafts with it (repeatable)");
   flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
-            "Draft tokens per round: auto (default) or 0 to 8");
+            "Draft tokens per round: auto (default) or 0 to 15");
   flags.add(
       "acceptance", "RULE", reads_acceptance(speculation.acceptance),
       "Acceptance rule: coupled (default, same tokens as plain decoding) or rejection (rejection sampling: "

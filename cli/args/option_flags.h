@@ -24,10 +24,11 @@ void add_sampling_flags(FlagSet& flags, SamplingOptions& sampling);
 void add_answer_flags(FlagSet& flags, AnswerOptions& answer);
 /// Structured output and the reasoning budget.
 void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint);
-void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation);
+void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation, ModelOptions* model = nullptr);
 
-/// The value of --drafter.
-Setter reads_drafter(DrafterKind& target);
+/// A value of --drafter: a name sets `target`, NAME=DIR adds a folder. The first folder sets `target` too, if
+/// no name did; a second one sets it to auto. `folders` null: the model is loaded already, so none is taken.
+Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders);
 
 /// Rejects more than one of --prompt, --prompt-file, --prompt-ids, --messages, and flags that --raw makes
 /// useless.

@@ -28,6 +28,7 @@ struct ModelOptions {
   std::string packed_cache = "off";     // off, auto or a folder: cli/commands/packed_weights_folder.h
   std::string calibration = "measure";  // auto, measure or a folder: cli/commands/calibration_place.h
   std::int64_t context = 0;             // tokens; 0: the model's own, up to 4096
+  std::vector<DraftFolder> drafters;    // LoadOptions::drafters
 };
 
 struct PromptOptions {

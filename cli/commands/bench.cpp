@@ -224,7 +224,7 @@ Command bench_command() {
   add_prompt_flags(command.flags, options->prompt);
   add_answer_flags(command.flags, options->answer);
   add_sampling_flags(command.flags, options->sampling);
-  add_speculation_flags(command.flags, options->speculation);
+  add_speculation_flags(command.flags, options->speculation, &options->model);
   add_model_flags(command.flags, options->model);
   command.check = [options]() -> Status {
     if (static_cast<int>(options->forced.size()) > kMaxDepth) {

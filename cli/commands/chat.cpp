@@ -175,7 +175,7 @@ Command chat_command() {
   command.flags.add("load", "FILE", reads_text(options->load), "Continue a conversation saved with /save");
   add_answer_flags(command.flags, options->answer);
   add_sampling_flags(command.flags, options->sampling);
-  add_speculation_flags(command.flags, options->speculation);
+  add_speculation_flags(command.flags, options->speculation, &options->model);
   options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
   add_calibration_flag(command.flags, options->model);

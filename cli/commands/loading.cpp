@@ -73,6 +73,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   auto loaded = std::make_unique<LoadedModel>();
   LoadOptions load_options;
   load_options.draft_vocab_size = choice.draft_vocab_size, load_options.draft_bits = choice.draft_bits;
+  load_options.drafters = choice.drafters;
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
   FT_ASSIGN(const std::string folder, packed_weights_folder(choice.packed_cache));
   BackendOptions options;

@@ -77,7 +77,7 @@ Command run_command() {
   add_answer_flags(command.flags, options->answer);
   add_constraint_flags(command.flags, options->constraint);
   add_sampling_flags(command.flags, options->sampling);
-  add_speculation_flags(command.flags, options->speculation);
+  add_speculation_flags(command.flags, options->speculation, &options->model);
   options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
   add_calibration_flag(command.flags, options->model);

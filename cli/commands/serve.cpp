@@ -122,7 +122,7 @@ Command serve_command() {
       "  foretoken serve --host 0.0.0.0 --api-key-file keys.txt\n"
       "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\":[{\"role\":\"user\","
       "\"content\":\"Hello\"}]}'\n";
-  add_serve_flags(command.flags, options->serve);
+  add_serve_flags(command.flags, options->serve, options->model);
   add_sampling_flags(command.flags, options->sampling);
   options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);

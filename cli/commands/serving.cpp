@@ -40,7 +40,7 @@ std::string folder_line(const Engine& engine) {
 
 }  // namespace
 
-void add_serve_flags(FlagSet& flags, ServeOptions& serve) {
+void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.group("Server");
   flags.add("host", "ADDRESS", reads_text(serve.host),
             "Listen address (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
@@ -81,10 +81,12 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve) {
   flags.add(
       "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
       "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
-  flags.add("drafter", "NAME", reads_drafter(serve.drafter),
-            "Default drafter of requests: auto (default), mtp, lookup or none");
+  flags.add_list(
+      "drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
+      "Default drafter of requests: auto (default), mtp, lookup or none; dflash=DIR loads a DFlash "
+      "drafter, which is then the default (repeatable)");
   flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
-            "Default draft tokens per round: auto (default) or 0 to 8");
+            "Default draft tokens per round: auto (default) or 0 to 15");
 }
 
 Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice) {

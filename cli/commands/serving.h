@@ -33,7 +33,8 @@ struct ServeOptions {
   int depth = -1;
 };
 
-void add_serve_flags(FlagSet& flags, ServeOptions& serve);
+/// The drafters' folders go to `model`.
+void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model);
 
 /// Adds the packing time to load_ms.
 Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice);

@@ -153,16 +153,19 @@ class Builder {
   float eps_;
 };
 
-void build_target(Program& p, const Config& config, WeightSource& source, const Weight& embedding,
-                  const Weight& head) {
+void build_target(Program& p, const Config& config, WeightSource& source, const Model& model,
+                  std::span<const CapturedLayers> wanted) {
   Builder build(p, config, source);
-  Row x = p.embed(embedding);
+  LayerCaptures captures(p, wanted);
+  Row x = p.embed(model.embedding);
+  captures.after(-1, x);
   for (std::size_t i = 0; i < config.layer_types.size(); ++i) {
     x = build.layer(x, fmt::format("layers.{}", i), config.layer_types[i] == LayerType::kFullAttention);
+    captures.after(static_cast<int>(i), x);
   }
   const Row last = build.norm(x, "norm");
   p.capture("hidden", config.mtp.base_hidden_pre_norm ? x : last);
-  p.logits(last, head);
+  p.logits(last, model.lm_head);
   p.sample();
 }
 
@@ -249,18 +252,18 @@ HeadReport examine(const Model& model, const Config& config, WeightSource& sourc
 Status build(Model& model, const FamilyConfig& family_config, WeightSource& source,
              const LoadOptions& options) {
   const auto& config = static_cast<const Config&>(family_config);
-  const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
+  model.embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
   FT_ASSIGN(model.facts.tied, source.head_is_tied());
-  const Weight head =
-      model.facts.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
-  build_target(model.target, config, source, embedding, head);
+  model.lm_head =
+      model.facts.tied ? model.embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  build_target(model.target, config, source, model, options.captures);
   FT_TRY(source.status());
   model.head = examine(model, config, source);
   if (!model.head.usable()) return {};
   Program program;
   DraftIds drafts = draft_ids(options, config);
   model.draft_vocabulary = drafts.ids.empty() ? config.vocab_size : drafts.count();
-  build_head(program, config, source, embedding, head, std::move(drafts));
+  build_head(program, config, source, model.embedding, model.lm_head, std::move(drafts));
   if (const Status status = source.status(); !status.ok()) {
     model.head.state = state_after(status.error());
     model.head.sentence = "MTP head: " + status.error().message;

@@ -48,7 +48,7 @@ std::unique_ptr<Operation> make(const Input& op, const Parts& parts) {
 }
 /// The rows are written to their places after the step.
 std::unique_ptr<Operation> make(const Capture& op, const Parts& parts) {
-  parts.outcome->capture = parts.matrix(op.in);
+  parts.outcome->captures[static_cast<std::size_t>(op.number)] = parts.matrix(op.in);
   return nullptr;
 }
 

@@ -1,0 +1,80 @@
+#include "models/draft_network.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+
+#include "models/dflash/format.h"
+#include "models/weight_source.h"
+
+namespace ft {
+namespace {
+
+Error of_drafter(const DraftFolder& folder, const Error& error) {
+  const Code code = error.code == Code::kInvalid ? Code::kCorrupt : error.code;
+  return Error{code, fmt::format("drafter {}: {}", folder.name, error.message)};
+}
+
+Result<OpenedDrafter> open(const DraftFolder& folder, const DraftFormat& format, const ModelFacts& target) {
+  FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::read(folder.directory));
+  OpenedDrafter drafter;
+  drafter.folder = folder;
+  drafter.format = &format;
+  FT_ASSIGN(drafter.config, format.read_config(files, target));
+  drafter.config->path = files.path;
+  drafter.config->captures.name = folder.name;
+  if (drafter.config->captures.layers.empty()) return drafter;
+  if (const Status layers = check_layers(drafter.config->captures, target.layers); !layers.ok())
+    return Error{Code::kInvalid, fmt::format("{}: {}", files.path, layers.error().message)};
+  return drafter;
+}
+
+Result<DraftNetwork> build(const OpenedDrafter& drafter, const Model& target) {
+  DraftNetwork network;
+  network.name = drafter.folder.name;
+  network.directory = drafter.folder.directory;
+  network.captures = drafter.config->captures;
+  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(network.directory));
+  network.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
+  network.captured_width = static_cast<int>(network.captures.layers.size()) * target.facts.width;
+  FT_ASSIGN(WeightSource source,
+            WeightSource::open(*drafter.format->tensors, *network.checkpoint, *drafter.config));
+  FT_TRY(drafter.format->build(network, *drafter.config, source, target));
+  FT_TRY(source.status());
+  network.parameters = source.parameters();
+  network.quantisation = source.summary();
+  return network;
+}
+
+}  // namespace
+
+std::span<const DraftFormat* const> draft_formats() {
+  static constexpr std::array<const DraftFormat*, 1> kFormats = {&dflash::kFormat};
+  return kFormats;
+}
+
+Result<std::vector<OpenedDrafter>> open_drafters(std::span<const DraftFolder> folders,
+                                                 const ModelFacts& target) {
+  std::vector<OpenedDrafter> opened;
+  for (const DraftFolder& folder : folders) {
+    const auto formats = draft_formats();
+    const auto format = std::ranges::find(formats, folder.name, &DraftFormat::name);
+    if (format == formats.end())
+      return Error{Code::kInvalid, fmt::format("drafter '{}' has no folder of its own", folder.name)};
+    const auto same = [&](const OpenedDrafter& other) { return other.folder.name == folder.name; };
+    if (std::ranges::any_of(opened, same))
+      return Error{Code::kInvalid, fmt::format("drafter {} is given twice; give it once", folder.name)};
+    Result<OpenedDrafter> drafter = open(folder, **format, target);
+    if (!drafter.ok()) return of_drafter(folder, drafter.error());
+    opened.push_back(std::move(*drafter));
+  }
+  return opened;
+}
+
+Result<DraftNetwork> build_drafter(const OpenedDrafter& drafter, const Model& target) {
+  Result<DraftNetwork> network = build(drafter, target);
+  if (!network.ok()) return of_drafter(drafter.folder, network.error());
+  return network;
+}
+
+}  // namespace ft

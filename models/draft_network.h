@@ -1,0 +1,46 @@
+// Loads drafters that are stored in a folder of their own, beside their target. Each format is a row of the
+// table in draft_network.cpp and a folder here. The config is read before the target is built, because the
+// target must capture the layers that it names; the network is built after it, because it may share the
+// target's embedding and LM head. Errors begin with "drafter NAME:" and end in what to do.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "models/family.h"
+#include "models/model.h"
+
+namespace ft {
+
+/// The configuration of one such drafter; each format derives its own.
+struct DraftConfig : FamilyConfig {
+  ModelFacts facts() const final { return {}; }
+  CapturedLayers captures;  // no layers: it reads no rows of the target
+};
+
+struct DraftFormat {
+  std::string_view name;  // of --drafter
+  /// Names and prefixes of its tensors; only those fields and `norm_offset` are used.
+  const Family* tensors;
+  Result<std::unique_ptr<DraftConfig>> (*read_config)(const format::ConfigFiles&, const ModelFacts& target);
+  /// Fills programs, widths and blocks. The target is built; its embedding and LM head are there.
+  Status (*build)(DraftNetwork&, const DraftConfig&, WeightSource&, const Model& target);
+};
+
+std::span<const DraftFormat* const> draft_formats();
+
+/// A drafter whose config is read and whose network is not built.
+struct OpenedDrafter {
+  DraftFolder folder;
+  const DraftFormat* format = nullptr;
+  std::unique_ptr<DraftConfig> config;
+};
+
+/// kInvalid for a name that no format has or that comes twice, kNotFound for a folder without a config.
+Result<std::vector<OpenedDrafter>> open_drafters(std::span<const DraftFolder> folders,
+                                                 const ModelFacts& target);
+Result<DraftNetwork> build_drafter(const OpenedDrafter& drafter, const Model& target);
+
+}  // namespace ft
