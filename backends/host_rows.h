@@ -1,5 +1,6 @@
 // Captured rows in the machine's own memory, for backends that compute there: reads and writes are copies,
-// steps use the rows where they are. Memory that was never written is not there yet.
+// steps use the rows where they are. Memory that was never written is not there yet. And what these backends
+// take of a step's arguments.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 #include "base/assert.h"
 #include "base/result.h"
-#include "program/rows.h"
+#include "program/backend.h"
 
 namespace ft {
 
@@ -78,6 +79,15 @@ inline void capture_rows(const CapturePlaces& capture, int number, const float* 
     std::memcpy(store.row(capture.places[i]), rows + i * static_cast<std::size_t>(store.width()),
                 store.row_bytes());
   }
+}
+
+/// The tokens that count as emitted before logit row `wanted`; `tokens`: those of the step, resolved.
+inline std::span<const std::int32_t> drafts_of(const StepArgs& args, std::span<const std::int32_t> tokens,
+                                               std::size_t wanted) {
+  const DraftPlaces& drafts = args.samples[wanted].drafts;
+  const auto count = static_cast<std::size_t>(drafts.count);
+  if (drafts.first >= 0) return args.round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
+  return tokens.subspan(static_cast<std::size_t>(args.logit_rows[wanted]) + 1 - count, count);
 }
 
 }  // namespace ft

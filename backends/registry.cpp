@@ -17,16 +17,18 @@ Result<std::unique_ptr<Backend>> make_cuda(const BackendOptions& options) {
   return format::with_memory_guard("start", "cuda backend", [&] { return make_cuda_backend(options); });
 }
 
-/// cuda where this build and machine have it and nothing is asked that only cpu has.
-Result<std::unique_ptr<Backend>> make_any(const BackendOptions& options) {
-  if (options.isa == "auto" && options.activations != 16) {
-    Result<std::unique_ptr<Backend>> made = make_cuda(options);
-    if (made.ok()) return made;
-  }
+}  // namespace
+
+Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
+                                                Result<std::unique_ptr<Backend>> gpu) {
+  Status good = gpu.ok() ? Status() : Status(gpu.error());
+  if (good.ok() && options.suits) good = options.suits(**gpu);
+  if (good.ok()) return gpu;
+  if (good.error().code == Code::kInvalid) return good.error();  // a GPU that was asked for by number
+  if (good.error().code != Code::kNotFound && options.notice)
+    options.notice("--backend auto takes the CPU, not the GPU: " + good.error().message);
   return make_cpu_backend(options);
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.name == "ref") {
@@ -40,7 +42,10 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   }
   if (options.name == "cpu") return make_cpu_backend(options);
   if (options.name == "cuda") return make_cuda(options);
-  if (options.name == "auto") return make_any(options);
+  if (options.name == "auto") {
+    const bool only_cpu = options.isa != "auto" || options.activations == 16;
+    return only_cpu ? make_cpu_backend(options) : choose_backend(options, make_cuda(options));
+  }
   return Error{Code::kInvalid,
                fmt::format("backend '{}' is unknown; choose auto, cpu, cuda or ref", options.name)};
 }

@@ -32,11 +32,20 @@ struct BackendOptions {
   std::string isa = "auto";   // cpu: auto, amx, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
   int activations = 0;        // cpu: bits of quantised activations, 8 or 16; 0: the default
   int kv_bits = 16;           // cpu, cuda: of cached keys and values, 8 or 16; ref keeps float32
+  int device = 0;             // cuda: number of the GPU
   PackedCacheOptions packed_cache = {};
   PackProgress progress = {};  // of packing (cpu); may be empty
+  /// auto: why a GPU that is there does not suit what shall run; empty: it does. May be empty: any GPU does.
+  std::function<Status(const Backend&)> suits = {};
+  /// auto: told in a sentence why a GPU of this machine is not taken. May be empty.
+  std::function<void(const std::string&)> notice = {};
 };
 
-/// kUnsupported if the machine cannot run it, kInvalid with the list of names if there is no such backend.
+/// What `auto` takes where `gpu` is what making the cuda backend gave.
+Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
+                                                Result<std::unique_ptr<Backend>> gpu);
+/// kUnsupported or kNotFound if the machine cannot run it, kInvalid with the list of names if there is no
+/// such backend.
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
 std::vector<std::string> backend_names();
 

@@ -157,6 +157,10 @@ class Backend {
   /// What the bits of its results depend on: describe() less what cannot change them.
   virtual std::string arithmetic() const { return describe(); }
   virtual Limits limits(const StateLayout& layout) const = 0;
+  /// kUnsupported if it lacks something that the program needs; compile() refuses it with the same sentence.
+  virtual Status takes(const Program& /*program*/) const { return {}; }
+  /// GB/s that its own memory moves in a copy, measured now; 0: it works in the machine's memory.
+  virtual double memory_gb_per_s() { return 0; }
   virtual Result<std::unique_ptr<Executable>> compile(const Program& program,
                                                       const CompileOptions& options) = 0;
   virtual Result<std::unique_ptr<State>> make_state(const StateLayout& layout,

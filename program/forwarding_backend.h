@@ -37,6 +37,8 @@ class ForwardingBackend : public Backend {
   std::string describe() const override { return inner_->describe(); }
   std::string arithmetic() const override { return inner_->arithmetic(); }
   Limits limits(const StateLayout& layout) const override { return inner_->limits(layout); }
+  Status takes(const Program& program) const override { return inner_->takes(program); }
+  double memory_gb_per_s() override { return inner_->memory_gb_per_s(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return inner_->compile(program, options);

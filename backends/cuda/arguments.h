@@ -14,7 +14,7 @@ constexpr int kScaleFloats = 16;  // scales and sums of eight rows and one group
 constexpr int kQueryTile = 16;    // queries of a key/value head that a block attends for
 constexpr int kPartialExtra = 2;  // a partial result of attention: head_dim sums, maximum, mass
 constexpr int kMaxTaps = 8;
-constexpr int kMaxHeadDim = 256;
+constexpr int kMaxHeadDim = 512;
 
 /// Rows at data + row * stride; stride counts floats.
 struct View {
@@ -30,12 +30,67 @@ struct SegmentPlace {
   int first_block;  // of its blocks in StepTable::blocks
 };
 
+/// A SampleRow (program/sample_row.h) that is evaluated where the logits are: without history, bias and mask.
+struct SamplePlace {
+  unsigned long long seed;
+  long long position;
+  float temperature, top_p, min_p;
+  int top_k, stream, store;
+};
+
 struct StepTable {
-  const int* tokens;      // [rows]
-  const int* positions;   // [rows]
-  const int* logit_rows;  // [wanted]
+  const int* tokens;          // [rows]; t < 0 means round[-1 - t]
+  const int* positions;       // [rows]
+  const int* hidden_places;   // [rows] of the store that Input reads
+  const int* capture_places;  // [rows] of the store that Capture writes; < 0: nowhere
+  const int* logit_rows;      // [wanted]
   const SegmentPlace* segments;
+  const SamplePlace* samples;  // [wanted]
   const int* blocks;
+  int* round;  // the round's token buffer
+};
+
+/// The step's table out of the pinned memory of the host, where it takes the turns of a ring.
+struct FetchArgs {
+  const unsigned char* ring;  // [turns][turn_bytes]
+  unsigned char* table;
+  int* turn;  // the next one; the kernel counts it
+  int turns, turn_bytes, bytes;
+};
+
+struct GatherArgs {
+  StepTable step;
+  const float* store;  // rows of store_width
+  int store_width;
+  View out;
+};
+
+struct CaptureArgs {
+  StepTable step;
+  View in;
+  float* store;
+};
+
+constexpr int kSampleColumns = 2048;  // of a row of logits that a block reads
+constexpr int kSampleBins = 4096;     // of a histogram of logits by their upper 12 bits
+constexpr int kMostTopK = 256;        // that the device samples with
+constexpr int kMostCandidates = 2048;
+
+struct SampleArgs {
+  StepTable step;
+  View logits;
+  const int* ids;     // token of each column; null: the column
+  int parts;          // of a row, kSampleColumns each
+  float* tops;        // [wanted][parts] highest logit
+  int* top_places;    // [wanted][parts]
+  double* scores;     // [wanted][parts] best of logit + noise
+  int* score_tokens;  // [wanted][parts]
+  int* bins;          // [wanted][kSampleBins]
+  int* counts;        // [wanted] candidates
+  float* values;      // [wanted][kMostCandidates]
+  int* tokens;        // [wanted][kMostCandidates]
+  int* sampled;       // [wanted], memory of the host
+  int* mirror;        // of step.round, memory of the host
 };
 
 /// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t
@@ -54,7 +109,7 @@ struct QuantiseArgs {
 
 struct NormArgs {
   View in, out;
-  const float* weight;
+  const float* weight;  // null: ones
   float eps;
   CodesOut codes;
 };
@@ -75,6 +130,16 @@ struct PairArgs {  // swiglu, geglu, add
 
 struct ConcatArgs {
   View a, b, out;
+};
+
+struct ScaleArgs {  // out = in * factor; a slice of a row is that with factor 1
+  View in, out;
+  float factor;
+};
+
+struct SoftCapArgs {
+  View logits;
+  float cap;
 };
 
 /// Codes of a raw affine matrix to tiles of packed records (kernels/layout.cuh).
@@ -152,6 +217,8 @@ struct AttendArgs {
   unsigned char* cache;  // of layer 0 of block 0
   long long block_bytes, layer_offset, head_bytes;
   int heads, kv_heads, head_dim, half, gated, kv_bits;
+  int window;                  // positions that a row sees, its own among them; 0: all
+  int causal, shared, v_norm;  // of Attend (program/instructions.h)
   int rows, segments, splits;  // splits 0: a block walks all of them and writes the result itself
   float eps, scale;
 };
@@ -174,6 +241,10 @@ struct DeltaArgs {
   long long slot_bytes, state_offset, tape_offset;
   int key_heads, value_heads, key_dim, value_dim;
   int entry;  // floats of a tape entry: k [key_heads][key_dim], d [value_heads][value_dim], g [value_heads]
+};
+
+struct FaultArgs {  // kernels/faults.cu
+  int* number;
 };
 
 }  // namespace ft::cuda

@@ -5,7 +5,6 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/executable.h"
 #include "backends/cuda/state.h"
-#include "backends/host_rows.h"
 
 namespace ft {
 namespace cuda {
@@ -14,16 +13,22 @@ std::function<std::shared_ptr<Device>()> substitute_device;
 
 namespace {
 
+constexpr int kChunk = 1024;  // prompt rows of a step: weights are read once for all of them
+
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<Device> device, int kv_bits)
-      : device_(std::move(device)), weights_(std::make_shared<WeightStore>(device_)), kv_bits_(kv_bits) {}
+  CudaBackend(std::shared_ptr<Device> device, std::shared_ptr<RoundTokens> round, int kv_bits)
+      : device_(std::move(device)),
+        weights_(std::make_shared<WeightStore>(device_)),
+        round_(std::move(round)),
+        kv_bits_(kv_bits) {}
 
   std::string_view name() const override { return "cuda"; }
   std::string describe() const override {
     const DeviceFacts& facts = device_->facts();
-    return fmt::format("cuda, {} ({}, {} multiprocessors), driver for CUDA {}, {}", facts.name,
-                       facts.architecture, facts.processors, facts.driver, choices());
+    return fmt::format("cuda, {} ({}, {} multiprocessors, {:.1f} GB), driver for CUDA {}, {}", facts.name,
+                       facts.architecture, facts.processors,
+                       static_cast<double>(device_->total_bytes()) * 1e-9, facts.driver, choices());
   }
   // Integer sums and IEEE operations in a written order: no GPU has other bits than the next.
   std::string arithmetic() const override { return "cuda, " + choices() + ", eight slices"; }
@@ -31,18 +36,20 @@ class CudaBackend final : public Backend {
     const StatePlan plan(layout, kv_bits_);
     return {.block_bytes = plan.block_bytes,
             .slot_bytes = plan.slot_bytes,
-            .memory_bytes = device_->free_bytes()};
+            .memory_bytes = device_->free_bytes(),
+            .chunk = kChunk};
   }
+  Status takes(const Program& program) const override { return cuda::takes(program); }
+  double memory_gb_per_s() override { return device_->copy_gb_per_s(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    return cuda::compile(program, options, device_, weights_, kv_bits_);
+    return cuda::compile(program, options, device_, weights_, round_, kv_bits_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return CudaState::make(device_, layout, options, kv_bits_);
   }
-  // In the host's memory for now: they cross with each step's arguments.
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
-    return HostRows::make(width, capacity, "cuda backend");
+    return CudaRows::make(device_, width, capacity);
   }
 
  private:
@@ -52,16 +59,28 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<WeightStore> weights_;
+  std::shared_ptr<RoundTokens> round_;
   int kv_bits_;
 };
 
 Result<std::shared_ptr<Device>> find_device(const BackendOptions& options) {
-  if (options.isa != "emulated") return open_device(0);
+  if (options.isa != "emulated") return open_device({.number = options.device});
   if (substitute_device) return substitute_device();
   return Error{Code::kUnsupported, "cuda backend: only test programs have the emulated device"};
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits) {
+  try {
+    FT_ASSIGN(std::shared_ptr<RoundTokens> round, RoundTokens::make(device));
+    return std::unique_ptr<Backend>(
+        std::make_unique<CudaBackend>(std::move(device), std::move(round), kv_bits));
+  } catch (const std::runtime_error& failure) {  // DeviceError, BackendLost
+    return Error{Code::kIo, failure.what()};
+  }
+}
+
 }  // namespace cuda
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options) {
@@ -73,7 +92,7 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options
                  fmt::format("cuda backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};
   }
   FT_ASSIGN(std::shared_ptr<cuda::Device> device, cuda::find_device(options));
-  return std::unique_ptr<Backend>(std::make_unique<cuda::CudaBackend>(std::move(device), options.kv_bits));
+  return cuda::make_backend_on(std::move(device), options.kv_bits);
 }
 
 }  // namespace ft

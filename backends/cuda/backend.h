@@ -11,12 +11,14 @@
 
 namespace ft {
 
-/// Errors: kUnsupported where there is no GPU, driver or kernel for it.
+/// Errors: kNotFound where this machine has no GPU or driver, or this build no kernels; kInvalid for a GPU's
+/// number; kUnsupported for a GPU or driver that is too old.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options);
 
 namespace cuda {
 
 class Device;
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits);
 /// What is in for a GPU in tests (isa "emulated"); empty in the program.
 extern std::function<std::shared_ptr<Device>()> substitute_device;
 

@@ -1,11 +1,17 @@
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <fmt/format.h>
 #include <map>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/driver.h"
 #include "backends/cuda/kernel_images.h"
+#include "base/clock.h"
+#include "program/backend.h"
 
 namespace ft::cuda {
 namespace {
@@ -19,29 +25,57 @@ std::string sentence(const Driver& driver, const char* what, int status) {
                      status);
 }
 
+/// After these every later call fails too: the context is gone. They are those of the driver's manual that
+/// say so, a card that has fallen off the bus, and an error that the driver itself does not know.
+bool is_final(int status) {
+  switch (status) {
+    case 4:    // CUDA_ERROR_DEINITIALIZED
+    case 46:   // CUDA_ERROR_DEVICE_UNAVAILABLE
+    case 100:  // CUDA_ERROR_NO_DEVICE
+    case 201:  // CUDA_ERROR_INVALID_CONTEXT
+    case 214:  // CUDA_ERROR_ECC_UNCORRECTABLE
+    case 220:  // CUDA_ERROR_NVLINK_UNCORRECTABLE
+    case 700:  // CUDA_ERROR_ILLEGAL_ADDRESS
+    case 702:  // CUDA_ERROR_LAUNCH_TIMEOUT
+    case 709:  // CUDA_ERROR_CONTEXT_IS_DESTROYED
+    case 710:  // CUDA_ERROR_ASSERT
+    case 999:  // CUDA_ERROR_UNKNOWN
+      return true;
+    default:
+      return status >= 714 && status <= 721;  // traps of kernels: instructions, addresses, launches
+  }
+}
+
+constexpr std::int64_t kSpinNs = 20'000'000;  // a wait of more than this sleeps between two looks
+
 class CudaGraph final : public Graph {
  public:
-  CudaGraph(const Driver& driver, Handle graph) : driver_(driver), graph_(graph) {}
-  ~CudaGraph() override { driver_.cuGraphExecDestroy(graph_); }
+  CudaGraph(const Driver& driver, Handle graph, const std::atomic<bool>& lost)
+      : driver_(driver), graph_(graph), lost_(lost) {}
+  ~CudaGraph() override {
+    if (!lost_) driver_.cuGraphExecDestroy(graph_);
+  }
   Handle handle() const { return graph_; }
 
  private:
   const Driver& driver_;
   Handle graph_;
+  const std::atomic<bool>& lost_;  // of the device
 };
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const Driver& driver, int device) : driver_(driver), device_(device) {}
+  CudaDevice(const Driver& driver, int device, std::int64_t patience_ms)
+      : driver_(driver), device_(device), patience_ns_(patience_ms * 1'000'000) {}
   ~CudaDevice() override {
-    if (context_ == nullptr) return;
+    if (context_ == nullptr || lost_) return;  // a lost one would never answer; the process ends soon
     driver_.cuCtxSetCurrent(context_);
     if (stream_ != nullptr) driver_.cuStreamSynchronize(stream_), driver_.cuStreamDestroy(stream_);
     for (Handle module : modules_) driver_.cuModuleUnload(module);
     driver_.cuDevicePrimaryCtxRelease(device_);
   }
 
-  Status open() {
+  Status open(std::span<const std::byte> kernels) {
     char name[128] = {};
     int major = 0, minor = 0, version = 0;
     driver_.cuDeviceGetName(name, sizeof name, device_);
@@ -63,15 +97,32 @@ class CudaDevice final : public Device {
     FT_TRY(good(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "opening the GPU"));
     FT_TRY(good(driver_.cuCtxSetCurrent(context_), "opening the GPU"));
     FT_TRY(good(driver_.cuStreamCreate(&stream_, kStreamNonBlocking), "making a stream"));
-    return load_kernels();
+    return load_kernels(kernels);
   }
 
   const DeviceFacts& facts() const override { return facts_; }
-  std::int64_t free_bytes() const override {
-    bind();
-    std::size_t free = 0, total = 0;
-    driver_.cuMemGetInfo(&free, &total);
-    return static_cast<std::int64_t>(free);
+  std::int64_t free_bytes() const override { return memory().free; }
+  std::int64_t total_bytes() const override { return memory().total; }
+  double copy_gb_per_s() override {
+    constexpr std::size_t kBytes = std::size_t{512} << 20;
+    constexpr int kTimes = 8;
+    const std::lock_guard lock(mutex_);
+    void* const memory = allocate(2 * kBytes);
+    if (memory == nullptr) return 0;
+    Handle begin = nullptr, end = nullptr;
+    require(driver_.cuEventCreate(&begin, 0), "measuring");
+    require(driver_.cuEventCreate(&end, 0), "measuring");
+    for (int i = 0; i <= kTimes; ++i) {
+      if (i == 1) require(driver_.cuEventRecord(begin, stream_), "measuring");  // the first one warms up
+      copy(static_cast<std::byte*>(memory) + kBytes, memory, kBytes);
+    }
+    require(driver_.cuEventRecord(end, stream_), "measuring");
+    wait();
+    float ms = 0;
+    require(driver_.cuEventElapsedTime(&ms, begin, end), "measuring");
+    driver_.cuEventDestroy(begin), driver_.cuEventDestroy(end);
+    release(memory);
+    return ms > 0 ? 2.0 * kBytes * kTimes / ms * 1e-6 : 0;
   }
 
   void* allocate(std::size_t bytes) override {
@@ -83,6 +134,7 @@ class CudaDevice final : public Device {
     return reinterpret_cast<void*>(address);
   }
   void release(void* memory) override {
+    if (lost_) return;
     bind();
     driver_.cuMemFree(reinterpret_cast<Address>(memory));
   }
@@ -92,35 +144,52 @@ class CudaDevice final : public Device {
     return driver_.cuMemHostAlloc(&memory, std::max<std::size_t>(bytes, 1), 0) == 0 ? memory : nullptr;
   }
   void release_host(void* memory) override {
+    if (lost_) return;
     bind();
     driver_.cuMemFreeHost(memory);
   }
   void copy_in(void* to, const void* from, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     bind_for_copy();
     require(driver_.cuMemcpyHtoDAsync(reinterpret_cast<Address>(to), from, bytes, stream_),
             "copying to the GPU");
   }
   void copy_out(void* to, const void* from, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     bind_for_copy();
     require(driver_.cuMemcpyDtoHAsync(to, reinterpret_cast<Address>(from), bytes, stream_),
             "copying from the GPU");
   }
   void copy(void* to, const void* from, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     bind_for_copy();
     require(driver_.cuMemcpyDtoDAsync(reinterpret_cast<Address>(to), reinterpret_cast<Address>(from), bytes,
                                       stream_),
             "copying on the GPU");
   }
   void clear(void* to, std::size_t bytes) override {
+    const std::lock_guard lock(mutex_);
     bind_for_copy();
     require(driver_.cuMemsetD8Async(reinterpret_cast<Address>(to), 0, bytes, stream_), "clearing memory");
   }
   void wait() override {
+    if (lost_) throw BackendLost(why_lost_);
+    const std::lock_guard lock(mutex_);
     bind();
-    require(driver_.cuStreamSynchronize(stream_), "a step");
+    const std::int64_t begin_ns = steady_ns();
+    for (;;) {
+      const int status = driver_.cuStreamQuery(stream_);
+      if (status != kNotReady) return require(status, "a step");
+      const std::int64_t waited_ns = steady_ns() - begin_ns;
+      if (waited_ns > patience_ns_)
+        lose(fmt::format("cuda backend: a step has not ended after {} s",
+                         static_cast<double>(patience_ns_) * 1e-9));
+      if (waited_ns > kSpinNs) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
   }
 
   void launch(const Launch& launch, const void* args) override {
+    if (lost_) throw BackendLost(why_lost_);
     bind();
     Handle& function = functions_[launch.kernel];
     if (function == nullptr) function = find(launch.kernel);
@@ -128,7 +197,7 @@ class CudaDevice final : public Device {
     dependent.id = kProgrammaticSerialisation;
     dependent.value.number = 1;
     const bool early = launch.dependent && launched_ && facts_.capability >= 90;
-    launched_ = true;
+    launched_ = !launch.fence;
     const LaunchConfig config{static_cast<unsigned>(launch.grid.x),
                               static_cast<unsigned>(launch.grid.y),
                               static_cast<unsigned>(launch.grid.z),
@@ -143,19 +212,26 @@ class CudaDevice final : public Device {
     require(driver_.cuLaunchKernelEx(&config, function, parameters, nullptr), launch.kernel);
   }
   void begin_graph() override {
+    mutex_.lock();  // nobody else's copy may come into the recording
     bind_for_copy();
-    require(driver_.cuStreamBeginCapture(stream_, kCaptureThreadLocal), "recording a graph");
+    const int status = driver_.cuStreamBeginCapture(stream_, kCaptureThreadLocal);
+    if (status != 0) mutex_.unlock();
+    require(status, "recording a graph");
   }
   std::unique_ptr<Graph> end_graph() override {
     Handle graph = nullptr, instance = nullptr;
-    require(driver_.cuStreamEndCapture(stream_, &graph), "recording a graph");
+    const int ended = driver_.cuStreamEndCapture(stream_, &graph);
+    mutex_.unlock();
+    require(ended, "recording a graph");
     const int status = driver_.cuGraphInstantiateWithFlags(&instance, graph, 0);
     driver_.cuGraphDestroy(graph);
     require(status, "preparing a graph");
-    return std::make_unique<CudaGraph>(driver_, instance);
+    return std::make_unique<CudaGraph>(driver_, instance, lost_);
   }
   void launch(Graph& graph) override {
+    if (lost_) throw BackendLost(why_lost_);
     bind();
+    launched_ = false;
     require(driver_.cuGraphLaunch(static_cast<CudaGraph&>(graph).handle(), stream_), "launching a graph");
   }
 
@@ -169,6 +245,7 @@ class CudaDevice final : public Device {
   }
   /// What follows a copy begins when that has ended.
   void bind_for_copy() {
+    if (lost_) throw BackendLost(why_lost_);
     bind();
     launched_ = false;
   }
@@ -177,11 +254,29 @@ class CudaDevice final : public Device {
     return Error{Code::kUnsupported, sentence(driver_, what, status)};
   }
   void require(int status, const char* what) const {
-    if (status != 0) throw DeviceError(sentence(driver_, what, status));
+    if (status == 0) return;
+    if (is_final(status)) lose(sentence(driver_, what, status));
+    throw DeviceError(sentence(driver_, what, status));
+  }
+  /// No call after this one reaches the driver: some would wait for ever.
+  [[noreturn]] void lose(const std::string& why) const {
+    if (why_lost_.empty()) why_lost_ = why;
+    lost_ = true;
+    throw BackendLost(why_lost_);
+  }
+  struct Sizes {
+    std::int64_t free = 0, total = 0;
+  };
+  Sizes memory() const {
+    if (lost_) return {};
+    bind();
+    std::size_t free = 0, total = 0;
+    driver_.cuMemGetInfo(&free, &total);
+    return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
   }
 
-  Status load_kernels() {
-    const std::vector<KernelImage> images = choose_images(read_images(kernel_bytes()), facts_.capability);
+  Status load_kernels(std::span<const std::byte> kernels) {
+    const std::vector<KernelImage> images = choose_images(read_images(kernels), facts_.capability);
     if (images.empty()) {
       return Error{
           Code::kUnsupported,
@@ -222,7 +317,11 @@ class CudaDevice final : public Device {
   Handle context_ = nullptr, stream_ = nullptr;
   std::vector<Handle> modules_;
   std::map<const char*, Handle> functions_;
-  bool launched_ = false;  // a kernel, since the last copy
+  std::recursive_mutex mutex_;          // copies of a second thread, and recording
+  std::atomic<bool> launched_ = false;  // a kernel, since the last copy
+  std::int64_t patience_ns_;
+  mutable std::atomic<bool> lost_ = false;
+  mutable std::string why_lost_;  // written once, before lost_
   DeviceFacts facts_;
 };
 
@@ -235,26 +334,32 @@ Error no_memory(const Device& device, const char* what, std::int64_t bytes, cons
                            static_cast<double>(device.free_bytes()) * 1e-9, repair)};
 }
 
-Result<std::shared_ptr<Device>> open_device(int number) {
+Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice) {
   if (kernel_bytes().empty()) {
-    return Error{Code::kUnsupported,
+    return Error{Code::kNotFound,
                  "cuda backend: this build has none, for it was made without NVRTC; run tools/setup cuda and "
                  "build again, or use --backend cpu"};
   }
   FT_ASSIGN(const Driver* driver, Driver::load());
-  int count = 0;
-  if (const int status = driver->cuInit(0); status != 0)
-    return Error{Code::kUnsupported,
-                 sentence(*driver, "starting NVIDIA's driver", status) + "; use --backend cpu"};
-  driver->cuDeviceGetCount(&count);
-  int handle = 0;
-  if (number >= count || driver->cuDeviceGet(&handle, number) != 0) {
-    return Error{Code::kUnsupported,
-                 fmt::format("cuda backend: found {} GPU{}, wanted number {}; use --backend cpu", count,
-                             count == 1 ? "" : "s", number)};
+  return open_device(choice, *driver, kernel_bytes());
+}
+
+Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice, const Driver& driver,
+                                            std::span<const std::byte> images) {
+  if (const int status = driver.cuInit(0); status != 0) {
+    return Error{status == kNoDevice ? Code::kNotFound : Code::kUnsupported,
+                 sentence(driver, "starting NVIDIA's driver", status) + "; use --backend cpu"};
   }
-  auto device = std::make_shared<CudaDevice>(*driver, handle);
-  FT_TRY(device->open());
+  int count = 0, handle = 0;
+  driver.cuDeviceGetCount(&count);
+  if (choice.number >= count || driver.cuDeviceGet(&handle, choice.number) != 0) {
+    return Error{count == 0 ? Code::kNotFound : Code::kInvalid,
+                 fmt::format("cuda backend: found {} GPU{}, wanted number {} (the first one is 0); choose "
+                             "another --device, or use --backend cpu",
+                             count, count == 1 ? "" : "s", choice.number)};
+  }
+  auto device = std::make_shared<CudaDevice>(driver, handle, choice.patience_ms);
+  FT_TRY(device->open(images));
   return std::static_pointer_cast<Device>(std::move(device));
 }
 

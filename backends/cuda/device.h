@@ -1,12 +1,14 @@
 // A GPU as the backend sees it: memory, one stream on which everything happens in order, kernels by name,
 // graphs. cuda_device.cpp uses NVIDIA's driver, emulator/ the C++ compiler. Copies and launches
 // return before they are done; wait() waits for all of them. Thread: one at a time; copies and wait() from
-// any thread. Errors: DeviceError, except that allocate() returns null where no memory is left.
+// any thread, also while another one records a graph. Errors: DeviceError, and BackendLost where no later
+// call can succeed; allocate() returns null where no memory is left.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -30,6 +32,7 @@ struct Launch {
   int threads = 0;
   int shared_bytes = 0;   // dynamic
   bool dependent = true;  // may begin before the launch before it has ended; the kernel waits itself
+  bool fence = false;     // the launch after it begins when it has ended
 };
 
 struct DeviceFacts {
@@ -54,6 +57,9 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceFacts& facts() const = 0;
   virtual std::int64_t free_bytes() const = 0;
+  virtual std::int64_t total_bytes() const = 0;
+  /// Bytes read and written in a second by a copy of 512 MB, / 1e9; 0 where that says nothing.
+  virtual double copy_gb_per_s() { return 0; }
 
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) = 0;
@@ -72,19 +78,20 @@ class Device {
   virtual void launch(Graph& graph) = 0;
 };
 
-/// Memory of a device. Owner: whoever has it; the device must outlive it.
-class Memory {
+/// Memory that a device gave: empty where there was none. Owner: whoever has it.
+template <void* (Device::*take)(std::size_t), void (Device::*give)(void*)>
+class MemoryOf {
  public:
-  Memory() = default;
-  Memory(std::shared_ptr<Device> device, std::size_t bytes)
-      : device_(std::move(device)), data_(device_->allocate(bytes)), bytes_(bytes) {}
-  Memory(Memory&& other) noexcept { *this = std::move(other); }
-  Memory& operator=(Memory&& other) noexcept {
+  MemoryOf() = default;
+  MemoryOf(std::shared_ptr<Device> device, std::size_t bytes)
+      : device_(std::move(device)), data_(((*device_).*take)(bytes)), bytes_(bytes) {}
+  MemoryOf(MemoryOf&& other) noexcept { *this = std::move(other); }
+  MemoryOf& operator=(MemoryOf&& other) noexcept {
     std::swap(device_, other.device_), std::swap(data_, other.data_), std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~Memory() {
-    if (data_ != nullptr) device_->release(data_);
+  ~MemoryOf() {
+    if (data_ != nullptr) ((*device_).*give)(data_);
   }
 
   bool empty() const { return data_ == nullptr; }
@@ -99,34 +106,8 @@ class Memory {
   void* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
-
-/// The same of host memory.
-class HostMemory {
- public:
-  HostMemory() = default;
-  HostMemory(std::shared_ptr<Device> device, std::size_t bytes)
-      : device_(std::move(device)), data_(device_->allocate_host(bytes)), bytes_(bytes) {}
-  HostMemory(HostMemory&& other) noexcept { *this = std::move(other); }
-  HostMemory& operator=(HostMemory&& other) noexcept {
-    std::swap(device_, other.device_), std::swap(data_, other.data_), std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~HostMemory() {
-    if (data_ != nullptr) device_->release_host(data_);
-  }
-
-  bool empty() const { return data_ == nullptr; }
-  std::size_t bytes() const { return bytes_; }
-  template <class T = std::byte>
-  T* at(std::int64_t offset_bytes = 0) const {
-    return reinterpret_cast<T*>(static_cast<std::byte*>(data_) + offset_bytes);
-  }
-
- private:
-  std::shared_ptr<Device> device_;
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
+using Memory = MemoryOf<&Device::allocate, &Device::release>;                // of the device
+using HostMemory = MemoryOf<&Device::allocate_host, &Device::release_host>;  // pinned; kernels may read it
 
 inline std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -138,8 +119,19 @@ inline int parts_of(std::int64_t value, std::int64_t unit) {
 /// kExhausted: wanted, free, and what to do.
 Error no_memory(const Device& device, const char* what, std::int64_t bytes, const char* repair);
 
-/// The device `number` of NVIDIA's driver with this build's kernels. Errors: a sentence for each thing that
-/// is missing.
-Result<std::shared_ptr<Device>> open_device(int number);
+struct Driver;
+
+/// Which GPU, and how long a step may take before it counts as one that never ends.
+struct DeviceChoice {
+  int number = 0;
+  std::int64_t patience_ms = 60'000;
+};
+
+/// A GPU of NVIDIA's driver with this build's kernels. Errors: a sentence for each thing that is missing;
+/// kNotFound where this machine has no GPU or no driver, or this build no kernels.
+Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice);
+/// The same with a given driver and images (kernel_images.h): tests have their own.
+Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice, const Driver& driver,
+                                            std::span<const std::byte> images);
 
 }  // namespace ft::cuda

@@ -41,7 +41,9 @@ Status fill(Driver& driver, Find find) {
   FT_TAKE(cuMemGetInfo), FT_TAKE(cuMemAlloc), FT_TAKE(cuMemFree), FT_TAKE(cuMemHostAlloc);
   FT_TAKE(cuMemFreeHost), FT_TAKE(cuMemcpyHtoDAsync), FT_TAKE(cuMemcpyDtoHAsync);
   FT_TAKE(cuMemcpyDtoDAsync), FT_TAKE(cuMemsetD8Async), FT_TAKE(cuStreamCreate), FT_TAKE(cuStreamDestroy);
-  FT_TAKE(cuStreamSynchronize), FT_TAKE(cuStreamBeginCapture), FT_TAKE(cuStreamEndCapture);
+  FT_TAKE(cuStreamSynchronize), FT_TAKE(cuStreamQuery), FT_TAKE(cuEventCreate), FT_TAKE(cuEventRecord);
+  FT_TAKE(cuEventElapsedTime), FT_TAKE(cuEventDestroy), FT_TAKE(cuStreamBeginCapture),
+      FT_TAKE(cuStreamEndCapture);
   FT_TAKE(cuGraphInstantiateWithFlags), FT_TAKE(cuGraphLaunch), FT_TAKE(cuGraphDestroy);
   FT_TAKE(cuGraphExecDestroy), FT_TAKE(cuModuleLoadData), FT_TAKE(cuModuleUnload);
   FT_TAKE(cuModuleGetFunction), FT_TAKE(cuFuncSetAttribute), FT_TAKE(cuFuncGetAttribute),
@@ -58,7 +60,7 @@ Result<const Driver*> load_once() {
   if (library == nullptr) {
     std::string places;
     for (const char* place : kPlaces) places += fmt::format("{}{}", places.empty() ? "" : ", ", place);
-    return Error{Code::kUnsupported,
+    return Error{Code::kNotFound,
                  fmt::format("cuda backend: found no driver of NVIDIA (looked for {}); install it, or use "
                              "--backend cpu",
                              places)};

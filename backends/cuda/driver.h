@@ -42,6 +42,8 @@ inline constexpr int kFunctionStaticShared = 1;  // CU_FUNC_ATTRIBUTE_SHARED_SIZ
 inline constexpr int kFunctionSharedBytes = 8;   // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 inline constexpr int kFunctionCarveout = 9;      // CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
 inline constexpr int kOutOfMemory = 2;           // CUDA_ERROR_OUT_OF_MEMORY
+inline constexpr int kNoDevice = 100;            // CUDA_ERROR_NO_DEVICE
+inline constexpr int kNotReady = 600;            // CUDA_ERROR_NOT_READY
 inline constexpr int kCaptureThreadLocal = 1;    // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr unsigned kStreamNonBlocking = 1;
 
@@ -68,6 +70,11 @@ struct Driver {
   int (*cuStreamCreate)(Handle*, unsigned);
   int (*cuStreamDestroy)(Handle);
   int (*cuStreamSynchronize)(Handle);
+  int (*cuStreamQuery)(Handle);
+  int (*cuEventCreate)(Handle*, unsigned);
+  int (*cuEventRecord)(Handle, Handle);
+  int (*cuEventElapsedTime)(float*, Handle, Handle);
+  int (*cuEventDestroy)(Handle);
   int (*cuStreamBeginCapture)(Handle, int);
   int (*cuStreamEndCapture)(Handle, Handle*);
   int (*cuGraphInstantiateWithFlags)(Handle*, Handle, unsigned long long);

@@ -18,8 +18,12 @@ constexpr int kMostGraphs = 64;  // of one executable; then all are made anew
 }  // namespace
 
 CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
-                               const CompileOptions& options, int kv_bits)
-    : device_(std::move(device)), weights_(std::move(weights)), options_(options), kv_bits_(kv_bits) {}
+                               std::shared_ptr<RoundTokens> round, const CompileOptions& options, int kv_bits)
+    : device_(std::move(device)),
+      weights_(std::move(weights)),
+      round_(std::move(round)),
+      options_(options),
+      kv_bits_(kv_bits) {}
 
 std::int64_t CudaExecutable::packed_bytes() const {
   std::int64_t bytes = 0;
@@ -27,37 +31,51 @@ std::int64_t CudaExecutable::packed_bytes() const {
   return bytes;
 }
 
-StepResult CudaExecutable::run(const StepArgs& args, State& state) {
-  const auto& own = static_cast<const CudaState&>(state);
-  FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
+void CudaExecutable::submit(const StepArgs& args, State& state) {
+  const std::optional<DeviceSamples> kind =
+      samples_ ? device_samples(args.samples, vocabulary_) : DeviceSamples::kNone;
+  if (!kind) round_->collect();  // tokens by place, for penalties
   bool moved = false;
-  const StepShape shape = step_.fill(args, moved);
+  const StepShape shape = step_.fill(args, kind.value_or(DeviceSamples::kNone), !kind, moved);
   if (moved) graphs_.clear();
-  prepare(shape);
-  const auto graph = graphs_.find({shape, &own});
-  if (graph != graphs_.end()) {
-    device_->launch(*graph->second);
-  } else {
-    enqueue(shape, own);
-    record(shape, own);
+  Places places{&static_cast<const CudaState&>(state), static_cast<const CudaRows*>(args.hidden.store), {}};
+  std::ranges::transform(args.capture.stores, places.captures.begin(),
+                         [](const RowStore* store) { return static_cast<const CudaRows*>(store); });
+  start({shape, places});
+  result_ = {};
+  const bool logits = vocabulary_ > 0 && shape.logit_rows > 0 && (args.logits || !kind);
+  if (logits) step_.download_logits(shape, logits_);
+  if (logits && args.logits) result_.logits = step_.logits(shape.logit_rows);
+  if (samples_) result_.sampled = {step_.sampled(), args.samples.size()};
+  if (!kind) return sample(args);
+  if (!samples_) return;
+  for (const SampleRow& row : args.samples) {
+    if (row.store >= 0) round_->expect(args.round_tokens, row.store);
   }
-  device_->wait();
-  StepResult result;
-  if (vocabulary_ > 0 && args.logits) result.logits = step_.logits(shape.logit_rows);
-  for (std::size_t i = 0; i < captures_.size(); ++i)
-    capture_rows(args.capture, static_cast<int>(i), step_.capture(i, shape.rows).data());
-  if (samples_) {
-    sample(args);
-    result.sampled = {sampled_.data(), args.samples.size()};
-  }
-  return result;
 }
 
-void CudaExecutable::enqueue(const StepShape& shape, const CudaState& state) {
-  step_.upload(shape);
-  for (const Operation& operation : operations_) operation(shape, state);
-  for (std::size_t i = 0; i < captures_.size(); ++i) step_.download_capture(shape, i, captures_[i]);
-  if (vocabulary_ > 0 && shape.logit_rows > 0) step_.download_logits(shape, logits_);
+StepResult CudaExecutable::collect() {
+  result_.waited_ns = round_->collect();
+  step_.ended();
+  return result_;
+}
+
+void CudaExecutable::start(const GraphKey& step) {
+  try {
+    prepare(step.shape);
+    const auto graph = graphs_.find(step);
+    if (graph != graphs_.end()) return device_->launch(*graph->second);
+    enqueue(step);
+  } catch (const DeviceError&) {
+    step_.start_again();
+    throw;
+  }
+  record(step);
+}
+
+void CudaExecutable::enqueue(const GraphKey& step) {
+  step_.fetch(step.shape);
+  for (const Operation& operation : operations_) operation(step.shape, step.places);
 }
 
 /// Memory that depends on the length of timelines.
@@ -74,31 +92,33 @@ void CudaExecutable::prepare(const StepShape& shape) {
 }
 
 /// The step as a graph for the next one of its shape, while the GPU runs this one.
-void CudaExecutable::record(const StepShape& shape, const CudaState& state) {
-  if (!device_->facts().graphs || shape.rows > kGraphRows) return;
-  if (++seen_[{shape, &state}] < kSeenOften) return;
+void CudaExecutable::record(const GraphKey& step) {
+  if (!device_->facts().graphs || step.shape.rows > kGraphRows) return;
+  if (++seen_[step] < kSeenOften) return;
   if (graphs_.size() >= kMostGraphs) {
     device_->wait();
     graphs_.clear();
   }
   device_->begin_graph();
-  enqueue(shape, state);
-  graphs_.emplace(GraphKey{shape, &state}, device_->end_graph());
+  try {
+    enqueue(step);
+  } catch (...) {
+    device_->end_graph();
+    throw;
+  }
+  graphs_.emplace(step, device_->end_graph());
 }
 
+/// On the host, with the logits that were copied.
 void CudaExecutable::sample(const StepArgs& args) {
+  device_->wait();
   const auto width = static_cast<std::size_t>(vocabulary_);
   for (std::size_t w = 0; w < args.samples.size(); ++w) {
     const SampleRow& row = args.samples[w];
-    const auto count = static_cast<std::size_t>(row.drafts.count);
-    const std::span<const std::int32_t> drafts =
-        row.drafts.first >= 0
-            ? std::span<const std::int32_t>(args.round_tokens)
-                  .subspan(static_cast<std::size_t>(row.drafts.first), count)
-            : step_.tokens().subspan(static_cast<std::size_t>(args.logit_rows[w]) + 1 - count, count);
     const std::span<const float> logits = step_.logits(static_cast<int>(w) + 1).subspan(w * width, width);
-    sampled_[w] = ft::sample(logits, ids(), row, scratch_, drafts);
-    if (row.store >= 0) args.round_tokens[static_cast<std::size_t>(row.store)] = sampled_[w];
+    const std::int32_t token = ft::sample(logits, ids(), row, scratch_, drafts_of(args, step_.tokens(), w));
+    step_.sampled()[w] = token;
+    if (row.store >= 0) round_->set(args.round_tokens, row.store, token);
   }
 }
 
@@ -123,22 +143,28 @@ void CudaExecutable::fill_spare(std::span<const std::int32_t> before) {
   for (std::size_t i = 0; i < extra_.order().size(); ++i)
     order[extra_.fixed() + i] = static_cast<int>(fixed_columns_) + extra_.order()[i];
   device_->copy_in(order_.at(), order.data(), order.size() * sizeof(int));
+  device_->copy_in(id_memory_.at(), ids().data(), ids().size() * sizeof(int));
   device_->wait();
 }
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             std::shared_ptr<Device> device,
-                                            std::shared_ptr<WeightStore> weights, int kv_bits) {
+                                            std::shared_ptr<WeightStore> weights,
+                                            std::shared_ptr<RoundTokens> round, int kv_bits) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cuda backend", [&]() -> Compiled {
     FT_TRY(check(program));
+    FT_TRY(takes(program));
     try {
-      auto executable = std::make_unique<CudaExecutable>(device, std::move(weights), options, kv_bits);
+      auto executable =
+          std::make_unique<CudaExecutable>(device, std::move(weights), std::move(round), options, kv_bits);
       FT_TRY(executable->build(program));
       device->wait();
       return std::unique_ptr<Executable>(std::move(executable));
     } catch (const DeviceError& error) {
       return Error{Code::kExhausted, error.what()};
+    } catch (const BackendLost& error) {
+      return Error{Code::kIo, error.what()};
     }
   });
 }

@@ -1,15 +1,18 @@
 // A program on the GPU: its instructions as launches in order, with what can be joined joined (a norm makes
 // the codes of the linears after it, a linear adds what is added to it). A step of few rows is recorded as a
-// graph when its shape first comes, later steps of that shape are one launch. Thread: the engine thread.
-// Cost: one wait a step. Errors: compile() returns them; run() throws DeviceError.
+// graph when its shape has come several times; later steps of that shape are one launch. submit() waits for
+// nothing, except where the host must sample (device_samples()). Thread: the engine thread. Cost: one wait a
+// round. Errors: compile() returns them; submit() and collect() throw DeviceError or BackendLost.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "backends/cuda/row_plan.h"
+#include "backends/cuda/rows.h"
 #include "backends/cuda/state.h"
 #include "backends/cuda/step_memory.h"
 #include "backends/cuda/weights.h"
@@ -27,20 +30,32 @@ inline constexpr int kSplitRows = 32;  // steps of more rows attend without spli
 class CudaExecutable final : public Executable {
  public:
   CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
-                 const CompileOptions& options, int kv_bits);
+                 std::shared_ptr<RoundTokens> round, const CompileOptions& options, int kv_bits);
   Status build(const Program& program);
 
-  StepResult run(const StepArgs& args, State& state) override;
+  void submit(const StepArgs& args, State& state) override;
+  StepResult collect() override;
+  StepResult run(const StepArgs& args, State& state) override {
+    submit(args, state);
+    return collect();
+  }
   int vocabulary() const override { return static_cast<int>(vocabulary_); }
   std::span<const std::int32_t> ids() const override { return extra_.empty() ? ids_ : extra_.ids(); }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override;
   std::int64_t packed_bytes() const override;
 
  private:
-  using Operation = std::function<void(const StepShape&, const CudaState&)>;
+  /// What a step's launches point to.
+  struct Places {
+    const CudaState* state = nullptr;
+    const CudaRows* hidden = nullptr;
+    std::array<const CudaRows*, kMaxCaptures> captures{};
+    auto operator<=>(const Places&) const = default;
+  };
+  using Operation = std::function<void(const StepShape&, const Places&)>;
   struct GraphKey {
     StepShape shape;
-    const CudaState* state = nullptr;
+    Places places;
     auto operator<=>(const GraphKey&) const = default;
   };
 
@@ -53,7 +68,6 @@ class CudaExecutable final : public Executable {
   };
 
   // operations.cpp, linear.cpp
-  static Status check_kernels(const Instruction& instruction);
   Status reserve(const Program& program);
   void plan_codes(const Weight& weight, int rows);
   void plan_attend(const Attend& op);
@@ -83,6 +97,8 @@ class CudaExecutable final : public Executable {
   Status make_spare(const Logits& op);
   Result<std::shared_ptr<const PackedMatrix>> head_of(const Logits& op);
   void add_pair(const char* kernel, Row a, Row b, Row out);
+  void add_scale(View in, View out, float factor);
+  void add_soft_cap(const Logits& op);
   void add_product(const Product& product, int row_id);
   void add_plain_product(const Product& product);
   void add_codes(View in, int row_id, int cols, int group, bool logit_rows);
@@ -92,14 +108,16 @@ class CudaExecutable final : public Executable {
   View view(Row row) const { return plan_->view(row, arena_.at()); }
 
   // executable.cpp
-  void enqueue(const StepShape& shape, const CudaState& state);
+  void start(const GraphKey& step);
+  void enqueue(const GraphKey& step);
   void prepare(const StepShape& shape);
-  void record(const StepShape& shape, const CudaState& state);
+  void record(const GraphKey& step);
   void sample(const StepArgs& args);
   void fill_spare(std::span<const std::int32_t> before);
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<WeightStore> weights_;
+  std::shared_ptr<RoundTokens> round_;
   CompileOptions options_;
   int kv_bits_;
   const Program* program_ = nullptr;  // while it is built
@@ -129,15 +147,18 @@ class CudaExecutable final : public Executable {
   std::int64_t fixed_columns_ = 0;
   View logits_{};
   bool samples_ = false;
-  std::vector<View> captures_;  // [Capture::number]
-  std::vector<std::int32_t> sampled_;
+  Memory sample_memory_, id_memory_;  // of kernels/sample.cu; ids of the columns
   SampleScratch scratch_;
+  StepResult result_;  // of the last step, once it has ended
   std::map<GraphKey, std::unique_ptr<Graph>> graphs_;
   std::map<GraphKey, int> seen_;  // steps of a shape before it has a graph
 };
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             std::shared_ptr<Device> device,
-                                            std::shared_ptr<WeightStore> weights, int kv_bits);
+                                            std::shared_ptr<WeightStore> weights,
+                                            std::shared_ptr<RoundTokens> round, int kv_bits);
+/// kUnsupported, with what is lacking, if compile() would refuse the program for want of a kernel.
+Status takes(const Program& program);
 
 }  // namespace ft::cuda

@@ -29,7 +29,9 @@ int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
          8 * (2 * stages + 5);
 }
 
-constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
+constexpr int kGemmFrom = 32;                  // more rows than this suit the kernel for prompts,
+constexpr int kGemmRows = 64, kGemmTiles = 8;  // whose blocks have these rows and tiles (kernels/gemm.cu)
+constexpr int kStreamBytes = 180 << 10;        // of the shared memory of an SM, where four stages fit in it
 
 /// False if rows or weights do not suit it.
 bool launch_stream(Device& device, const LinearArgs& args) {
@@ -60,9 +62,8 @@ void CudaExecutable::add_codes(View in, int row_id, int cols, int group, bool lo
   if (!logit_rows && codes_row_ == row_id && codes_group_ == group) return;
   codes_row_ = logit_rows ? -1 : row_id, codes_group_ = group;
   QuantiseArgs args{in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), cols, group}};
-  if (logit_rows) args.rows = step_.table().logit_rows;
-  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const CudaState&) mutable {
-    if (logit_rows) args.rows = step_.table().logit_rows;
+  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const Places&) mutable {
+    if (logit_rows) args.rows = step_.table(shape).logit_rows;
     const int rows = logit_rows ? shape.logit_rows : shape.rows;
     if (rows > 0) device_->launch({"quantise", {parts_of(args.out.k, 2048), rows}, 128}, &args);
   });
@@ -77,9 +78,9 @@ void CudaExecutable::add_plain_product(const Product& product) {
   args.in = product.in, args.out = product.out, args.residual = product.residual;
   args.outputs = product.outputs;
   const bool logit_rows = product.logit_rows;
-  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const CudaState&) mutable {
+  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const Places&) mutable {
     args.rows = logit_rows ? shape.logit_rows : shape.rows;
-    args.row_list = logit_rows ? step_.table().logit_rows : nullptr;
+    args.row_list = logit_rows ? step_.table(shape).logit_rows : nullptr;
     if (args.rows > 0)
       device_->launch({"linear_plain", {parts_of(args.outputs, 8), parts_of(args.rows, 4)}, 256}, &args);
   });
@@ -106,11 +107,16 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
   const char *small_batch = name(1), *many = name(4);
   const bool streams =
       device_->facts().streams && kind == WeightKind{4, 64, false} && args.groups % kSlices == 0;
-  operations_.emplace_back([this, args, logit_rows, small_batch, many, streams](const StepShape& shape,
-                                                                                const CudaState&) mutable {
+  const char* const gemm =
+      kind.group == 64 ? kernel_name(fmt::format("gemm_{}_{}", kind.bits, kind.wide ? 1 : 0)) : nullptr;
+  operations_.emplace_back([=, this](const StepShape& shape, const Places&) mutable {
     args.rows = logit_rows ? shape.logit_rows : shape.rows;
     if (args.rows == 0) return;
     if (streams && launch_stream(*device_, args)) return;
+    if (gemm != nullptr && args.rows > kGemmFrom) {
+      device_->launch({gemm, {parts_of(args.rows, kGemmRows), parts_of(args.tiles, kGemmTiles)}, 256}, &args);
+      return;
+    }
     const bool one = args.rows <= 8;
     device_->launch({one ? small_batch : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
   });

@@ -54,14 +54,15 @@ TEST_P(CudaLinear, HasTheBitsOfItsDefinition) {
   const auto backend = std::move(cuda_on(GetParam()).value());
   RandomWeights random(11);
   for (const auto& [bits, group, cols] :
-       {std::tuple{4, 64, 1024}, std::tuple{4, 32, 320}, std::tuple{8, 128, 640}, std::tuple{3, 64, 448}}) {
+       {std::tuple{4, 64, 1024}, std::tuple{4, 32, 320}, std::tuple{8, 128, 640}, std::tuple{3, 64, 448},
+        std::tuple{8, 64, 704}}) {
     const Weight weight = random.affine(40, cols, bits, group);
     Program program;
     program.capture("out", program.linear(program.input(cols), {weight})[0]);
     const auto executable =
-        std::move(backend->compile(program, {.max_rows = 20, .max_logit_rows = 1}).value());
+        std::move(backend->compile(program, {.max_rows = 70, .max_logit_rows = 1}).value());
     const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
-    for (const int rows : {3, 20}) {
+    for (const int rows : {3, 20, 70}) {
       std::vector<float> hidden(static_cast<std::size_t>(rows * cols));
       for (float& value : hidden) value = random.uniform() * std::exp(2 * random.uniform());
       const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0), blocks = {0};

@@ -12,16 +12,55 @@ namespace ft::cuda {
 namespace {
 
 std::string attend_kernel(const char* stem, int head_dim) {
-  return fmt::format("{}_{}", stem, head_dim <= 64 ? 2 : 8);
+  return fmt::format("{}_{}", stem, head_dim <= 64 ? 2 : head_dim <= 256 ? 8 : 16);
 }
 
 /// Bytes of a block's tile of keys, values, scales and queries (attend.cu).
 int attend_shared_bytes(int head_dim) {
-  const int dims = head_dim <= 64 ? 64 : 256;
+  const int dims = head_dim <= 64 ? 64 : head_dim <= 256 ? 256 : 512;
   return kCacheRows * (2 * dims + 8) * 2 + 2 * kCacheRows * 4 + kQueryTile * dims * 4;
 }
 
 }  // namespace
+
+namespace {
+
+Status lacks(const std::string& what) {
+  return Error{Code::kUnsupported, "cuda backend: it has no kernel for " + what + "; use --backend cpu"};
+}
+
+Status takes(const Attend& op) {
+  if (op.head_dim <= kMaxHeadDim && op.head_dim % 2 == 0) return {};
+  return lacks(
+      fmt::format("attention heads of {} numbers, only for even ones to {}", op.head_dim, kMaxHeadDim));
+}
+Status takes(const DeltaRule& op) {
+  if (padded_keys(op.key_dim) > 0) return {};
+  return lacks(fmt::format("keys of {} numbers in a delta rule, only to 256", op.key_dim));
+}
+Status takes(const Linear& op) {
+  for (const Weight& weight : op.weights) FT_TRY(kind_of(weight));
+  return {};
+}
+Status takes(const Logits& op) {
+  FT_TRY(kind_of(op.head));
+  return {};
+}
+Status takes(const Route& /*op*/) { return lacks("a mixture of experts"); }
+Status takes(const Experts& /*op*/) { return lacks("a mixture of experts"); }
+Status takes(const SigmoidGate& /*op*/) { return lacks("a gate of experts"); }
+template <class Op>
+Status takes(const Op& /*op*/) {
+  return {};
+}
+
+}  // namespace
+
+Status takes(const Program& program) {
+  for (const Instruction& instruction : program.instructions())
+    FT_TRY(std::visit([](const auto& op) { return takes(op); }, instruction));
+  return {};
+}
 
 Status CudaExecutable::build(const Program& program) {
   program_ = &program;
@@ -32,7 +71,6 @@ Status CudaExecutable::build(const Program& program) {
     if (!plan_->done(number_)) FT_TRY(std::visit([this](const auto& op) { return make(op); }, instruction));
     ++number_;
   }
-  sampled_.resize(static_cast<std::size_t>(options_.max_logit_rows));
   scratch_.reserve(static_cast<std::size_t>(vocabulary_));
   program_ = nullptr;
   return {};
@@ -52,29 +90,8 @@ void CudaExecutable::plan_attend(const Attend& op) {
   partial_floats_ = std::max(partial_floats_, std::int64_t{op.heads} * (op.head_dim + kPartialExtra));
 }
 
-/// What kernels do not do yet.
-Status CudaExecutable::check_kernels(const Instruction& instruction) {
-  std::string_view lacking;
-  if (const auto* norm = std::get_if<Norm>(&instruction)) {
-    if (norm->weight.empty()) lacking = "a norm without a weight";
-  } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
-    if (attend->window > 0 || !attend->causal || attend->shared || attend->v_norm)
-      lacking = "attention with a window, without a mask, over a shared cache or with normalised values";
-  } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
-    if (logits->softcap > 0) lacking = "a soft cap of logits";
-  } else if (std::holds_alternative<Route>(instruction) || std::holds_alternative<Experts>(instruction)) {
-    lacking = "a mixture of experts";
-  }
-  if (lacking.empty()) return {};
-  return Error{Code::kUnsupported,
-               fmt::format("cuda backend: no kernel for {} yet; use --backend cpu", lacking)};
-}
-
 Status CudaExecutable::reserve(const Program& program) {
-  int hidden = 0;
-  std::vector<int> captures;
   for (const Instruction& instruction : program.instructions()) {
-    FT_TRY(check_kernels(instruction));
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
       for (const Weight& weight : linear->weights)
         plan_codes(requantised_as(weight, program.max_weight_bits()), options_.max_rows);
@@ -82,20 +99,7 @@ Status CudaExecutable::reserve(const Program& program) {
       plan_codes(logits->head, options_.max_logit_rows);
       vocabulary_ = logits->columns();
     } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
-      if (attend->head_dim > kMaxHeadDim || attend->head_dim % 2 != 0) {
-        return Error{Code::kUnsupported,
-                     fmt::format("cuda backend: heads of {} numbers; it takes even ones to {}",
-                                 attend->head_dim, kMaxHeadDim)};
-      }
       plan_attend(*attend);
-    } else if (const auto* delta = std::get_if<DeltaRule>(&instruction)) {
-      if (padded_keys(delta->key_dim) == 0)
-        return Error{Code::kUnsupported,
-                     fmt::format("cuda backend: keys of {} numbers; it takes 256", delta->key_dim)};
-    } else if (const auto* input = std::get_if<Input>(&instruction)) {
-      hidden = std::max(hidden, input->out.width);
-    } else if (const auto* output = std::get_if<Capture>(&instruction)) {
-      captures.push_back(output->in.width);
     }
   }
   const std::int64_t total = plan_->bytes() + code_bytes_ + (code_scale_floats_ + query_floats_) * 4;
@@ -106,7 +110,7 @@ Status CudaExecutable::reserve(const Program& program) {
   if (arena_.empty() || codes_.empty() || code_scales_.empty() || queries_.empty())
     return no_memory(*device_, "activations", total, "use a smaller prompt chunk");
   device_->clear(code_scales_.at(), code_scales_.bytes());  // rows that a step lacks have scales too
-  return step_.make(device_, options_, hidden, captures, vocabulary_);
+  return step_.make(device_, options_, round_, vocabulary_);
 }
 
 template <class T>
@@ -122,7 +126,6 @@ Status CudaExecutable::make(const Embed& op) {
   FT_ASSIGN(const std::shared_ptr<const PackedMatrix> table, weights_->matrix({&op.table}));
   packed_.push_back(table);
   EmbedArgs args{};
-  args.step = step_.table();
   if (table->kind.bits == 0) {
     args.plain = table->memory.at();
     args.plain_stride = static_cast<int>(table->padded);
@@ -133,46 +136,39 @@ Status CudaExecutable::make(const Embed& op) {
   args.plain_wide = args.wide = table->kind.wide ? 1 : 0;
   args.bits = table->kind.bits, args.group = table->kind.group;
   args.out = view(op.out);
-  operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) mutable {
-    args.step = step_.table();
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) mutable {
+    args.step = step_.table(shape);
     device_->launch({"embed", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
   });
   return {};
 }
 
 Status CudaExecutable::make(const Input& op) {
-  const View out = view(op.out);
-  operations_.emplace_back(
-      [this, out](const StepShape& shape, const CudaState&) { step_.upload_hidden(shape, out); });
+  GatherArgs args{};
+  args.out = view(op.out);
+  operations_.emplace_back([this, args](const StepShape& shape, const Places& places) mutable {
+    args.step = step_.table(shape);
+    args.store = places.hidden->data(), args.store_width = places.hidden->width();
+    device_->launch({"gather_rows", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
+  });
   return {};
 }
 
-// check_kernels has refused programs with experts before.
-Status CudaExecutable::make(const Route& /*op*/) {
-  return Error{Code::kUnsupported, "cuda backend: no kernel for route yet; use --backend cpu"};
-}
-Status CudaExecutable::make(const Experts& /*op*/) {
-  return Error{Code::kUnsupported, "cuda backend: no kernel for experts yet; use --backend cpu"};
-}
-Status CudaExecutable::make(const SigmoidGate& /*op*/) {
-  return Error{Code::kUnsupported, "cuda backend: no kernel for sigmoid_gate yet; use --backend cpu"};
-}
-
-Status CudaExecutable::make(const Scale& /*op*/) {
-  return Error{Code::kUnsupported, "cuda backend: no kernel for scale yet; use --backend cpu"};
-}
-
-Status CudaExecutable::make(const Slice& /*op*/) {
-  return Error{Code::kUnsupported, "cuda backend: no kernel for slice yet; use --backend cpu"};
-}
+// takes() has refused programs with these before.
+Status CudaExecutable::make(const Route& /*op*/) { return lacks("a mixture of experts"); }
+Status CudaExecutable::make(const Experts& /*op*/) { return lacks("a mixture of experts"); }
+Status CudaExecutable::make(const SigmoidGate& /*op*/) { return lacks("a gate of experts"); }
 
 Status CudaExecutable::make(const Capture& op) {
-  captures_.push_back(view(op.in));
-  return {};
-}
-
-Status CudaExecutable::make(const Sample&) {
-  samples_ = true;
+  CaptureArgs args{};
+  args.in = view(op.in);
+  const auto number = static_cast<std::size_t>(op.number);
+  operations_.emplace_back([this, args, number](const StepShape& shape, const Places& places) mutable {
+    if (places.captures[number] == nullptr) return;
+    args.step = step_.table(shape);
+    args.store = places.captures[number]->data();
+    device_->launch({"capture_rows", {parts_of(args.in.width, 256), shape.rows}, 256}, &args);
+  });
   return {};
 }
 
@@ -216,7 +212,7 @@ Status CudaExecutable::make(const Norm& op) {
   FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
   args.eps = op.eps;
   args.codes = codes_for_next(op.out, args.out);
-  operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) {
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"rms_norm", {shape.rows}, 256}, &args);
   });
   return {};
@@ -230,7 +226,7 @@ Status CudaExecutable::make(const GatedNorm& op) {
   args.eps = op.eps;
   if (args.head == 128) args.codes = codes_for_next(op.out, args.out);
   const bool codes = args.codes.codes != nullptr;
-  operations_.emplace_back([this, args, codes](const StepShape& shape, const CudaState&) mutable {
+  operations_.emplace_back([this, args, codes](const StepShape& shape, const Places&) mutable {
     args.rows = shape.rows;
     const int items = args.in.width / args.head * shape.rows;
     if (codes)
@@ -242,7 +238,7 @@ Status CudaExecutable::make(const GatedNorm& op) {
 
 void CudaExecutable::add_pair(const char* kernel, Row a, Row b, Row out) {
   const PairArgs args{view(a), view(b), view(out), {}};
-  operations_.emplace_back([this, kernel, args](const StepShape& shape, const CudaState&) {
+  operations_.emplace_back([this, kernel, args](const StepShape& shape, const Places&) {
     device_->launch({kernel, {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
   });
 }
@@ -251,7 +247,7 @@ Status CudaExecutable::make(const Swiglu& op) {
   PairArgs args{view(op.gate), view(op.up), view(op.out), {}};
   args.codes = codes_for_next(op.out, args.out);
   if (args.codes.codes == nullptr) return add_pair("swiglu", op.gate, op.up, op.out), Status();
-  operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) {
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"swiglu_codes", {parts_of(args.codes.k, 2048), shape.rows}, 128}, &args);
   });
   return {};
@@ -259,9 +255,26 @@ Status CudaExecutable::make(const Swiglu& op) {
 Status CudaExecutable::make(const Geglu& op) { return add_pair("geglu", op.gate, op.up, op.out), Status(); }
 Status CudaExecutable::make(const Add& op) { return add_pair("add", op.a, op.b, op.out), Status(); }
 
+void CudaExecutable::add_scale(View in, View out, float factor) {
+  const ScaleArgs args{in, out, factor};
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    device_->launch({"scale", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
+  });
+}
+
+Status CudaExecutable::make(const Scale& op) {
+  return add_scale(view(op.in), view(op.out), op.factor), Status();
+}
+
+Status CudaExecutable::make(const Slice& op) {
+  View in = view(op.in);
+  in.data += op.first;
+  return add_scale(in, view(op.out), 1), Status();
+}
+
 Status CudaExecutable::make(const Concat& op) {
   const ConcatArgs args{view(op.a), view(op.b), view(op.out)};
-  operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) {
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"concat", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
   });
   return {};
@@ -294,8 +307,8 @@ Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
   rotary.scale = op.rotary_scale;
   args.cosines = rotary.cosines, args.sines = rotary.sines;
   rotaries_.push_back({&op, rotary.cosines, rotary.sines});
-  operations_.emplace_back([this, rotary](const StepShape& shape, const CudaState&) mutable {
-    rotary.step = step_.table();
+  operations_.emplace_back([this, rotary](const StepShape& shape, const Places&) mutable {
+    rotary.step = step_.table(shape);
     rotary.rows = shape.rows;
     device_->launch({"rotary", {parts_of(std::int64_t{shape.rows} * rotary.half, 128)}, 128}, &rotary);
   });
@@ -305,7 +318,10 @@ Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
 Status CudaExecutable::make(const Attend& op) {
   AttendArgs args{};
   FT_TRY(add_rotary(op, args));
-  args.q = view(op.q), args.k = view(op.k), args.v = view(op.v), args.out = view(op.out);
+  args.q = view(op.q), args.out = view(op.out);
+  if (!op.shared) args.k = view(op.k), args.v = view(op.v);
+  args.window = op.window, args.causal = op.causal ? 1 : 0;
+  args.shared = op.shared ? 1 : 0, args.v_norm = op.v_norm ? 1 : 0;
   FT_ASSIGN(args.q_norm, keep<float>(weights_->floats(op.q_norm)));
   FT_ASSIGN(args.k_norm, keep<float>(weights_->floats(op.k_norm)));
   args.queries = queries_.at<float>();
@@ -319,13 +335,13 @@ Status CudaExecutable::make(const Attend& op) {
   const char* const combine = kernel_name(attend_kernel("attend_combine", op.head_dim));
   const int shared = attend_shared_bytes(op.head_dim);
   operations_.emplace_back(
-      [this, args, attend, combine, shared](const StepShape& shape, const CudaState& state) mutable {
-        args.step = step_.table();
-        args.cache = state.blocks();
+      [this, args, attend, combine, shared](const StepShape& shape, const Places& places) mutable {
+        args.step = step_.table(shape);
+        args.cache = places.state->blocks();
         args.rows = shape.rows, args.segments = shape.segments;
         args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
         args.partials = partials_.at<float>();
-        const int items = parts_of(args.heads + args.kv_heads, 4);
+        const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
         device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
         const int tiles = parts_of(std::int64_t{shape.most_rows} * args.heads / args.kv_heads, kQueryTile);
         device_->launch(
@@ -345,10 +361,11 @@ Status CudaExecutable::make(const Conv& op) {
   args.slot_bytes = state_plan_->slot_bytes;
   args.offset = state_plan_->windows[static_cast<std::size_t>(op.state)];
   args.kernel_width = op.kernel_width;
-  operations_.emplace_back([this, args](const StepShape& shape, const CudaState& state) mutable {
-    args.step = step_.table();
-    args.slots = state.slots();
-    device_->launch({"conv", {parts_of(args.in.width, 128), shape.segments}, 128}, &args);
+  operations_.emplace_back([this, args](const StepShape& shape, const Places& places) mutable {
+    args.step = step_.table(shape);
+    args.slots = places.state->slots();
+    const Grid grid{parts_of(args.in.width, 128), shape.segments, parts_of(shape.most_rows, kRingRows)};
+    device_->launch({"conv", grid, 128}, &args);
   });
   return {};
 }
@@ -367,68 +384,10 @@ Status CudaExecutable::make(const DeltaRule& op) {
   args.key_heads = op.key_heads, args.value_heads = op.value_heads;
   args.key_dim = op.key_dim, args.value_dim = op.value_dim;
   const char* const kernel = kernel_name(fmt::format("delta_rule_{}", padded_keys(op.key_dim) / 4));
-  operations_.emplace_back([this, args, kernel](const StepShape& shape, const CudaState& state) mutable {
-    args.step = step_.table();
-    args.slots = state.slots();
+  operations_.emplace_back([this, args, kernel](const StepShape& shape, const Places& places) mutable {
+    args.step = step_.table(shape);
+    args.slots = places.state->slots();
     device_->launch({kernel, {parts_of(args.value_dim, 32), args.value_heads, shape.segments}, 128}, &args);
-  });
-  return {};
-}
-
-// ---- the head ----
-
-/// The rows of the head that have fixed columns: those of the whole head, if they are its first ones.
-Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::head_of(const Logits& op) {
-  const auto count = std::ssize(op.ids);
-  if (op.ids.empty() || op.ids.back() == count - 1) return weights_->matrix({&op.head});
-  FT_ASSIGN(const std::shared_ptr<PackedMatrix> matrix, weights_->room(op.head, count));
-  weights_->pack_rows(op.head, op.ids, 0, *matrix);
-  return std::shared_ptr<const PackedMatrix>(matrix);
-}
-
-Status CudaExecutable::make_spare(const Logits& op) {
-  extra_ = ExtraIdTable(op);
-  if (extra_.empty()) return {};
-  spare_head_ = op.head;
-  FT_ASSIGN(spare_matrix_, weights_->room(op.head, op.extra.count));
-  order_ = Memory(device_, static_cast<std::size_t>(vocabulary_) * sizeof(int));
-  if (order_.empty())
-    return no_memory(*device_, "the order of columns", vocabulary_ * 4, "use a smaller model");
-  fill_spare({});
-  return {};
-}
-
-Status CudaExecutable::make(const Logits& op) {
-  ids_ = op.tokens();
-  Product product;
-  FT_ASSIGN(product.matrix, head_of(op));
-  const std::int64_t fixed = op.ids.empty() ? op.head.rows : std::ssize(op.ids);
-  fixed_columns_ = round_up(fixed, kTileOutputs);
-  FT_TRY(make_spare(op));
-  const std::int64_t extra = round_up(op.extra.count, kTileOutputs), columns = fixed_columns_ + extra;
-  logits_memory_ = Memory(device_, static_cast<std::size_t>(columns * options_.max_logit_rows * 4));
-  if (logits_memory_.empty())
-    return no_memory(*device_, "logits", columns * options_.max_logit_rows * 4, "use a smaller prompt chunk");
-  const View all{logits_memory_.at<float>(), static_cast<int>(columns), static_cast<int>(vocabulary_)};
-  product.in = view(op.in);
-  product.out = all;
-  product.outputs = static_cast<int>(fixed);
-  product.logit_rows = true;
-  add_product(product, op.in.id);
-  logits_ = all;
-  if (extra_.empty()) return {};
-  Product rest = product;
-  rest.matrix = spare_matrix_;
-  rest.out.data += fixed_columns_;
-  rest.outputs = op.extra.count;
-  add_product(rest, op.in.id);
-  kept_.emplace_back(device_, static_cast<std::size_t>(vocabulary_ * options_.max_logit_rows * 4));
-  if (kept_.back().empty()) return no_memory(*device_, "logits", vocabulary_ * 4, "use a smaller model");
-  logits_ = {kept_.back().at<float>(), static_cast<int>(vocabulary_), static_cast<int>(vocabulary_)};
-  const ArrangeArgs args{all, logits_, order_.at<int>()};
-  operations_.emplace_back([this, args](const StepShape& shape, const CudaState&) {
-    if (shape.logit_rows > 0)
-      device_->launch({"arrange", {parts_of(args.to.width, 256), shape.logit_rows}, 256}, &args);
   });
   return {};
 }

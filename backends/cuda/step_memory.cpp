@@ -4,14 +4,25 @@
 #include <bit>
 #include <cstring>
 
-#include "backends/host_rows.h"
 #include "base/assert.h"
+#include "sampling/filters.h"
 
 namespace ft::cuda {
 namespace {
 
-constexpr std::int64_t kUnit = 256;  // parts of the table begin at multiples of it
+constexpr std::int64_t kUnit = 256;  // parts of the table begin at multiples of 16, its size at one of this
 constexpr std::int64_t kFirstBlocks = 4096;
+constexpr int kTurns = 16;
+
+bool penalises(const SamplingParams& sampler) {
+  return sampler.repetition != 1 || sampler.presence != 0 || sampler.frequency != 0;
+}
+
+/// The pinned twin of the table is written through the same structure that kernels read.
+template <class T>
+T* writable(const T* part) {
+  return const_cast<T*>(part);  // NOLINT(*-const-cast)
+}
 
 }  // namespace
 
@@ -22,134 +33,181 @@ int splits_of(std::int64_t position) {
   return 104 + static_cast<int>((position - 65536) / 2048) + 1;
 }
 
-Status StepMemory::make(const std::shared_ptr<Device>& device, const CompileOptions& options,
-                        int hidden_width, std::span<const int> capture_widths, std::int64_t vocabulary) {
-  device_ = device, options_ = options;
-  hidden_width_ = hidden_width, vocabulary_ = vocabulary;
-  capture_widths_.assign(capture_widths.begin(), capture_widths.end());
-  const auto floats = [&](std::int64_t count) {
-    return HostMemory(device_, static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(float));
-  };
-  hidden_ = floats(std::int64_t{options.max_rows} * hidden_width);
-  bool captures = true;
-  for (const int width : capture_widths_) {
-    captures_.push_back(floats(std::int64_t{options.max_rows} * width));
-    captures = captures && !captures_.back().empty();
+std::optional<DeviceSamples> device_samples(std::span<const SampleRow> samples, std::int64_t columns) {
+  DeviceSamples kind = DeviceSamples::kNone;
+  for (const SampleRow& row : samples) {
+    const SamplingParams& sampler = *row.sampler;
+    if (!row.mask.empty() || !row.bias.empty()) return std::nullopt;
+    if (penalises(sampler) && (!row.history.empty() || row.drafts.count > 0)) return std::nullopt;
+    DeviceSamples own = DeviceSamples::kGreedy;
+    if (sampler.temperature > 0) {
+      own = DeviceSamples::kDraws;
+      if (filters(sampler, static_cast<std::size_t>(columns))) {
+        if (sampler.top_k <= 0 || sampler.top_k > kMostTopK || sampler.top_k >= columns) return std::nullopt;
+        own = DeviceSamples::kTopK;
+      }
+    }
+    kind = std::max(kind, own);
   }
-  logits_ = floats(options.max_logit_rows * vocabulary);
-  if (!reserve(kFirstBlocks) || hidden_.empty() || !captures || logits_.empty())
+  return kind;
+}
+
+Status StepMemory::make(const std::shared_ptr<Device>& device, const CompileOptions& options,
+                        std::shared_ptr<RoundTokens> round, std::int64_t vocabulary) {
+  device_ = device, options_ = options, round_ = std::move(round), vocabulary_ = vocabulary;
+  const auto numbers = [&](std::int64_t count) {
+    return HostMemory(device_, static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * 4);
+  };
+  logits_ = numbers(options.max_logit_rows * vocabulary);
+  sampled_ = numbers(options.max_logit_rows);
+  counter_ = Memory(device_, sizeof(int));
+  if (counter_.empty())
+    return no_memory(*device_, "a step's table", sizeof(int), "use a smaller prompt chunk");
+  device_->clear(counter_.at(), sizeof(int));
+  if (!reserve(kFirstBlocks) || logits_.empty() || sampled_.empty())
     return Error{Code::kExhausted,
                  "cuda backend: no pinned host memory for a step; use a smaller prompt chunk"};
   return {};
 }
 
 bool StepMemory::reserve(std::int64_t blocks) {
-  const std::int64_t rows = round_up(options_.max_rows, 64),
-                     logit_rows = round_up(options_.max_logit_rows, 64);
-  const std::int64_t segments = rows * static_cast<std::int64_t>(sizeof(SegmentPlace));
-  fixed_bytes_ = round_up((2 * rows + logit_rows) * 4 + segments, kUnit);
+  StepShape largest;
+  largest.rows = largest.segments = options_.max_rows;
+  largest.logit_rows = options_.max_logit_rows;
+  const StepTable table = table_at(nullptr, largest);
   blocks_ = blocks;
-  const auto bytes = static_cast<std::size_t>(fixed_bytes_ + blocks * 4);
-  host_ = {}, device_table_ = {};
-  host_ = HostMemory(device_, bytes);
-  device_table_ = Memory(device_, bytes);
-  if (host_.empty() || device_table_.empty()) return false;
-  table_.tokens = device_table_.at<int>();
-  table_.positions = table_.tokens + rows;
-  table_.logit_rows = table_.positions + rows;
-  table_.segments = reinterpret_cast<const SegmentPlace*>(table_.logit_rows + logit_rows);
-  table_.blocks = device_table_.at<int>(fixed_bytes_);
-  return true;
+  turn_bytes_ = round_up(reinterpret_cast<std::intptr_t>(table.blocks) + blocks * 4, kUnit);
+  ring_ = {}, table_ = {};
+  ring_ = HostMemory(device_, static_cast<std::size_t>(turn_bytes_ * kTurns));
+  table_ = Memory(device_, static_cast<std::size_t>(turn_bytes_));
+  return !ring_.empty() && !table_.empty();
 }
 
-StepShape StepMemory::fill(const StepArgs& args, bool& moved) {
-  std::int64_t blocks = 0;
-  for (const Segment& segment : args.segments) blocks += std::ssize(segment.sequence.blocks);
+/// Parts lie side by side, each as long as the shape asks for.
+StepTable StepMemory::table_at(std::byte* base, const StepShape& shape) const {
+  StepTable table{};
+  auto at = reinterpret_cast<std::uintptr_t>(base);
+  const auto take = [&](auto& part, int count) {
+    using Part = std::remove_reference_t<decltype(part)>;
+    part = reinterpret_cast<Part>(at);
+    at += static_cast<std::uintptr_t>(
+        round_up(std::int64_t{count} * static_cast<std::int64_t>(sizeof *part), 16));
+  };
+  take(table.tokens, shape.rows), take(table.positions, shape.rows);
+  take(table.hidden_places, shape.rows), take(table.capture_places, shape.rows);
+  take(table.logit_rows, shape.logit_rows);
+  take(table.segments, shape.segments);
+  take(table.samples, shape.logit_rows);
+  take(table.blocks, 0);
+  table.round = round_->device();
+  return table;
+}
+
+StepTable StepMemory::table(const StepShape& shape) const { return table_at(table_.at(), shape); }
+
+StepShape StepMemory::fill(const StepArgs& args, DeviceSamples samples, bool known, bool& moved) {
+  StepShape shape;
+  std::int64_t blocks = 0, last_position = 0;
+  for (const Segment& segment : args.segments) {
+    blocks += std::ssize(segment.sequence.blocks);
+    shape.rows += segment.rows;
+    last_position = std::max(last_position, segment.position + segment.rows - 1);
+    shape.most_rows = std::max(shape.most_rows, segment.rows);
+  }
+  FT_ASSERT(shape.rows <= options_.max_rows);
+  FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
   if (blocks > blocks_) {
     device_->wait();
     if (!reserve(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(blocks)))))
       throw DeviceError("cuda backend: no memory for the table of a longer timeline");
     moved = true;
   }
-  StepShape shape;
-  const auto host = [&](const auto* device) {
-    const auto* at = reinterpret_cast<const std::byte*>(device);
-    using Part = std::remove_const_t<std::remove_pointer_t<decltype(device)>>;
-    return host_.at<Part>(at - device_table_.at());
-  };
-  int* const tokens = host(table_.tokens);
-  int* const positions = host(table_.positions);
-  SegmentPlace* const segments = host(table_.segments);
-  int* const places = host(table_.blocks);
-  std::int64_t first_block = 0, last_position = 0;
-  for (const Segment& segment : args.segments) {
-    FT_ASSERT(shape.rows + segment.rows <= options_.max_rows);
-    const SequenceView& sequence = segment.sequence;
-    segments[shape.segments++] = {
-        shape.rows,    segment.rows,    segment.confirmed, static_cast<int>(segment.position),
-        sequence.slot, sequence.replay, sequence.tape,     static_cast<int>(first_block)};
-    std::ranges::copy(sequence.blocks, places + first_block);
-    first_block += std::ssize(sequence.blocks);
-    for (int r = 0; r < segment.rows; ++r) positions[shape.rows++] = static_cast<int>(segment.position) + r;
-    last_position = std::max(last_position, segment.position + segment.rows - 1);
-    shape.most_rows = std::max(shape.most_rows, segment.rows);
+  if (busy_ == kTurns) {
+    device_->wait();
+    busy_ = 0;
   }
-  for (std::size_t r = 0; r < args.tokens.size(); ++r) {
-    const std::int32_t token = args.tokens[r];
-    tokens[r] = token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
-  }
-  std::ranges::copy(args.logit_rows, host(table_.logit_rows));
+  ++busy_;
+  shape.segments = static_cast<int>(args.segments.size());
   shape.logit_rows = static_cast<int>(args.logit_rows.size());
+  shape.samples = samples;
   shape.most_rows = static_cast<int>(std::bit_ceil(static_cast<unsigned>(shape.most_rows)));
   shape.splits = static_cast<int>(std::bit_ceil(static_cast<unsigned>(splits_of(last_position))));
-  const auto used = static_cast<std::uint64_t>(std::max<std::int64_t>(first_block * 4, 1024));
-  shape.table_bytes = fixed_bytes_ + std::min(blocks_ * 4, static_cast<std::int64_t>(std::bit_ceil(used)));
-  if (hidden_width_ > 0) {
-    for (int r = 0; r < shape.rows; ++r)
-      std::copy_n(host_row(args.hidden, r), hidden_width_,
-                  hidden_.at<float>() + std::int64_t{r} * hidden_width_);
-  }
+  const StepTable host = table_at(ring_.at(turn_ * turn_bytes_), shape);
+  const std::int64_t fixed = reinterpret_cast<std::intptr_t>(table_at(nullptr, shape).blocks);
+  const auto used = static_cast<std::uint64_t>(std::max<std::int64_t>(blocks * 4, 64));
+  shape.table_bytes = std::min(turn_bytes_, fixed + static_cast<std::int64_t>(std::bit_ceil(used)));
+  turn_ = (turn_ + 1) % kTurns;
+  fill_segments(args, host);
+  fill_rows(args, known, host);
+  if (samples != DeviceSamples::kNone) fill_samples(args, host);
+  last_tokens_ = host.tokens;
   return shape;
 }
 
-void StepMemory::upload(const StepShape& shape) {
-  device_->copy_in(device_table_.at(), host_.at(), static_cast<std::size_t>(shape.table_bytes));
-}
-
-/// Each Input of a program takes the first columns of the same rows.
-void StepMemory::upload_hidden(const StepShape& shape, View to) {
-  const auto line = static_cast<std::size_t>(to.width) * sizeof(float);
-  if (to.stride == to.width && to.width == hidden_width_)
-    return device_->copy_in(to.data, hidden_.at(), line * static_cast<std::size_t>(shape.rows));
-  for (int r = 0; r < shape.rows; ++r) {
-    const float* from = hidden_.at<float>() + std::int64_t{r} * hidden_width_;
-    device_->copy_in(to.data + std::int64_t{r} * to.stride, from, line);
+void StepMemory::fill_segments(const StepArgs& args, const StepTable& host) const {
+  SegmentPlace* to = writable(host.segments);
+  int* const positions = writable(host.positions);
+  int* const places = writable(host.blocks);
+  std::int64_t first_block = 0;
+  int row = 0;
+  for (const Segment& segment : args.segments) {
+    const SequenceView& sequence = segment.sequence;
+    *to++ = {row,           segment.rows,    segment.confirmed, static_cast<int>(segment.position),
+             sequence.slot, sequence.replay, sequence.tape,     static_cast<int>(first_block)};
+    std::ranges::copy(sequence.blocks, places + first_block);
+    first_block += std::ssize(sequence.blocks);
+    for (int r = 0; r < segment.rows; ++r) positions[row++] = static_cast<int>(segment.position) + r;
   }
 }
 
-void StepMemory::download(float* to, std::int64_t width, View from, int rows) {
-  const auto line = static_cast<std::size_t>(width) * sizeof(float);
-  if (from.stride == width) return device_->copy_out(to, from.data, line * static_cast<std::size_t>(rows));
-  for (int r = 0; r < rows; ++r)
-    device_->copy_out(to + r * width, from.data + std::int64_t{r} * from.stride, line);
+void StepMemory::fill_rows(const StepArgs& args, bool known, const StepTable& host) const {
+  int* const tokens = writable(host.tokens);
+  for (std::size_t r = 0; r < args.tokens.size(); ++r) {
+    const std::int32_t token = args.tokens[r];
+    tokens[r] = known && token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
+  }
+  if (args.hidden.store != nullptr) std::ranges::copy(args.hidden.places, writable(host.hidden_places));
+  if (!args.capture.places.empty()) std::ranges::copy(args.capture.places, writable(host.capture_places));
+  std::ranges::copy(args.logit_rows, writable(host.logit_rows));
 }
 
-void StepMemory::download_capture(const StepShape& shape, std::size_t number, View from) {
-  download(captures_[number].at<float>(), capture_widths_[number], from, shape.rows);
+void StepMemory::fill_samples(const StepArgs& args, const StepTable& host) const {
+  SamplePlace* to = writable(host.samples);
+  for (const SampleRow& row : args.samples) {
+    const SamplingParams& sampler = *row.sampler;
+    *to++ = {sampler.seed,  row.position,  sampler.temperature,          sampler.top_p,
+             sampler.min_p, sampler.top_k, static_cast<int>(row.stream), row.store};
+  }
 }
+
+void StepMemory::fetch(const StepShape& shape) {
+  const FetchArgs args{
+      ring_.at<unsigned char>(),     table_.at<unsigned char>(),         counter_.at<int>(), kTurns,
+      static_cast<int>(turn_bytes_), static_cast<int>(shape.table_bytes)};
+  device_->launch({"fetch", {1}, 256, 0, false, true}, &args);
+}
+
+void StepMemory::start_again() {
+  device_->wait();
+  busy_ = turn_ = 0;
+  device_->clear(counter_.at(), sizeof(int));
+}
+
 void StepMemory::download_logits(const StepShape& shape, View from) {
-  download(logits_.at<float>(), vocabulary_, from, shape.logit_rows);
+  const auto line = static_cast<std::size_t>(vocabulary_) * sizeof(float);
+  float* const to = logits_.at<float>();
+  if (from.stride == vocabulary_)
+    return device_->copy_out(to, from.data, line * static_cast<std::size_t>(shape.logit_rows));
+  for (int r = 0; r < shape.logit_rows; ++r)
+    device_->copy_out(to + r * vocabulary_, from.data + std::int64_t{r} * from.stride, line);
 }
 
 std::span<const float> StepMemory::logits(int logit_rows) const {
   return {logits_.at<const float>(), static_cast<std::size_t>(logit_rows * vocabulary_)};
 }
+
 std::span<const std::int32_t> StepMemory::tokens() const {
-  return {host_.at<const std::int32_t>(), static_cast<std::size_t>(options_.max_rows)};
-}
-std::span<const float> StepMemory::capture(std::size_t number, int rows) const {
-  return {captures_[number].at<const float>(),
-          static_cast<std::size_t>(std::int64_t{rows} * capture_widths_[number])};
+  return {last_tokens_, static_cast<std::size_t>(options_.max_rows)};
 }
 
 }  // namespace ft::cuda

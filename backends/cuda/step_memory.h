@@ -1,59 +1,75 @@
-// What crosses between host and GPU in a step: the table of rows, segments and blocks and the hidden rows on
-// the way in, captured rows and logits on the way out. Host memory is pinned and stays where it is, as
-// graphs need. Owner: an executable. Thread: the engine thread. Cost: one copy each way; it grows with the
-// longest timeline.
+// What the host gives to a step: a table of rows, segments, samples and blocks. It is written into the next
+// turn of a ring in pinned memory, and the first kernel of the step fetches it; so steps may be submitted
+// before the ones before them have run, and a graph needs no other copy. What it gets back: logits, where
+// somebody reads them, and sampled tokens, which kernels write into pinned memory. Owner: an executable.
+// Thread: the engine thread. Cost: it grows with the longest timeline.
 #pragma once
 
-#include <span>
-#include <vector>
+#include <optional>
 
 #include "backends/cuda/arguments.h"
 #include "backends/cuda/device.h"
+#include "backends/cuda/round_tokens.h"
 #include "program/backend.h"
 
 namespace ft::cuda {
+
+/// What the device samples in a step, each kind with the kernels of those before it.
+enum class DeviceSamples { kNone, kGreedy, kDraws, kTopK };
 
 /// What decides the launches of a step; steps of one shape can share a graph.
 struct StepShape {
   int rows = 0, logit_rows = 0, segments = 0;
   int most_rows = 0;  // of one segment, rounded up to a power of two
   int splits = 0;     // of the cache that the longest timeline has, rounded up to a power of two
+  DeviceSamples samples = DeviceSamples::kNone;
   std::int64_t table_bytes = 0;
   auto operator<=>(const StepShape&) const = default;
 };
 
+/// The kind that a step's samples need; nullopt: the host must do it (penalties, bias, masks, filters without
+/// a small top-k). `columns`: of the logits.
+std::optional<DeviceSamples> device_samples(std::span<const SampleRow> samples, std::int64_t columns);
+
 class StepMemory {
  public:
-  Status make(const std::shared_ptr<Device>& device, const CompileOptions& options, int hidden_width,
-              std::span<const int> capture_widths, std::int64_t vocabulary);
+  Status make(const std::shared_ptr<Device>& device, const CompileOptions& options,
+              std::shared_ptr<RoundTokens> round, std::int64_t vocabulary);
 
-  /// Copies the arguments into the pinned table; `moved` tells that earlier graphs have old addresses.
-  StepShape fill(const StepArgs& args, bool& moved);
-  void upload(const StepShape& shape);
-  void upload_hidden(const StepShape& shape, View to);
-  void download_capture(const StepShape& shape, std::size_t number, View from);
+  /// Writes the arguments into the next turn; `moved` tells that earlier graphs have old addresses. Waits if
+  /// all turns are in use. `samples`: what the device shall sample. Tokens by place are resolved here if
+  /// `known`.
+  StepShape fill(const StepArgs& args, DeviceSamples samples, bool known, bool& moved);
+  void fetch(const StepShape& shape);
+  /// After a step that was filled in but not launched.
+  void start_again();
+  /// Everything that was launched has ended.
+  void ended() { busy_ = 0; }
+
+  StepTable table(const StepShape& shape) const;
+  int* sampled() const { return sampled_.at<int>(); }
+  /// Copies the logits; they can be read after a wait.
   void download_logits(const StepShape& shape, View from);
-
-  const StepTable& table() const { return table_; }
   std::span<const float> logits(int logit_rows) const;
-  std::span<const float> capture(std::size_t number, int rows) const;
-  /// Of the last step that was filled in, resolved.
+  /// Of the last step that was filled in, as far as they were known.
   std::span<const std::int32_t> tokens() const;
 
  private:
   bool reserve(std::int64_t blocks);
-  void download(float* to, std::int64_t width, View from, int rows);
+  StepTable table_at(std::byte* base, const StepShape& shape) const;
+  void fill_segments(const StepArgs& args, const StepTable& host) const;
+  void fill_rows(const StepArgs& args, bool known, const StepTable& host) const;
+  void fill_samples(const StepArgs& args, const StepTable& host) const;
 
   std::shared_ptr<Device> device_;
   CompileOptions options_;
-  int hidden_width_ = 0;
-  std::vector<int> capture_widths_;  // [Capture::number]
+  std::shared_ptr<RoundTokens> round_;
   std::int64_t vocabulary_ = 0;
-  std::int64_t fixed_bytes_ = 0, blocks_ = 0;
-  HostMemory host_, hidden_, logits_;
-  std::vector<HostMemory> captures_;  // [Capture::number]
-  Memory device_table_;
-  StepTable table_{};
+  std::int64_t turn_bytes_ = 0, blocks_ = 0;
+  int turn_ = 0, busy_ = 0;  // the next one; those that may still be read
+  const int* last_tokens_ = nullptr;
+  HostMemory ring_, logits_, sampled_;
+  Memory table_, counter_;
 };
 
 /// Splits of the cache that a query at `position` reads.

@@ -81,9 +81,15 @@ void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
       "rounding error");
 }
 
+void add_device_flag(FlagSet& flags, int& device) {
+  flags.add("device", "N", reads_int(device, 0, 63), "GPU of the cuda backend: 0 (default) is the first one");
+}
+
 void add_backend_flags(FlagSet& flags, ModelOptions& model) {
   flags.add("backend", "NAME", reads_text(model.backend),
-            "Backend: auto (default: cuda if there is an NVIDIA GPU, else cpu), cpu, cuda or ref");
+            "Backend: auto (default: cuda if there is an NVIDIA GPU with room for the model, else cpu), cpu, "
+            "cuda or ref");
+  add_device_flag(flags, model.device);
   flags.add("isa", "NAME", reads_text(model.isa),
             "Instruction set of the cpu backend: auto (default: the widest supported), amx, avx512bf16, "
             "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable");

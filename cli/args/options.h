@@ -25,6 +25,7 @@ struct ModelOptions {
   int activations = 0;                  // bits, cpu backend; 0: its default
   int kv_bits = 16;                     // KV-cache precision, 16 or 8 (cpu backend)
   int threads = 0;                      // 0: one per core
+  int device = 0;                       // number of the GPU
   std::string packed_cache = "off";     // off, auto or a folder: cli/commands/packed_weights_folder.h
   std::string calibration = "measure";  // auto, measure or a folder: cli/commands/calibration_place.h
   std::int64_t context = 0;             // tokens; 0: the model's own, up to 4096

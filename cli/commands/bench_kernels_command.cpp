@@ -74,7 +74,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   BackendOptions machine;
   machine.name = options.machine.backend, machine.isa = options.machine.isa;
   machine.activations = options.machine.activations, machine.kv_bits = options.machine.kv_bits;
-  machine.threads = options.machine.threads;
+  machine.threads = options.machine.threads, machine.device = options.machine.device;
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(machine));
   KernelBench bench(*backend, machine.threads, options.quick ? kQuickRepeats : options.repeats,
                     filter.context);

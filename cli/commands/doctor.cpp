@@ -53,7 +53,7 @@ void check_model(const std::string& named, std::vector<Finding>& findings) {
 }
 
 void show(const Machine& machine, const std::vector<Finding>& findings, const std::string& backend,
-          Terminal& terminal) {
+          const std::optional<GpuMemory>& card, Terminal& terminal) {
   const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::vector<std::string>> rows = {
       {"system", machine.system},
@@ -76,6 +76,11 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
                     fmt::format("{:.1f} GB/s: plain decoding of a 1 GB model reaches at most {:.0f} tokens/s",
                                 machine.read_gb_per_s, machine.read_gb_per_s)});
   }
+  if (card) {
+    std::string text = size(card->free_bytes) + " free";
+    if (card->copy_gb_per_s > 0) text += fmt::format(", copies {:.0f} GB/s", card->copy_gb_per_s);
+    rows.push_back({"GPU memory", text});
+  }
   terminal.out(table_text(rows));
   terminal.out("\n");
   for (const Finding& finding : findings) {
@@ -93,8 +98,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const int threads = options.backend.threads > 0 ? options.backend.threads : machine.logical_cores;
   std::vector<Finding> findings = check_machine(machine, threads);
   std::string backend = "none";
+  std::optional<GpuMemory> card;
   if (const auto made = make_backend(options.backend); made.ok()) {
     backend = (*made)->describe();
+    if ((*made)->name() == "cuda")
+      card = {(*made)->limits({}).memory_bytes, options.no_probe ? 0 : (*made)->memory_gb_per_s()};
     const char* why = options.backend.isa != "auto" ? "as requested"
                       : (*made)->name() == "cuda"   ? "this machine has an NVIDIA GPU and its driver"
                       : (*made)->name() == "cpu"    ? "the widest instruction set of this processor"
@@ -115,9 +123,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
   bool good = true;
   for (const Finding& finding : findings) good = good && finding.kind != Kind::kProblem;
   if (options.output.json) {
-    terminal.out(doctor_json(machine, findings, backend) + "\n");
+    terminal.out(doctor_json(machine, findings, backend, card) + "\n");
   } else {
-    show(machine, findings, backend, terminal);
+    show(machine, findings, backend, card, terminal);
   }
   return good ? 0 : 1;
 }
@@ -137,6 +145,7 @@ Command doctor_command() {
   add_model_folder_flag(command.flags, options->model);
   command.flags.add("backend", "NAME", reads_text(options->backend.name),
                     "Backend: auto (default: cuda if there is an NVIDIA GPU, else cpu), cpu, cuda or ref");
+  add_device_flag(command.flags, options->backend.device);
   command.flags.add("isa", "NAME", reads_text(options->backend.isa),
                     "Instruction set of the cpu backend (default auto: the widest supported)");
   command.flags

@@ -16,6 +16,7 @@ struct Options {
   std::string model;
   std::int64_t context = 0;
   int kv_bits = 16;
+  int device = 0;
   bool program = false;
   std::string packed_cache = "off";
 };
@@ -45,6 +46,7 @@ void show(const Inspection& found, Terminal& terminal) {
                              size(found.state_bytes), found.context, size(found.memory_needed),
                              size(found.memory_available))},
       {"verdict", found.verdict},
+      {"on the GPU", found.gpu.empty() ? "no GPU is used here" : found.gpu},
       {"MTP head",
        fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
       {"drafter", found.drafted_among.empty()
@@ -73,6 +75,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   Inspection found = inspect(model, read_machine(), context, options.kv_bits, options.program);
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
+  found.gpu = judge_gpu(model, context, options.kv_bits, options.device);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
   } else {
@@ -101,6 +104,7 @@ Command inspect_command() {
            "Tokens that the memory figure covers; 0 (default): the model's own context, up to 4096")
       .letter = "c";
   add_kv_bits_flag(command.flags, options->kv_bits);
+  add_device_flag(command.flags, options->device);
   command.flags.add_switch("program", options->program, "Also print the instructions that backends run");
   command.flags
       .add(

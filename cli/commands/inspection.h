@@ -26,6 +26,7 @@ struct Inspection {
   std::int64_t weight_bytes = 0, state_bytes = 0;
   std::int64_t memory_needed = 0, memory_available = 0;  // bytes
   std::string verdict;                                   // "fits", "tight", "does not fit"
+  std::string gpu;                                       // the same for the GPU that is there; empty: none
   std::string head_state, head_sentence, head_file;
   std::string drafter;  // the drafter of `auto`
   std::string program;  // the instructions, if requested

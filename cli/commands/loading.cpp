@@ -9,6 +9,8 @@
 #include "cli/commands/model_path.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/lab/synth_model.h"
+#include "drafters/registry.h"
+#include "sched/admission.h"
 
 namespace ft::cli {
 namespace {
@@ -67,6 +69,15 @@ PackProgress bar_on(Terminal& terminal) {
   };
 }
 
+/// Whether a GPU runs the model's programs and has room for a decoder of it.
+Status suits(const Backend& backend, const Model& model, const DecoderOptions& options) {
+  FT_TRY(backend.takes(model.target));
+  for (const Program* network : drafter_networks(model)) FT_TRY(backend.takes(*network));
+  MemoryReport memory = memory_needed(backend, model, options);
+  memory.limit = backend.limits(model.target.layout()).memory_bytes;
+  return check_memory(memory, options);
+}
+
 /// Loads only the model and the backend.
 Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choice, Terminal* terminal) {
   const auto start = std::chrono::steady_clock::now();
@@ -79,11 +90,21 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   BackendOptions options;
   options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
   options.activations = choice.activations, options.kv_bits = choice.kv_bits;
+  options.device = choice.device;
   options.packed_cache = packed_cache_options(folder, loaded->model);
-  if (terminal != nullptr) options.progress = bar_on(*terminal);
+  if (terminal != nullptr) {
+    options.progress = bar_on(*terminal);
+    options.notice = [terminal](const std::string& why) { terminal->note(why); };
+  }
   loaded->packed_cache = options.packed_cache, loaded->kv_bits = options.kv_bits;
-  FT_ASSIGN(loaded->backend, make_backend(options));
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
+  DecoderOptions least;
+  least.slots = 1, least.context = loaded->context;
+  options.suits = [&model = loaded->model, least](const Backend& backend) {
+    return suits(backend, model, least);
+  };
+  FT_ASSIGN(loaded->backend, make_backend(options));
+  loaded->backend_options = std::move(options), loaded->calibration = choice.calibration;
   loaded->costs = calibration_place(choice.calibration, loaded->model, *loaded->backend, !folder.empty());
   loaded->load_ms = since_ms(start);
   return loaded;
@@ -107,6 +128,30 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
 }
 
 }  // namespace
+
+std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device) {
+  BackendOptions options;
+  options.name = "cuda", options.kv_bits = kv_bits, options.device = device;
+  const Result<std::unique_ptr<Backend>> backend = make_backend(options);
+  if (!backend.ok()) return backend.error().code == Code::kNotFound ? "" : backend.error().message;
+  DecoderOptions least;
+  least.slots = 1, least.context = context;
+  if (const Status status = suits(**backend, model, least); !status.ok()) return status.error().message;
+  const auto free = static_cast<double>((*backend)->limits(model.target.layout()).memory_bytes);
+  return fmt::format("fits: {} are free on {}", bytes_text(free), (*backend)->describe());
+}
+
+Status settle_backend(LoadedModel& loaded, const DecoderOptions& options) {
+  BackendOptions& made = loaded.backend_options;
+  if (made.name != "auto" || loaded.backend->name() != "cuda") return {};
+  made.suits = [&loaded, options](const Backend& backend) { return suits(backend, loaded.model, options); };
+  if (made.suits(*loaded.backend).ok()) return {};
+  loaded.backend.reset();
+  FT_ASSIGN(loaded.backend, make_backend(made));
+  loaded.costs = calibration_place(loaded.calibration, loaded.model, *loaded.backend,
+                                   !loaded.packed_cache.folder.empty());
+  return {};
+}
 
 Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal) {
   FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));

@@ -28,6 +28,8 @@ struct LoadedModel {
   std::int64_t context = 0;                       // tokens
   int kv_bits = 16;                               // KV-cache precision of the backend
   double load_ms = 0;                             // so far; packing by the engine is added later
+  BackendOptions backend_options;                 // with which the backend was made
+  std::string calibration;                        // --calibration, of which `costs` come
   PackedCacheOptions packed_cache;                // for the backend
   CalibrationCacheOptions costs;                  // for its engine
 };
@@ -38,6 +40,10 @@ Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* 
 /// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice,
                                                            Terminal* terminal = nullptr);
+/// Whether the model runs on a GPU of this machine with one stream, or why not; empty: there is none.
+std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device);
+/// With --backend auto: takes the CPU instead of the GPU if a decoder of these options does not fit there.
+Status settle_backend(LoadedModel& loaded, const DecoderOptions& options);
 Result<Tokenizer> load_tokenizer(const ModelOptions& choice);
 /// The model of --model: a folder, a synthetic model (`synth:`, cli/lab/synth_model.h) or, if `named` is
 /// empty, the shipped one.

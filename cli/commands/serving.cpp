@@ -96,6 +96,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.decoder.context = loaded.context;
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
+  FT_TRY(settle_backend(loaded, options.decoder));
   options.costs = loaded.costs;
   options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);

@@ -54,7 +54,8 @@ Result<MatrixReport> run_part(const LoadedModel& loaded, int prompt_count, Matri
 /// Runs the requested size; --full runs the whole product, then many prompts with long answers.
 Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded, Terminal& terminal) {
   MatrixOptions matrix;
-  matrix.backend.name = options.model.backend, matrix.backend.isa = options.model.isa;
+  matrix.backend.device = options.model.device;
+  matrix.backend.name = loaded.backend_options.name, matrix.backend.isa = options.model.isa;
   matrix.backend.activations = options.model.activations, matrix.backend.kv_bits = options.model.kv_bits;
   matrix.backend.packed_cache = loaded.packed_cache;
   matrix.tokens = options.tokens;
@@ -84,6 +85,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
                               loaded->model.directory));
   }
   const std::string backend = loaded->backend->describe();
+  loaded->backend_options.name = loaded->backend->name();  // each cell on the same one
   loaded->backend.reset();  // its threads would compete with those of the cells
   const Result<MatrixReport> report = run_parts(options, *loaded, terminal);
   if (!report.ok()) return report.error();

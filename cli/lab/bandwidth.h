@@ -7,13 +7,14 @@
 #include <cstdint>
 
 #include "base/thread_pool.h"
+#include "program/backend.h"
 
 namespace ft::cli {
 
 class BandwidthProbe {
  public:
-  /// threads: 0 means one per core.
-  explicit BandwidthProbe(int threads);
+  /// threads: 0 means one per core. With a backend that has a memory of its own, that one is measured.
+  explicit BandwidthProbe(int threads, Backend* backend = nullptr);
   ~BandwidthProbe();
   BandwidthProbe(const BandwidthProbe&) = delete;
   BandwidthProbe& operator=(const BandwidthProbe&) = delete;
@@ -24,6 +25,7 @@ class BandwidthProbe {
  private:
   static constexpr std::size_t kBytes = std::size_t{256} << 20;
   ThreadPool pool_;
+  Backend* backend_;
   void* data_;  // kBytes
 };
 

@@ -40,7 +40,7 @@ DecodeBench::DecodeBench(const LoadedModel& loaded, const StepWatch& watch, cons
     : loaded_(loaded),
       watch_(watch),
       plan_(plan),
-      probe_(plan.threads),
+      probe_(plan.threads, loaded.backend.get()),
       answers_(3),
       free_right_(nullptr, always(1), plan.seed),
       free_wrong_(nullptr, always(0), plan.seed),

@@ -26,7 +26,7 @@ struct KernelFigures {
 class KernelBench {
  public:
   KernelBench(Backend& backend, int threads, int repeats, std::int64_t context)
-      : backend_(backend), probe_(threads), repeats_(repeats), context_(context), pool_(0) {}
+      : backend_(backend), probe_(threads, &backend), repeats_(repeats), context_(context), pool_(0) {}
 
   /// One line for each of `row_counts`, which must ascend.
   Result<std::vector<KernelFigures>> measure(const KernelCase& kernel, const std::vector<int>& row_counts);

@@ -210,6 +210,7 @@ std::string inspect_json(const Inspection& found) {
         {"needed_bytes", found.memory_needed},
         {"available_bytes", found.memory_available}}},
       {"verdict", found.verdict},
+      {"gpu", found.gpu.empty() ? Json(nullptr) : Json(found.gpu)},
       {"head", {{"state", found.head_state}, {"sentence", found.head_sentence}, {"file", found.head_file}}},
       {"drafter", found.drafter}};
   if (!found.program.empty()) out["program"] = found.program;
@@ -222,7 +223,7 @@ std::string inspect_json(const Inspection& found) {
 }
 
 std::string doctor_json(const Machine& machine, const std::vector<Finding>& findings,
-                        const std::string& backend) {
+                        const std::string& backend, const std::optional<GpuMemory>& gpu) {
   Json list = Json::array();
   bool good = true;
   for (const Finding& finding : findings) {
@@ -246,6 +247,9 @@ std::string doctor_json(const Machine& machine, const std::vector<Finding>& find
                    {"governor", machine.governor},
                    {"read_gb_per_s", rounded(machine.read_gb_per_s, 0.01)},
                    {"backend", backend},
+                   {"gpu_memory", gpu ? Json{{"free_bytes", gpu->free_bytes},
+                                             {"copy_gb_per_s", rounded(gpu->copy_gb_per_s, 0.01)}}
+                                      : Json(nullptr)},
                    {"findings", std::move(list)},
                    {"good", good}});
 }

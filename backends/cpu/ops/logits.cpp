@@ -1,5 +1,6 @@
 #include "backends/cpu/denormals.h"
 #include "backends/cpu/executable.h"
+#include "backends/host_rows.h"
 #include "sampling/sample.h"
 
 namespace ft::cpu {
@@ -22,22 +23,14 @@ class SampleOp final : public Operation {
       if (!extra.empty()) extra.arrange(logits, extra_logits_.data() + own * extra.columns());
       if (w >= samples.size()) continue;
       const std::span<const float> row(logits, static_cast<std::size_t>(outcome_.logits.width));
-      outcome_.sampled[w] = ft::sample(row, outcome_.tokens(), samples[w], scratch_[own], drafts_of(step, w));
+      outcome_.sampled[w] = ft::sample(row, outcome_.tokens(), samples[w], scratch_[own],
+                                       drafts_of(*step.args, {step.tokens, step.args->tokens.size()}, w));
       const std::int32_t store = samples[w].store;
       if (store >= 0) step.args->round_tokens[static_cast<std::size_t>(store)] = outcome_.sampled[w];
     }
   }
 
  private:
-  /// The tokens that count as emitted before logit row `w`.
-  static std::span<const std::int32_t> drafts_of(const Step& step, std::size_t w) {
-    const DraftPlaces& drafts = step.args->samples[w].drafts;
-    const auto count = static_cast<std::size_t>(drafts.count);
-    if (drafts.first >= 0)
-      return step.args->round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
-    return {step.tokens + step.args->logit_rows[w] + 1 - drafts.count, count};
-  }
-
   Outcome& outcome_;
   std::vector<SampleScratch> scratch_;
   std::vector<float> extra_logits_;  // [workers, spare columns]

@@ -20,6 +20,7 @@
   [[maybe_unused]] static const bool registered_##name =                                              \
       ::ft::cuda::add_kernel(#name, [](const void* args) { name(*static_cast<const Args*>(args)); }); \
   static void name(const Args& p)
+#define FT_KERNEL_SHARING(name, Args, threads, blocks) FT_KERNEL(name, Args, threads)
 
 namespace ft::cuda {
 
@@ -71,7 +72,16 @@ inline float shuffle_xor(float value, int distance) {
   return shuffle(value, static_cast<int>(threadIdx.x & 31) ^ distance);
 }
 inline void sync_warp() { exchange(0, 0); }
+inline int atomic_add(int* to, int value) {
+  const int before = *to;
+  *to += value;
+  return before;
+}
 inline void sync_block() { wait_for_block(); }
+inline void copy_async(void* to, const void* from) { std::memcpy(to, from, 16); }
+inline void end_copies() {}
+template <int Left>
+void copies_left() {}
 inline void begin_kernel() {}
 inline void release_next() {}
 inline void wait_for_rows() {}

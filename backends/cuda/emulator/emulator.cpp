@@ -28,11 +28,12 @@ class EmulatedDevice final : public Device {
  public:
   EmulatedDevice() : dynamic_(256 << 10) {
     facts_.name = "emulated device", facts_.architecture = "sm_80", facts_.driver = "none";
-    facts_.capability = 80, facts_.processors = 4, facts_.shared_bytes = 96 << 10;
+    facts_.capability = 80, facts_.processors = 4, facts_.shared_bytes = 99 << 10;
   }
 
   const DeviceFacts& facts() const override { return facts_; }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 32; }
+  std::int64_t total_bytes() const override { return std::int64_t{1} << 32; }
 
   void* allocate(std::size_t bytes) override {
     auto* const begin = static_cast<unsigned char*>(std::aligned_alloc(256, sized(bytes)));

@@ -5,8 +5,10 @@
 
 #include "backends/cuda/kernels/attend.cu"
 #include "backends/cuda/kernels/delta.cu"
+#include "backends/cuda/kernels/gemm.cu"
 #include "backends/cuda/kernels/linear.cu"
 #include "backends/cuda/kernels/norm.cu"
+#include "backends/cuda/kernels/sample.cu"
 
 namespace ft::cuda {
 

@@ -19,15 +19,16 @@ FT_DEVICE u8* head_of(const AttendArgs& p, int block, int kv_head) {
   return p.cache + block * p.block_bytes + p.layer_offset + kv_head * p.head_bytes;
 }
 
+FT_DEVICE float norm_factor(const AttendArgs& p, const float* in) {
+  float sum = 0;
+  for (int i = lane_of(); i < p.head_dim; i += 32) sum = fma_(in[i], in[i], sum);
+  return 1.0f / sqrt_(warp_sum(sum) / (float)p.head_dim + p.eps);
+}
+
 /// Norm and rotation of one head by a warp: element i of lane i % 32; through `scratch` [head_dim].
 FT_DEVICE void prepare_head(const AttendArgs& p, const float* in, const float* norm, int row,
                             float* scratch) {
-  float factor = 1;
-  if (norm != nullptr) {
-    float sum = 0;
-    for (int i = lane_of(); i < p.head_dim; i += 32) sum = fma_(in[i], in[i], sum);
-    factor = 1.0f / sqrt_(warp_sum(sum) / (float)p.head_dim + p.eps);
-  }
+  const float factor = norm == nullptr ? 1.0f : norm_factor(p, in);
   for (int i = lane_of(); i < p.head_dim; i += 32)
     scratch[i] = norm == nullptr ? in[i] : in[i] * factor * norm[i];
   sync_warp();
@@ -40,22 +41,23 @@ FT_DEVICE void prepare_head(const AttendArgs& p, const float* in, const float* n
   sync_warp();
 }
 
-/// One position's key or value into the cache; `place` in its block.
-FT_DEVICE void store_cached(const AttendArgs& p, const float* from, u8* elements, float* scale, int place) {
+/// One position's key or value, times `factor`, into the cache; `place` in its block.
+FT_DEVICE void store_cached(const AttendArgs& p, const float* from, float factor, u8* elements, float* scale,
+                            int place) {
   if (p.kv_bits == 16) {
     u16* to = (u16*)elements + place * p.head_dim;
     for (int i = lane_of(); i < p.head_dim; i += 32) {
-      const float value = from[i] > 65504.0f ? 65504.0f : from[i] < -65504.0f ? -65504.0f : from[i];
-      to[i] = float_to_half(value);
+      const float value = from[i] * factor;
+      to[i] = float_to_half(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
     }
     return;
   }
   float top = 0;
-  for (int i = lane_of(); i < p.head_dim; i += 32) top = max_(top, magnitude(from[i]));
+  for (int i = lane_of(); i < p.head_dim; i += 32) top = max_(top, magnitude(from[i] * factor));
   top = warp_max(top);
   const float inverse = top > 0 ? 127.0f / top : 0.0f;
   for (int i = lane_of(); i < p.head_dim; i += 32)
-    ((i8*)elements)[place * p.head_dim + i] = (i8)max_(-127, min_(127, round_(from[i] * inverse)));
+    ((i8*)elements)[place * p.head_dim + i] = (i8)max_(-127, min_(127, round_(from[i] * factor * inverse)));
   if (lane_of() == 0) scale[place] = top / 127.0f;
 }
 
@@ -64,7 +66,7 @@ FT_KERNEL(attend_prepare, AttendArgs, 128) {
   FT_SHARED float scratch[4][kMaxHeadDim];
   begin_kernel();
   const int item = (int)blockIdx.x * 4 + warp_of(), row = (int)blockIdx.y;
-  if (item >= p.heads + p.kv_heads) return;
+  if (item >= p.heads + (p.shared ? 0 : p.kv_heads)) return;
   const SegmentPlace s = p.step.segments[blockIdx.z];
   if (row < s.first_row || row >= s.first_row + s.rows) return;
   float* own = scratch[warp_of()];
@@ -80,9 +82,9 @@ FT_KERNEL(attend_prepare, AttendArgs, 128) {
   u8* values = keys + kCacheRows * p.head_dim * (p.kv_bits / 8);
   float* scales = (float*)(values + kCacheRows * p.head_dim * (p.kv_bits / 8));
   prepare_head(p, p.k.data + (long long)row * p.k.stride + head * p.head_dim, p.k_norm, row, own);
-  store_cached(p, own, keys, scales, position % kCacheRows);
-  store_cached(p, p.v.data + (long long)row * p.v.stride + head * p.head_dim, values, scales + kCacheRows,
-               position % kCacheRows);
+  store_cached(p, own, 1.0f, keys, scales, position % kCacheRows);
+  const float* v = p.v.data + (long long)row * p.v.stride + head * p.head_dim;
+  store_cached(p, v, p.v_norm ? norm_factor(p, v) : 1.0f, values, scales + kCacheRows, position % kCacheRows);
 }
 
 constexpr int kAttendThreads = 256, kAttendWarps = 8, kQueriesOfWarp = kQueryTile / kAttendWarps;
@@ -160,19 +162,30 @@ FT_DEVICE float score_of(const AttendArgs& p, const Tile<Dims>& tile, int query)
   return (s0 + s1) + (s2 + s3);
 }
 
-/// One unit of 32 positions for one query; `seen`: how many of them it sees.
+/// The positions that a row of the segment sees.
+struct Seen {
+  int first, end;
+};
+FT_DEVICE Seen seen_by(const AttendArgs& p, const SegmentPlace& s, int row) {
+  if (!p.causal) return {0, s.position + s.rows};
+  const int end = s.position + row + 1;
+  return {p.window > 0 ? max_(0, end - p.window) : 0, end};
+}
+
+/// One unit of 32 positions for one query, which sees those of [first, end).
 template <int Dims>
-FT_DEVICE void add_unit(const AttendArgs& p, const Tile<Dims>& tile, int query, int seen, Running<Dims>& to) {
+FT_DEVICE void add_unit(const AttendArgs& p, const Tile<Dims>& tile, int query, int first, int end,
+                        Running<Dims>& to) {
   float score = score_of(p, tile, query);
   if (p.kv_bits == 8) score = score * tile.scales[0][lane_of()];
-  if (lane_of() >= seen) score = float_of(0xff800000u);
+  if (lane_of() >= end || lane_of() < first) score = float_of(0xff800000u);
   const float most = max_(to.top, warp_max(score)), old = exp_(to.top - most);
   float weight = exp_(score - most);
   to.mass = to.mass * old + warp_sum(weight);
   to.top = most;
   if (p.kv_bits == 8) weight = weight * tile.scales[1][lane_of()];
   FT_UNROLL for (int i = 0; i < Dims; i++) to.sum[i] = to.sum[i] * old;
-  for (int j = 0; j < seen; j++) {
+  for (int j = first; j < end; j++) {
     const float w = shuffle(weight, j);
     FT_UNROLL for (int i = 0; i < Dims; i += 2) {
       const u32 pair = *(const u32*)&tile.values[j][i * 32 + 2 * lane_of()];
@@ -202,10 +215,10 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
   const int group = p.heads / p.kv_heads, count = s.rows * group;
   const int kv_head = (int)blockIdx.x % p.kv_heads, first = (int)blockIdx.x / p.kv_heads * kQueryTile;
   if (first >= count) return;
-  const int last = min_(first + kQueryTile, count) - 1,
-            end = s.position + last / group + 1;  // positions seen
+  const int last = min_(first + kQueryTile, count) - 1;
+  const int lowest = seen_by(p, s, first / group).first, end = seen_by(p, s, last / group).end;
   int split = p.splits > 0 ? (int)blockIdx.y : 0;
-  if (first_of_split(split) >= end) return;
+  if (first_of_split(split) >= end || (p.splits > 0 && first_of_split(split + 1) <= lowest)) return;
   wait_for_rows();
   for (int i = (int)threadIdx.x; i < kQueryTile * 32 * Dims; i += kAttendThreads) {
     const int query = first + i / (32 * Dims), d = i % (32 * Dims);
@@ -222,20 +235,25 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
   FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) whole[i].clear();
   const int stop = p.splits > 0 ? split + 1 : 1 << 20;
   for (; split < stop && first_of_split(split) < end; split++) {
+    if (first_of_split(split + 1) <= lowest) continue;
     FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) part[i].clear();
     const int begin = first_of_split(split), limit = min_(first_of_split(split + 1), end);
-    for (int at = begin; at < limit; at += kCacheRows) {
+    for (int at = max_(begin, lowest / kCacheRows * kCacheRows); at < limit; at += kCacheRows) {
       sync_block();
       load_tile(p, head_of(p, p.step.blocks[s.first_block + at / kCacheRows], kv_head), tile);
       sync_block();
       FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
-        const int query = first + warp_of() + kAttendWarps * i, seen = s.position + query / group + 1 - at;
-        if (query <= last && seen > 0) add_unit(p, tile, query - first, min_(seen, kCacheRows), part[i]);
+        const int query = first + warp_of() + kAttendWarps * i;
+        const Seen seen = seen_by(p, s, query / group);
+        if (query <= last && seen.end > at && seen.first < at + kCacheRows)
+          add_unit(p, tile, query - first, max_(0, seen.first - at), min_(seen.end - at, kCacheRows),
+                   part[i]);
       }
     }
     FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
       const int query = first + warp_of() + kAttendWarps * i;
-      if (query > last || s.position + query / group < begin) continue;
+      const Seen seen = seen_by(p, s, query / group);
+      if (query > last || seen.end <= begin || seen.first >= first_of_split(split + 1)) continue;
       const int row = s.first_row + query / group, head = kv_head * group + query % group;
       if (p.splits == 0) {
         whole[i].add(part[i]);
@@ -264,10 +282,11 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
   const int head = (int)blockIdx.x * 4 + warp_of(), row = (int)blockIdx.y;
   const SegmentPlace s = p.step.segments[blockIdx.z];
   if (head >= p.heads || row < s.first_row || row >= s.first_row + s.rows) return;
-  const int position = s.position + row - s.first_row;
+  const Seen seen = seen_by(p, s, row - s.first_row);
   Running<Dims> whole, part;
   whole.clear();
-  for (int split = 0; split < p.splits && first_of_split(split) <= position; split++) {
+  for (int split = 0; split < p.splits && first_of_split(split) < seen.end; split++) {
+    if (first_of_split(split + 1) <= seen.first) continue;
     const float* from =
         p.partials + (((long long)row * p.heads + head) * p.splits + split) * (p.head_dim + kPartialExtra);
     FT_UNROLL for (int j = 0; j < Dims; j++) {
@@ -290,6 +309,11 @@ FT_KERNEL(attend_8, AttendArgs, 256) {
   release_next();
   attend<8>(p, *(Tile<8>*)memory);
 }
+FT_KERNEL(attend_16, AttendArgs, 256) {
+  FT_DYNAMIC(memory);
+  release_next();
+  attend<16>(p, *(Tile<16>*)memory);
+}
 FT_KERNEL(attend_combine_2, AttendArgs, 128) {
   begin_kernel();
   attend_combine<2>(p);
@@ -297,6 +321,10 @@ FT_KERNEL(attend_combine_2, AttendArgs, 128) {
 FT_KERNEL(attend_combine_8, AttendArgs, 128) {
   begin_kernel();
   attend_combine<8>(p);
+}
+FT_KERNEL(attend_combine_16, AttendArgs, 128) {
+  begin_kernel();
+  attend_combine<16>(p);
 }
 
 }  // namespace ft::cuda

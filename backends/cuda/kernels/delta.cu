@@ -3,31 +3,48 @@
 
 namespace ft::cuda {
 
-// One thread a channel; y: segment. The rows before the segment are read before any of the ring is written.
+constexpr int kConvAhead = 8;  // rows that a thread loads at once
+
+// One thread a channel; y: segment; z: its rows [32 z, 32 z + 32). The first of them, which alone reads the
+// ring, writes it, after that.
 FT_KERNEL(conv, ConvArgs, 128) {
   release_next();
-  const int c = (int)blockIdx.x * 128 + (int)threadIdx.x;
+  const int c = (int)blockIdx.x * 128 + (int)threadIdx.x, first = (int)blockIdx.z * kRingRows;
   if (c >= p.in.width) return;
   const SegmentPlace s = p.step.segments[blockIdx.y];
+  if (first >= s.rows) return;
   float* ring = (float*)(p.slots + s.slot * p.slot_bytes + p.offset);
+  const float* in = p.in.data + (long long)s.first_row * p.in.stride + c;
   float past[kMaxTaps], kernel[kMaxTaps];  // past[i]: the input i + 1 rows ago
   FT_UNROLL for (int i = 0; i < kMaxTaps; i++) {
     const int source = s.position - 1 - i;
-    past[i] = i < p.kernel_width - 1 && source >= 0 ? ring[(source % kRingRows) * p.in.width + c] : 0.0f;
+    past[i] = first == 0 && i < p.kernel_width - 1 && source >= 0
+                  ? ring[(source % kRingRows) * p.in.width + c]
+                  : 0.0f;
     kernel[i] = i < p.kernel_width ? p.kernel[c * p.kernel_width + p.kernel_width - 1 - i] : 0.0f;
   }
   wait_for_rows();
-  for (int r = 0; r < s.rows; r++) {
-    const float x = p.in.data[(long long)(s.first_row + r) * p.in.stride + c];
-    float sum = 0;
-    FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--)
-      if (i < p.kernel_width) sum = fma_(kernel[i], past[i - 1], sum);
-    sum = fma_(kernel[0], x, sum);
-    p.out.data[(long long)(s.first_row + r) * p.out.stride + c] = silu(sum);
-    if (s.rows - r <= kRingRows) ring[((s.position + r) % kRingRows) * p.in.width + c] = x;
-    FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) past[i] = past[i - 1];
-    past[0] = x;
+  if (first > 0) {
+    FT_UNROLL for (int i = 0; i < kMaxTaps; i++) past[i] = in[(long long)(first - 1 - i) * p.in.stride];
   }
+  const int end = min_(first + kRingRows, s.rows);
+  for (int row = first; row < end; row += kConvAhead) {
+    float x[kConvAhead];
+    FT_UNROLL for (int r = 0; r < kConvAhead; r++) x[r] =
+        row + r < end ? in[(long long)(row + r) * p.in.stride] : 0.0f;
+    FT_UNROLL for (int r = 0; r < kConvAhead; r++) {
+      float sum = 0;
+      FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) if (i < p.kernel_width) sum =
+          fma_(kernel[i], past[i - 1], sum);
+      sum = fma_(kernel[0], x[r], sum);
+      if (row + r < end) p.out.data[(long long)(s.first_row + row + r) * p.out.stride + c] = silu(sum);
+      FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) past[i] = past[i - 1];
+      past[0] = x[r];
+    }
+  }
+  if (first > 0) return;
+  for (int r = max_(0, s.rows - kRingRows); r < s.rows; r++)
+    ring[((s.position + r) % kRingRows) * p.in.width + c] = in[(long long)r * p.in.stride];
 }
 
 FT_DEVICE float quarter_sum(float value) {
@@ -48,11 +65,51 @@ FT_DEVICE void normalise(const float* in, int size, float scale, float* out) {
   for (int i = lane_of(); i < size; i += 32) out[i] = in[i] * factor;
 }
 
+constexpr int kDeltaRows = 16;  // that a block prepares together, before it goes token by token
+
+template <int Keys>
+struct DeltaRows {
+  float queries[kDeltaRows][4 * Keys];
+  float keys[kDeltaRows][4 * Keys];
+  float values[kDeltaRows][32];
+  float decays[kDeltaRows];
+  float rates[kDeltaRows];
+};
+
+/// Rows [first, first + count) of the segment: queries and keys normalised, values, gates. Keys beyond
+/// key_dim stay zero.
+template <int Keys>
+FT_DEVICE void prepare_rows(const DeltaArgs& p, const SegmentPlace& s, int first, int count,
+                            DeltaRows<Keys>& rows) {
+  const int head = (int)blockIdx.y, key_head = head / (p.value_heads / p.key_heads);
+  const int keys = p.key_heads * p.key_dim, lane = lane_of();
+  const long long row0 = s.first_row + first;
+  if (warp_of() == 2 && lane < count) {
+    const float a = p.a.data[(row0 + lane) * p.a.stride + head] + p.dt_bias[head];
+    rows.decays[lane] = (float)exp_of_negative(-(double)(p.decay[head] * softplus(a)));
+  }
+  if (warp_of() == 3 && lane < count)
+    rows.rates[lane] = sigmoid(p.b.data[(row0 + lane) * p.b.stride + head]);
+  for (int i = warp_of(); i < 2 * count; i += 4) {
+    const int r = i / 2;
+    const float* in = p.in.data + (row0 + r) * p.in.stride + (i % 2) * keys + key_head * p.key_dim;
+    normalise(in, p.key_dim, i % 2 == 0 ? 1.0f / sqrt_((float)p.key_dim) : 1.0f,
+              i % 2 == 0 ? rows.queries[r] : rows.keys[r]);
+  }
+  const int column = (int)blockIdx.x * 32 + lane;
+  for (int r = warp_of(); r < count; r += 4) {
+    rows.values[r][lane] = column < p.value_dim ? p.in.data[(row0 + r) * p.in.stride + 2 * keys +
+                                                            head * p.value_dim + column]
+                                                : 0.0f;
+  }
+}
+
 // Block: (32 columns of a value head, value head, segment); four lanes a column, lane l of them the keys
 // 16 j + 4 l ... + 3. A column's state: [4 * Keys] floats, those beyond key_dim zero.
 template <int Keys>
-FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float* gates) {
-  const int column = (int)blockIdx.x * 32 + (int)threadIdx.x / 4, l = (int)threadIdx.x & 3;
+FT_DEVICE void delta_rule(const DeltaArgs& p, DeltaRows<Keys>& rows) {
+  const int own_column = (int)threadIdx.x / 4, column = (int)blockIdx.x * 32 + own_column;
+  const int l = (int)threadIdx.x & 3;
   const int head = (int)blockIdx.y, key_head = head / (p.value_heads / p.key_heads);
   const bool live = column < p.value_dim;
   const SegmentPlace s = p.step.segments[blockIdx.z];
@@ -60,16 +117,14 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
   float* state = (float*)(slot + p.state_offset) +
                  ((long long)head * p.value_dim + (live ? column : 0)) * (4 * Keys) + l * 4;
   float* tape = (float*)(slot + p.tape_offset);
-  float* query = vectors[0];
-  float* key = vectors[1];
-  const float decay = p.decay[head], dt_bias = p.dt_bias[head];
   float v[Keys];
   const bool fresh = s.position == s.replay;  // never read what an earlier timeline left in the slot
   FT_UNROLL for (int i = 0; i < Keys; i += 4) {
     const float4 four = fresh ? make_float4(0, 0, 0, 0) : *(const float4*)(state + i * 4);
     v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
   }
-  for (int i = (int)threadIdx.x; i < 4 * Keys; i += 128) query[i] = key[i] = 0;
+  for (int i = (int)threadIdx.x; i < kDeltaRows * 4 * Keys; i += 128)
+    rows.queries[0][i] = rows.keys[0][i] = 0;
   for (int r = 0; r < s.replay; r++) {
     const float* entry = tape + (long long)(s.tape * kTapeRows + r) * p.entry;
     const float* k = entry + key_head * p.key_dim;
@@ -89,56 +144,56 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, float (*vectors)[4 * Keys], float*
   };
   if (s.confirmed == 0) keep();
   const int keys = p.key_heads * p.key_dim;
-  for (int r = 0; r < s.rows; r++) {
-    const int row = s.first_row + r;
-    const float* in = p.in.data + (long long)row * p.in.stride;
+  for (int first = 0; first < s.rows; first += kDeltaRows) {
+    const int count = min_(kDeltaRows, s.rows - first);
     sync_block();
-    if (warp_of() == 0)
-      normalise(in + key_head * p.key_dim, p.key_dim, 1.0f / sqrt_((float)p.key_dim), query);
-    if (warp_of() == 1) normalise(in + keys + key_head * p.key_dim, p.key_dim, 1.0f, key);
-    if (threadIdx.x == 64) {
-      const float a = p.a.data[(long long)row * p.a.stride + head] + dt_bias;
-      gates[0] = (float)exp_of_negative(-(double)(decay * softplus(a)));
-    }
-    if (threadIdx.x == 96) gates[1] = sigmoid(p.b.data[(long long)row * p.b.stride + head]);
-    const float value = live ? in[2 * keys + head * p.value_dim + column] : 0.0f;
+    prepare_rows(p, s, first, count, rows);
     sync_block();
-    const float g = gates[0];
-    float seen = 0;
-    FT_UNROLL for (int i = 0; i < Keys; i++) {
-      v[i] = g * v[i];
-      seen = fma_(v[i], key[i / 4 * 16 + l * 4 + i % 4], seen);
-    }
-    seen = quarter_sum(seen);
-    const float d = gates[1] * (value - seen);
-    float out = 0;
-    FT_UNROLL for (int i = 0; i < Keys; i++) {
-      const int at = i / 4 * 16 + l * 4 + i % 4;
-      v[i] = fma_(key[at], d, v[i]);
-      out = fma_(v[i], query[at], out);
-    }
-    out = quarter_sum(out);
-    if (live && l == 0) p.out.data[(long long)row * p.out.stride + head * p.value_dim + column] = out;
-    if (r == s.confirmed - 1) keep();
-    if (r < s.confirmed) continue;
-    float* entry = tape + (long long)((1 - s.tape) * kTapeRows + r - s.confirmed) * p.entry;
-    if (live && l == 0) entry[keys + head * p.value_dim + column] = d;
-    if (blockIdx.x != 0) continue;
-    if (threadIdx.x == 64) entry[keys + p.value_heads * p.value_dim + head] = g;
-    if (head % (p.value_heads / p.key_heads) == 0) {
-      for (int i = (int)threadIdx.x; i < p.key_dim; i += 128) entry[key_head * p.key_dim + i] = key[i];
+    for (int i = 0; i < count; i++) {
+      const int r = first + i;
+      const float *key = rows.keys[i] + l * 4, *query = rows.queries[i] + l * 4;
+      const float g = rows.decays[i];
+      float seen = 0;
+      FT_UNROLL for (int j = 0; j < Keys; j += 4) {
+        const float4 k = *(const float4*)(key + j * 4);
+        v[j] = g * v[j], v[j + 1] = g * v[j + 1], v[j + 2] = g * v[j + 2], v[j + 3] = g * v[j + 3];
+        seen = fma_(v[j], k.x, seen), seen = fma_(v[j + 1], k.y, seen);
+        seen = fma_(v[j + 2], k.z, seen), seen = fma_(v[j + 3], k.w, seen);
+      }
+      seen = quarter_sum(seen);
+      const float d = rows.rates[i] * (rows.values[i][own_column] - seen);
+      float out = 0;
+      FT_UNROLL for (int j = 0; j < Keys; j += 4) {
+        const float4 k = *(const float4*)(key + j * 4), q = *(const float4*)(query + j * 4);
+        v[j] = fma_(k.x, d, v[j]), v[j + 1] = fma_(k.y, d, v[j + 1]);
+        v[j + 2] = fma_(k.z, d, v[j + 2]), v[j + 3] = fma_(k.w, d, v[j + 3]);
+        out = fma_(v[j], q.x, out), out = fma_(v[j + 1], q.y, out);
+        out = fma_(v[j + 2], q.z, out), out = fma_(v[j + 3], q.w, out);
+      }
+      out = quarter_sum(out);
+      if (live && l == 0)
+        p.out.data[(long long)(s.first_row + r) * p.out.stride + head * p.value_dim + column] = out;
+      if (r == s.confirmed - 1) keep();
+      if (r < s.confirmed) continue;
+      float* entry = tape + (long long)((1 - s.tape) * kTapeRows + r - s.confirmed) * p.entry;
+      if (live && l == 0) entry[keys + head * p.value_dim + column] = d;
+      if (blockIdx.x != 0) continue;
+      if (threadIdx.x == 64) entry[keys + p.value_heads * p.value_dim + head] = g;
+      if (head % (p.value_heads / p.key_heads) == 0) {
+        for (int j = (int)threadIdx.x; j < p.key_dim; j += 128)
+          entry[key_head * p.key_dim + j] = rows.keys[i][j];
+      }
     }
   }
 }
 
 }  // namespace ft::cuda
 
-#define FT_DELTA(Keys)                                        \
-  FT_KERNEL(delta_rule_##Keys, DeltaArgs, 128) {              \
-    FT_SHARED float vectors[2 * 4 * Keys];                    \
-    FT_SHARED float gates[2];                                 \
-    release_next();                                           \
-    delta_rule<Keys>(p, (float(*)[4 * Keys]) vectors, gates); \
+#define FT_DELTA(Keys)                                                \
+  FT_KERNEL(delta_rule_##Keys, DeltaArgs, 128) {                      \
+    FT_SHARED __attribute__((aligned(16))) DeltaRows<Keys> delta_rows; \
+    release_next();                                                   \
+    delta_rule<Keys>(p, delta_rows);                                  \
   }
 
 namespace ft::cuda {

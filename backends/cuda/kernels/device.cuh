@@ -14,6 +14,9 @@
 #define FT_UNROLL _Pragma("unroll")
 #define FT_KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args p)
+// With so few registers that `blocks` of them share an SM.
+#define FT_KERNEL_SHARING(name, Args, threads, blocks) \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args p)
 #else
 #include "backends/cuda/emulator/dialect.h"
 #endif
@@ -39,6 +42,7 @@ FT_DEVICE int shuffle_xor(int value, int distance) { return __shfl_xor_sync(~0u,
 FT_DEVICE float shuffle(float value, int lane) { return __shfl_sync(~0u, value, lane); }
 FT_DEVICE int shuffle(int value, int lane) { return __shfl_sync(~0u, value, lane); }
 FT_DEVICE void sync_warp() { __syncwarp(); }
+FT_DEVICE int atomic_add(int* to, int value) { return atomicAdd(to, value); }
 FT_DEVICE void sync_block() { __syncthreads(); }
 FT_DEVICE float half_to_float(u16 half) {
   float out;
@@ -49,6 +53,16 @@ FT_DEVICE u16 float_to_half(float value) {
   u16 out;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out) : "f"(value));
   return out;
+}
+/// 16 bytes into shared memory, there after copies_left(n) with n groups begun later.
+FT_DEVICE void copy_async(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from)
+               : "memory");
+}
+FT_DEVICE void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int Left>
+FT_DEVICE void copies_left() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
 /// c += a * b: a 16 x 32 of unsigned, b 32 x 8 of signed bytes, exact.
 FT_DEVICE void mma_bytes(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {

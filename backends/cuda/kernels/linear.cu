@@ -204,7 +204,8 @@ FT_KERNEL(embed, EmbedArgs, 256) {
   begin_kernel();
   const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
   if (i >= p.out.width) return;
-  const int token = p.step.tokens[row];
+  int token = p.step.tokens[row];
+  if (token < 0) token = p.step.round[-1 - token];
   float value = 0;
   if (p.records != nullptr) {
     const u8* record = p.records + record_at(token / kTileOutputs, i / p.group, p.groups) *

@@ -55,8 +55,8 @@ FT_KERNEL(rms_norm, NormArgs, 256) {
   float kept[kNormParts][16], weight[kNormParts][16];
   FT_UNROLL for (int part = 0; part < kNormParts; part++) {
     const int at = (part * kNormThreads + (int)threadIdx.x) * 16;
-    FT_UNROLL for (int j = 0; j < 16; j++) kept[part][j] = weight[part][j] = 0;
-    if (at < width) load16(p.weight + at, width - at, weight[part]);
+    FT_UNROLL for (int j = 0; j < 16; j++) kept[part][j] = 0, weight[part][j] = 1;
+    if (at < width && p.weight != nullptr) load16(p.weight + at, width - at, weight[part]);
   }
   wait_for_rows();
   float sum = 0;
@@ -78,8 +78,9 @@ FT_KERNEL(rms_norm, NormArgs, 256) {
   for (int first = kNormParts * 16 * kNormThreads; first < width; first += 16 * kNormThreads) {
     const int at = first + (int)threadIdx.x * 16;
     float v[16], w[16];
-    FT_UNROLL for (int j = 0; j < 16; j++) v[j] = w[j] = 0;
-    if (at < width) load16(in + at, width - at, v), load16(p.weight + at, width - at, w);
+    FT_UNROLL for (int j = 0; j < 16; j++) v[j] = 0, w[j] = 1;
+    if (at < width) load16(in + at, width - at, v);
+    if (at < width && p.weight != nullptr) load16(p.weight + at, width - at, w);
     store_normed(p, row, at, factor, v, w);
   }
 }
@@ -176,6 +177,24 @@ FT_KERNEL(add, PairArgs, 256) {
   if (i >= p.out.width) return;
   p.out.data[(long long)row * p.out.stride + i] =
       p.a.data[(long long)row * p.a.stride + i] + p.b.data[(long long)row * p.b.stride + i];
+}
+
+FT_KERNEL(scale, ScaleArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  p.out.data[(long long)row * p.out.stride + i] = p.in.data[(long long)row * p.in.stride + i] * p.factor;
+}
+
+// cap * tanh(logit / cap), by the exponential of double: tanh y = (1 - e) / (1 + e) with e = exp(-2 |y|).
+FT_KERNEL(soft_cap, SoftCapArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.logits.width) return;
+  float& logit = p.logits.data[(long long)row * p.logits.stride + i];
+  const double e = exp_of_negative(-2.0 * (double)magnitude(logit / p.cap));
+  const float level = (float)((1.0 - e) / (1.0 + e));
+  logit = p.cap * (logit < 0 ? -level : level);
 }
 
 FT_KERNEL(concat, ConcatArgs, 256) {

@@ -1,0 +1,30 @@
+// A driver for tests without a GPU: memory is the host's, copies are copies, kernels do nothing, and calls
+// fail when the test says so. One at a time. Owner: tests.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "backends/cuda/driver.h"
+
+namespace ft::cuda {
+
+struct FakeDriver {
+  int gpus = 1, capability = 90, init_status = 0;
+  int refuse = 0;         // the n-th allocation from now on, the host's ones included; 0: none
+  int query_status = 0;   // of cuStreamQuery: what the kernels did
+  int launch_status = 0;  // of cuLaunchKernelEx
+  int allocations = 0;    // that there are now
+  int calls = 0;          // of all functions
+
+  FakeDriver();
+  ~FakeDriver();
+  FakeDriver(const FakeDriver&) = delete;
+  FakeDriver& operator=(const FakeDriver&) = delete;
+  /// Images in which every kernel is found.
+  static std::vector<std::byte> images();
+
+  Driver table{};
+};
+
+}  // namespace ft::cuda

@@ -1,0 +1,350 @@
+// The ends of a step: its table from the host, hidden rows in and out by place, and the tokens of its logits.
+// Sampling gives what ft::sample gives (sampling/sample.h), bit for bit: the same IEEE operations of double
+// in the same order, integer masses, ties to the lower token.
+#include "backends/cuda/kernels/device.cuh"
+
+namespace ft::cuda {
+
+// One block. What follows begins when it has ended, so the table may be read before wait_for_rows().
+FT_KERNEL(fetch, FetchArgs, 256) {
+  FT_SHARED int turn;
+  wait_for_rows();
+  if (threadIdx.x == 0) turn = *p.turn;
+  sync_block();
+  const uint4* from = (const uint4*)(p.ring + (long long)turn * p.turn_bytes);
+  for (int i = (int)threadIdx.x; i < p.bytes / 16; i += 256) ((uint4*)p.table)[i] = from[i];
+  if (threadIdx.x == 0) *p.turn = (turn + 1) % p.turns;
+}
+
+// x: 256 columns; y: row.
+FT_KERNEL(gather_rows, GatherArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  p.out.data[(long long)row * p.out.stride + i] =
+      p.store[(long long)p.step.hidden_places[row] * p.store_width + i];
+}
+
+FT_KERNEL(capture_rows, CaptureArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  const int place = p.step.capture_places[row];
+  if (i >= p.in.width || place < 0) return;
+  p.store[(long long)place * p.in.width + i] = p.in.data[(long long)row * p.in.stride + i];
+}
+
+// ---- sampling ----
+
+constexpr int kSampleThreads = 256;
+
+FT_DEVICE float negative_infinity() { return float_of(0xff800000u); }
+FT_DEVICE float largest_float() { return float_of(0x7f7fffffu); }
+
+/// A logit as sampling sees it: NaN never, infinity the largest float.
+FT_DEVICE float seen_logit(float value) {
+  if (!(value > negative_infinity())) return negative_infinity();
+  return value > largest_float() ? largest_float() : value;
+}
+
+FT_DEVICE double tempered(float value, float highest, float temperature) {
+  return ((double)value - (double)highest) / (double)temperature;
+}
+
+struct Words {
+  u32 w[4];
+};
+/// Philox 4x32-10 (sampling/philox.h).
+FT_DEVICE Words philox(u32 c0, u32 c1, u32 c2, u32 c3, u32 k0, u32 k1) {
+  for (int round = 0; round < 10; round++) {
+    const u64 a = (u64)0xD2511F53u * c0, b = (u64)0xCD9E8D57u * c2;
+    const u32 n0 = (u32)(b >> 32) ^ c1 ^ k0, n2 = (u32)(a >> 32) ^ c3 ^ k1;
+    c0 = n0, c1 = (u32)b, c2 = n2, c3 = (u32)a;
+    k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+FT_DEVICE double gumbel(const SamplePlace& s, int token) {
+  const u32 low = (u32)s.position, high = (u32)((u64)s.position >> 32), id = (u32)token;
+  const u32 k0 = (u32)s.seed, k1 = (u32)(s.seed >> 32), stream = 2 * (u32)s.stream;
+  const u32 upper = philox(id / 4, low, high, stream, k0, k1).w[id % 4];
+  const u32 lower = philox(id / 4, low, high, stream + 1, k0, k1).w[id % 4];
+  const u64 cell = (u64)upper << 20 | lower >> 12;
+  const double uniform = (double)(2 * cell + 1) * 1.1102230246251565e-16;  // 2^-53
+  return -log_of_positive(-log_of_positive(uniform));
+}
+
+/// The best of what threads offer: the greater score, then the lower token.
+struct Offer {
+  double score;
+  int token;
+  FT_DEVICE_MEMBER void take(double other, int candidate) {
+    if (other > score || (other == score && candidate < token)) score = other, token = candidate;
+  }
+};
+FT_DEVICE double shuffle_xor(double value, int distance) {
+  const u64 bits = bits_of(value);
+  const u32 low = (u32)shuffle_xor((int)(u32)bits, distance);
+  const u32 high = (u32)shuffle_xor((int)(u32)(bits >> 32), distance);
+  return double_of((u64)high << 32 | low);
+}
+constexpr int kNoToken = 0x7fffffff;
+
+/// Over a block of 256 threads, the same in each of them.
+FT_DEVICE Offer best_of_block(Offer own) {
+  FT_SHARED double scores[kSampleThreads / 32];
+  FT_SHARED int tokens[kSampleThreads / 32];
+  for (int distance = 16; distance > 0; distance >>= 1) {
+    const double score = shuffle_xor(own.score, distance);
+    const int token = shuffle_xor(own.token, distance);
+    own.take(score, token);
+  }
+  sync_block();
+  if (lane_of() == 0) scores[warp_of()] = own.score, tokens[warp_of()] = own.token;
+  sync_block();
+  for (int i = 0; i < kSampleThreads / 32; i++) own.take(scores[i], tokens[i]);
+  return own;
+}
+
+FT_DEVICE double never() { return double_of(0xfff0000000000000ull); }
+
+/// The highest logit of the row and its first column.
+FT_DEVICE Offer highest_of(const SampleArgs& p, int row) {
+  Offer best = {never(), kNoToken};
+  for (int i = (int)threadIdx.x; i < p.parts; i += kSampleThreads)
+    best.take((double)p.tops[row * p.parts + i], p.top_places[row * p.parts + i]);
+  return best_of_block(best);
+}
+
+FT_DEVICE int token_at(const SampleArgs& p, int column) { return p.ids == nullptr ? column : p.ids[column]; }
+
+FT_DEVICE void store_token(const SampleArgs& p, int row, int token) {
+  p.sampled[row] = token;
+  const int place = p.step.samples[row].store;
+  if (place < 0) return;
+  p.step.round[place] = token;
+  p.mirror[place] = token;
+}
+
+/// The column after those of the block.
+FT_DEVICE int end_of_part(const SampleArgs& p) {
+  return min_(((int)blockIdx.x + 1) * kSampleColumns, p.logits.width);
+}
+
+// x: part of the columns; y: wanted row.
+FT_KERNEL(sample_tops, SampleArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;
+  const float* logits = p.logits.data + (long long)row * p.logits.stride;
+  Offer best = {never(), kNoToken};
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads)
+    best.take((double)seen_logit(logits[i]), i);
+  best = best_of_block(best);
+  if (threadIdx.x == 0) {
+    p.tops[row * p.parts + (int)blockIdx.x] = (float)best.score;
+    p.top_places[row * p.parts + (int)blockIdx.x] = best.token;
+  }
+  if (blockIdx.x != 0) return;
+  for (int i = (int)threadIdx.x; i < kSampleBins; i += kSampleThreads) p.bins[row * kSampleBins + i] = 0;
+  if (threadIdx.x == 0) p.counts[row] = 0;
+}
+
+/// Whether the row is sampled by one of the kernels for noise.
+FT_DEVICE bool draws(const SampleArgs& p, int row, const Offer& highest) {
+  return p.step.samples[row].temperature > 0 && highest.score > never();
+}
+FT_DEVICE bool filters(const SampleArgs& p, int row) {
+  const SamplePlace& s = p.step.samples[row];
+  return (s.top_k > 0 && s.top_k < p.logits.width) || s.top_p < 1 || s.min_p > 0;
+}
+
+// One block a row: greedy ones, and those without a finite logit, whose first column is taken.
+FT_KERNEL(sample_greedy, SampleArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.x;
+  const Offer highest = highest_of(p, row);
+  if (threadIdx.x == 0 && !draws(p, row, highest))
+    store_token(p, row, token_at(p, highest.score > never() ? highest.token : 0));
+}
+
+// Noise for all columns. x: part of the columns; y: wanted row.
+FT_KERNEL(sample_draws, SampleArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;
+  const Offer highest = highest_of(p, row);
+  if (!draws(p, row, highest) || filters(p, row)) return;
+  const SamplePlace s = p.step.samples[row];
+  const float* logits = p.logits.data + (long long)row * p.logits.stride;
+  Offer best = {never(), kNoToken};
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads) {
+    const float value = seen_logit(logits[i]);
+    if (!(value > negative_infinity())) continue;
+    const double own = tempered(value, (float)highest.score, s.temperature);
+    if (best.score - own > 36.75) continue;  // more than any noise
+    const int token = token_at(p, i);
+    best.take(own + gumbel(s, token), token);
+  }
+  best = best_of_block(best);
+  if (threadIdx.x != 0) return;
+  p.scores[row * p.parts + (int)blockIdx.x] = best.score;
+  p.score_tokens[row * p.parts + (int)blockIdx.x] = best.token;
+}
+
+// One block a row.
+FT_KERNEL(sample_best, SampleArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.x;
+  const Offer highest = highest_of(p, row);
+  if (!draws(p, row, highest) || filters(p, row)) return;
+  Offer best = {never(), kNoToken};
+  for (int i = (int)threadIdx.x; i < p.parts; i += kSampleThreads)
+    best.take(p.scores[row * p.parts + i], p.score_tokens[row * p.parts + i]);
+  best = best_of_block(best);
+  if (threadIdx.x == 0) store_token(p, row, best.token);
+}
+
+/// Greater floats have greater bins.
+FT_DEVICE int bin_of(float value) {
+  const u32 bits = bits_of(value);
+  return (int)((bits & 0x80000000u ? ~bits : bits | 0x80000000u) >> 20);
+}
+
+// x: part of the columns; y: wanted row.
+FT_KERNEL(sample_bins, SampleArgs, 256) {
+  FT_SHARED int bins[kSampleBins];
+  begin_kernel();
+  const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;
+  if (!filters(p, row) || !(p.step.samples[row].temperature > 0)) return;
+  for (int i = (int)threadIdx.x; i < kSampleBins; i += kSampleThreads) bins[i] = 0;
+  sync_block();
+  const float* logits = p.logits.data + (long long)row * p.logits.stride;
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads) {
+    const float value = seen_logit(logits[i]);
+    if (value > negative_infinity()) atomic_add(&bins[bin_of(value)], 1);
+  }
+  sync_block();
+  for (int i = (int)threadIdx.x; i < kSampleBins; i += kSampleThreads) {
+    if (bins[i] > 0) atomic_add(&p.bins[row * kSampleBins + i], bins[i]);
+  }
+}
+
+/// The lowest bin such that it and those above it hold `wanted` logits; 0 if all hold fewer.
+FT_DEVICE int lowest_bin(const int* bins, int wanted) {
+  FT_SHARED int sums[kSampleThreads];
+  FT_SHARED int lowest;
+  constexpr int kOwn = kSampleBins / kSampleThreads;
+  const int top = kSampleBins - 1 - (int)threadIdx.x * kOwn;  // thread 0 has the highest ones
+  int own = 0;
+  for (int i = 0; i < kOwn; i++) own += bins[top - i];
+  sums[threadIdx.x] = own;
+  if (threadIdx.x == 0) lowest = 0;
+  sync_block();
+  int above = 0;
+  for (int i = 0; i < (int)threadIdx.x; i++) above += sums[i];
+  if (above < wanted && above + own >= wanted) {
+    int bin = top;
+    for (int sum = above + bins[bin]; sum < wanted; sum += bins[bin]) bin--;
+    lowest = bin;
+  }
+  sync_block();
+  return lowest;
+}
+
+// The logits of the upper bins, in any order. x: part of the columns; y: wanted row.
+FT_KERNEL(sample_candidates, SampleArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;
+  if (!filters(p, row) || !(p.step.samples[row].temperature > 0)) return;
+  const int lowest = lowest_bin(p.bins + row * kSampleBins, p.step.samples[row].top_k);
+  const float* logits = p.logits.data + (long long)row * p.logits.stride;
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads) {
+    const float value = seen_logit(logits[i]);
+    if (!(value > negative_infinity()) || bin_of(value) < lowest) continue;
+    const int at = atomic_add(&p.counts[row], 1);
+    if (at >= kMostCandidates) continue;
+    p.values[row * kMostCandidates + at] = value;
+    p.tokens[row * kMostCandidates + at] = token_at(p, i);
+  }
+}
+
+/// The candidates of top-k in order, where too many logits are alike for the list: one by one.
+FT_DEVICE int search_top(const SampleArgs& p, int row, int wanted, float* values, int* tokens) {
+  const float* logits = p.logits.data + (long long)row * p.logits.stride;
+  double limit = -never();
+  int limit_token = -1;
+  for (int n = 0; n < wanted; n++) {
+    Offer best = {never(), kNoToken};
+    for (int i = (int)threadIdx.x; i < p.logits.width; i += kSampleThreads) {
+      const double value = (double)seen_logit(logits[i]);
+      const int token = token_at(p, i);
+      if (value < limit || (value == limit && token > limit_token)) best.take(value, token);
+    }
+    best = best_of_block(best);
+    if (!(best.score > never())) return n;
+    limit = best.score, limit_token = best.token;
+    if (threadIdx.x == 0) values[n] = (float)best.score, tokens[n] = best.token;
+  }
+  return wanted;
+}
+
+/// The candidates of top-k in order: greater values first, then lower tokens.
+FT_DEVICE int rank_top(const SampleArgs& p, int row, int count, int wanted, float* values, int* tokens) {
+  const float* all = p.values + row * kMostCandidates;
+  const int* ids = p.tokens + row * kMostCandidates;
+  for (int i = (int)threadIdx.x; i < count; i += kSampleThreads) {
+    int rank = 0;
+    for (int j = 0; j < count; j++) rank += all[j] > all[i] || (all[j] == all[i] && ids[j] < ids[i]);
+    if (rank < wanted) values[rank] = all[i], tokens[rank] = ids[i];
+  }
+  return min_(count, wanted);
+}
+
+/// A weight in multiples of 2^-44 (sampling/filters.cpp).
+FT_DEVICE u64 mass_of(double weight) {
+  return bits_of(weight * 17592186044416.0 + 4503599627370496.0) - bits_of(4503599627370496.0);
+}
+
+/// How many of the candidates in order top-p keeps.
+FT_DEVICE int keep_mass(const double* weights, int count, float top_p) {
+  u64 whole = 0;
+  for (int i = 0; i < count; i++) whole += mass_of(weights[i]);
+  const double share = (double)top_p * (double)whole;
+  u64 need = share > 1 ? (u64)share : 1;
+  for (int i = 0; i < count; i++) {
+    const u64 own = mass_of(weights[i]);
+    if (own >= need) return i + 1;
+    need -= own;
+  }
+  return count;
+}
+
+// top-k of at most 256, then top-p, min-p and noise. One block a row.
+FT_KERNEL(sample_filtered, SampleArgs, 256) {
+  FT_SHARED float values[kMostTopK];
+  FT_SHARED int tokens[kMostTopK];
+  FT_SHARED double weights[kMostTopK];
+  FT_SHARED int kept;
+  begin_kernel();
+  const int row = (int)blockIdx.x;
+  const Offer highest = highest_of(p, row);
+  if (!draws(p, row, highest) || !filters(p, row)) return;
+  const SamplePlace s = p.step.samples[row];
+  const int count = p.counts[row];
+  const int top = count > kMostCandidates ? search_top(p, row, s.top_k, values, tokens)
+                                          : rank_top(p, row, count, s.top_k, values, tokens);
+  sync_block();
+  const int own = (int)threadIdx.x;
+  if (own < top) weights[own] = exp_of_negative(tempered(values[own], (float)highest.score, s.temperature));
+  sync_block();
+  if (own == 0) kept = s.top_p < 1 ? keep_mass(weights, top, s.top_p) : top;
+  sync_block();
+  const double least = (double)s.min_p < 1.0 ? (double)s.min_p : 1.0;
+  Offer best = {never(), kNoToken};
+  if (own < kept && !(least > 0 && weights[own] < least))
+    best.take(tempered(values[own], (float)highest.score, s.temperature) + gumbel(s, tokens[own]),
+              tokens[own]);
+  best = best_of_block(best);
+  if (own == 0) store_token(p, row, best.token);
+}
+
+}  // namespace ft::cuda

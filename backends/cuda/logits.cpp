@@ -1,0 +1,120 @@
+// The end of a program: the LM head with its spare rows, the order of columns, sampling.
+#include <algorithm>
+
+#include "backends/cuda/executable.h"
+
+namespace ft::cuda {
+
+/// The rows of the head that have fixed columns: those of the whole head, if they are its first ones.
+Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::head_of(const Logits& op) {
+  const auto count = std::ssize(op.ids);
+  if (op.ids.empty() || op.ids.back() == count - 1) return weights_->matrix({&op.head});
+  FT_ASSIGN(const std::shared_ptr<PackedMatrix> matrix, weights_->room(op.head, count));
+  weights_->pack_rows(op.head, op.ids, 0, *matrix);
+  return std::shared_ptr<const PackedMatrix>(matrix);
+}
+
+Status CudaExecutable::make_spare(const Logits& op) {
+  extra_ = ExtraIdTable(op);
+  if (extra_.empty()) return {};
+  spare_head_ = op.head;
+  FT_ASSIGN(spare_matrix_, weights_->room(op.head, op.extra.count));
+  order_ = Memory(device_, static_cast<std::size_t>(vocabulary_) * sizeof(int));
+  if (order_.empty())
+    return no_memory(*device_, "the order of columns", vocabulary_ * 4, "use a smaller model");
+  fill_spare({});
+  return {};
+}
+
+Status CudaExecutable::make(const Logits& op) {
+  ids_ = op.tokens();
+  id_memory_ =
+      Memory(device_, static_cast<std::size_t>(std::max<std::int64_t>(1, vocabulary_)) * sizeof(int));
+  if (id_memory_.empty())
+    return no_memory(*device_, "ids of columns", vocabulary_ * 4, "use a smaller model");
+  if (!ids_.empty()) device_->copy_in(id_memory_.at(), ids_.data(), ids_.size() * sizeof(int));
+  Product product;
+  FT_ASSIGN(product.matrix, head_of(op));
+  const std::int64_t fixed = op.ids.empty() ? op.head.rows : std::ssize(op.ids);
+  fixed_columns_ = round_up(fixed, kTileOutputs);
+  FT_TRY(make_spare(op));
+  const std::int64_t extra = round_up(op.extra.count, kTileOutputs), columns = fixed_columns_ + extra;
+  logits_memory_ = Memory(device_, static_cast<std::size_t>(columns * options_.max_logit_rows * 4));
+  if (logits_memory_.empty())
+    return no_memory(*device_, "logits", columns * options_.max_logit_rows * 4, "use a smaller prompt chunk");
+  const View all{logits_memory_.at<float>(), static_cast<int>(columns), static_cast<int>(vocabulary_)};
+  product.in = view(op.in);
+  product.out = all;
+  product.outputs = static_cast<int>(fixed);
+  product.logit_rows = true;
+  add_product(product, op.in.id);
+  logits_ = all;
+  if (extra_.empty()) return add_soft_cap(op), Status();
+  Product rest = product;
+  rest.matrix = spare_matrix_;
+  rest.out.data += fixed_columns_;
+  rest.outputs = op.extra.count;
+  add_product(rest, op.in.id);
+  kept_.emplace_back(device_, static_cast<std::size_t>(vocabulary_ * options_.max_logit_rows * 4));
+  if (kept_.back().empty()) return no_memory(*device_, "logits", vocabulary_ * 4, "use a smaller model");
+  logits_ = {kept_.back().at<float>(), static_cast<int>(vocabulary_), static_cast<int>(vocabulary_)};
+  const ArrangeArgs args{all, logits_, order_.at<int>()};
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    if (shape.logit_rows > 0)
+      device_->launch({"arrange", {parts_of(args.to.width, 256), shape.logit_rows}, 256}, &args);
+  });
+  return add_soft_cap(op), Status();
+}
+
+void CudaExecutable::add_soft_cap(const Logits& op) {
+  if (!(op.softcap > 0)) return;
+  const SoftCapArgs args{logits_, op.softcap};
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    if (shape.logit_rows > 0)
+      device_->launch({"soft_cap", {parts_of(args.logits.width, 256), shape.logit_rows}, 256}, &args);
+  });
+}
+
+/// Parts of the memory of sampling, one after the other.
+Status CudaExecutable::make(const Sample&) {
+  samples_ = true;
+  SampleArgs args{};
+  args.logits = logits_;
+  args.parts = parts_of(vocabulary_, kSampleColumns);
+  if (!ids().empty()) args.ids = id_memory_.at<int>();
+  std::int64_t bytes = 0;
+  const auto place = [&](auto& part, std::int64_t count) {
+    using Part = std::remove_reference_t<decltype(part)>;
+    part = reinterpret_cast<Part>(sample_memory_.at(bytes));
+    bytes = round_up(bytes + count * options_.max_logit_rows * static_cast<std::int64_t>(sizeof *part), 256);
+  };
+  const auto place_all = [&] {
+    bytes = 0;
+    place(args.scores, args.parts), place(args.score_tokens, args.parts);
+    place(args.tops, args.parts), place(args.top_places, args.parts);
+    place(args.bins, kSampleBins), place(args.counts, 1);
+    place(args.values, kMostCandidates), place(args.tokens, kMostCandidates);
+  };
+  place_all();
+  sample_memory_ = Memory(device_, static_cast<std::size_t>(bytes));
+  if (sample_memory_.empty()) return no_memory(*device_, "sampling", bytes, "use fewer slots");
+  place_all();
+  args.sampled = step_.sampled(), args.mirror = round_->mirror();
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) mutable {
+    if (shape.samples == DeviceSamples::kNone || shape.logit_rows == 0) return;
+    args.step = step_.table(shape);
+    const Grid all{args.parts, shape.logit_rows}, one{shape.logit_rows};
+    device_->launch({"sample_tops", all, 256}, &args);
+    device_->launch({"sample_greedy", one, 256}, &args);
+    if (shape.samples == DeviceSamples::kGreedy) return;
+    device_->launch({"sample_draws", all, 256}, &args);
+    device_->launch({"sample_best", one, 256}, &args);
+    if (shape.samples == DeviceSamples::kDraws) return;
+    device_->launch({"sample_bins", all, 256}, &args);
+    device_->launch({"sample_candidates", all, 256}, &args);
+    device_->launch({"sample_filtered", one, 256}, &args);
+  });
+  return {};
+}
+
+}  // namespace ft::cuda

@@ -1,0 +1,33 @@
+// Hidden rows in the GPU's memory: kernels write captured rows and read them, by place. Owner: whoever
+// called make_rows. Thread: the engine thread; read() may be called by a second one. Cost: all of the memory
+// at once. Errors: make() says how much memory was missing.
+#pragma once
+
+#include "backends/cuda/device.h"
+#include "program/rows.h"
+
+namespace ft::cuda {
+
+class CudaRows final : public RowStore {
+ public:
+  static Result<std::unique_ptr<RowStore>> make(std::shared_ptr<Device> device, int width, int capacity);
+
+  int width() const override { return width_; }
+  int capacity() const override { return capacity_; }
+  void read(std::int32_t first, std::span<float> out) const override;
+  void write(std::int32_t first, std::span<const float> in) override;
+  void copy(const RowStore& source, std::int32_t from, std::int32_t to, std::int32_t rows) override;
+
+  float* data() const { return rows_.at<float>(); }
+
+ private:
+  CudaRows(std::shared_ptr<Device> device, int width, int capacity)
+      : device_(std::move(device)), width_(width), capacity_(capacity) {}
+  float* row(std::int32_t place) const { return data() + std::int64_t{place} * width_; }
+
+  std::shared_ptr<Device> device_;
+  int width_, capacity_;
+  Memory rows_;
+};
+
+}  // namespace ft::cuda

@@ -1,0 +1,163 @@
+// Tokens sampled on the device are those of ft::sample: every kind of filter, ties, columns with ids, tokens
+// that go from step to step by place.
+#include "sampling/sample.h"
+
+#include <algorithm>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <numeric>
+
+#include "backends/cuda/test_devices.h"
+#include "backends/random_weights.h"
+#include "backends/test_programs.h"
+
+namespace ft {
+namespace {
+
+class CudaSample : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    backend_ = std::move(cuda_on(GetParam()).value());
+  }
+
+  /// Logits are the hidden row itself.
+  void expect_tokens(int columns, std::vector<std::int32_t> labels, const std::vector<float>& rows,
+                     std::vector<SampleRow> samples) {
+    const auto count = static_cast<int>(samples.size());
+    Program program;
+    const Row in = program.input(columns);
+    Weight one = random_.plain(Format::kF32, columns, columns, 0);
+    auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(one.data));
+    for (int i = 0; i < columns; ++i) values[i * columns + i] = 1;
+    program.logits(Logits{in, one, {}, {}, std::move(labels), 0});
+    program.sample();
+    const auto made = backend_->compile(program, {.max_rows = count, .max_logit_rows = count});
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    Executable& executable = **made;
+    const auto state = std::move(backend_->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
+    const auto store = std::move(backend_->make_rows(columns, count).value());
+    store->write(0, rows);
+    std::vector<std::int32_t> places(samples.size()), tokens(samples.size()), blocks = {0};
+    std::vector<std::int32_t> round(samples.size() + 3, -7);
+    std::iota(places.begin(), places.end(), 0);
+    for (std::size_t i = 0; i < samples.size(); ++i) samples[i].store = static_cast<std::int32_t>(i) + 2;
+    const Segment segment{{blocks, 0, 0, 0}, 0, count, count};
+    StepArgs args;
+    args.tokens = tokens, args.hidden = {store.get(), places}, args.segments = {&segment, 1};
+    args.logit_rows = places, args.samples = samples, args.round_tokens = round;
+    for (const bool logits : {false, true}) {
+      args.logits = logits;
+      const StepResult result = executable.run(args, *state);
+      SampleScratch scratch;
+      for (std::size_t w = 0; w < samples.size(); ++w) {
+        const auto row = std::span<const float>(rows).subspan(w * static_cast<std::size_t>(columns),
+                                                              static_cast<std::size_t>(columns));
+        EXPECT_EQ(result.sampled[w], sample(row, executable.ids(), samples[w], scratch)) << "row " << w;
+        EXPECT_EQ(round[w + 2], result.sampled[w]);
+      }
+      EXPECT_EQ(result.logits.empty(), !logits);
+    }
+    EXPECT_EQ(round[0], -7);
+  }
+
+  std::unique_ptr<Backend> backend_;
+  RandomWeights random_{5};
+};
+
+std::vector<SamplingParams> every_sampler() {
+  std::vector<SamplingParams> all(1);
+  for (const float temperature : {0.3F, 1.0F, 4.0F}) {
+    for (const int top_k : {0, 1, 20, 256}) {
+      for (const float top_p : {1.0F, 0.9F, 0.05F}) {
+        for (const float min_p : {0.0F, 0.2F}) {
+          if (top_k == 0 && (top_p < 1 || min_p > 0)) continue;  // the host's
+          SamplingParams one;
+          one.temperature = temperature, one.top_k = top_k, one.top_p = top_p, one.min_p = min_p;
+          one.seed = 77 + all.size();
+          all.push_back(one);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+TEST_P(CudaSample, GivesTheTokensOfTheHost) {
+  const std::vector<SamplingParams> samplers = every_sampler();
+  for (const bool labelled : {false, true}) {
+    const int columns = labelled ? 300 : 2101;
+    std::vector<SampleRow> samples;
+    std::vector<float> rows;
+    for (std::size_t i = 0; i < samplers.size(); ++i) {
+      SampleRow row;
+      row.sampler = &samplers[i];
+      row.position = static_cast<std::int64_t>(i * 1000) << (i % 3 * 12);
+      row.stream = i % 2 == 0 ? Stream::kTarget : Stream::kDraft;
+      samples.push_back(row);
+      for (int c = 0; c < columns; ++c) rows.push_back(6 * random_.uniform());
+    }
+    std::vector<std::int32_t> labels;
+    for (int c = 0; labelled && c < columns; ++c) labels.push_back(5 * c + 2);
+    expect_tokens(columns, labels, rows, samples);
+  }
+}
+
+TEST_P(CudaSample, GivesTheTokensOfTheHostWhereLogitsAreAlike) {
+  SamplingParams greedy, drawn, cut;
+  drawn.temperature = 1;
+  cut.temperature = 0.7F, cut.top_k = 7, cut.top_p = 0.95F;
+  const int columns = 2600;  // more of one value than the list of candidates holds
+  std::vector<SampleRow> samples(3);
+  samples[0].sampler = &greedy, samples[1].sampler = &drawn, samples[2].sampler = &cut;
+  std::vector<float> rows(samples.size() * columns, 2.5F);
+  for (std::size_t w = 0; w < samples.size(); ++w) rows[w * columns + 17] = 2.25F;
+  expect_tokens(columns, {}, rows, samples);
+}
+
+/// Penalties, bias, masks and top-p alone are the host's: the step waits, and the token is still there by
+/// place for the steps after it.
+TEST_P(CudaSample, LeavesToTheHostWhatItDoesNotDo) {
+  const TestProgram test(TestShape{}, 9);
+  const auto executable =
+      std::move(backend_->compile(test.program, {.max_rows = 4, .max_logit_rows = 4}).value());
+  const auto state =
+      std::move(backend_->make_state(test.program.layout(), {.slots = 1, .blocks = 2}).value());
+  const std::vector<std::int32_t> blocks = {0, 1}, logit_rows = {0};
+  const auto chain = [&](bool by_place, const SampleRow& row) {
+    std::vector<std::int32_t> round(4, 0), all;
+    std::int32_t token = 3;
+    for (int step = 0; step < 3; ++step) {
+      const std::vector<std::int32_t> tokens = {by_place && step > 0 ? -1 - (step - 1) : token};
+      const Segment segment{{blocks, 0, 0, 0}, step, 1, 1};
+      SampleRow own = row;
+      own.position = step, own.store = step, own.drafts = {-1, 1};
+      StepArgs args;
+      args.tokens = tokens, args.segments = {&segment, 1}, args.logit_rows = logit_rows;
+      args.samples = {&own, 1}, args.round_tokens = round, args.logits = false;
+      executable->submit(args, *state);
+      if (!by_place) token = executable->collect().sampled[0];
+    }
+    executable->collect();
+    return round;
+  };
+  SamplingParams plain, penalised, cut;
+  penalised.repetition = 3;
+  cut.temperature = 1, cut.top_p = 0.5F;
+  const std::vector<LogitBias> bias = {{5, 4.0F}};
+  const std::vector<std::uint32_t> mask = {0x00F0F0F0U, 1U};
+  for (const SamplingParams* sampler : {&plain, &penalised, &cut}) {
+    for (const bool steered : {false, true}) {
+      SampleRow row;
+      row.sampler = sampler;
+      if (steered) row.bias = bias, row.mask = mask;
+      EXPECT_EQ(chain(true, row), chain(false, row));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, CudaSample, testing::ValuesIn(cuda_devices()),
+                         [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
+
+}  // namespace
+}  // namespace ft
