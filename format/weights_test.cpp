@@ -54,6 +54,28 @@ std::string message_of(const Result<T>& result) {
   return result.ok() ? "ok" : result.error().message;
 }
 
+TEST_F(Weights, AStackIsOneMatrixOfTheRowsOfAll) {
+  auto plain_stack = open({plain("layers.0.w", 24, "[2,3,4]")}).stack("layers.0.w", 2, 3, 4);
+  ASSERT_TRUE(plain_stack.ok()) << plain_stack.error().message;
+  EXPECT_EQ(plain_stack->rows, 6);
+  EXPECT_EQ(plain_stack->cols, 4);
+  std::vector<Piece> pieces = {{"m.weight", "U32", "[2,3,8]", std::string(192, 'w')},
+                               {"m.scales", "BF16", "[2,3,2]", std::string(24, 's')},
+                               {"m.biases", "BF16", "[2,3,2]", std::string(24, 'b')}};
+  auto codes = open(pieces).stack("m.weight", 2, 3, 64);
+  ASSERT_TRUE(codes.ok()) << codes.error().message;
+  EXPECT_EQ(codes->rows, 6);
+  EXPECT_EQ(codes->bits, 4);
+  EXPECT_EQ(codes->group, 32);
+  EXPECT_NE(message_of(open(pieces).stack("m.weight", 3, 3, 64)).find("[3,3,..], one matrix an expert"),
+            std::string::npos);
+  pieces[2].shape = "[3,2,2]";
+  EXPECT_NE(message_of(open(pieces).stack("m.weight", 2, 3, 64)).find("'m.biases'"), std::string::npos);
+  pieces[2] = {"m.other", "BF16", "[2,3,2]", std::string(24, 'b')};
+  EXPECT_NE(message_of(open(pieces).stack("m.weight", 2, 3, 64)).find("'.scales' and '.biases'"),
+            std::string::npos);
+}
+
 TEST_F(Weights, EveryExportersNameIsFoundUnderTheCanonicalOne) {
   for (const char* stored : {"model.language_model.norm.weight", "language_model.model.norm.weight",
                              "model.norm.weight", "norm.weight"}) {

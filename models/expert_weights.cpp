@@ -16,6 +16,7 @@ std::vector<Weight> half(const std::vector<Weight>& fused, std::int64_t first, s
 ExpertWeights read_each(WeightSource& source, const ExpertNames& names, const ExpertSizes& sizes) {
   ExpertWeights found;
   for (int e = 0; e < sizes.experts; ++e) {
+    if (e > 0 && source.failed()) return found;  // a config may name very many
     source.set_context(fmt::format("{}, expert {}", names.layer, e));
     const std::string name = fmt::format("{}{}.", names.each, e);
     found.gate.push_back(source.matrix(name + "gate_proj", sizes.size, sizes.hidden));

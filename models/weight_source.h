@@ -38,6 +38,7 @@ class WeightSource {
   void set_context(std::string words) { context_ = std::move(words); }
   /// A failure that the caller found.
   void fail(Error error);
+  bool failed() const { return !status_.ok(); }
 
   /// For what a family finds out about its files.
   format::WeightIndex& index() { return index_; }

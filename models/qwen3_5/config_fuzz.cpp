@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/qwen3_5/config.h"
+#include "program/instructions.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string all(reinterpret_cast<const char*>(data), size);
@@ -24,7 +25,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (config == nullptr) return 0;  // of another family
   const bool sound = config->layer_types.size() == static_cast<std::size_t>(config->num_layers) &&
                      config->num_heads % config->num_kv_heads == 0 && config->qkv_rows() > 0 &&
-                     config->rope.rotary_dim >= 2 && config->rope.rotary_dim <= config->head_dim;
+                     config->rope.rotary_dim >= 2 && config->rope.rotary_dim <= config->head_dim &&
+                     config->moe.experts >= 0 && config->moe.experts <= ft::kMaxExperts &&
+                     (config->moe.experts == 0 || (config->moe.experts_per_token >= 1 &&
+                                                   config->moe.experts_per_token <= config->moe.experts));
   if (!sound) std::abort();
   return 0;
 }

@@ -54,6 +54,23 @@ TEST(Config, AbsentKeysTakeTheDefaultsOfTheFamily) {
   EXPECT_TRUE(moe->moe.norm_topk);
 }
 
+TEST(Config, AMixtureOfExpertsHasItsOwnKeys) {
+  auto config =
+      parse(R"({"model_type":"qwen3_5_moe","text_config":{"num_experts":24,"num_experts_per_tok":3,)"
+            R"("moe_intermediate_size":40,"shared_expert_intermediate_size":56,"norm_topk_prob":false}})");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->moe.experts, 24);
+  EXPECT_EQ(config->moe.experts_per_token, 3);
+  EXPECT_EQ(config->moe.expert_size, 40);
+  EXPECT_EQ(config->moe.shared_size, 56);
+  EXPECT_FALSE(config->moe.norm_topk);
+  const ModelFacts facts = config->facts();
+  EXPECT_EQ(facts.experts, 24);
+  EXPECT_EQ(facts.experts_per_token, 3);
+  EXPECT_EQ(facts.intermediate, 56) << "of the shared expert";
+  EXPECT_EQ(with_text("")->facts().experts, 0);
+}
+
 TEST(Config, WithoutATextConfigTheWholeIsTheTextConfig) {
   auto config =
       parse(R"({"model_type":"qwen3_5_text","hidden_size":320,"vocab_size":8192,"eos_token_id":7})");

@@ -372,6 +372,16 @@ class Work(CliTest):
         self.assertTrue(any(cell["drafted"] > 0 for cell in report["cells"]))
         self.assertTrue(all(cell["prompts"] == 2 and cell["tokens"] == 12 for cell in report["cells"]))
 
+    def test_a_mixture_of_experts_is_inspected_and_drafts_change_nothing(self):
+        experts = str(ROOT / "tests" / "golden" / "odd_experts")
+        found = self.expect_json(0, "inspect", experts)
+        self.assertEqual((found["sizes"]["experts"], found["sizes"]["experts_per_token"]), (11, 3))
+        self.assertLess(found["active_parameters"], found["parameters"])
+        self.assertIn("11 of width 24 in a layer, 3 of them for one token", self.expect(0, "inspect", experts).stdout)
+        report = self.expect_json(0, "verify", "--model", experts, "--prompts", "2", "--tokens", "12")
+        self.assertTrue(report["identical"] and report["complete"])
+        self.assertTrue(any(cell["drafted"] > 0 for cell in report["cells"]))
+
     def test_keys_and_values_of_8_bits_take_less_and_drafts_still_change_nothing(self):
         narrow = ("--kv-bits", "8")
         report = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "3", "--threads", "1", *narrow)
