@@ -45,11 +45,11 @@ json format_json(const format::Quantisation& q) {
 }
 
 /// The most frequent format of the target by parameters is global; every other module has its own entry.
-json quantisation_json(const Recipe& recipe, const Plan& plan) {
-  json map = format_json(recipe.base);
+json quantisation_json(const Plan& plan) {
+  json map = format_json(plan.base);
   for (const OutputFile& file : plan.files) {
     for (const OutputTensor& tensor : file.tensors) {
-      if (tensor.quantised() && tensor.q != recipe.base) map[tensor.module()] = format_json(tensor.q);
+      if (tensor.quantised() && tensor.q != plan.base) map[tensor.module()] = format_json(tensor.q);
     }
   }
   return map;
@@ -76,8 +76,7 @@ json config_json(const Source& source, const Recipe& recipe, const Plan& plan) {
     section->erase("quantization_config");
     section->erase("quantization");
   }
-  if (any_codes(plan))
-    config["quantization"] = config["quantization_config"] = quantisation_json(recipe, plan);
+  if (any_codes(plan)) config["quantization"] = config["quantization_config"] = quantisation_json(plan);
   const bool carried = recipe.vision == VisionTreatment::kKeep && !other_weight_files(source).empty();
   if (!plan.has_vision && !carried) config.erase("vision_config");
   if (plan.has_head) {
@@ -200,6 +199,8 @@ Status copy_texts(const Source& source, const std::string& directory) {
     FT_ASSIGN(const std::string text, read_text(from.string()));
     FT_TRY(write_whole((fs::path(directory) / name).string(), text));
   }
+  for (const auto& [name, text] : source.made_files)
+    FT_TRY(write_whole((fs::path(directory) / name).string(), text));
   return {};
 }
 
@@ -215,6 +216,7 @@ Status copy_file(const Source& source, const std::string& name, const fs::path& 
 }  // namespace
 
 std::vector<std::string> other_weight_files(const Source& source) {
+  if (source.checkpoint == nullptr) return {};  // a single file
   std::set<std::string> known = {"model.safetensors", kHeadFile, "model-mtp.safetensors"};
   for (const format::TensorView& tensor : source.checkpoint->tensors())
     known.insert(fs::path(tensor.file).filename().string());

@@ -128,6 +128,85 @@ class RowBlocks final : public MappedRows {
   std::int64_t block_, stride_, offset_;
 };
 
+class OrderedRows final : public MappedRows {
+ public:
+  OrderedRows(MatrixPointer whole, std::int64_t first, std::int64_t block, std::vector<std::int64_t> order)
+      : MappedRows(whole->rows(), whole->cols(), whole->type()),
+        whole_(std::move(whole)),
+        first_(first),
+        block_(block),
+        order_(std::move(order)) {}
+
+  std::optional<CodeFormat> codes() const override { return whole_->codes(); }
+  std::optional<format::Quantisation> nearest() const override { return whole_->nearest(); }
+  bool plain() const override { return whole_->plain(); }
+
+ private:
+  Run run_at(std::int64_t row) const override {
+    if (row < first_) return {whole_.get(), row, first_ - row};
+    const std::int64_t at = row - first_;
+    const std::int64_t from = order_[static_cast<std::size_t>(at / block_)];
+    return {whole_.get(), first_ + from * block_ + at % block_, block_ - at % block_};
+  }
+
+  MatrixPointer whole_;
+  std::int64_t first_, block_;
+  std::vector<std::int64_t> order_;
+};
+
+class OrderedColumns final : public MatrixSource {
+ public:
+  OrderedColumns(MatrixPointer whole, std::int64_t block, std::vector<std::int64_t> order)
+      : MatrixSource(whole->rows(), whole->cols(), whole->type()),
+        whole_(std::move(whole)),
+        block_(block),
+        order_(std::move(order)) {}
+
+  void read(std::int64_t first, std::int64_t count, float* out) const override {
+    std::vector<float> row(static_cast<std::size_t>(cols()));
+    for (std::int64_t r = first; r < first + count; ++r, out += cols()) {
+      whole_->read(r, 1, row.data());
+      rearrange(reinterpret_cast<const std::byte*>(row.data()), block_bytes(sizeof(float)),
+                reinterpret_cast<std::byte*>(out));
+    }
+  }
+
+  std::optional<CodeFormat> codes() const override {
+    const std::optional<CodeFormat> format = whole_->codes();
+    return format && block_ % format->q.group == 0 ? format : std::nullopt;
+  }
+  std::optional<format::Quantisation> nearest() const override { return whole_->nearest(); }
+  bool plain() const override { return whole_->plain(); }
+
+  void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const override {
+    const CodeFormat format = *codes();
+    const std::size_t codes_row = code_row_bytes(format.q, cols());
+    const std::size_t scales_row = scale_row_bytes(format, cols());
+    std::vector<std::byte> row(codes_row + 2 * scales_row);
+    const CodeRows in{row.data(), row.data() + codes_row,
+                      out.biases == nullptr ? nullptr : row.data() + codes_row + scales_row};
+    const std::size_t blocks = order_.size();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      whole_->read_codes(first + static_cast<std::int64_t>(i), 1, in);
+      rearrange(in.codes, codes_row / blocks, out.codes + i * codes_row);
+      rearrange(in.scales, scales_row / blocks, out.scales + i * scales_row);
+      if (out.biases != nullptr) rearrange(in.biases, scales_row / blocks, out.biases + i * scales_row);
+    }
+  }
+
+ private:
+  std::size_t block_bytes(std::size_t width) const { return static_cast<std::size_t>(block_) * width; }
+
+  void rearrange(const std::byte* from, std::size_t bytes, std::byte* to) const {
+    for (std::size_t b = 0; b < order_.size(); ++b)
+      std::memcpy(to + b * bytes, from + static_cast<std::size_t>(order_[b]) * bytes, bytes);
+  }
+
+  MatrixPointer whole_;
+  std::int64_t block_;
+  std::vector<std::int64_t> order_;
+};
+
 class Stacked final : public MappedRows {
  public:
   explicit Stacked(std::vector<MatrixPointer> parts)
@@ -170,6 +249,17 @@ MatrixPointer mlx_matrix(const format::StoredMatrix& matrix) { return std::make_
 MatrixPointer row_blocks(MatrixPointer whole, std::int64_t rows, std::int64_t block, std::int64_t stride,
                          std::int64_t offset) {
   return std::make_shared<RowBlocks>(std::move(whole), rows, block, stride, offset);
+}
+
+MatrixPointer rows_in_order(MatrixPointer whole, std::int64_t first, std::int64_t block,
+                            std::vector<std::int64_t> order) {
+  FT_ASSERT(first + block * static_cast<std::int64_t>(order.size()) == whole->rows());
+  return std::make_shared<OrderedRows>(std::move(whole), first, block, std::move(order));
+}
+
+MatrixPointer columns_in_order(MatrixPointer whole, std::int64_t block, std::vector<std::int64_t> order) {
+  FT_ASSERT(block * static_cast<std::int64_t>(order.size()) == whole->cols());
+  return std::make_shared<OrderedColumns>(std::move(whole), block, std::move(order));
 }
 
 MatrixPointer stacked(std::vector<MatrixPointer> parts) {

@@ -68,6 +68,11 @@ MatrixPointer mlx_matrix(const format::StoredMatrix& matrix);
 /// Row r is row (r / block) * stride + offset + r % block of `whole`: the gates of fused experts, say.
 MatrixPointer row_blocks(MatrixPointer whole, std::int64_t rows, std::int64_t block, std::int64_t stride,
                          std::int64_t offset);
+/// From row `first` on, block b of the result is block order[b] of `whole`.
+MatrixPointer rows_in_order(MatrixPointer whole, std::int64_t first, std::int64_t block,
+                            std::vector<std::int64_t> order);
+/// Columns block * b and on are those of block order[b] of `whole`. Codes move if groups divide the block.
+MatrixPointer columns_in_order(MatrixPointer whole, std::int64_t block, std::vector<std::int64_t> order);
 /// All rows of each part, in order. The parts have equal columns and formats.
 MatrixPointer stacked(std::vector<MatrixPointer> parts);
 

@@ -104,9 +104,40 @@ class Planner {
     return {};
   }
 
+  /// The source's codes where MLX can read them, the nearest format where not.
+  Status import(const SourceTensor& tensor, std::string name, std::vector<OutputTensor>& to) {
+    const bool coded = tensor.matrix != nullptr && !tensor.matrix->plain() && name.ends_with(kWeight);
+    if (!coded) return keep(tensor, std::move(name), to);
+    const MatrixSource& matrix = *tensor.matrix;
+    const std::int64_t elements = matrix.rows() * matrix.cols();
+    OutputTensor out{std::move(name), tensor.shape, How::kMoveCodes};
+    out.matrix = tensor.matrix, out.type = matrix.type();
+    if (const std::optional<CodeFormat> codes = matrix.codes()) {
+      out.q = codes->q, out.exact = codes->exact;
+      if (codes->q.mode == QuantMode::kAffine) out.type = codes->scale_type;
+      (codes->exact ? moved_ : rounded_) += elements;
+    } else {
+      out.exact = false;
+      const auto nearest = matrix.nearest();
+      const auto fitted = nearest ? fitting_group(*nearest, matrix.cols()) : std::nullopt;
+      out.how = fitted ? How::kEncode : How::kDecode;
+      if (fitted) out.q = *fitted;
+      (fitted ? encoded_ : decoded_) += elements;
+    }
+    out.source_bytes = out.bytes();
+    to.push_back(std::move(out));
+    return {};
+  }
+
   Status matrix(const SourceTensor& tensor, std::string name, TensorKind kind,
                 std::vector<OutputTensor>& to) {
+    if (recipe_.keeps_codes) return import(tensor, std::move(name), to);
     if (tensor.matrix == nullptr || !name.ends_with(kWeight)) return keep(tensor, std::move(name), to);
+    if (const auto codes = tensor.matrix->codes(); codes && codes->q.bits < 8) {
+      return Error{Code::kUnsupported,
+                   source_.directory + ": " + tensor.name + " has codes of " + std::to_string(codes->q.bits) +
+                       " bits; new ones would add as much error again: keep them with foretoken convert"};
+    }
     OutputTensor out{std::move(name), tensor.shape};
     const auto chosen = choose_format(recipe_, out.module(), kind, tensor.matrix->cols());
     if (!chosen) return keep(tensor, std::move(out.name), to);
@@ -211,6 +242,8 @@ class Planner {
       return Error{Code::kCorrupt, source_.directory + ": has no weights; download the model again"};
     name_shards(plan);
     if (plan.has_head) plan.files.push_back({kHeadFile, std::move(head_)});
+    plan.base = recipe_.keeps_codes ? most_common_format(plan) : recipe_.base;
+    add_notes(plan);
     count(plan);
     return plan;
   }
@@ -225,6 +258,31 @@ class Planner {
       plan.files[i].name = shards == 1 ? "model.safetensors"
                                        : "model-" + padded(i + 1) + "-of-" + padded(shards) + ".safetensors";
     }
+  }
+
+  static format::Quantisation most_common_format(const Plan& plan) {
+    std::map<std::string, std::pair<std::int64_t, format::Quantisation>> formats;
+    for (const OutputFile& file : plan.files) {
+      for (const OutputTensor& tensor : file.tensors) {
+        if (!tensor.quantised()) continue;
+        auto& [elements, q] = formats[format::quantisation_text(tensor.q)];
+        elements += rows_of(tensor.shape) * tensor.shape.back(), q = tensor.q;
+      }
+    }
+    const auto most =
+        std::ranges::max_element(formats, {}, [](const auto& entry) { return entry.second.first; });
+    return most == formats.end() ? format::Quantisation() : most->second.second;
+  }
+
+  void add_notes(Plan& plan) const {
+    const auto note = [&](std::int64_t elements, const std::string& what) {
+      if (elements > 0) plan.notes.push_back(std::to_string(elements) + " weights " + what);
+    };
+    note(moved_, "keep their codes, exactly");
+    note(rounded_,
+         "keep their codes, with scales or biases rounded to 16 bits (--exact keeps them as float32)");
+    note(encoded_, "have new codes of 8 bits, because MLX has no format for theirs");
+    note(decoded_, "are decoded to 16 bits, because MLX has no format for their codes");
   }
 
   void count(Plan& plan) const {
@@ -248,6 +306,7 @@ class Planner {
   std::vector<OutputTensor> target_, head_;
   std::map<std::string, std::vector<OneExpert>> stacks_;  // by MLX name
   bool has_vision_ = false;
+  std::int64_t moved_ = 0, rounded_ = 0, encoded_ = 0, decoded_ = 0;  // weights of a foreign format
 };
 
 }  // namespace

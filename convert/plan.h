@@ -51,6 +51,7 @@ struct Plan {
   std::vector<OutputFile> files;  // the shards, then mtp.safetensors if there is an MTP head
   std::uint64_t source_bytes = 0, bytes = 0;
   std::int64_t parameters = 0;
+  format::Quantisation base;  // of most parameters
   bool has_head = false, has_vision = false;
   bool head_norms_final = false;   // 1 is added to the norms of the MTP head
   std::vector<std::string> notes;  // sentences about what is not kept exactly

@@ -23,14 +23,6 @@ Quantisation default_format(const Recipe& recipe, TensorKind kind) {
   return kind == TensorKind::kSmall ? kEightBits : recipe.base;
 }
 
-std::optional<Quantisation> fitted(Quantisation q, std::int64_t cols) {
-  if (q.mode != QuantMode::kAffine) return cols % q.group == 0 ? std::optional(q) : std::nullopt;
-  for (; q.group >= 32; q.group /= 2) {
-    if (cols % q.group == 0) return q;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Result<Recipe> uniform_recipe(const std::string& mode_name, std::optional<int> bits,
@@ -63,9 +55,17 @@ std::optional<Quantisation> choose_format(const Recipe& recipe, const std::strin
                                           std::int64_t cols) {
   for (const Rule& rule : recipe.rules) {
     if (!std::regex_search(module, rule.match)) continue;
-    return rule.q ? fitted(*rule.q, cols) : std::nullopt;
+    return rule.q ? fitting_group(*rule.q, cols) : std::nullopt;
   }
-  return fitted(default_format(recipe, kind), cols);
+  return fitting_group(default_format(recipe, kind), cols);
+}
+
+std::optional<Quantisation> fitting_group(Quantisation q, std::int64_t cols) {
+  if (q.mode != QuantMode::kAffine) return cols % q.group == 0 ? std::optional(q) : std::nullopt;
+  for (; q.group >= 32; q.group /= 2) {
+    if (cols % q.group == 0) return q;
+  }
+  return std::nullopt;
 }
 
 std::string recipe_text(const Recipe& recipe) {
@@ -73,6 +73,7 @@ std::string recipe_text(const Recipe& recipe) {
   for (const Rule& rule : recipe.rules) {
     text += "; " + rule.pattern + ": " + (rule.q ? format::quantisation_text(*rule.q) : "as stored");
   }
+  if (recipe.keeps_codes) text = "codes of the source";
   text += "; mtp " + std::to_string(static_cast<int>(recipe.mtp));
   return text + "; vision " + std::to_string(static_cast<int>(recipe.vision));
 }

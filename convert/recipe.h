@@ -29,6 +29,7 @@ struct Recipe {
   std::string name;  // "affine 4 bits, groups of 64", "mixed-4-6", the file's name
   format::Quantisation base;
   std::vector<Rule> rules;
+  bool keeps_codes = false;  // convert: no new codes where the source has some that MLX can read
   HeadTreatment mtp = HeadTreatment::kKeep;
   VisionTreatment vision = VisionTreatment::kKeep;
 };
@@ -40,6 +41,9 @@ Result<Recipe> uniform_recipe(const std::string& mode, std::optional<int> bits, 
 /// columns, and a matrix that no group divides stays as stored.
 std::optional<format::Quantisation> choose_format(const Recipe& recipe, const std::string& module,
                                                   TensorKind kind, std::int64_t cols);
+
+/// `q` with the largest group that divides the columns; empty if there is none.
+std::optional<format::Quantisation> fitting_group(format::Quantisation q, std::int64_t cols);
 
 /// Everything that decides a result, as text.
 std::string recipe_text(const Recipe& recipe);

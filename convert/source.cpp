@@ -6,6 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "convert/foreign/modules.h"
+#include "convert/gguf/model.h"
+
 namespace ft::convert {
 namespace {
 
@@ -20,11 +23,11 @@ bool norms_are_final(const format::Checkpoint& checkpoint) {
   return checkpoint.metadata_format() == "mlx";
 }
 
-bool has_quantised_parts(const format::Checkpoint& checkpoint) {
-  constexpr std::string_view kSuffixes[] = {".scales",           ".weight_packed", ".qweight",
-                                            ".weight_scale_inv", ".weight_scale",  ".weight_scale_2"};
+bool is_mlx_quantised(const format::Checkpoint& checkpoint) {
   return std::ranges::any_of(checkpoint.tensors(), [&](const TensorView& tensor) {
-    return std::ranges::any_of(kSuffixes, [&](auto suffix) { return tensor.name.ends_with(suffix); });
+    if (tensor.dtype != format::DType::kU32 || !tensor.name.ends_with(".weight")) return false;
+    const std::string module = tensor.name.substr(0, tensor.name.size() - std::string_view("weight").size());
+    return checkpoint.find(module + "scales") != nullptr;
   });
 }
 
@@ -46,26 +49,32 @@ std::int64_t rows_of(std::span<const std::int64_t> shape) {
   return rows;
 }
 
-Result<Source> open_source(const std::string& directory) {
+Result<Source> open_source(const std::string& path, bool float32_scales) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(directory, ignored)) {
+  if (std::filesystem::is_regular_file(path, ignored)) return open_gguf(path, float32_scales);
+  if (!std::filesystem::is_directory(path, ignored)) {
     return Error{Code::kNotFound,
-                 directory + " is not a folder; give the folder of the model, with config.json and weights"};
+                 path + " does not exist; give a model folder with config.json and weights, or a .gguf file"};
   }
   Source source;
-  source.directory = directory;
-  FT_ASSIGN(source.config,
-            format::read_json_object((std::filesystem::path(directory) / "config.json").string()));
-  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory));
+  source.directory = path;
+  FT_ASSIGN(source.config, format::read_json_object((std::filesystem::path(path) / "config.json").string()));
+  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(path));
   source.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
   const format::Checkpoint& opened = *source.checkpoint;
   source.shifted_norms = norms_are_final(opened);
   source.fingerprint = opened.state_fingerprint();
   source.drop_pages = [&opened] { opened.drop_pages(); };
-  source.quantised = has_quantised_parts(opened);
-  if (source.quantised) {
+  if (is_mlx_quantised(opened)) {
     return Error{Code::kUnsupported,
-                 directory + ": its weights are quantised already; give the bf16, f16 or f32 original"};
+                 path + ": its weights are quantised already; give the bf16, f16 or f32 original"};
+  }
+  source.quantised = has_foreign_parts(opened);
+  if (source.quantised) {
+    FT_ASSIGN(const ForeignConfig config, read_foreign_config(*source.config, path + "/config.json"));
+    source.format = foreign_format_name(config);
+    FT_ASSIGN(source.tensors, read_foreign(opened, config, float32_scales));
+    return source;
   }
   source.format = plain_format(opened);
   for (const TensorView& tensor : opened.tensors()) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,13 +30,16 @@ struct Source {
   bool shifted_norms = false;   // the norms of a family that adds 1 are final already
   format::JsonDocument config;  // config.json
   std::unique_ptr<format::Checkpoint> checkpoint;
-  std::vector<SourceTensor> tensors;  // sorted by name
-  std::function<void()> drop_pages;   // frees the memory of bytes read so far
-  std::string fingerprint;            // changes when the files do
+  std::vector<SourceTensor> tensors;              // sorted by name
+  std::map<std::string, std::string> made_files;  // by name: texts that the source holds in another form
+  std::shared_ptr<const void> owner;              // of bytes that are not the checkpoint's
+  std::function<void()> drop_pages;               // frees the memory of bytes read so far
+  std::string fingerprint;                        // changes when the files do
 };
 
-/// The plain and MLX formats of a model folder.
-Result<Source> open_source(const std::string& directory);
+/// A model folder, plain or of a foreign quantiser, or a GGUF file. `float32_scales`: keep scales and biases
+/// as float32 where the source's own type would round them.
+Result<Source> open_source(const std::string& path, bool float32_scales = false);
 
 /// All sides but the last are rows.
 std::int64_t rows_of(std::span<const std::int64_t> shape);

@@ -1,10 +1,13 @@
 #include "cli/commands/conversion_work.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <fmt/format.h>
 #include <memory>
 
+#include "cli/commands/model_path.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
 
@@ -25,6 +28,25 @@ std::string progress_text(std::uint64_t done, std::uint64_t all, double seconds)
 }
 
 }  // namespace
+
+void add_work_flags(FlagSet& flags, ConversionFlags& options) {
+  flags.group("Work");
+  flags.add("threads", "N", reads_int(options.threads, 0, 256), "Threads; 0 (default): one per core").letter =
+      "t";
+  flags.add_switch("plan", options.plan_only, "Show the sizes; write nothing");
+  flags.add_switch("force", options.force, "Replace a model that is in the folder");
+}
+
+Status check_folders(const ConversionFlags& flags, const std::string& command) {
+  if (!flags.from.empty() && !flags.out.empty()) return {};
+  return Error{Code::kInvalid, command + " needs two places: the model to read and the folder to write"};
+}
+
+Result<std::string> find_source(const std::string& named) {
+  std::error_code ignored;
+  if (named.ends_with(".gguf") && std::filesystem::is_regular_file(named, ignored)) return named;
+  return find_model(named);
+}
 
 Result<ConversionReport> run_conversion(const convert::Source& source, const convert::Recipe& recipe,
                                         const ConversionFlags& flags, Terminal& terminal) {

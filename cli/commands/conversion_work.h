@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cli/args/flag.h"
 #include "cli/terminal/reports.h"
 #include "cli/terminal/terminal.h"
 #include "convert/conversion.h"
@@ -14,6 +15,13 @@ struct ConversionFlags {
   int threads = 0;
   bool plan_only = false, force = false;
 };
+
+void add_work_flags(FlagSet& flags, ConversionFlags& options);
+/// kInvalid unless both the source and the folder to write are given.
+Status check_folders(const ConversionFlags& flags, const std::string& command);
+
+/// A model folder by path or name, or a .gguf file.
+Result<std::string> find_source(const std::string& named);
 
 /// Runs the plan, or with plan_only only describes it.
 Result<ConversionReport> run_conversion(const convert::Source& source, const convert::Recipe& recipe,

@@ -27,6 +27,11 @@ Result<std::string> find_model(const std::string& named) {
   std::error_code ignored;
   if (!named.empty()) {
     if (fs::is_directory(named, ignored)) return named;
+    if (fs::exists(named, ignored) && named.ends_with(".gguf")) {
+      return Error{Code::kNotFound,
+                   fmt::format("{} does not run as it is; write a folder with: foretoken convert {} OUT",
+                               named, named)};
+    }
     if (fs::exists(named, ignored)) {
       return Error{
           Code::kNotFound,

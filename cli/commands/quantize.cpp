@@ -1,8 +1,6 @@
 // `foretoken quantize`: writes a model in fewer bits, in the layout of MLX.
 #include "cli/args/option_flags.h"
 #include "cli/commands/conversion_work.h"
-#include "cli/commands/loading.h"
-#include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
 
 namespace ft::cli {
@@ -29,7 +27,7 @@ Result<convert::Recipe> read_recipe(const Options& options) {
 
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const convert::Recipe recipe, read_recipe(options));
-  FT_ASSIGN(const std::string from, find_model(options.files.from));
+  FT_ASSIGN(const std::string from, find_source(options.files.from));
   FT_ASSIGN(const convert::Source source, convert::open_source(from));
   Result<ConversionReport> report = run_conversion(source, recipe, options.files, terminal);
   if (!report.ok()) return report.error();
@@ -66,17 +64,8 @@ Command quantize_command() {
             "MTP head: keep as stored (default), 8 bits, same as the target, or drop");
   flags.add("vision", "CHOICE", reads_choice(options->vision, {"keep", "drop"}),
             "Vision tower: keep as stored (default) or drop");
-  flags.group("Work");
-  flags.add("threads", "N", reads_int(options->files.threads, 0, 256), "Threads; 0 (default): one per core")
-      .letter = "t";
-  flags.add_switch("plan", options->files.plan_only, "Show the sizes; write nothing");
-  flags.add_switch("force", options->files.force, "Replace a model that is in the folder");
-  command.check = [options]() -> Status {
-    if (options->files.from.empty() || options->files.out.empty()) {
-      return Error{Code::kInvalid, "quantize needs two folders: the model to read and the folder to write"};
-    }
-    return {};
-  };
+  add_work_flags(flags, options->files);
+  command.check = [options] { return check_folders(options->files, "quantize"); };
   return bind_options(std::move(command), std::move(options), work);
 }
 

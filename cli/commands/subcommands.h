@@ -19,6 +19,7 @@ Command tokenize_command();
 Command inspect_command();
 Command doctor_command();
 Command quantize_command();
+Command convert_command();
 Command synth_command();
 Command completions_command();
 Command manual_command();

@@ -24,14 +24,15 @@ import unittest
 PROGRAM = None
 TIMEOUT_S = 300
 H, LAYERS, VOCABULARY = 64, 4, 160  # the last of four layers is full attention
-LINEAR = {"in_proj_qkv": (192, H), "in_proj_z": (64, H), "in_proj_a": (2, H), "in_proj_b": (2, H), "out_proj": (H, 64)}
+LINEAR = {"in_proj_qkv": (256, H), "in_proj_z": (128, H), "in_proj_a": (4, H), "in_proj_b": (4, H),
+          "out_proj": (H, 128)}
 FULL = {"q_proj": (128, H), "k_proj": (32, H), "v_proj": (32, H), "o_proj": (H, 64)}
 MLP = {"gate_proj": (96, H), "up_proj": (96, H), "down_proj": (H, 96)}
 TEXT = {
     "model_type": "qwen3_5_text", "vocab_size": VOCABULARY, "hidden_size": H, "intermediate_size": 96,
     "num_hidden_layers": LAYERS, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
     "max_position_embeddings": 512, "full_attention_interval": 4, "linear_conv_kernel_dim": 4,
-    "linear_key_head_dim": 32, "linear_value_head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 2,
+    "linear_key_head_dim": 32, "linear_value_head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
     "mtp_num_hidden_layers": 1, "tie_word_embeddings": True, "eos_token_id": 1,
     "rope_parameters": {"rope_type": "default", "rope_theta": 10000, "partial_rotary_factor": 0.5,
                         "mrope_section": [3, 3, 2]},
@@ -61,10 +62,10 @@ def add_layer(tensors, prefix, full, rng):
         add("self_attn.q_norm.weight", 32)
         add("self_attn.k_norm.weight", 32)
         return
-    add("linear_attn.conv1d.weight", 192, 1, 4)
+    add("linear_attn.conv1d.weight", 256, 1, 4)
     add("linear_attn.norm.weight", 32)
-    add("linear_attn.dt_bias", 2)
-    tensors[prefix + "linear_attn.A_log"] = ("F32", (2,), struct.pack("<2f", 0.25, 1.5))
+    add("linear_attn.dt_bias", 4)
+    tensors[prefix + "linear_attn.A_log"] = ("F32", (4,), struct.pack("<4f", 0.25, 1.5, -0.5, 0))
 
 
 def make_tensors():
@@ -149,9 +150,9 @@ class Layout(QuantizeTest):
         for name in ("linear_attn.A_log", "linear_attn.dt_bias", "linear_attn.norm.weight"):
             self.assertEqual(made[layer + name], self.tensors[hf + name])
         conv = made[layer + "linear_attn.conv1d.weight"]
-        self.assertEqual(conv[1], (192, 4, 1))
+        self.assertEqual(conv[1], (256, 4, 1))
         self.assertEqual(conv[2], self.tensors[hf + "linear_attn.conv1d.weight"][2])
-        for name, rows, cols, bits, group in (("mlp.gate_proj", 96, H, 4, 32), ("linear_attn.in_proj_a", 2, H, 8, 64)):
+        for name, rows, cols, bits, group in (("mlp.gate_proj", 96, H, 4, 32), ("linear_attn.in_proj_a", 4, H, 8, 64)):
             shapes = [made[f"{layer}{name}.{leaf}"][:2] for leaf in ("weight", "scales", "biases")]
             self.assertEqual(shapes, [("U32", (rows, cols * bits // 32)), *[("BF16", (rows, cols // group))] * 2])
         self.assertEqual(made["language_model.model.embed_tokens.weight"][1], (VOCABULARY, H * 6 // 32))
@@ -252,7 +253,7 @@ class Work(QuantizeTest):
 
 class Refused(QuantizeTest):
     def test_wrong_usage(self):
-        self.refused(2, "needs two folders", self.source)
+        self.refused(2, "needs two places", self.source)
         self.refused(2, "--bits: 7", self.source, self.out, "--bits", "7")
         self.refused(2, "groups of 16", self.source, self.out, "--format", "nvfp4", "--group-size", "64")
         self.refused(1, "there is no model at", self.folder / "absent", self.out)
