@@ -148,7 +148,8 @@ Result<QuantisationMap> QuantisationMap::read(const json& config, const std::str
   if (method != object->end() && !method->is_null() &&
       (!method->is_string() || method->get_ref<const std::string&>() != "mlx")) {
     return Error{Code::kUnsupported, where + ".quant_method: expected an MLX quantisation, found " +
-                                         shown(*method) + "; write an MLX version with: foretoken convert FOLDER OUT"};
+                                         shown(*method) +
+                                         "; write an MLX version: foretoken convert DIR OUT"};
   }
   if (object->contains("bits") || object->contains("group_size") || object->contains("mode")) {
     FT_ASSIGN(map.global_, read_quantisation(*object, where));

@@ -3,9 +3,9 @@
 
     .venv/bin/python tools/make_import_golden.py
 
-NAME.safetensors holds module `m` in the format, `expected` (float32) and, as metadata, `config` (config.json). References:
-compressed-tensors (packed integers, NVFP4, MXFP4), torch (FP8), the gguf package (blocks.gguf), and for GPTQ and AutoAWQ
-their layouts by definition: value = (code - zero) * scale in float32, because PyPI has no CPU path for them.
+NAME.safetensors holds module `m` in the format, `expected` (float32) and, as metadata, `config` (config.json). The
+references are compressed-tensors (packed integers, NVFP4, MXFP4), torch (FP8) and the gguf package (blocks.gguf). GPTQ and
+AutoAWQ follow their definition, value = (code - zero) * scale in float32, because PyPI has no CPU path for them.
 """
 import json
 import pathlib
@@ -129,7 +129,7 @@ def fp4(name, method):
         steps = (scales.float() * factor).repeat_interleave(16, dim=1)
         parts = {"weight": words, "weight_scale": scales, "weight_scale_2": factor, "input_scale": torch.tensor(1.0)}
     else:
-        factor = torch.tensor([5231.0 if method == "divides" else 512.0])
+        factor = torch.tensor([5231.0 if method == "divides" else 4.0])
         steps = (scales.float() / factor).repeat_interleave(16, dim=1)
         parts = {"weight_packed": words, "weight_scale": scales, "weight_global_scale": factor}
     save(name, parts, config, codes * steps)

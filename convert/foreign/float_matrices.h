@@ -1,6 +1,5 @@
-// Matrices of small floats: FP8 with block, row or tensor scales, NVFP4 with a global scale, and the OCP block
-// floats that MLX reads as they are. value = code * scale in float32; a global scale is multiplied into the
-// scale first, as the reference libraries do.
+// Matrices of small floats: FP8 with block, row or tensor scales, and NVFP4 with a global scale. value =
+// code * scale in float32; a global scale is multiplied into the scale first, as the reference libraries do.
 #pragma once
 
 #include "convert/matrix_source.h"

@@ -223,7 +223,7 @@ Result<MatrixPointer> Module::read_awq() const {
   return grid_matrix(std::move(grid));
 }
 
-/// AutoAWQ's gemv: qweight [out, in / 8] in plain order; qzeros [out, words], scales [out, 8 * words], padded.
+/// AutoAWQ's gemv: qweight [out, in / 8] in plain order; qzeros [out, words], scales [out, 8 * words].
 Result<MatrixPointer> Module::read_awq_by_rows() const {
   const TensorView& codes = part(".qweight");
   if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' beside it");

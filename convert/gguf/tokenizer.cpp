@@ -11,13 +11,18 @@ using Texts = std::vector<std::string>;
 // ggml's kinds of tokens.
 constexpr std::int64_t kControl = 3, kUserDefined = 4;
 
+constexpr const char* kContractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+constexpr const char* kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 /// The expression that splits text into words; empty for an unknown name.
 std::string word_pattern(const std::string& name) {
   if (name == "qwen2") {
-    return R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    return std::string(kContractions) + R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)" +
+           kSpaces;
   }
   if (name == "qwen35") {
-    return R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    return std::string(kContractions) +
+           R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" + kSpaces;
   }
   return {};
 }
