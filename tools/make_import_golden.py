@@ -4,8 +4,8 @@
     .venv/bin/python tools/make_import_golden.py
 
 NAME.safetensors holds module `m` in the format, `expected` (float32) and, as metadata, `config` (config.json). The
-references are compressed-tensors (packed integers, NVFP4, MXFP4), torch (FP8) and the gguf package (blocks.gguf). GPTQ and
-AutoAWQ follow their definition, value = (code - zero) * scale in float32, because PyPI has no CPU path for them.
+references are compressed-tensors (packed integers, NVFP4, MXFP4), torch (FP8) and the gguf package (blocks.gguf). GPTQ
+and AutoAWQ follow their definition, (code - zero) * scale in float32, because PyPI has no CPU path for them.
 """
 import json
 import pathlib
