@@ -55,6 +55,17 @@ void requests(Exposition& text, const EngineStatus& engine) {
   times(text, "foretoken_request_seconds", "From request to end.", engine.request_time);
 }
 
+/// What the endpoint picker of the Gateway API inference extension reads (its proposal 003, model server
+/// protocol). A slot reserves its whole context, so the part of the KV cache in use is that of the slots.
+void picked_by(Exposition& text, const EngineStatus& engine) {
+  const double used = engine.slots > 0 ? number(engine.running) / number(engine.slots) : 0;
+  measure(text, "vllm:num_requests_waiting", "Requests in the queue, as vLLM names them.", engine.waiting);
+  measure(text, "vllm:num_requests_running", "Requests that have a slot, as vLLM names them.",
+          engine.running);
+  measure(text, "vllm:kv_cache_usage_perc", "Part of the KV cache in use, 0 to 1.", used);
+  measure(text, "vllm:gpu_cache_usage_perc", "The same under its former name.", used);
+}
+
 void speculation(Exposition& text, const EngineStatus& engine) {
   count(text, "foretoken_rounds_total", "Rounds of the engine.", number(engine.rounds));
   count(text, "foretoken_slot_rounds_total", "Rounds summed over requests.", number(engine.slot_rounds));
@@ -106,6 +117,7 @@ void HttpCounters::answered(const Route& route, int status) {
 std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http) {
   Exposition text;
   requests(text, engine);
+  picked_by(text, engine);
   speculation(text, engine);
   cached(text, cache);
   measure(text, "foretoken_http_connections", "Open connections.", http.open_);

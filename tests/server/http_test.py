@@ -58,8 +58,28 @@ class WithServer(unittest.TestCase):
         return False
 
 
+NEVER_ENDING = {"8178": -100, "8180": -100}
+
+
 class Http(WithServer):
     flags = ("--head-timeout", "1", "--idle-timeout", "2")
+
+    def test_the_picker_of_a_gateway_finds_its_gauges(self):
+        """Gateway API inference extension, proposal 003: gauges, one sample each, a share between 0 and 1."""
+        with urllib.request.urlopen(self.server.url + "/metrics") as reply:
+            lines = reply.read().decode().splitlines()
+        samples = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        names = ("vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc",
+                 "vllm:gpu_cache_usage_perc")
+        for name in names:
+            self.assertIn(f"# TYPE {name} gauge", lines)
+            self.assertGreaterEqual(float(samples[name]), 0)
+        with self.connect() as client:
+            client.post("/v1/chat/completions", chat(max_tokens=3000, stream=True, logit_bias=NEVER_ENDING))
+            client.head()
+            self.assertTrue(self.eventually(lambda: self.metric(names[1]) == 1))
+            self.assertEqual(self.metric(names[2]), 1 / self.metric("foretoken_slots"))
+        self.assertTrue(self.eventually(lambda: self.metric(names[2]) == 0))
 
     def test_one_connection_serves_many_requests(self):
         with self.connect() as client:
