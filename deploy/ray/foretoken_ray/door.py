@@ -1,0 +1,175 @@
+"""The door: checks keys, chooses the model, passes streams, and answers again elsewhere what a replica did not."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import json
+import logging
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from ray.exceptions import RayError
+from ray.serve.exceptions import RayServeException
+from ray.serve.handle import DeploymentHandle
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from .replica import ReplicaFailed
+from .resume import Different, Replay
+from .settings import Settings
+
+logger = logging.getLogger("ray.serve")
+PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "x-request-id")
+GENERATING = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
+LOST = "the replica that answered was lost; send the request again"
+RETRY = {"Retry-After": "1"}
+
+
+def error(status: int, message: str, kind: str = "server_error", **headers: str) -> JSONResponse:
+    """Read by the SDKs of OpenAI and Anthropic; they send a request again after 503."""
+    body = {"type": "error", "error": {"message": message, "type": kind, "param": None, "code": None}}
+    return JSONResponse(body, status, headers)
+
+
+def prefixes(body: dict[str, Any]) -> list[str]:
+    """Names of the prompt's beginnings: what comes before the first message, then one more message each."""
+    parts = body.get("messages") or body.get("input") or body.get("prompt") or ""
+    if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
+        text = json.dumps(parts)
+        parts = [text[at:at + 1024] for at in range(0, len(text), 1024)]
+    digest = hashlib.blake2b(digest_size=12)
+    # Instructions and tools alone do not name a home: all conversations share them.
+    digest.update(json.dumps([body.get(name) for name in ("model", "system", "instructions", "tools")]).encode())
+    names = []
+    for part in parts:
+        digest.update(json.dumps(part).encode())
+        if not (isinstance(part, dict) and part.get("role") in ("system", "developer")):
+            names.append(digest.hexdigest())
+    return names
+
+
+class Call:
+    """One request to the replicas of a model, and to another replica if one fails."""
+
+    def __init__(self, handle: DeploymentHandle, request: Request, raw: bytes, body: dict[str, Any]):
+        self._handle, self._affinity = handle.options(stream=True), prefixes(body)
+        headers = {name: request.headers[name] for name in PASSED if name in request.headers}
+        self._arguments = (request.method, f"{request.url.path}?{request.url.query}", headers, raw)
+
+    async def begin(self) -> dict[str, Any]:
+        self._items = self._handle.answer.remote(*self._arguments, affinity=self._affinity)
+        return await self._next()
+
+    async def _next(self) -> Any:
+        try:
+            return await anext(self._items)
+        except RayServeException:
+            raise
+        except RayError as failure:  # the actor died, or ReplicaFailed in it
+            raise ReplicaFailed(str(failure).splitlines()[-1]) from None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        with contextlib.suppress(StopAsyncIteration):
+            while True:
+                yield await self._next()
+
+    async def events(self) -> AsyncIterator[bytes]:
+        """Whole events; a replica that fails in the middle of one sends none of it."""
+        waiting = b""
+        async for piece in self.pieces():
+            *whole, waiting = (waiting + piece).split(b"\n\n")
+            for event in whole:
+                yield event + b"\n\n"
+
+    def end(self) -> None:
+        self._items.cancel()
+
+
+class Door:
+    def __init__(self, settings: Settings, handles: dict[str, DeploymentHandle]):
+        self._settings, self._handles = settings, handles
+        file = settings.api_key_file
+        lines = Path(file).read_text(encoding="ascii").splitlines() if file else []
+        self._keys = [line.strip().encode() for line in lines if line.strip() and not line.startswith("#")]
+        if file and not self._keys:
+            raise ValueError(f"{file} has no key; write one a line")
+
+    def _may_enter(self, request: Request) -> bool:
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        key = (request.headers.get("x-api-key") or bearer).encode()
+        return not self._keys or any([hmac.compare_digest(key, known) for known in self._keys])
+
+    async def __call__(self, request: Request) -> Response:
+        path = request.url.path
+        if path == "/health":
+            return JSONResponse({"status": "ready"})
+        if not self._may_enter(request):
+            return error(401, "the API key is unknown; send it as Authorization: Bearer KEY", "authentication_error")
+        if path == "/v1/models" and request.method == "GET":
+            facts = {"object": "model", "created": 0, "owned_by": "foretoken"}
+            return JSONResponse({"object": "list", "data": [{"id": name, **facts} for name in self._handles]})
+        raw, body = await request.body(), {}
+        with contextlib.suppress(ValueError):  # the program names the mistake
+            body = json.loads(raw)
+        body = body if isinstance(body, dict) else {}
+        name = body.get("model")
+        name = name if name and isinstance(name, str) else next(iter(self._handles))
+        if name not in self._handles:
+            return error(404, f"{name!r} is not served here; use one of {', '.join(self._handles)}", "not_found_error")
+        if body and path in GENERATING and body.get("seed") is None:  # else a second answer would be another one
+            raw = json.dumps({**body, "seed": random.getrandbits(31)}).encode()
+        return await self._answer(Call(self._handles[name], request, raw, body))
+
+    async def _answer(self, call: Call) -> Response:
+        for attempt in range(self._settings.retries + 1):
+            if attempt:
+                await asyncio.sleep(min(0.1 * 2**attempt, 2))
+            try:
+                head = await call.begin()
+                if head["type"] == "text/event-stream":
+                    return StreamingResponse(self._stream(call), head["status"], head["headers"], head["type"])
+                return Response(b"".join([piece async for piece in call.pieces()]), head["status"], head["headers"],
+                                head["type"])
+            except ReplicaFailed as failure:
+                logger.warning("foretoken: attempt %d failed: %s", attempt + 1, failure)
+            except RayServeException as busy:
+                return error(503, f"no replica takes the request: {busy}", "overloaded_error", **RETRY)
+        return error(503, LOST, **RETRY)
+
+    async def _stream(self, call: Call) -> AsyncIterator[bytes]:
+        replay, failures = Replay(), 0
+        try:
+            while True:
+                try:
+                    if failures:
+                        head = await call.begin()
+                        if head["status"] != 200:
+                            raise ReplicaFailed(f"the next replica answers {head['status']}")
+                        replay.again()
+                    async for event in call.events():
+                        event = replay.next(event) if self._settings.resume else event
+                        if event is not None:
+                            yield event
+                    return
+                except (ReplicaFailed, RayServeException) as failure:
+                    logger.warning("foretoken: a stream was lost: %s", failure)
+                    failures += 1
+                    if not self._settings.resume or failures > self._settings.retries:
+                        yield self._lost(LOST)
+                        return
+                    await asyncio.sleep(min(0.1 * 2**failures, 2))
+                except Different as difference:
+                    logger.error("foretoken: a resumed answer differs: %s", difference)
+                    yield self._lost("the answer could not be continued exactly; send the request again")
+                    return
+        finally:
+            call.end()
+
+    @staticmethod
+    def _lost(message: str) -> bytes:
+        body = {"type": "error", "error": {"type": "overloaded_error", "message": message, "code": "replica_lost"}}
+        return b"event: error\ndata: " + json.dumps(body).encode() + b"\n\n"
