@@ -23,6 +23,12 @@ std::string iso_time(std::int64_t seconds) {
   return {text, size};
 }
 
+Json modalities(const ModelInfo& model_info) {
+  Json list = Json::array({"text"});
+  if (model_info.images.problem.empty()) list.push_back("image");
+  return list;
+}
+
 Json openai_model(const ModelInfo& model_info, const std::string& id) {
   return Json{{"id", id},
               {"object", "model"},
@@ -32,8 +38,8 @@ Json openai_model(const ModelInfo& model_info, const std::string& id) {
               {"context_length", model_info.context},
               {"context_window", model_info.context},
               {"max_context_now", model_info.context},
-              {"supports_vision", false},
-              {"modalities", Json::array({"text"})},
+              {"supports_vision", model_info.images.problem.empty()},
+              {"modalities", modalities(model_info)},
               {"meta",
                {{"n_ctx_train", model_info.positions},
                 {"n_params", model_info.parameters},
@@ -125,6 +131,8 @@ HttpResponse props_reply(const ModelInfo& model_info) {
       {"draft_vocabulary", model_info.draft_vocabulary},
       {"depth", model_info.default_depth < 0 ? Json("auto") : Json(model_info.default_depth)},
       {"context", model_info.context},
+      {"modalities", modalities(model_info)},
+      {"max_pixels", model_info.images.max_pixels},
       {"slots", model_info.slots},
       {"parameters", model_info.parameters},
       {"bytes", model_info.bytes},

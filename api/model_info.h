@@ -9,6 +9,7 @@
 
 #include "api/openai/response_store.h"
 #include "program/sample_row.h"
+#include "sched/image_prompt.h"
 #include "speculation/decoder.h"
 #include "text/chat_format.h"
 #include "text/chat_template.h"
@@ -24,6 +25,7 @@ struct ModelInfo {
   std::shared_ptr<const GrammarCompiler> grammars;  // null: nothing can be enforced
   const ChatFormat* chat_format = &kPlainFormat;    // the tags of reasoning, calls and fill-in-the-middle
   std::vector<std::int32_t> eos;
+  ImageInput images;                                 // in prompts
   int vocabulary = 0;                                // columns of logits
   std::int64_t context = 0;                          // tokens of prompt and answer together
   SamplingParams sampler;                            // defaults of a request; the seed is unused

@@ -16,7 +16,7 @@ constexpr Encoded kPrompt{"prompt", "messages"};
 
 struct Rendered {
   std::string text;
-  std::vector<std::int32_t> ids;
+  ImagePrompt prompt;
 };
 
 Result<Rendered> render(const ModelInfo& model_info, const GenerateParams& call) {
@@ -32,10 +32,17 @@ Result<Rendered> render(const ModelInfo& model_info, const GenerateParams& call)
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   Rendered rendered;
-  Result<std::string> text = render_conversation(*model_info.chat_template, call, options);
-  if (!text.ok()) return Error{text.error().code, text.error().message, "messages"};
-  rendered.text = std::move(*text);
-  FT_ASSIGN(rendered.ids, encode_within(model_info, rendered.text, false, kPrompt));
+  Result<RenderedConversation> made = render_conversation(*model_info.chat_template, call, options);
+  if (!made.ok()) {
+    const Error& error = made.error();
+    return Error{error.code, error.message, error.field.empty() ? "messages" : error.field};
+  }
+  rendered.text = std::move(made->text);
+  FT_ASSIGN(std::vector<std::int32_t> ids, encode_within(model_info, rendered.text, false, kPrompt));
+  FT_ASSIGN(const Pictures pictures, load_images(model_info.images, made->images));
+  Result<ImagePrompt> placed = place_images(model_info.images, std::move(ids), pictures);
+  if (!placed.ok()) return Error{placed.error().code, placed.error().message, "messages"};
+  rendered.prompt = std::move(*placed);
   return rendered;
 }
 
@@ -58,7 +65,8 @@ Result<RequestFields> fields_of(const ModelInfo& model_info, const GenerateParam
   fields.parse = call.prompts.empty();
   if (fields.parse) {
     FT_ASSIGN(Rendered rendered, render(model_info, call));
-    fields.prompt = std::move(rendered.ids), fields.prompt_text = std::move(rendered.text);
+    fields.prompt = std::move(rendered.prompt.tokens), fields.prompt_text = std::move(rendered.text);
+    fields.images = std::move(rendered.prompt.images);
     if (call.tool_choice != ToolChoice::kNone) fields.tools = call.tools;
   } else if (!prompt.text.empty()) {
     FT_ASSIGN(fields.prompt, encode_within(model_info, prompt.text, true, kPrompt));
@@ -177,7 +185,7 @@ Status check_model(const ModelInfo& model_info, const std::string& model) {
 Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const GenerateParams& call) {
   FT_TRY(check_model(model_info, call.model));
   FT_ASSIGN(Rendered rendered, render(model_info, call));
-  return std::move(rendered.ids);
+  return std::move(rendered.prompt.tokens);
 }
 
 Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed) {

@@ -41,11 +41,13 @@ bool turn_late_systems(Json& messages) {
 
 }  // namespace
 
-Result<std::string> render_conversation(const ChatTemplate& chat_template, const GenerateParams& call,
-                                        const RenderOptions& options) {
+Result<RenderedConversation> render_conversation(const ChatTemplate& chat_template,
+                                                 const GenerateParams& call, const RenderOptions& options) {
   const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
   Json messages = Json::parse(call.messages, nullptr, false);
   if (!messages.is_array()) return wrong("messages", "must be a list");
+  RenderedConversation conversation;
+  FT_ASSIGN(conversation.images, take_images(messages));
   std::string beginning;
   if (call.continues && !messages.empty()) {
     beginning = plain(messages.back().value("content", Json("")));
@@ -57,8 +59,9 @@ Result<std::string> render_conversation(const ChatTemplate& chat_template, const
       text = std::move(second);
     }
   }
-  if (!text.ok()) return text;
-  return *text + beginning;
+  if (!text.ok()) return text.error();
+  conversation.text = *text + beginning;
+  return conversation;
 }
 
 }  // namespace ft::api

@@ -15,8 +15,8 @@ class Rendering : public testing::Test {
     call.messages = messages, call.continues = continues;
     RenderOptions options;
     options.enable_thinking = false;
-    const Result<std::string> text = render_conversation(template_, call, options);
-    return text.ok() ? *text : "refused: " + text.error().message;
+    const Result<RenderedConversation> made = render_conversation(template_, call, options);
+    return made.ok() ? made->text : "refused: " + made.error().message;
   }
   const ChatTemplate template_ = std::move(*ChatTemplate::load("assets/qwen3.5-tiny"));
 };
@@ -42,6 +42,17 @@ TEST_F(Rendering, LeadingSystemMessagesAreTheSystem) {
 
 TEST_F(Rendering, WhatTheTemplateRefusesAnywayKeepsItsSentence) {
   EXPECT_NE(render(R"([{"role":"assistant","content":"b"}])").find("No user message"), std::string::npos);
+}
+
+TEST_F(Rendering, AnImageLeavesAPlaceholderAndIsGivenOut) {
+  GenerateParams call;
+  call.messages = R"([{"role":"user","content":[{"type":"image","url":"data:,","at":"here"},
+                                                {"type":"text","text":"c"}]}])";
+  const Result<RenderedConversation> made = render_conversation(template_, call, {});
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_NE(made->text.find("<|image_pad|>"), std::string::npos);
+  ASSERT_EQ(made->images.size(), 1U);
+  EXPECT_EQ(made->images[0].at, "here");
 }
 
 TEST_F(Rendering, ABeginningStandsAfterTheGenerationPrompt) {

@@ -28,6 +28,7 @@ struct TestShape {
   std::vector<std::int32_t> labels = {};
   int experts = 0, chosen = 0;  // in place of every second dense MLP; their width is `expert`
   int expert = 0;
+  bool tower = false;  // norms with a mean, biases and gelu of a vision tower; frequencies on three axes
 
   /// A mixture of experts whose widths suit no block.
   static TestShape mixture() {
@@ -44,6 +45,11 @@ struct TestShape {
     shape.softcap = 5;
     shape.layers = 4;
     for (int v = 0; v < shape.vocabulary; ++v) shape.labels.push_back(3 * v + 1);
+    return shape;
+  }
+  static TestShape vision() {
+    TestShape shape = odd();
+    shape.tower = true;
     return shape;
   }
   static TestShape shared() {
@@ -99,7 +105,12 @@ class TestProgram {
       return weights_.plain(Format::kBf16, rows, cols, 1.7F / std::sqrt(static_cast<float>(cols)));
     return weights_.affine(rows, cols, shape_.bits, shape_.group, shape_.scales);
   }
-  Row norm(Row x) { return program.norm(x, weights_.plain(Format::kBf16, 1, x.width, 0.3F, 1), 1e-6F); }
+  Row norm(Row x) {
+    if (!shape_.tower) return rms_norm(x);
+    const Weight weight = weights_.plain(Format::kBf16, 1, x.width, 0.3F, 1);
+    return program.layer_norm(x, weight, weights_.plain(Format::kF32, 1, x.width, 0.2F), 1e-6F);
+  }
+  Row rms_norm(Row x) { return program.norm(x, weights_.plain(Format::kBf16, 1, x.width, 0.3F, 1), 1e-6F); }
 
   /// The same columns in another order, scaled.
   Row widen(Row x) {
@@ -130,6 +141,8 @@ class TestProgram {
       attend.inverse_frequencies.push_back(
           std::pow(10000.0F, -2.0F * static_cast<float>(j) / static_cast<float>(shape_.rotary)));
     }
+    for (int j = 0; shape_.tower && j < shape_.rotary / 2; ++j)
+      attend.frequency_axes.push_back(static_cast<std::uint8_t>(j % 3));
     attend.eps = 1e-6F;
     attend.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
     attend.gated = true;
@@ -188,6 +201,11 @@ class TestProgram {
   }
 
   Row mlp(Row x, bool geglu) {
+    if (shape_.tower) {
+      const Row inner = program.linear(x, {matrix(shape_.mlp, x.width)})[0];
+      const Row moved = program.bias(inner, weights_.plain(Format::kBf16, 1, shape_.mlp, 0.3F));
+      return project(program.gelu(moved, geglu));
+    }
     const std::vector<Row> rows =
         program.linear(x, {matrix(shape_.mlp, x.width), matrix(shape_.mlp, x.width)});
     return project(geglu ? program.geglu(rows[0], rows[1]) : program.swiglu(rows[0], rows[1]));

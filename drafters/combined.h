@@ -21,6 +21,9 @@ class CombinedDrafter final : public Drafter {
   std::string_view name() const override { return kName; }
   Status open(int slot, std::int64_t position) override;
   void close(int slot) override;
+  void set_positions(int slot, const PositionMap& positions) override {
+    head_.set_positions(slot, positions);
+  }
   bool reads_rows() const override { return head_.reads_rows(); }
   Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override;
   int plan(const DraftSlot& slot) override;

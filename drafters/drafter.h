@@ -19,6 +19,7 @@
 #include "base/byte_stream.h"
 #include "base/result.h"
 #include "program/backend.h"
+#include "program/positions.h"
 #include "sampling/constraint.h"
 #include "sampling/distribution.h"
 
@@ -84,6 +85,9 @@ class Drafter {
   /// `position`: of the first row that it will observe.
   virtual Status open(int slot, std::int64_t position) = 0;
   virtual void close(int slot) = 0;
+  /// After open() or restore(), for a sequence with images: where its tokens are. `positions` lives until
+  /// close().
+  virtual void set_positions(int /*slot*/, const PositionMap& /*positions*/) {}
   /// Whether observe() needs the target's hidden rows of those tokens in the ring of captured rows.
   virtual bool reads_rows() const { return false; }
   /// The tokens of the next rows that the target has committed; `prompt`: of a prompt, not of a round.

@@ -58,6 +58,7 @@ void MtpDrafter::close(int slot) {
   state.first = state.seen = state.first_recent = state.skipped = 0;
   state.from_prompt = state.named = 0;
   state.boundary_paired = false;
+  state.positions = nullptr;
 }
 
 Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, bool prompt) {
@@ -85,9 +86,10 @@ Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
   while (slot.tokens.size() > most_left) {
     const std::size_t rows = std::min<std::size_t>(kPassRows, slot.tokens.size() - most_left);
-    rows_.clear();
+    rows_.clear(), coordinates_.clear(), embeddings_.clear();
     for (std::size_t i = 0; i < rows; ++i) {
       rows_.push_back(captured_.place(slot_id, slot.first_row() + static_cast<std::int64_t>(i)));
+      add_pair(slot_id, static_cast<std::int64_t>(i), slot.positions != nullptr);
     }
     FT_ASSIGN(Txn txn, slot.timeline->begin(static_cast<int>(rows), static_cast<int>(rows)));
     const Segment segment = txn.segment();
@@ -95,6 +97,7 @@ Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
     args.tokens = std::span(slot.tokens).first(rows);
     args.hidden = {&captured_.store(), rows_};
     args.segments = {&segment, 1};
+    place_rows(args);
     try {
       head_->submit(args, *state_);
     } catch (...) {
@@ -105,6 +108,32 @@ Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
     forget_oldest(slot, rows);
   }
   return {};
+}
+
+/// Where the pair `place` rows after the slot's timeline is, and the row that embeds its token, if some
+/// sequence of the step has images. A pair has the position of its hidden row's token.
+void MtpDrafter::add_pair(int slot_id, std::int64_t place, bool with_images) {
+  if (!with_images) return;
+  const SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
+  if (slot.positions == nullptr) {
+    coordinates_.push_back(PositionMap::even(slot.timeline->length() + place));
+    embeddings_.push_back(-1);
+    return;
+  }
+  const std::int64_t row = slot.first_row() + place;
+  coordinates_.push_back(slot.positions->at(row));
+  embeddings_.push_back(options_.images->place(slot_id, *slot.positions, row + 1));
+}
+
+bool MtpDrafter::any_images(std::span<DraftSlot* const> slots) const {
+  return std::ranges::any_of(slots, [this](const DraftSlot* slot) {
+    return slots_[static_cast<std::size_t>(slot->id)].positions != nullptr;
+  });
+}
+
+void MtpDrafter::place_rows(StepArgs& args) const {
+  args.coordinates = coordinates_;
+  if (!embeddings_.empty()) args.embeddings = {&options_.images->store(), embeddings_};
 }
 
 void MtpDrafter::forget_oldest(SlotState& slot, std::size_t pairs) {
@@ -142,6 +171,7 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, RowStore& hidden,
   args.samples = samples_;
   args.round_tokens = round_tokens;
   args.logits = false;
+  place_rows(args);
   fed_back_.assign(tokens_.size(), -1);
   bool wait = false;
   std::size_t next = 0;
@@ -190,12 +220,17 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
     FT_TRY(flush(slot->id, kPassRows));
   }
   tokens_.clear(), rows_.clear(), segments_.clear(), logit_rows_.clear(), samples_.clear();
+  coordinates_.clear(), embeddings_.clear();
+  const bool with_images = any_images(slots);
   for (DraftSlot* slot : slots) {
     const auto id = static_cast<std::size_t>(slot->id);
     SlotState& state = slots_[id];
     name_tokens(*slot);
     const int rows = static_cast<int>(state.tokens.size());
-    for (int i = 0; i < rows; ++i) rows_.push_back(captured_.place(slot->id, state.first_row() + i));
+    for (int i = 0; i < rows; ++i) {
+      rows_.push_back(captured_.place(slot->id, state.first_row() + i));
+      add_pair(slot->id, i, with_images);
+    }
     FT_ASSIGN(Txn txn, state.timeline->begin(rows + slot->depth - 1, rows));
     first_rows_[id] = rows;
     txns_[id].emplace(std::move(txn));
@@ -212,9 +247,12 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
 
 Status MtpDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
   tokens_.clear(), rows_.clear(), segments_.clear(), logit_rows_.clear(), samples_.clear();
+  coordinates_.clear(), embeddings_.clear();
+  const bool with_images = any_images(slots);
   for (DraftSlot* slot : slots) {
     if (slot->depth <= step) continue;
     const auto id = static_cast<std::size_t>(slot->id);
+    add_pair(slot->id, first_rows_[id] + step - 1, with_images);
     segments_.push_back(txns_[id]->part(first_rows_[id] + step - 1, 1));
     logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()));
     tokens_.push_back(-1 - (slot->store + step - 1));

@@ -8,6 +8,8 @@
 // kPendingRows pairs, and then drafts as after a shorter text. A prompt is seen whole.
 // A head over a part of the vocabulary (Logits::spare) is told the tokens of each text that it drafts for.
 // What it can draft depends on the slots beside it; what is answered does not.
+// Of a prompt with images it sees what its target sees: the images' rows, and the positions of the tokens
+// that the hidden rows belong to.
 // Memory: one key/value layer per sequence. Hidden rows stay in the ring of captured rows; a memory of a
 // sequence holds up to kMemoryRows of them.
 #pragma once
@@ -17,6 +19,7 @@
 
 #include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
+#include "drafters/image_rows.h"
 #include "program/backend.h"
 #include "sampling/sample.h"
 #include "timeline/timeline.h"
@@ -37,11 +40,12 @@ class MtpDrafter final : public Drafter {
 
   struct Options {
     int slots = 1;
-    int blocks = 1;             // key/value blocks of the head's own cache
-    int hidden = 0;             // width of a hidden row
-    int memories = 0;           // what may be saved at once, beside the slots
-    int max_depth = kMaxDepth;  // drafts of a slot in a round
-    std::int64_t context = 0;   // tokens of a slot that memory is reserved for
+    int blocks = 1;                     // key/value blocks of the head's own cache
+    int hidden = 0;                     // width of a hidden row
+    int memories = 0;                   // what may be saved at once, beside the slots
+    int max_depth = kMaxDepth;          // drafts of a slot in a round
+    std::int64_t context = 0;           // tokens of a slot that memory is reserved for
+    const ImageRows* images = nullptr;  // null: prompts are text
   };
   /// What it reads of a target whose hidden rows have this width.
   static CaptureRequest request(int hidden) { return {"hidden", hidden, kMemoryRows + kRecentRows}; }
@@ -52,6 +56,9 @@ class MtpDrafter final : public Drafter {
   std::string_view name() const override { return "mtp"; }
   Status open(int slot, std::int64_t position) override;
   void close(int slot) override;
+  void set_positions(int slot, const PositionMap& positions) override {
+    if (!positions.flat()) slots_[static_cast<std::size_t>(slot)].positions = &positions;
+  }
   bool reads_rows() const override { return true; }
   Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override;
   bool remembers() const override { return true; }
@@ -72,15 +79,16 @@ class MtpDrafter final : public Drafter {
 
  private:
   struct SlotState {
-    std::optional<Timeline> timeline;  // of pairs, in order
-    std::vector<std::int32_t> tokens;  // of the pending pairs; their hidden rows are captured rows
-    std::int64_t first = 0;            // position of the first row that was observed
-    std::int64_t seen = 0;             // committed tokens; the last one's row is the boundary
-    std::int64_t skipped = 0;          // pairs that no pass will see
-    std::size_t from_prompt = 0;       // the first pending pairs, which are not skipped
-    std::int64_t first_recent = 0;     // the first token from whose row a sequence may begin
-    bool boundary_paired = false;      // the pair (boundary, pending token) is in the timeline or waits
-    std::size_t named = 0;             // tokens of the sequence that the head was told it may draft
+    std::optional<Timeline> timeline;        // of pairs, in order
+    std::vector<std::int32_t> tokens;        // of the pending pairs; their hidden rows are captured rows
+    std::int64_t first = 0;                  // position of the first row that was observed
+    std::int64_t seen = 0;                   // committed tokens; the last one's row is the boundary
+    std::int64_t skipped = 0;                // pairs that no pass will see
+    std::size_t from_prompt = 0;             // the first pending pairs, which are not skipped
+    std::int64_t first_recent = 0;           // the first token from whose row a sequence may begin
+    bool boundary_paired = false;            // the pair (boundary, pending token) is in the timeline or waits
+    std::size_t named = 0;                   // tokens of the sequence that the head was told it may draft
+    const PositionMap* positions = nullptr;  // null: text, whose pairs have their places in the timeline
 
     /// Position of the hidden row of the first pending pair.
     std::int64_t first_row() const { return timeline->length() + skipped; }
@@ -91,6 +99,9 @@ class MtpDrafter final : public Drafter {
              std::string identity);
 
   Status flush(int slot, std::size_t most_left);
+  void add_pair(int slot, std::int64_t place, bool with_images);
+  bool any_images(std::span<DraftSlot* const> slots) const;
+  void place_rows(StepArgs& args) const;
   static void forget_oldest(SlotState& slot, std::size_t pairs);
   Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
@@ -117,7 +128,8 @@ class MtpDrafter final : public Drafter {
   std::vector<int> first_rows_;           // [slots]: rows of the first pass
   bool collected_ = true;                 // the last pass was
   // One step's arguments, reused.
-  std::vector<std::int32_t> tokens_, logit_rows_, rows_, fed_back_;
+  std::vector<std::int32_t> tokens_, logit_rows_, rows_, fed_back_, embeddings_;
+  std::vector<Coordinates> coordinates_;  // with images only, as embeddings_
   std::vector<Segment> segments_;
   std::vector<SampleRow> samples_;
 };

@@ -61,6 +61,8 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::save(int slot) {
   if (!state.timeline || state.timeline->lost() || state.seen == state.first) {
     return std::unique_ptr<DraftMemory>();
   }
+  // What continues from here has the images' keys and values, not their rows: no pair of theirs may wait.
+  if (state.positions != nullptr) FT_TRY(flush(slot, state.boundary_paired && !state.tokens.empty() ? 1 : 0));
   // A pair with the pending token belongs to the future, not to what is saved.
   const std::int64_t pairs = std::min(state.timeline->length(), state.seen - 1 - state.skipped);
   std::vector<std::int32_t> tokens = state.tokens;

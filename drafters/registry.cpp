@@ -17,6 +17,7 @@ Result<std::unique_ptr<Drafter>> open_mtp(const DrafterContext& context) {
   options.slots = context.slots, options.blocks = context.blocks, options.memories = context.memories;
   options.hidden = context.model.facts.width, options.max_depth = context.max_depth;
   options.context = context.context;
+  options.images = context.images;
   FT_ASSIGN(std::unique_ptr<MtpDrafter> made,
             MtpDrafter::make(context.backend, *context.model.mtp, *context.captured, options));
   return std::unique_ptr<Drafter>(std::move(made));

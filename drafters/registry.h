@@ -13,6 +13,7 @@
 
 #include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
+#include "drafters/image_rows.h"
 #include "models/model.h"
 
 namespace ft {
@@ -47,7 +48,8 @@ inline constexpr DrafterKind DrafterKind::kDflash{"dflash"};
 struct DrafterContext {
   Backend& backend;
   const Model& model;
-  CapturedRows* captured = nullptr;  // of its request; null if it asked for none
+  CapturedRows* captured = nullptr;   // of its request; null if it asked for none
+  const ImageRows* images = nullptr;  // null: prompts are text
   int slots = 1;
   int blocks = 1;             // key/value blocks of its own cache, if it has one
   int memories = 0;           // that may be saved at once, beside the slots

@@ -30,6 +30,9 @@ class SyntheticDrafter final : public Drafter {
   void close(int slot) override {
     if (inner_ != nullptr) inner_->close(slot);
   }
+  void set_positions(int slot, const PositionMap& positions) override {
+    if (inner_ != nullptr) inner_->set_positions(slot, positions);
+  }
   bool reads_rows() const override { return inner_ != nullptr && inner_->reads_rows(); }
   Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override {
     return inner_ != nullptr ? inner_->observe(slot, tokens, prompt) : Status();

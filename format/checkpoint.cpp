@@ -53,7 +53,7 @@ Result<Checkpoint> Checkpoint::open(const std::string& directory) {
     FT_ASSIGN(const ShardList list, list_shards(directory));
     Checkpoint checkpoint;
     checkpoint.directory_ = directory;
-    FT_TRY(checkpoint.load_shards(list.shards, list.sidecar));
+    FT_TRY(checkpoint.load_shards(list.shards, list.sidecar, list.vision));
     FT_TRY(checkpoint.index_tensors());
     FT_TRY(check_index(list, checkpoint));
     checkpoint.find_mtp_file();
@@ -73,8 +73,10 @@ Result<Checkpoint> Checkpoint::of_memory(std::string name, std::vector<TensorVie
   return checkpoint;
 }
 
-Status Checkpoint::load_shards(const std::vector<std::string>& files, const std::string& sidecar) {
-  for (const std::string& file : files) FT_TRY(load_file(file, false));
+Status Checkpoint::load_shards(const std::vector<std::string>& files, const std::string& sidecar,
+                               const std::string& vision) {
+  for (const std::string& file : files) FT_TRY(load_file(file, Kind::kShard));
+  if (!vision.empty()) FT_TRY(load_file(vision, Kind::kVision));
   if (sidecar.empty()) return {};
   const std::size_t dropped =
       std::erase_if(tensors_, [](const TensorView& tensor) { return is_mtp_name(tensor.name); });
@@ -84,19 +86,19 @@ Status Checkpoint::load_shards(const std::vector<std::string>& files, const std:
   }
   mtp_is_sidecar_ = true;
   mtp_file_ = sidecar;
-  return load_file(sidecar, true);
+  return load_file(sidecar, Kind::kMtp);
 }
 
-Status Checkpoint::load_file(const std::string& relative, bool sidecar) {
+Status Checkpoint::load_file(const std::string& relative, Kind kind) {
   const std::string path = (fs::path(directory_) / relative).string();
   FT_ASSIGN(MappedFile file, MappedFile::open(path));
   FT_ASSIGN(Safetensors contents, parse_safetensors(file.bytes(), path));
   for (TensorView& tensor : contents.tensors) {
     // An MTP head that was published alone may leave out the prefix.
-    if (sidecar && !is_mtp_name(tensor.name)) tensor.name.insert(0, "mtp.");
+    if (kind == Kind::kMtp && !is_mtp_name(tensor.name)) tensor.name.insert(0, "mtp.");
     tensors_.push_back(std::move(tensor));
   }
-  if (!sidecar) {
+  if (kind == Kind::kShard) {
     const std::string& format = contents.metadata["format"];
     if (files_.empty()) metadata_format_ = format;
     if (metadata_format_ != format) metadata_format_.clear();

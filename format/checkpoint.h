@@ -14,6 +14,7 @@
 //   mtp.safetensors
 //   mtp/weights.safetensors
 //   model-mtp.safetensors
+// A vision tower may be alone in vision.safetensors beside them.
 // Paths are confined to the directory by their text (no absolute path, no ".."). Symbolic links are followed,
 // because download caches are made of them.
 #pragma once
@@ -61,8 +62,10 @@ class Checkpoint {
   bool mtp_is_sidecar() const { return mtp_is_sidecar_; }
 
  private:
-  Status load_shards(const std::vector<std::string>& files, const std::string& sidecar);
-  Status load_file(const std::string& relative, bool sidecar);
+  Status load_shards(const std::vector<std::string>& files, const std::string& sidecar,
+                     const std::string& vision);
+  enum class Kind { kShard, kMtp, kVision };
+  Status load_file(const std::string& relative, Kind kind);
   Status index_tensors();
   void find_mtp_file();
 

@@ -12,6 +12,8 @@ namespace {
 
 constexpr const char* kGeneration = "generation_config.json";
 constexpr const char* kRuntime = "mtplx_runtime.json";
+constexpr const char* kPictures = "preprocessor_config.json";
+constexpr const char* kProcessor = "processor_config.json";
 
 Result<JsonDocument> object_or_empty(const std::string& text, const std::string& path) {
   FT_ASSIGN(JsonDocument root, parse_json(text.empty() ? "{}" : text, path, DuplicateKeys::kLastWins));
@@ -25,12 +27,18 @@ std::string sibling(const std::string& path, const char* name) {
 }
 
 Result<ConfigFiles> parse_texts(const std::string& config, const std::string& generation,
-                                const std::string& runtime, const std::string& path) {
+                                const std::string& runtime, const std::string& path,
+                                const std::string& pictures) {
   ConfigFiles files;
   files.path = path;
   FT_ASSIGN(files.config, object_or_empty(config, path));
   FT_ASSIGN(files.generation, object_or_empty(generation, files.generation_path()));
   FT_ASSIGN(files.runtime, object_or_empty(runtime, files.runtime_path()));
+  FT_ASSIGN(files.pictures, object_or_empty(pictures, files.pictures_path()));
+  if (const auto inner = files.pictures->find("image_processor");
+      inner != files.pictures->end() && inner->is_object()) {
+    *files.pictures = nlohmann::json(*inner);
+  }
   return files;
 }
 
@@ -54,8 +62,10 @@ Result<std::string> read_text(const std::string& path, bool required) {
 }  // namespace
 
 Result<ConfigFiles> ConfigFiles::parse(const std::string& config, const std::string& generation,
-                                       const std::string& runtime, const std::string& path) {
-  return with_memory_guard("read it", path, [&] { return parse_texts(config, generation, runtime, path); });
+                                       const std::string& runtime, const std::string& path,
+                                       const std::string& pictures) {
+  return with_memory_guard("read it", path,
+                           [&] { return parse_texts(config, generation, runtime, path, pictures); });
 }
 
 Result<ConfigFiles> ConfigFiles::read(const std::string& directory) {
@@ -65,11 +75,16 @@ Result<ConfigFiles> ConfigFiles::read(const std::string& directory) {
     FT_ASSIGN(const std::string config, read_text(path, true));
     FT_ASSIGN(const std::string generation, read_text((folder / kGeneration).string(), false));
     FT_ASSIGN(const std::string runtime, read_text((folder / kRuntime).string(), false));
-    return parse_texts(config, generation, runtime, path);
+    FT_ASSIGN(std::string pictures, read_text((folder / kPictures).string(), false));
+    if (pictures.empty()) {
+      FT_ASSIGN(pictures, read_text((folder / kProcessor).string(), false));
+    }
+    return parse_texts(config, generation, runtime, path, pictures);
   });
 }
 
 std::string ConfigFiles::generation_path() const { return sibling(path, kGeneration); }
 std::string ConfigFiles::runtime_path() const { return sibling(path, kRuntime); }
+std::string ConfigFiles::pictures_path() const { return sibling(path, kPictures); }
 
 }  // namespace ft::format

@@ -21,6 +21,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
+constexpr const char* kVision = "vision.safetensors";
 constexpr std::array<const char*, 3> kUsualSidecars = {"mtp.safetensors", "mtp/weights.safetensors",
                                                        "model-mtp.safetensors"};
 
@@ -203,6 +204,8 @@ Result<ShardList> list_shards(const std::string& directory) {
     FT_TRY(glob_shards(directory, list));
   }
   std::erase(list.shards, list.sidecar);
+  if (exists(directory, kVision) && std::ranges::find(list.shards, kVision) == list.shards.end())
+    list.vision = kVision;
   std::sort(list.shards.begin(), list.shards.end());
   if (list.shards.size() > kMaxShards) {
     return Error{Code::kExhausted, directory + ": expected at most " + std::to_string(kMaxShards) +

@@ -14,6 +14,7 @@ namespace ft::format {
 struct ShardList {
   std::vector<std::string> shards;  // relative paths, sorted, without the sidecar
   std::string sidecar;              // relative path, "" if there is none
+  std::string vision;               // vision.safetensors, if it is there and no shard
   std::map<std::string, std::string>
       weight_map;          // tensor -> shard, as the index says; empty without an index
   std::string index_path;  // for messages; "" without an index

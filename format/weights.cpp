@@ -110,6 +110,17 @@ Result<StoredMatrix> WeightIndex::stack(std::string_view name, std::int64_t coun
   });
 }
 
+Result<StoredMatrix> WeightIndex::flat_matrix(std::string_view name, std::int64_t rows, std::int64_t cols) {
+  return with_memory_guard("look up a weight", name, [&]() -> Result<StoredMatrix> {
+    FT_ASSIGN(const TensorView* tensor, need(name));
+    TensorView flat = *tensor;
+    std::int64_t rest = 1;
+    for (std::size_t i = 1; i < flat.shape.size(); ++i) rest *= flat.shape[i];
+    if (flat.shape.size() > 2 && flat.shape[0] == rows && rest == cols) flat.shape = {rows, cols};
+    return plain(flat, rows, cols);
+  });
+}
+
 Result<StoredMatrix> WeightIndex::vector(std::string_view name, std::int64_t n) {
   return with_memory_guard("look up a weight", name, [&]() -> Result<StoredMatrix> {
     FT_ASSIGN(const TensorView* tensor, need(name));

@@ -53,6 +53,8 @@ class WeightIndex {
   Result<StoredMatrix> matrix(std::string_view name, std::int64_t rows, std::int64_t cols);
   /// A stack of `count` matrices, stored as [count,rows,cols], as one matrix [count * rows, cols].
   Result<StoredMatrix> stack(std::string_view name, std::int64_t count, std::int64_t rows, std::int64_t cols);
+  /// The same for a plain tensor of more dimensions: the first is `rows`, the others make `cols` together.
+  Result<StoredMatrix> flat_matrix(std::string_view name, std::int64_t rows, std::int64_t cols);
   /// A plain vector of n elements, as a matrix 1 x n.
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);
 

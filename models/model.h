@@ -13,6 +13,7 @@
 #include "format/config_files.h"
 #include "models/captured_layers.h"
 #include "models/model_facts.h"
+#include "models/vision.h"
 #include "program/backend.h"
 #include "program/program.h"
 
@@ -68,8 +69,10 @@ struct Model {
   HeadReport head;
   Weight embedding, lm_head;  // of the target, for the networks of drafters
   std::vector<DraftNetwork> drafters;
-  int draft_vocabulary = 0;  // tokens that the MTP head can draft at a time
-  int draft_bits = 0;        // some of the MTP head's matrices are requantised to it; 0: all stay as stored
+  std::optional<VisionModel> vision;  // images in prompts
+  std::string vision_problem;         // why there are none, one sentence; empty if there are
+  int draft_vocabulary = 0;           // tokens that the MTP head can draft at a time
+  int draft_bits = 0;  // some of the MTP head's matrices are requantised to it; 0: all stay as stored
 };
 
 /// The default draft vocabulary of a model with kLargeVocabulary or more tokens: the first kFrequentDrafts

@@ -121,6 +121,10 @@ std::vector<Weight> WeightSource::stack(const std::string& name, int count, std:
   return parts;
 }
 
+Weight WeightSource::flat_matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
+  return keep(index_.flat_matrix(stored_name(name), rows, cols), rows, cols);
+}
+
 Weight WeightSource::vector(const std::string& name, std::int64_t size) {
   return keep(index_.vector(stored_name(name), size), 1, size);
 }

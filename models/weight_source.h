@@ -27,6 +27,8 @@ class WeightSource {
   Result<bool> head_is_tied() const { return index_.head_is_tied(); }
   /// A Weight without data after a failure; status() says what failed.
   Weight matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
+  /// Of a kernel that covers its whole input: every dimension but the first is one.
+  Weight flat_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
   /// The matrices of a stack of `count`, each [rows, cols]. The stack may be named without ".weight".
   std::vector<Weight> stack(const std::string& name, int count, std::int64_t rows, std::int64_t cols);

@@ -14,6 +14,7 @@
 // BackendLost if no later step can succeed either. sched/scheduler.cpp catches both.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -60,6 +61,9 @@ struct Segment {
   std::int32_t confirmed = 0;
 };
 
+/// Where a row is on the three axes of M-RoPE: time, height, width. Text has one number for all of them.
+using Coordinates = std::array<std::int32_t, 3>;
+
 /// Plain data. submit() copies what the step needs, so the caller may reuse its vectors at once.
 struct StepArgs {
   std::span<const std::int32_t> tokens;      // [rows]; t < 0 means round_tokens[-1 - t]
@@ -72,6 +76,10 @@ struct StepArgs {
   std::span<std::int32_t> round_tokens;
   CapturePlaces capture = {};  // where captured rows go; never a place that `hidden` names
   bool logits = true;          // somebody reads StepResult::logits; false saves a device the copy
+  /// [rows], for Attend::frequency_axes; empty: each row has its position on all axes.
+  std::span<const Coordinates> coordinates = {};
+  /// Rows that Embed takes in place of those of its table (images); a place < 0: the table's.
+  RowPlaces embeddings = {};
 };
 
 /// Views into the executable's memory, valid until its next submit.

@@ -40,8 +40,12 @@ void describe_experts(Describer& d, const std::vector<Weight>& weights, std::int
 
 void Attend::keep_state(StateLayout& layout) {
   if (shared) return;
-  cache = static_cast<int>(layout.caches.size());
-  layout.caches.push_back({kv_heads, head_dim, window});
+  const auto alike = [this](const StateLayout::Cache& other) {
+    return other.transient && other.kv_heads == kv_heads && other.head_dim == head_dim;
+  };
+  const auto found = transient ? std::ranges::find_if(layout.caches, alike) : layout.caches.end();
+  cache = static_cast<int>(found - layout.caches.begin());
+  if (found == layout.caches.end()) layout.caches.push_back({kv_heads, head_dim, window, transient});
 }
 
 void Conv::keep_state(StateLayout& layout) {
@@ -67,6 +71,13 @@ void Norm::describe(Describer& d) const {
   d.writes(out, in.width, Grain::replicated());
 }
 
+void LayerNorm::describe(Describer& d) const {
+  d.reads(in, in.width, Grain::whole());
+  d.vector(weight, in.width);
+  d.vector(bias, in.width);
+  d.writes(out, in.width, Grain::replicated());
+}
+
 void Linear::describe(Describer& d) const {
   d.reads(in, in.width, Grain::whole());
   d.require(!weights.empty() && weights.size() == outs.size(), "needs one output a weight");
@@ -85,6 +96,11 @@ void Attend::describe(Describer& d) const {
   }
   d.require(rotary >= 0 && rotary % 2 == 0 && rotary <= head_dim, "wrong rotary width");
   d.require(static_cast<int>(inverse_frequencies.size()) == rotary / 2, "wrong number of frequencies");
+  d.require(frequency_axes.empty() || frequency_axes.size() == inverse_frequencies.size(),
+            "needs one axis a frequency");
+  d.require(std::ranges::all_of(frequency_axes, [](std::uint8_t axis) { return axis < 3; }),
+            "has a fourth axis");
+  d.require(!transient || (!causal && !shared), "takes turns in a cache that other steps read");
   d.require(window >= 0, "wrong window");
   d.require(causal || window == 0, "has a window and is not causal");
   if (!q_norm.empty()) d.vector(q_norm, head_dim);
@@ -94,7 +110,9 @@ void Attend::describe(Describer& d) const {
   if (gated) d.note("gated");
   d.note(fmt::format("{} heads, {} key-value heads of {}, {} rotated, cache {}", heads, kv_heads, head_dim,
                      rotary, cache));
+  if (!frequency_axes.empty()) d.note("on axes");
   if (shared) d.note("shared");
+  if (transient) d.note("transient");
   if (v_norm) d.note("values normalised");
   if (window > 0) d.note(fmt::format("window {}", window));
   if (!causal) d.note("not causal");
@@ -165,6 +183,18 @@ void Experts::describe(Describer& d) const {
 void SigmoidGate::describe(Describer& d) const {
   d.reads(in, out.width, Grain::columns());
   d.reads(gate, 1, Grain::whole());
+  d.writes(out, in.width, Grain::columns());
+}
+
+void Gelu::describe(Describer& d) const {
+  d.reads(in, out.width, Grain::columns());
+  d.note(exact ? "erf" : "tanh");
+  d.writes(out, in.width, Grain::columns());
+}
+
+void Bias::describe(Describer& d) const {
+  d.reads(in, out.width, Grain::columns());
+  d.vector(bias, in.width);
   d.writes(out, in.width, Grain::columns());
 }
 

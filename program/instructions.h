@@ -76,7 +76,8 @@ class Describer {
 struct StateLayout {
   struct Cache {
     int kv_heads, head_dim;
-    int window = 0;  // positions that a row sees, its own among them; 0: all
+    int window = 0;          // positions that a row sees, its own among them; 0: all
+    bool transient = false;  // of layers that take turns
   };
   struct Window {
     int width, kernel_width;
@@ -89,7 +90,7 @@ struct StateLayout {
   std::vector<Delta> deltas;    // DeltaRule::state
 };
 
-/// out = rows of `table` at the step's token ids.
+/// out = rows of `table` at the step's token ids, or rows that the step gives (StepArgs::embeddings).
 struct Embed {
   static constexpr std::string_view kName = "embed";
   Weight table;
@@ -115,6 +116,16 @@ struct Norm {
   int out_width() const { return in.width; }
   void describe(Describer& d) const;
 };
+/// out = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias, over the whole row.
+struct LayerNorm {
+  static constexpr std::string_view kName = "layer_norm";
+  Row in;
+  Weight weight, bias;  // [in.width]
+  float eps = 0;
+  Row out;
+  int out_width() const { return in.width; }
+  void describe(Describer& d) const;
+};
 /// outs[j] = weights[j] * in. Matrices that share an input are one instruction: it is prepared once.
 struct Linear {
   static constexpr std::string_view kName = "linear";
@@ -133,13 +144,18 @@ struct Attend {
   bool v_norm = false;    // values are normalised, without a weight
   int heads = 0, kv_heads = 0, head_dim = 0, rotary = 0;
   std::vector<float> inverse_frequencies;  // [rotary / 2]
-  float rotary_scale = 1;                  // multiplies cos and sin (YaRN)
+  /// [rotary / 2] the axis (0 to 2) of StepArgs::coordinates that turns each frequency (M-RoPE); empty: the
+  /// position turns all of them.
+  std::vector<std::uint8_t> frequency_axes = {};
+  float rotary_scale = 1;  // multiplies cos and sin (YaRN)
   float eps = 0, scale = 0;
   bool gated = false;
   int window = 0;       // a row sees the last `window` positions, its own among them; 0: all
   bool causal = true;   // false: a row sees all rows of its segment, later ones too
   bool shared = false;  // reads layer `cache`, which an earlier attend of this program appends to
-  int cache = 0;        // set by the builder unless `shared`
+  /// Keys and values are read in their own step only: layers of one shape take turns in one cache.
+  bool transient = false;
+  int cache = 0;  // set by the builder unless `shared`
   Row out;
   int out_width() const { return heads * head_dim; }
   void keep_state(StateLayout& layout);
@@ -239,6 +255,24 @@ struct Add {
   int out_width() const { return a.width; }
   void describe(Describer& d) const;
 };
+/// out = gelu(in): x * (1 + tanh(u)) / 2 as in Geglu or, if `exact`, x * (1 + erf(x / sqrt(2))) / 2.
+struct Gelu {
+  static constexpr std::string_view kName = "gelu";
+  Row in;
+  bool exact = false;
+  Row out;
+  int out_width() const { return in.width; }
+  void describe(Describer& d) const;
+};
+/// out = in + bias, the same for each row.
+struct Bias {
+  static constexpr std::string_view kName = "bias";
+  Row in;
+  Weight bias;  // [in.width]
+  Row out;
+  int out_width() const { return in.width; }
+  void describe(Describer& d) const;
+};
 /// out = in * factor.
 struct Scale {
   static constexpr std::string_view kName = "scale";
@@ -309,6 +343,7 @@ struct Sample {
   X(Embed)                 \
   X(Input)                 \
   X(Norm)                  \
+  X(LayerNorm)             \
   X(Linear)                \
   X(Attend)                \
   X(Conv)                  \
@@ -320,6 +355,8 @@ struct Sample {
   X(Experts)               \
   X(SigmoidGate)           \
   X(Add)                   \
+  X(Gelu)                  \
+  X(Bias)                  \
   X(Scale)                 \
   X(Concat)                \
   X(Slice)                 \

@@ -31,6 +31,11 @@ class Program {
   Row embed(const Weight& table) { return append(Embed{table, {}}); }
   Row input(int width) { return append(Input{width, {}}); }
   Row norm(Row in, const Weight& weight, float eps) { return append(Norm{in, weight, eps, {}}); }
+  Row layer_norm(Row in, const Weight& weight, const Weight& bias, float eps) {
+    return append(LayerNorm{in, weight, bias, eps, {}});
+  }
+  Row gelu(Row in, bool exact) { return append(Gelu{in, exact, {}}); }
+  Row bias(Row in, const Weight& bias) { return append(Bias{in, bias, {}}); }
   std::vector<Row> linear(Row in, std::vector<Weight> weights);
   Row attend(Attend instruction) { return append(std::move(instruction)); }
   Row conv(Row in, const Weight& kernel) {

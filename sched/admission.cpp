@@ -47,6 +47,12 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
   };
   add(model.target);
   for (const Program* network : drafter_networks(model)) add(*network);
+  if (model.vision) {
+    const images::Settings& settings = model.vision->settings;
+    const std::int64_t pixels = pixel_limit(settings, options.max_pixels);
+    report.weights += model.vision->tower.bytes_per_step() + model.vision->merger.bytes_per_step();
+    report.scratch += scratch_of(model.vision->tower, pixels / (settings.patch * settings.patch), 0);
+  }
   report.context_bytes = block_bytes * options.slots / kBlockRows;
   report.key_values = block_bytes * (positions / kBlockRows);
   report.cache = options.cache_bytes;

@@ -61,6 +61,8 @@ Engine::~Engine() {
 
 Status Engine::fits(const Request& request) const {
   const RequestFields& fields = request.fields();
+  if (!fields.images.empty() && !decoder_->images_problem().empty())
+    return Error{Code::kUnsupported, decoder_->images_problem()};
   const std::int64_t context = decoder_->options().context;
   return check_prompt(static_cast<std::int64_t>(fields.prompt.size()),
                       fields.slot.context > 0 ? std::min(fields.slot.context, context) : context);

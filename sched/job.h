@@ -27,6 +27,7 @@ struct Job {
   bool paused = false;  // skipped, because its reader does not read
   double full_since_ms = 0;
 
+  std::vector<std::int32_t> keys;  // of a prompt with images in the prefix cache
   int cached_tokens = 0;
   int kept_tokens = 0;             // prompt tokens after the cached ones that were kept for later prompts
   std::int64_t shared_prefix = 0;  // end of the prefix shared with earlier prompts; 0: none

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "sched/image_prompt.h"
+
 namespace ft {
 namespace {
 
@@ -67,6 +69,7 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
     return Error{Code::kInvalid,
                  fmt::format("prompt: token id {} is outside the vocabulary of {}", token, vocabulary)};
   }
+  FT_TRY(check_images(fields.images, fields.prompt.size()));
   if (fields.slot.max_tokens < (fields.score_prompt ? 0 : 1)) {
     return wrong("max_tokens", "at least 1", fields.slot.max_tokens);
   }

@@ -33,6 +33,7 @@ inline constexpr std::size_t kMailboxEvents = 1 << 11;
 
 struct RequestFields {
   std::vector<std::int32_t> prompt;
+  std::vector<PromptImage> images;  // of the prompt, in order: sched/image_prompt.h
   std::string prompt_text;  // the rendered prompt; its end decides whether the answer begins with reasoning
   SlotOptions slot;         // sampling params, acceptance, depth, max_tokens, eos, bias, logprobs, predicted
   DrafterKind drafter = DrafterKind::kAuto;

@@ -79,9 +79,12 @@ Status Scheduler::start(Job& job) {
   const Drafter* drafter = decoder_.drafter(fields.drafter);
   PrefixCache::Found found;  // empty if each row of the prompt must be computed
   if (!fields.score_prompt) {
-    found = cache_.find(fields.prompt, drafter != nullptr && drafter->remembers(), row_ms_);
+    const bool drafts = drafter != nullptr && drafter->remembers();
+    if (!fields.images.empty()) job.keys = content_keys(fields.prompt, fields.images);
+    found = cache_.find(fields.images.empty() ? fields.prompt : job.keys, drafts, row_ms_);
   }
-  FT_ASSIGN(job.slot, decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning));
+  FT_ASSIGN(job.slot,
+            decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning, fields.images));
   job.slot->constraint = std::move(constraint);
   job.answer.emplace(std::move(answer));
   job.cached_tokens = static_cast<int>(found.beginning.length);
@@ -223,7 +226,8 @@ void Scheduler::prefill(Job& job) {
     return;
   }
   const auto rows = static_cast<double>(done - before);
-  if (rows >= kLeastChunk && !job.slot->on_prompt_row) {  // rows that are scored cost more than others
+  // Rows that are scored or belong to images cost more than others.
+  if (rows >= kLeastChunk && !job.slot->on_prompt_row && job.slot->images.empty()) {
     const double row_ms = std::max(ms - decoder_.costs().verify(1), 0.02 * ms) / rows;
     row_ms_ = row_ms_ > 0 ? row_ms_ + 0.3 * (row_ms - row_ms_) : row_ms;
   }
@@ -276,9 +280,12 @@ bool Scheduler::keep(Job& job) {
   if (!lost().empty()) return false;
   const std::int64_t length = slot.timeline->length();
   if (slot.finish == Finish::kError || slot.timeline->lost() || length == 0) return false;
-  const auto tokens = std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(length));
+  const auto size = static_cast<std::size_t>(length);
+  const auto tokens = std::span<const std::int32_t>(slot.tokens).first(size);
+  if (!slot.images.empty()) job.keys = content_keys(tokens, slot.images);
   try {
-    return cache_.store(tokens, slot.drafter != nullptr && slot.drafter->remembers(),
+    return cache_.store(slot.images.empty() ? tokens : std::span<const std::int32_t>(job.keys),
+                        slot.drafter != nullptr && slot.drafter->remembers(),
                         [&] { return decoder_.snapshot(slot); });
   } catch (const BackendLost& failure) {
     lose_backend(failure.what());

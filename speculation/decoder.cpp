@@ -5,6 +5,8 @@
 #include <limits>
 #include <new>
 
+#include "speculation/guarded.h"
+
 namespace ft {
 
 namespace {
@@ -50,11 +52,70 @@ Status Decoder::build() {
   const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks};
   FT_ASSIGN(state_, backend_.make_state(model_.target.layout(), state));
   pool_ = std::make_unique<TimelinePool>(*state_, state);
+  FT_TRY(build_images());
   FT_TRY(build_drafters(std::max(options_.chunk, round_rows), blocks_each));
   if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
-  round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured(), options_.max_depth);
+  round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured(), options_.max_depth,
+                                   images_.get());
   slot_used_.assign(static_cast<std::size_t>(options_.slots), 0);
   return {};
+}
+
+/// A backend that lacks an instruction of the tower runs the model without images.
+Status Decoder::build_images() {
+  images_problem_ = model_.vision_problem;
+  if (!model_.vision) {
+    if (images_problem_.empty()) images_problem_ = "this model reads text only";
+    return {};
+  }
+  auto encoder = ImageEncoder::make(backend_, *model_.vision, options_.max_pixels);
+  if (!encoder.ok() && encoder.error().code == Code::kUnsupported) {
+    images_problem_ = "images cannot be read here: " + encoder.error().message;
+    return {};
+  }
+  if (!encoder.ok()) return encoder.error();
+  encoder_ = std::move(*encoder);
+  FT_ASSIGN(images_, ImageRows::make(backend_, model_.facts.width, options_.slots, options_.context));
+  return {};
+}
+
+/// Gives the slot its images, which must be where its tokens say.
+Status Decoder::take_images(Slot& slot, std::span<const PromptImage> images) const {
+  if (images.empty()) return {};
+  if (!encoder_) return Error{Code::kUnsupported, images_problem_};
+  std::int64_t tokens = 0;
+  for (const PromptImage& image : images) {
+    const images::Picture& picture = *image.picture;
+    slot.positions.add({image.first, picture.token_rows(), picture.token_columns()});
+    tokens += picture.tokens();
+    if (picture.pixels.size.pixels() > encoder_->max_pixels()) {
+      return Error{Code::kInvalid, fmt::format("an image has {} pixels and {} are taken; use --max-pixels",
+                                               picture.pixels.size.pixels(), encoder_->max_pixels())};
+    }
+  }
+  if (tokens > images_->area()) {
+    return Error{Code::kExhausted,
+                 fmt::format("the images have {} tokens and a prompt may have {}; send fewer or smaller ones",
+                             tokens, images_->area())};
+  }
+  slot.images.assign(images.begin(), images.end());
+  for (PromptImage& image : slot.images) image.read = false;  // not into this slot's area
+  return {};
+}
+
+Status Decoder::prefill(Slot& slot, int rows) {
+  const std::int64_t done = slot.timeline->length();
+  for (PromptImage& image : slot.images) {
+    if (image.read || image.end() <= done || image.first >= done + rows) continue;
+    FT_TRY(guarded([&]() -> Status {
+      encoder_->encode(*image.picture, images_->store(),
+                       images_->place(slot.id, slot.positions, image.first));
+      return {};
+    }));
+    image.read = true;
+    ++images_read_;
+  }
+  return round_->prefill(slot, rows);
 }
 
 Status Decoder::build_drafters(int step_rows, int blocks_each) {
@@ -62,7 +123,7 @@ Status Decoder::build_drafters(int step_rows, int blocks_each) {
   FT_TRY(capture_for(specs, step_rows));
   for (const DrafterSpec* spec : specs) {
     DrafterContext context{backend_, model_};
-    context.captured = captured(spec->request(model_).name);
+    context.captured = captured(spec->request(model_).name), context.images = images_.get();
     context.slots = options_.slots, context.max_depth = options_.max_depth,
     context.context = options_.context;
     context.blocks = options_.slots * blocks_each + room_.draft_blocks + 1;  // one while forking
@@ -178,13 +239,14 @@ SyntheticDrafter& Decoder::force(std::vector<double> schedule, std::uint64_t see
 }
 
 std::int64_t Decoder::packed_bytes() const {
-  std::int64_t bytes = target_->packed_bytes();
+  std::int64_t bytes = target_->packed_bytes() + (encoder_ ? encoder_->packed_bytes() : 0);
   for (const auto& drafter : drafters_) bytes += drafter->packed_bytes();
   return bytes;
 }
 
 Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt, SlotOptions options,
-                                            DrafterKind kind, const PrefixHit& beginning) {
+                                            DrafterKind kind, const PrefixHit& beginning,
+                                            std::span<const PromptImage> images) {
   if (prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
   options.context = options.context > 0 ? std::min(options.context, options_.context) : options_.context;
   if (static_cast<std::int64_t>(prompt.size()) >= options.context) {
@@ -207,6 +269,7 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
                                 beginning.length < static_cast<std::int64_t>(prompt.size())));
   FT_ASSIGN(slot->timeline, past != nullptr ? past->timeline.fork(beginning.length) : Timeline::open(*pool_));
   slot->timeline->reserve(options.context + options_.max_depth + 1);
+  FT_TRY(take_images(*slot, images));
   slot->drafter = drafter(kind);
   if (slot->drafter != nullptr) FT_TRY(open_drafter(*slot, beginning));
   slot->options = std::move(options);
@@ -225,9 +288,12 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
 Status Decoder::open_drafter(Slot& slot, const PrefixHit& beginning) {
   const DraftMemory* memory = beginning.snapshot != nullptr ? beginning.snapshot->draft.get() : nullptr;
   if (memory == nullptr || !slot.drafter->restores(*memory)) {
-    return slot.drafter->open(slot.id, slot.timeline->length());
+    FT_TRY(slot.drafter->open(slot.id, slot.timeline->length()));
+  } else {
+    FT_TRY(slot.drafter->restore(slot.id, *memory, beginning.length));
   }
-  return slot.drafter->restore(slot.id, *memory, beginning.length);
+  slot.drafter->set_positions(slot.id, slot.positions);
+  return {};
 }
 
 void Decoder::observe(const RoundShape& shape, int tokens, double ms) {
@@ -246,7 +312,7 @@ void Decoder::close(Slot& slot) {
 Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions options, DrafterKind kind) {
   const auto prompt =
       std::span<const std::int32_t>(slot.tokens).first(static_cast<std::size_t>(slot.prompt_tokens));
-  FT_ASSIGN(std::unique_ptr<Slot> copy, open(prompt, std::move(options), kind));
+  FT_ASSIGN(std::unique_ptr<Slot> copy, open(prompt, std::move(options), kind, {}, slot.images));
   if (Status status = continue_from(slot, *copy); !status.ok()) {
     close(*copy);
     return status.error();
@@ -264,8 +330,13 @@ Status Decoder::continue_from(const Slot& slot, Slot& copy) {
   if (slot.drafter != nullptr && slot.drafter->remembers()) {
     FT_ASSIGN(memory, slot.drafter->save(slot.id));
   }
-  return memory && copy.drafter->restores(*memory) ? copy.drafter->restore(copy.id, *memory, length)
-                                                   : copy.drafter->open(copy.id, length);
+  if (memory && copy.drafter->restores(*memory)) {
+    FT_TRY(copy.drafter->restore(copy.id, *memory, length));
+  } else {
+    FT_TRY(copy.drafter->open(copy.id, length));
+  }
+  copy.drafter->set_positions(copy.id, copy.positions);
+  return {};
 }
 
 Result<Snapshot> Decoder::snapshot(const Slot& slot) {

@@ -12,6 +12,7 @@
 #include "drafters/synthetic.h"
 #include "models/model.h"
 #include "speculation/batch_draft_gate.h"
+#include "speculation/image_encoder.h"
 #include "speculation/round.h"
 #include "speculation/snapshot.h"
 
@@ -25,6 +26,7 @@ struct DecoderOptions {
   int logit_rows = 0;            // rows with logits that a caller of score() needs; 0: those of a round
   std::int64_t cache_bytes = 0;  // memory that snapshots may hold; what none of them used costs nothing
   int snapshots = 4096;          // that there may be within those bytes
+  std::int64_t max_pixels = 0;   // of a resized image of a prompt; 0: images::kDefaultMaxPixels
 };
 
 /// Room for snapshots beside that of the slots, and what they cost.
@@ -48,7 +50,8 @@ class Decoder {
   /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the
   /// vocabulary or leaves no room in the context.
   Result<std::unique_ptr<Slot>> open(std::span<const std::int32_t> prompt, SlotOptions options,
-                                     DrafterKind kind, const PrefixHit& beginning = {});
+                                     DrafterKind kind, const PrefixHit& beginning = {},
+                                     std::span<const PromptImage> images = {});
   void close(Slot& slot);
   /// A slot that continues `slot` from its prompt state with other options: no prompt work is repeated.
   Result<std::unique_ptr<Slot>> fork(const Slot& slot, SlotOptions options, DrafterKind kind);
@@ -62,7 +65,8 @@ class Decoder {
   /// What a snapshot's bytes depend on, but for the weights: programs, layouts, the backend's arithmetic.
   std::string state_identity() const;
 
-  Status prefill(Slot& slot, int rows) { return round_->prefill(slot, rows); }
+  /// Reads the images of those rows first.
+  Status prefill(Slot& slot, int rows);
   RoundShape round(std::span<Slot* const> slots) {
     return round_->run(slots, costs_, batch_.drafts(static_cast<int>(slots.size())));
   }
@@ -94,11 +98,17 @@ class Decoder {
   /// The pool of the first drafter that has a cache of its own; null: none has.
   const TimelinePool* draft_pool() const;
   const DecoderOptions& options() const { return options_; }
+  /// Why prompts cannot have images, one sentence; empty if they can.
+  const std::string& images_problem() const { return images_problem_; }
+  /// Images that the tower has read since the start.
+  std::int64_t images_read() const { return images_read_; }
 
  private:
   Decoder(Backend& backend, const Model& model, const DecoderOptions& options)
       : backend_(backend), model_(model), options_(options) {}
   Status build();
+  Status build_images();
+  Status take_images(Slot& slot, std::span<const PromptImage> images) const;
   Status build_drafters(int step_rows, int blocks_each);
   Status capture_for(std::span<const DrafterSpec* const> specs, int step_rows);
   CapturedSet captured() const;
@@ -114,6 +124,10 @@ class Decoder {
   std::unique_ptr<State> state_;
   std::unique_ptr<TimelinePool> pool_;
   std::array<std::unique_ptr<CapturedRows>, kMaxCaptures> captured_;  // [Capture::number]
+  std::unique_ptr<ImageEncoder> encoder_;                             // null: images_problem_ says why
+  std::unique_ptr<ImageRows> images_;                                 // null as well
+  std::string images_problem_;
+  std::int64_t images_read_ = 0;
   std::vector<std::unique_ptr<Drafter>> drafters_;  // [Drafter::number()], those that the model can have
   std::unique_ptr<Drafter> combined_;               // what auto means; null: the last of them
   std::unique_ptr<SyntheticDrafter> synthetic_;

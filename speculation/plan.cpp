@@ -7,10 +7,12 @@
 
 namespace ft {
 
-Round::Round(Executable& target, State& state, int slots, const CapturedSet& captured, int max_depth)
+Round::Round(Executable& target, State& state, int slots, const CapturedSet& captured, int max_depth,
+             const ImageRows* images)
     : target_(target),
       state_(state),
       captured_(captured),
+      images_(images),
       max_depth_(max_depth),
       entries_(static_cast<std::size_t>(slots)) {
   for (const CapturedRows* rows : captured_) ring_ = ring_ != nullptr ? ring_ : rows;
@@ -18,6 +20,7 @@ Round::Round(Executable& target, State& state, int slots, const CapturedSet& cap
   round_tokens_.resize(static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth));
   const auto rows = static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth + 1);
   tokens_.reserve(rows), logit_rows_.reserve(rows), samples_.reserve(rows), captures_.reserve(rows);
+  coordinates_.reserve(rows);
   segments_.reserve(static_cast<std::size_t>(slots));
   proposing_.reserve(static_cast<std::size_t>(slots));
   emitted_.reserve(static_cast<std::size_t>(max_depth) + 1);
@@ -37,14 +40,19 @@ Status Round::prefill(Slot& slot, int rows) {
   const Segment segment = txn.segment();
   const auto chunk = std::span<const std::int32_t>(slot.tokens)
                          .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
-  logit_rows_.clear(), captures_.clear();
+  logit_rows_.clear(), captures_.clear(), coordinates_.clear(), embeddings_.clear();
   capture_rows(slot, rows);
+  if (!slot.positions.flat()) place_rows(slot, rows);
+  for (int i = 0; !slot.positions.flat() && i < rows; ++i)
+    embeddings_.push_back(images_->place(slot.id, slot.positions, done + i));
   for (int i = 0; slot.on_prompt_row && i < rows; ++i) logit_rows_.push_back(i);
   StepResult result;
   try {
     StepArgs args{chunk, {}, {&segment, 1}, logit_rows_, {}, {}};
     args.capture = capture_places();
     args.logits = !logit_rows_.empty();
+    args.coordinates = coordinates_;
+    if (!embeddings_.empty()) args.embeddings = {&images_->store(), embeddings_};
     target_.submit(args, state_);
     if (args.logits) result = target_.collect();
   } catch (...) {
@@ -90,6 +98,11 @@ CapturePlaces Round::capture_places() const {
   }
   if (ring_ != nullptr) to.places = captures_;
   return to;
+}
+
+/// Where those rows are on the axes of M-RoPE.
+void Round::place_rows(const Slot& slot, int rows) {
+  for (int i = 0; i < rows; ++i) coordinates_.push_back(slot.positions.at(slot.timeline->length() + i));
 }
 
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {

@@ -49,12 +49,15 @@ void Round::propose() {
 
 StepResult Round::verify() {
   tokens_.clear(), logit_rows_.clear(), segments_.clear(), samples_.clear(), captures_.clear();
-  bool logits = false;
+  coordinates_.clear();
+  bool logits = false, images = false;
+  for (std::size_t i = 0; i < active_; ++i) images = images || !entries_[i].slot->positions.flat();
   for (std::size_t i = 0; i < active_; ++i) {
     Entry& entry = entries_[i];
     entry.first_row = static_cast<int>(tokens_.size());
     segments_.push_back(entry.txn->part(0, 1 + entry.draft.drafted));
     capture_rows(*entry.slot, 1 + entry.draft.drafted);
+    if (images) place_rows(*entry.slot, 1 + entry.draft.drafted);
     logits = logits || entry.reads_logits();
     tokens_.push_back(entry.slot->tokens.back());
     for (int d = 0; d < entry.draft.drafted; ++d) {
@@ -76,6 +79,7 @@ StepResult Round::verify() {
   StepArgs args{tokens_, {}, segments_, logit_rows_, samples_, round_tokens_};
   args.capture = capture_places();
   args.logits = logits;
+  args.coordinates = coordinates_;
   target_.submit(args, state_);
   const StepResult verified = target_.collect();  // from here on the host has all drafts
   shape_.device_ms = static_cast<double>(verified.waited_ns) * 1e-6;

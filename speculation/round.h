@@ -18,10 +18,12 @@
 
 #include "drafters/captured_rows.h"
 #include "drafters/drafter.h"
+#include "drafters/image_rows.h"
 #include "program/backend.h"
 #include "sampling/history.h"
 #include "sampling/sample.h"
 #include "speculation/depth.h"
+#include "speculation/prompt_images.h"
 #include "timeline/timeline.h"
 
 namespace ft {
@@ -53,6 +55,8 @@ struct Slot {
   int id = 0;  // 0..slots - 1, the drafter's name for it
   SlotOptions options;
   std::optional<Timeline> timeline;  // holds all tokens but the pending last one
+  std::vector<PromptImage> images;   // of the prompt, in order
+  PositionMap positions;             // of all tokens
   std::vector<std::int32_t> tokens;  // prompt and output
   int prompt_tokens = 0;
   History history;
@@ -88,8 +92,9 @@ struct RoundShape {
 class Round {
  public:
   /// `captured`: where the target's hidden rows go. `max_depth`: of drafts of a slot, at most kMaxDraft.
+  /// `images`: the embeddings of image tokens; null: prompts are text.
   Round(Executable& target, State& state, int slots, const CapturedSet& captured = {},
-        int max_depth = kMaxDepth);
+        int max_depth = kMaxDepth, const ImageRows* images = nullptr);
 
   /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
   Status prefill(Slot& slot, int rows);
@@ -127,6 +132,7 @@ class Round {
   void propose();
   void capture_rows(const Slot& slot, int rows);
   CapturePlaces capture_places() const;
+  void place_rows(const Slot& slot, int rows);
   StepResult verify();
   int emit(Entry& entry, const StepResult& verified);
   int accept_by_rejection(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
@@ -138,6 +144,7 @@ class Round {
   State& state_;
   CapturedSet captured_;
   const CapturedRows* ring_ = nullptr;  // any of them: they share their places; null: there is none
+  const ImageRows* images_;
   int max_depth_;
   std::vector<Entry> entries_;
   std::size_t active_ = 0;  // entries in use
@@ -145,7 +152,8 @@ class Round {
   SampleScratch scratch_;
   Distribution target_distribution_;
   // One step's arguments, reused.
-  std::vector<std::int32_t> round_tokens_, tokens_, logit_rows_, emitted_, captures_;
+  std::vector<std::int32_t> round_tokens_, tokens_, logit_rows_, emitted_, captures_, embeddings_;
+  std::vector<Coordinates> coordinates_;  // of a step with images only
   std::vector<Segment> segments_;
   std::vector<SampleRow> samples_;
   std::vector<DraftSlot*> proposing_;

@@ -125,7 +125,8 @@ class LateState final : public State {
 
 /// A step's arguments with everything that they point to.
 struct Copied {
-  std::vector<std::int32_t> tokens, logit_rows, hidden_places, capture_places;
+  std::vector<std::int32_t> tokens, logit_rows, hidden_places, capture_places, embedding_places;
+  std::vector<Coordinates> coordinates;
   std::vector<Segment> segments;
   std::vector<std::vector<std::int32_t>> blocks;
   std::vector<SampleRow> samples;
@@ -140,6 +141,8 @@ struct Copied {
         logit_rows(from.logit_rows.begin(), from.logit_rows.end()),
         hidden_places(from.hidden.places.begin(), from.hidden.places.end()),
         capture_places(from.capture.places.begin(), from.capture.places.end()),
+        embedding_places(from.embeddings.places.begin(), from.embeddings.places.end()),
+        coordinates(from.coordinates.begin(), from.coordinates.end()),
         segments(from.segments.begin(), from.segments.end()),
         samples(from.samples.begin(), from.samples.end()),
         args(from) {
@@ -166,6 +169,8 @@ struct Copied {
     for (RowStore*& store : args.capture.stores) {
       if (store != nullptr) store = static_cast<LateRows*>(store)->inner();
     }
+    args.embeddings = inner(from.embeddings, embedding_places);
+    args.coordinates = coordinates;
   }
   Copied(const Copied&) = delete;
   Copied& operator=(const Copied&) = delete;

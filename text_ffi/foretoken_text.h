@@ -1,7 +1,7 @@
-/* The C interface of text_ffi: opaque handles for Hugging Face tokenizers, minijinja, and llguidance. Used
- * by text/ only. Strings are (pointer, length) in UTF-8 without a terminator. Every function that can fail
- * returns a ft_text_code; on anything but FT_TEXT_OK `error`, if given, receives a sentence. A Rust panic
- * stops at this boundary (FT_TEXT_PANIC).
+/* The C interface of text_ffi: opaque handles for Hugging Face tokenizers, minijinja, and llguidance, and
+ * decoders of pictures. Used by text/ and images/ only. Strings are (pointer, length) in UTF-8 without a
+ * terminator. Every function that can fail returns a ft_text_code; on anything but FT_TEXT_OK `error`, if
+ * given, receives a sentence. A Rust panic stops at this boundary (FT_TEXT_PANIC).
  * The caller owns the buffers that a function fills, and frees them with ft_text_bytes_free or
  * ft_text_ids_free; a buffer must be zero ({0}) before the call and stays zero on failure.
  * Handles are immutable after creation, and any number of threads may use one at the same time; but a matcher
@@ -139,6 +139,21 @@ ft_text_code ft_text_matcher_forced(ft_text_matcher* matcher, ft_text_ids* ids, 
 /* accepting: the grammar may end here; stopped: it must end here. */
 ft_text_code ft_text_matcher_state(ft_text_matcher* matcher, int32_t* accepting, int32_t* stopped,
                                    ft_text_bytes* error);
+
+/* ---- pictures ---- */
+typedef struct {
+  uint64_t bytes;  /* of the file */
+  uint32_t side;   /* pixels of width or height */
+  uint64_t pixels; /* of the picture */
+} ft_image_limits;
+
+/* A PNG, JPEG, WebP, GIF (first frame) or BMP as rows of 8-bit RGB, upright by its EXIF orientation; alpha is
+ * left out. FT_TEXT_UNSUPPORTED: another kind of file; FT_TEXT_LIMIT: beyond the limits, before memory for
+ * pixels is taken; FT_TEXT_CORRUPT: cut or damaged. */
+ft_text_code ft_image_decode(const uint8_t* data, size_t size, const ft_image_limits* limits,
+                             ft_text_bytes* rgb, uint32_t* width, uint32_t* height, ft_text_bytes* error);
+/* SHA-256 of the bytes; `digest` has room for 32. */
+void ft_image_digest(const uint8_t* data, size_t size, uint8_t* digest);
 
 #ifdef __cplusplus
 }

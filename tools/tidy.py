@@ -167,7 +167,7 @@ def may_include(path, target, floors):
     if here == there:
         return True
     if there == "text_ffi":
-        return here == "text"
+        return here in ("text", "images")
     if there == "tests":
         return is_test(path)
     if here not in floors:

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/fields.h"
+#include "api/image_parts.h"
 
 namespace ft::api {
 namespace {
@@ -119,16 +120,56 @@ Result<std::string> texts_of(const Json& content, const std::string& path) {
   return all;
 }
 
+/// A content as it grows: a text, or parts once it has an image.
+class Content {
+ public:
+  /// A block of a user's turn or a tool's result.
+  Status add(const Json& block, const std::string& path) {
+    if (block["type"] == "image") {
+      FT_ASSIGN(Json image, read_anthropic_image(block, path));
+      flush();
+      parts_.push_back(std::move(image));
+      return {};
+    }
+    FT_ASSIGN(const std::string more, text_of(block, path));
+    add_text(text_, more);
+    return {};
+  }
+  Json finish() {
+    if (parts_.empty()) return std::exchange(text_, {});
+    flush();
+    return std::exchange(parts_, Json::array());
+  }
+
+ private:
+  void flush() {
+    if (!text_.empty()) parts_.push_back(Json{{"type", "text"}, {"text", std::exchange(text_, {})}});
+  }
+  std::string text_;  // after the last part
+  Json parts_ = Json::array();
+};
+
 Result<Json> tool_result(const Json& block, const std::string& path) {
   const Fields fields(block, path);
   FT_ASSIGN(const std::string id, needed_text(fields, "tool_use_id"));
   FT_ASSIGN(const auto failed, fields.boolean("is_error"));
-  std::string text;
-  if (const Json* content = fields.find("content"); content != nullptr) {
-    FT_ASSIGN(text, texts_of(*content, fields.at("content")));
+  Content all;
+  const Json* content = fields.find("content");
+  Json blocks = content != nullptr ? *content : Json::array();
+  if (blocks.is_string()) blocks = Json::array({Json{{"type", "text"}, {"text", *content}}});
+  FT_ASSIGN(const Json* list, block_list(blocks, fields.at("content")));
+  for (std::size_t i = 0; i < list->size(); ++i)
+    FT_TRY(all.add((*list)[i], fmt::format("{}[{}]", fields.at("content"), i)));
+  Json result = all.finish();
+  if (failed.value_or(false)) {
+    if (result.is_string()) {
+      const auto text = result.get<std::string>();
+      result = text.empty() ? "Error" : "Error: " + text;
+    } else {
+      result.insert(result.begin(), Json{{"type", "text"}, {"text", "Error:"}});
+    }
   }
-  if (failed.value_or(false)) text = text.empty() ? "Error" : "Error: " + text;
-  return Json{{"role", "tool"}, {"tool_call_id", id}, {"content", text}};
+  return Json{{"role", "tool"}, {"tool_call_id", id}, {"content", std::move(result)}};
 }
 
 /// A user's turn: texts and tool results in order; adjacent texts become one message.
@@ -138,11 +179,11 @@ Status add_user(const Json& content, const std::string& path, Json& messages) {
     return {};
   }
   FT_ASSIGN(const Json* blocks, block_list(content, path));
-  std::string text;
-  bool any_text = blocks->empty();
+  Content all;
+  bool any = blocks->empty();
   const auto flush = [&] {
-    if (any_text) messages.push_back(Json{{"role", "user"}, {"content", std::exchange(text, {})}});
-    any_text = false;
+    if (any) messages.push_back(Json{{"role", "user"}, {"content", all.finish()}});
+    any = false;
   };
   for (std::size_t i = 0; i < blocks->size(); ++i) {
     const Json& block = (*blocks)[i];
@@ -153,9 +194,8 @@ Status add_user(const Json& content, const std::string& path, Json& messages) {
       messages.push_back(std::move(result));
       continue;
     }
-    FT_ASSIGN(const std::string more, text_of(block, here));
-    add_text(text, more);
-    any_text = true;
+    FT_TRY(all.add(block, here));
+    any = true;
   }
   flush();
   return {};

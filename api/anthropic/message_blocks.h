@@ -1,7 +1,7 @@
 // Converts Anthropic messages for the chat template: content blocks become texts, tool calls, tool results,
-// and reasoning. Parts for other services (server tools, redacted thinking, cache marks) are left out.
-// Content other than text (images, PDF) is refused with its path. A system message keeps its position.
-// Source: Anthropic's API reference, Messages. Errors name the block ("messages[2].content[0]").
+// and reasoning. Parts for other services (server tools, redacted thinking, cache marks) are left out. Images
+// become parts (api/image_parts.h); other content (PDF) is refused with its path. A system message keeps its
+// position. Source: Anthropic's API reference, Messages. Errors name the block ("messages[2].content[0]").
 #pragma once
 
 #include <string>

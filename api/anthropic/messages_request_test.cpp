@@ -161,16 +161,34 @@ TEST(MessageBlocks, DocumentsOfTextAreRead) {
             R"("<search_result title=\"T\" source=\"u\">\nfound\n</search_result>"}])");
 }
 
+TEST(MessageBlocks, ImagesArePartsBetweenTexts) {
+  const auto read = read_anthropic_messages(Json::parse(R"([{"role":"user","content":[
+      {"type":"text","text":"a"},{"type":"text","text":"b"},
+      {"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}},
+      {"type":"text","text":"c"},
+      {"type":"tool_result","tool_use_id":"t","is_error":true,"content":[
+          {"type":"image","source":{"type":"base64","media_type":"image/png","data":"BBBB"}}]}]}])"),
+                                            "messages");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ((*read)[0]["content"][0]["text"], "a\nb");
+  EXPECT_EQ((*read)[0]["content"][1]["url"], "data:image/png;base64,AAAA");
+  EXPECT_EQ((*read)[0]["content"][1]["at"], "messages[0].content[2]");
+  EXPECT_EQ((*read)[0]["content"][2]["text"], "c");
+  EXPECT_EQ((*read)[1]["role"], "tool");
+  EXPECT_EQ((*read)[1]["content"][0]["text"], "Error:");
+  EXPECT_EQ((*read)[1]["content"][1]["at"], "messages[0].content[4].content[0]");
+}
+
 TEST(MessageBlocks, WhatIsNoTextIsRefusedWithItsPlace) {
   const auto refused = [](const std::string& content) {
     return read_anthropic_messages(Json::parse(R"([{"role":"user","content":)" + content + "}]"), "messages");
   };
   const Result<Json> image = refused(R"([{"type":"text","text":"see"},{"type":"image","source":{}}])");
-  EXPECT_EQ(image.error().code, Code::kUnsupported);
-  EXPECT_EQ(image.error().field, "messages[0].content[1]");
+  EXPECT_EQ(image.error().code, Code::kInvalid);
+  EXPECT_EQ(image.error().field, "messages[0].content[1].source.type");
   const Result<Json> inner =
       refused(R"([{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{}}]}])");
-  EXPECT_EQ(inner.error().field, "messages[0].content[0].content[0]");
+  EXPECT_EQ(inner.error().field, "messages[0].content[0].content[0].source.type");
   const Result<Json> pdf =
       refused(R"([{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":""}}])");
   EXPECT_EQ(pdf.error().code, Code::kUnsupported);

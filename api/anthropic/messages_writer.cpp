@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/accounting.h"
+#include "api/base64.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
 
@@ -19,20 +20,6 @@ void frame(const char* name, const Json& members, std::string& out) {
   out += "\n\n";
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    for (std::size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
-    }
-    for (std::size_t k = 0; k < 4; ++k) text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string thinking_signature(std::string_view thinking) {
@@ -42,7 +29,7 @@ std::string thinking_signature(std::string_view thinking) {
     for (const char c : thinking) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
     for (int shift = 56; shift >= 0; shift -= 8) bytes += static_cast<char>(hash >> shift & 0xFF);
   }
-  return base64(bytes);
+  return encode_base64(bytes);
 }
 
 MessagesWriter::MessagesWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "api/image_parts.h"
 #include "api/sampling_fields.h"
 
 namespace ft::api {
@@ -26,13 +27,15 @@ Result<Json> read_part(const Json& part, const std::string& path) {
     if (!text) return wrong(fmt::format("{}.{}", path, name), "is missing");
     return Json{{"type", "text"}, {"text", *text}};
   }
+  if (*type == "image_url" || *type == "input_image") return read_openai_image(part, path);
   for (const std::string_view media : {"image", "audio", "video", "file"}) {
     if (type->find(media) == std::string::npos) continue;
-    return Error{Code::kUnsupported,
-                 fmt::format("{}: this model reads text only; send the content without the {}", path, media),
-                 path};
+    return Error{
+        Code::kUnsupported,
+        fmt::format("{}: this server reads text and images; send the content without the {}", path, media),
+        path};
   }
-  return wrong(path + ".type", fmt::format("unknown content type \"{}\"; use text", *type));
+  return wrong(path + ".type", fmt::format("unknown content type \"{}\"; use text or image_url", *type));
 }
 
 }  // namespace
@@ -243,7 +246,10 @@ Status read_prediction(const Fields& fields, GenerateParams& call) {
   FT_ASSIGN(const Json parts, read_content(*content, "prediction.content"));
   if (parts.is_string()) call.predicted = parts.get<std::string>();
   if (!parts.is_array()) return {};
-  for (const Json& part : parts) call.predicted += part["text"].get<std::string>();
+  for (const Json& part : parts) {
+    if (!part.contains("text")) return wrong("prediction.content", "must be text");
+    call.predicted += part["text"].get<std::string>();
+  }
   return {};
 }
 

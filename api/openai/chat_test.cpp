@@ -62,12 +62,23 @@ TEST(ChatRequest, AWrongMessageIsNamed) {
             "messages[0].tool_calls[0].function.arguments");
 }
 
-TEST(ChatRequest, ImagesAreUnsupportedAndNamed) {
-  const Result<GenerateParams> call = read(R"({"messages": [{"role": "user", "content": [
-      {"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "x"}}]}]})");
-  ASSERT_FALSE(call.ok());
-  EXPECT_EQ(call.error().code, Code::kUnsupported);
-  EXPECT_EQ(call.error().field, "messages[0].content[1]");
+TEST(ChatRequest, ImagesAreDataUrisAndNamed) {
+  const auto with = [](const std::string& part) {
+    return read(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, )" + part +
+                "]}]}");
+  };
+  const auto good = with(R"({"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}})");
+  ASSERT_TRUE(good.ok()) << good.error().message;
+  EXPECT_NE(good->messages.find(R"("at":"messages[0].content[1]")"), std::string::npos) << good->messages;
+  const auto remote = with(R"({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}})");
+  EXPECT_EQ(remote.error().code, Code::kUnsupported);
+  EXPECT_EQ(remote.error().field, "messages[0].content[1].image_url.url");
+  EXPECT_EQ(with(R"({"type": "image_url", "image_url": {"url": "x"}})").error().code, Code::kInvalid);
+  EXPECT_EQ(with(R"({"type": "image_url", "image_url": {"url": "data:,", "detail": "vast"}})").error().field,
+            "messages[0].content[1].image_url.detail");
+  const auto sound = with(R"({"type": "input_audio", "input_audio": {}})");
+  EXPECT_EQ(sound.error().code, Code::kUnsupported);
+  EXPECT_EQ(sound.error().field, "messages[0].content[1]");
 }
 
 TEST(ChatRequest, AWrongParameterIsNamed) {

@@ -1,7 +1,7 @@
 // Converts items of the Responses API to messages of a conversation: message, reasoning, function_call,
 // custom_tool_call, and the outputs of calls. Consecutive reasoning, text, and calls form one assistant
 // message. Items of hosted tools are left out because those tools cannot run here. Source: OpenAI's API
-// reference. Errors name the item; images are kUnsupported.
+// reference. Errors name the item.
 #pragma once
 
 #include "api/fields.h"

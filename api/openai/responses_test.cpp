@@ -108,7 +108,7 @@ TEST(ResponsesRequest, WhatIsWrongIsNamed) {
   EXPECT_EQ(field_of(R"({"input": []})"), "input");
   EXPECT_EQ(field_of(R"({"input": [{"role": "wizard", "content": "x"}]})"), "input[0].role");
   EXPECT_EQ(field_of(R"({"input": [{"role": "user", "content": [{"type": "input_image"}]}]})"),
-            "input[0].content[0]");
+            "input[0].content[0].image_url");
   EXPECT_EQ(field_of(R"({"input": [{"type": "function_call", "name": "f"}]})"), "input[0].call_id");
   EXPECT_EQ(field_of(R"({"input": [{"type": "function_call", "call_id": "c", "name": "f",
                       "arguments": "[1]"}]})"),

@@ -140,14 +140,16 @@ class CpuExecutable final : public Executable {
   void add_rotary(const Attend& op) {
     if (op.rotary == 0 || find_rotary(op) != nullptr) return;
     const std::size_t size = op.inverse_frequencies.size() * static_cast<std::size_t>(options_.max_rows);
-    rotaries_.push_back(std::make_unique<Rotary>(
-        Rotary{op.inverse_frequencies, op.rotary_scale, std::vector<float>(size), std::vector<float>(size)}));
+    rotaries_.push_back(
+        std::make_unique<Rotary>(Rotary{op.inverse_frequencies, op.frequency_axes, op.rotary_scale,
+                                        std::vector<float>(size), std::vector<float>(size)}));
     operations_.push_back(make_rotary(*rotaries_.back()));
   }
 
   const Rotary* find_rotary(const Attend& op) const {
     for (const std::unique_ptr<Rotary>& rotary : rotaries_) {
-      if (rotary->frequencies == op.inverse_frequencies && rotary->scale == op.rotary_scale)
+      if (rotary->frequencies == op.inverse_frequencies && rotary->axes == op.frequency_axes &&
+          rotary->scale == op.rotary_scale)
         return rotary.get();
     }
     return nullptr;

@@ -73,6 +73,7 @@ using Operations = std::vector<std::unique_ptr<Operation>>;
 /// cos and sin of one set of frequencies at the step's positions, shared by the layers that rotate alike.
 struct Rotary {
   std::vector<float> frequencies;  // [half]
+  std::vector<std::uint8_t> axes;  // [half] Attend::frequency_axes
   float scale = 1;
   std::vector<float> cosines, sines;  // [max_rows, half]
 };

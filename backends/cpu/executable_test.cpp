@@ -95,8 +95,9 @@ std::vector<TestShape> shapes() {
   TestShape wide_experts;
   wide_experts.experts = 16, wide_experts.chosen = 4, wide_experts.expert = 128;
   wide_experts.gemma = true;
-  return {TestShape{},          TestShape::odd(),    wide_group,           plain,   recurrent,
-          TestShape::widened(), TestShape::shared(), TestShape::mixture(), experts, wide_experts};
+  return {TestShape{}, TestShape::odd(),     wide_group,          plain,
+          recurrent,   TestShape::widened(), TestShape::shared(), TestShape::mixture(),
+          experts,     wide_experts,         TestShape::vision()};
 }
 
 TEST(CpuExecutable, AgreesWithTheReference) {

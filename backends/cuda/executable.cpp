@@ -32,6 +32,8 @@ std::int64_t CudaExecutable::packed_bytes() const {
 }
 
 void CudaExecutable::submit(const StepArgs& args, State& state) {
+  if (!args.coordinates.empty() || args.embeddings.store != nullptr)
+    throw std::invalid_argument("cuda backend: no kernel for images in a prompt yet; use --backend cpu");
   const std::optional<DeviceSamples> kind =
       samples_ ? device_samples(args.samples, vocabulary_) : DeviceSamples::kNone;
   if (!kind) round_->collect();  // tokens by place, for penalties

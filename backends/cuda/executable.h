@@ -87,6 +87,9 @@ class CudaExecutable final : public Executable {
   Status make(const Experts& op);
   Status make(const SigmoidGate& op);
   Status make(const Add& op);
+  Status make(const LayerNorm& op);
+  Status make(const Gelu& op);
+  Status make(const Bias& op);
   Status make(const Scale& op);
   Status make(const Concat& op);
   Status make(const Slice& op);

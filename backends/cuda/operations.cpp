@@ -158,6 +158,9 @@ Status CudaExecutable::make(const Input& op) {
 Status CudaExecutable::make(const Route& /*op*/) { return lacks("a mixture of experts"); }
 Status CudaExecutable::make(const Experts& /*op*/) { return lacks("a mixture of experts"); }
 Status CudaExecutable::make(const SigmoidGate& /*op*/) { return lacks("a gate of experts"); }
+Status CudaExecutable::make(const LayerNorm& /*op*/) { return lacks("a norm with a mean"); }
+Status CudaExecutable::make(const Gelu& /*op*/) { return lacks("gelu"); }
+Status CudaExecutable::make(const Bias& /*op*/) { return lacks("a bias"); }
 
 Status CudaExecutable::make(const Capture& op) {
   CaptureArgs args{};

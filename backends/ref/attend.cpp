@@ -14,12 +14,26 @@ void norm_head(const Attend& op, const float* weight, float* head) {
   for (int i = 0; i < op.head_dim; ++i) head[i] = head[i] * scale * (weight == nullptr ? 1.0F : weight[i]);
 }
 
+/// A row of the step and its place in its timeline.
+struct Place {
+  int row;
+  std::int64_t position;
+};
+
+/// What turns frequency `j` for the row.
+std::int64_t turned_by(const Step& step, const Attend& op, Place place, std::size_t j) {
+  const auto& coordinates = step.args->coordinates;
+  if (coordinates.empty() || op.frequency_axes.empty()) return place.position;
+  return coordinates[static_cast<std::size_t>(place.row)][op.frequency_axes[j]];
+}
+
 /// Norm, where there is one, and rotation of one attention head, in place.
-void prepare_head(const Attend& op, const Decoded& norm, std::int64_t position, float* head) {
+void prepare_head(const Step& step, const Attend& op, const Decoded& norm, Place place, float* head) {
   if (!norm.values.empty()) norm_head(op, norm.values.data(), head);
   const int half = op.rotary / 2;
   for (int j = 0; j < half; ++j) {
-    const float angle = static_cast<float>(position) * op.inverse_frequencies[static_cast<std::size_t>(j)];
+    const auto at = static_cast<std::size_t>(j);
+    const float angle = static_cast<float>(turned_by(step, op, place, at)) * op.inverse_frequencies[at];
     const float c = std::cos(angle) * op.rotary_scale;
     const float s = std::sin(angle) * op.rotary_scale;
     const float a = head[j];
@@ -37,7 +51,9 @@ void append(const Step& step, const Attend& op, const Decoded& k_norm, const Seg
     const std::int32_t block = segment.sequence.blocks[static_cast<std::size_t>(position / kBlockRows)];
     float* key = step.state->key(op.cache, block, static_cast<int>(position % kBlockRows));
     std::copy_n(step.row(op.k, first_row + r), width, key);
-    for (int h = 0; h < op.kv_heads; ++h) prepare_head(op, k_norm, position, key + h * op.head_dim);
+    for (int h = 0; h < op.kv_heads; ++h) {
+      prepare_head(step, op, k_norm, {first_row + r, position}, key + h * op.head_dim);
+    }
     float* value = step.state->value(op.cache, block, static_cast<int>(position % kBlockRows));
     std::copy_n(step.row(op.v, first_row + r), width, value);
     for (int h = 0; h < op.kv_heads && op.v_norm; ++h) norm_head(op, nullptr, value + h * op.head_dim);
@@ -92,7 +108,7 @@ void execute(const Step& step, const Attend& op, Weights weights) {
         const float* in = step.row(op.q, first_row + r) + h * stride;
         float* out = step.row(op.out, first_row + r) + h * op.head_dim;
         std::copy_n(in, op.head_dim, query.data());
-        prepare_head(op, q_norm, segment.position + r, query.data());
+        prepare_head(step, op, q_norm, {first_row + r, segment.position + r}, query.data());
         attend_head(step, op, segment, seen(op, segment, segment.position + r), query.data(), h / group, out);
         if (!op.gated) continue;
         for (int i = 0; i < op.head_dim; ++i) out[i] *= sigmoid(in[op.head_dim + i]);

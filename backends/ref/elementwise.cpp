@@ -21,11 +21,37 @@ float gelu(float x) {
   return 0.5F * x * (1.0F + std::tanh(kRootTwoOverPi * (x + 0.044715F * x * x * x)));
 }
 
+namespace {
+
+float gelu_erf(float x) {
+  constexpr float kRootHalf = 0.7071067812F;
+  return 0.5F * x * (1.0F + std::erf(kRootHalf * x));
+}
+
+}  // namespace
+
 void execute(const Step& step, const Geglu& op, Weights /*weights*/) {
   for (int r = 0; r < step.rows; ++r) {
     for (int i = 0; i < op.out.width; ++i) {
       step.row(op.out, r)[i] = gelu(step.row(op.gate, r)[i]) * step.row(op.up, r)[i];
     }
+  }
+}
+
+void execute(const Step& step, const Gelu& op, Weights /*weights*/) {
+  for (int r = 0; r < step.rows; ++r) {
+    for (int i = 0; i < op.out.width; ++i) {
+      const float x = step.row(op.in, r)[i];
+      step.row(op.out, r)[i] = op.exact ? gelu_erf(x) : gelu(x);
+    }
+  }
+}
+
+void execute(const Step& step, const Bias& op, Weights weights) {
+  const Decoded& bias = weights.take(op.bias);
+  for (int r = 0; r < step.rows; ++r) {
+    for (int i = 0; i < op.out.width; ++i)
+      step.row(op.out, r)[i] = step.row(op.in, r)[i] + bias.values[static_cast<std::size_t>(i)];
   }
 }
 

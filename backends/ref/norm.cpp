@@ -23,6 +23,25 @@ void execute(const Step& step, const Norm& op, Weights weights) {
   }
 }
 
+void execute(const Step& step, const LayerNorm& op, Weights weights) {
+  const Decoded& weight = weights.take(op.weight);
+  const Decoded& bias = weights.take(op.bias);
+  const auto width = static_cast<float>(op.in.width);
+  for (int r = 0; r < step.rows; ++r) {
+    const float* in = step.row(op.in, r);
+    float mean = 0;
+    for (int i = 0; i < op.in.width; ++i) mean += in[i];
+    mean /= width;
+    float squares = 0;
+    for (int i = 0; i < op.in.width; ++i) squares += (in[i] - mean) * (in[i] - mean);
+    const float scale = 1.0F / std::sqrt(squares / width + op.eps);
+    for (int i = 0; i < op.in.width; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      step.row(op.out, r)[i] = (in[i] - mean) * scale * weight.values[at] + bias.values[at];
+    }
+  }
+}
+
 void execute(const Step& step, const GatedNorm& op, Weights weights) {
   const Decoded& weight = weights.take(op.weight);
   const int head = static_cast<int>(weight.cols);

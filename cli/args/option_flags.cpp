@@ -124,6 +124,9 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
       .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),
            "Max tokens of prompt and answer together; 0 (default): the model's own context, up to 4096")
       .letter = "c";
+  flags.add("max-pixels", "N", reads_int(model.max_pixels, 0, std::int64_t{1} << 32),
+            "Max pixels of an image after resizing; 0 (default): 1048576, or the model's own limit if it is "
+            "smaller. A token of Qwen3.5 is 1024 pixels");
 }
 
 void add_calibration_flag(FlagSet& flags, ModelOptions& model) {
@@ -145,6 +148,8 @@ void add_prompt_flags(FlagSet& flags, PromptOptions& prompt) {
   flags.add("tools", "FILE", reads_text(prompt.tools),
             "Tools offered to the model: a JSON list of functions");
   flags.add("system", "TEXT", reads_text(prompt.system), "System message before the prompt");
+  flags.add_list("image", "FILE", appends_text(prompt.images),
+                 "Show this picture before the prompt: PNG, JPEG, WebP, GIF or BMP (repeatable)");
   flags.add_switch("raw", prompt.raw, "Skip the chat template; the model continues the text as given");
   flags.add("think", "on|off", reads_on_off(prompt.think),
             "Reasoning before the answer (default: the template's choice)");
@@ -229,12 +234,16 @@ Status check_prompt_flags(const PromptOptions& prompt) {
         Code::kInvalid,
         "--prompt, --prompt-file, --prompt-ids and --messages exclude each other; give only one of them"};
   }
+  if (prompt.messages && !prompt.images.empty()) {
+    return Error{Code::kInvalid, "--image belongs to a prompt; put the pictures of --messages into its file"};
+  }
   const bool untemplated = prompt.raw || prompt.has_ids;
   const char* how = prompt.raw ? "--raw" : "--prompt-ids";
   const char* useless = !untemplated               ? nullptr
                         : prompt.messages          ? "--messages"
                         : !prompt.tools.empty()    ? "--tools"
                         : !prompt.system.empty()   ? "--system"
+                        : !prompt.images.empty()   ? "--image"
                         : prompt.think.has_value() ? "--think"
                                                    : nullptr;
   if (useless != nullptr) {

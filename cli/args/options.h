@@ -30,6 +30,7 @@ struct ModelOptions {
   std::string calibration = "measure";  // auto, measure or a folder: cli/commands/calibration_place.h
   std::int64_t context = 0;             // tokens; 0: the model's own, up to 4096
   std::vector<DraftFolder> drafters;    // LoadOptions::drafters
+  std::int64_t max_pixels = 0;          // of a resized image; 0: the default
 };
 
 struct PromptOptions {
@@ -38,7 +39,8 @@ struct PromptOptions {
   bool has_ids = false;
   std::string tools;  // file with a JSON list; empty: none
   std::string system;
-  bool raw = false;  // no template
+  std::vector<std::string> images;  // files, shown before the text
+  bool raw = false;                 // no template
   std::optional<bool> think;
 };
 

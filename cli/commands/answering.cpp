@@ -38,6 +38,7 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded) {
   EngineOptions options;
   options.decoder.slots = 1;
   options.decoder.context = loaded.context;
+  options.decoder.max_pixels = loaded.max_pixels;
   options.costs = loaded.costs;
   options.chat_format = loaded.chat_format;
   Result<std::unique_ptr<Engine>> engine =
@@ -58,7 +59,7 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
                              prompt.ids.size(), loaded.context)};
   }
   RequestFields fields;
-  fields.prompt = prompt.ids;
+  fields.prompt = prompt.ids, fields.images = prompt.images;
   fields.prompt_text = prompt.text;
   fields.tools = prompt.tools;
   fields.parse = prompt.templated;

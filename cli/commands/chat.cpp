@@ -66,9 +66,10 @@ Status turn(ChatSession& session, const LoadedModel& loaded, Engine& engine, boo
 /// One line of input that is not a /command. The user's message is removed if the turn fails.
 bool answer_line(ChatSession& session, const std::string& line, const Turn& turn_of, bool json,
                  Terminal& terminal) {
-  session.messages.push_back({"user", utf8_replace_invalid(line), ""});
+  session.messages.push_back({"user", utf8_replace_invalid(line), "", std::exchange(session.images, {})});
   const Status status = turn_of(session);
   if (status.ok()) return true;
+  session.images = std::move(session.messages.back().images);
   session.messages.pop_back();
   terminal.err(fmt::format("foretoken: {}\n", status.error().message));
   if (json) terminal.out(error_json(status.error()) + "\n");

@@ -13,6 +13,7 @@ constexpr const char* kHelp =
     "/clear              forget the conversation\n"
     "/system [TEXT]      set, show or (with -) remove the system message\n"
     "/think on|off       turn reasoning on or off\n"
+    "/image FILE         show a picture with the next message (repeatable); - takes them back\n"
     "/set [KEY VALUE]    set a flag of `foretoken run`, such as /set temperature 0.2; alone: list the names\n"
     "/stats              show speed and drafts so far\n"
     "/save FILE          write the conversation as JSON\n"
@@ -87,6 +88,18 @@ CommandOutcome load_file(ChatSession& session, const std::string& file) {
   return {fmt::format("{} messages loaded\n", session.messages.size())};
 }
 
+CommandOutcome attach(ChatSession& session, const std::string& file) {
+  if (file.empty()) return failed("/image needs a file name");
+  if (file == "-") {
+    session.images.clear();
+    return {"no pictures\n"};
+  }
+  Result<std::string> uri = image_uri(file);
+  if (!uri.ok()) return failed(uri.error().message);
+  session.images.push_back(std::move(*uri));
+  return {fmt::format("{} is shown with the next message\n", file)};
+}
+
 CommandOutcome save_file(const ChatSession& session, const std::string& file) {
   const Status status = write_text_file(file, session.rendered_messages() + "\n");
   if (!status.ok()) return failed(status.error().message);
@@ -133,6 +146,7 @@ CommandOutcome run_chat_command(ChatSession& session, const std::string& line) {
     }
     return {fmt::format("thinking is {}\n", *session.think ? "on" : "off")};
   }
+  if (word == "image") return attach(session, rest);
   if (word == "set") return set_flag(session, rest);
   if (word == "stats") return {stats(session)};
   if (word == "save" || word == "load") {

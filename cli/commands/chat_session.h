@@ -15,7 +15,8 @@ namespace ft::cli {
 
 struct ChatSession {
   std::string system;
-  std::vector<Message> messages;  // without the system message
+  std::vector<Message> messages;    // without the system message
+  std::vector<std::string> images;  // data URIs of /image, for the next message
   std::optional<bool> think;
   SamplingOptions sampling;
   AnswerOptions answer;

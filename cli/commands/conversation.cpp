@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "api/base64.h"
+#include "cli/commands/text_file.h"
+#include "images/picture.h"
 #include "text/chat_template.h"
 #include "text/json_text.h"
 
@@ -54,6 +57,49 @@ std::string dump(const Json& value, int indent = -1) {
 
 }  // namespace
 
+namespace {
+
+/// A text, or the images and then the text as parts.
+Json content_of(const Message& message) {
+  if (message.images.empty()) return message.content;
+  Json parts = Json::array();
+  for (const std::string& uri : message.images)
+    parts.push_back(Json{{"type", "image_url"}, {"image_url", {{"url", uri}}}});
+  parts.push_back(Json{{"type", "text"}, {"text", message.content}});
+  return parts;
+}
+
+/// The inverse; false for anything else.
+bool take_content(const Json& content, Message& message) {
+  if (content.is_string()) {
+    message.content = content.get<std::string>();
+    return true;
+  }
+  if (!content.is_array()) return false;
+  for (const Json& part : content) {
+    const Json* text = part.is_object() && part.contains("text") ? &part["text"] : nullptr;
+    const Json* image = part.is_object() && part.contains("image_url") ? &part["image_url"] : nullptr;
+    const Json* uri =
+        image != nullptr && image->is_object() && image->contains("url") ? &(*image)["url"] : nullptr;
+    if (text != nullptr && text->is_string()) {
+      message.content += text->get<std::string>();
+    } else if (uri != nullptr && uri->is_string()) {
+      message.images.push_back(uri->get<std::string>());
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::string> image_uri(const std::string& path) {
+  FT_ASSIGN(const std::string file, read_text_file(path, images::kMaxFileBytes));
+  if (const auto decoded = images::decode(file); !decoded.ok()) return wrong(path, decoded.error().message);
+  return "data:image;base64," + api::encode_base64(file);
+}
+
 Result<std::string> checked_messages(const std::string& text, const std::string& origin) {
   FT_ASSIGN(const Json list, message_list(text, origin));
   return dump(list);
@@ -85,7 +131,7 @@ Result<std::string> checked_tools(const std::string& text, const std::string& or
 std::string messages_json(const std::vector<Message>& messages, bool indented) {
   Json list = Json::array();
   for (const Message& message : messages) {
-    Json entry{{"role", message.role}, {"content", message.content}};
+    Json entry{{"role", message.role}, {"content", content_of(message)}};
     if (!message.reasoning.empty()) entry["reasoning_content"] = message.reasoning;
     list.push_back(std::move(entry));
   }
@@ -97,10 +143,11 @@ Result<std::vector<Message>> plain_messages(const std::string& text, const std::
   std::vector<Message> messages;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Json& entry = list[i];
-    if (!entry.contains("content") || !entry["content"].is_string()) {
-      return wrong(origin, fmt::format("the content of message {} must be a string", i + 1));
+    Message message{entry["role"].get<std::string>(), "", ""};
+    if (!entry.contains("content") || !take_content(entry["content"], message)) {
+      return wrong(origin,
+                   fmt::format("the content of message {} must be a string, or images and a text", i + 1));
     }
-    Message message{entry["role"].get<std::string>(), entry["content"].get<std::string>(), ""};
     if (entry.contains("reasoning_content") && entry["reasoning_content"].is_string()) {
       message.reasoning = entry["reasoning_content"].get<std::string>();
     }

@@ -105,6 +105,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   };
   FT_ASSIGN(loaded->backend, make_backend(options));
   loaded->backend_options = std::move(options), loaded->calibration = choice.calibration;
+  loaded->max_pixels = choice.max_pixels;
   loaded->costs = calibration_place(choice.calibration, loaded->model, *loaded->backend, !folder.empty());
   loaded->load_ms = since_ms(start);
   return loaded;

@@ -26,6 +26,7 @@ struct LoadedModel {
   std::string chat_template_problem;              // why there is no template
   const ChatFormat* chat_format = &kPlainFormat;  // of the family and the template
   std::int64_t context = 0;                       // tokens
+  std::int64_t max_pixels = 0;                    // of a resized image; 0: the default
   int kv_bits = 16;                               // KV-cache precision of the backend
   double load_ms = 0;                             // so far; packing by the engine is added later
   BackendOptions backend_options;                 // with which the backend was made

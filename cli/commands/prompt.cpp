@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "api/image_parts.h"
 #include "base/utf8.h"
 #include "cli/commands/conversation.h"
 #include "cli/commands/text_file.h"
@@ -16,6 +18,41 @@ std::string without_last_newline(std::string text) {
   if (!text.empty() && text.back() == '\n') text.pop_back();
   if (!text.empty() && text.back() == '\r') text.pop_back();
   return text;
+}
+
+using Json = nlohmann::ordered_json;
+
+/// A conversation for the template, and the pictures that it took.
+struct Shown {
+  std::string messages;
+  Pictures pictures;
+};
+
+/// One part in the form that api/image_parts.h takes; null for text.
+Result<Json> image_of(const Json& part, const std::string& path) {
+  if (!part.is_object() || !part.contains("type") || !part["type"].is_string()) return Json();
+  const auto type = part["type"].get<std::string>();
+  if (type == "image_url" || type == "input_image") return api::read_openai_image(part, path);
+  if (type != "image" || !part.contains("image") || !part["image"].is_string()) return Json();
+  FT_ASSIGN(const std::string file, read_text_file(part["image"].get<std::string>(), images::kMaxFileBytes));
+  return api::image_part(file, path);
+}
+
+Result<Shown> show_images(const std::string& messages, const LoadedModel& loaded) {
+  if (messages.find("image") == std::string::npos) return Shown{messages, {}};  // most conversations
+  Json list = Json::parse(messages, nullptr, false);
+  for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
+    if (!list[i].contains("content") || !list[i]["content"].is_array()) continue;
+    Json& content = list[i]["content"];
+    for (std::size_t j = 0; j < content.size(); ++j) {
+      FT_ASSIGN(Json image, image_of(content[j], fmt::format("message {}, part {}", i + 1, j + 1)));
+      if (!image.is_null()) content[j] = std::move(image);
+    }
+  }
+  FT_ASSIGN(const std::vector<api::GivenImage> given, api::take_images(list));
+  FT_ASSIGN(Pictures pictures, api::load_images(image_input(loaded.model, loaded.max_pixels), given));
+  return Shown{given.empty() ? messages : list.dump(-1, ' ', false, Json::error_handler_t::replace),
+               std::move(pictures)};
 }
 
 }  // namespace
@@ -64,19 +101,28 @@ Result<Prompt> render_prompt(const std::string& messages, const std::string& too
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   Prompt prompt;
-  FT_ASSIGN(prompt.text, loaded.chat_template->render(messages, tools, options));
-  FT_ASSIGN(prompt.ids, loaded.tokenizer->encode(prompt.text, false));
+  FT_ASSIGN(const Shown shown, show_images(messages, loaded));
+  FT_ASSIGN(prompt.text, loaded.chat_template->render(shown.messages, tools, options));
+  FT_ASSIGN(std::vector<std::int32_t> ids, loaded.tokenizer->encode(prompt.text, false));
+  FT_ASSIGN(ImagePrompt placed,
+            place_images(image_input(loaded.model, loaded.max_pixels), std::move(ids), shown.pictures));
+  prompt.ids = std::move(placed.tokens), prompt.images = std::move(placed.images);
   prompt.tools = tools;
   prompt.templated = true;
   return prompt;
 }
 
 Result<Prompt> user_prompt(const std::string& text, const std::string& system, const std::string& tools,
-                           std::optional<bool> think, const LoadedModel& loaded) {
+                           std::optional<bool> think, const LoadedModel& loaded,
+                           const std::vector<std::string>& images) {
   if (text.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one character"};
   std::vector<Message> messages;
   if (!system.empty()) messages.push_back({"system", system, ""});
   messages.push_back({"user", text, ""});
+  for (const std::string& file : images) {
+    FT_ASSIGN(std::string uri, image_uri(file));
+    messages.back().images.push_back(std::move(uri));
+  }
   return render_prompt(messages_json(messages), tools, think, loaded);
 }
 
@@ -102,7 +148,7 @@ Result<Prompt> make_prompt(const PromptOptions& choice, const LoadedModel& loade
   }
   FT_ASSIGN(const std::string text, read_prompt_text(choice));
   if (choice.raw) return raw_prompt(text, *loaded.tokenizer);
-  return user_prompt(text, choice.system, tools, choice.think, loaded);
+  return user_prompt(text, choice.system, tools, choice.think, loaded, choice.images);
 }
 
 }  // namespace ft::cli

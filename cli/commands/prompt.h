@@ -7,12 +7,14 @@
 
 #include "cli/args/options.h"
 #include "cli/commands/loading.h"
+#include "speculation/prompt_images.h"
 
 namespace ft::cli {
 
 struct Prompt {
   std::string name;  // for reports of several prompts
   std::vector<std::int32_t> ids;
+  std::vector<PromptImage> images;
   std::string text;        // rendered; empty if ids were given
   std::string tools;       // JSON list, or empty
   bool templated = false;  // the answer may hold reasoning and tool calls
@@ -23,10 +25,11 @@ struct Prompt {
 Result<std::string> read_prompt_text(const PromptOptions& choice);
 /// Reads standard input if no flag gives the prompt.
 Result<Prompt> make_prompt(const PromptOptions& choice, const LoadedModel& loaded);
-/// One user message.
+/// One user message; `images` are files.
 Result<Prompt> user_prompt(const std::string& text, const std::string& system, const std::string& tools,
-                           std::optional<bool> think, const LoadedModel& loaded);
-/// A conversation as JSON.
+                           std::optional<bool> think, const LoadedModel& loaded,
+                           const std::vector<std::string>& images = {});
+/// A conversation as JSON, with images as data URIs or names of files.
 Result<Prompt> render_prompt(const std::string& messages, const std::string& tools, std::optional<bool> think,
                              const LoadedModel& loaded);
 /// Text without a template.

@@ -94,6 +94,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   EngineOptions options;
   options.decoder.slots = choice.slots;
   options.decoder.context = loaded.context;
+  options.decoder.max_pixels = loaded.max_pixels;
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   FT_TRY(settle_backend(loaded, options.decoder));
@@ -127,6 +128,8 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   if (!model_info->eos.empty()) {  // a grammar ends with an end token
     model_info->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, model_info->eos);
   }
+  model_info->images = image_input(model, loaded.max_pixels);
+  if (!decoder.images_problem().empty()) model_info->images.problem = decoder.images_problem();
   model_info->vocabulary = model.facts.vocabulary;
   model_info->context = loaded.context;
   model_info->sampler = choose_sampler(sampling, model.facts.sampling);

@@ -10,6 +10,7 @@
 #include "models/qwen3_5/family.h"
 #include "models/qwen3_5/names.h"
 #include "models/qwen3_5/norms.h"
+#include "models/qwen3_5/vision.h"
 #include "models/weight_source.h"
 
 namespace ft::qwen3_5 {
@@ -47,11 +48,34 @@ std::vector<float> inverse_frequencies(const RopeConfig& rope) {
   return frequencies;
 }
 
+/// The axis that turns each frequency: interleaved T H W T H W ... up to three times each section, then T; or
+/// section after section.
+std::vector<std::uint8_t> frequency_axes(const RopeConfig& rope) {
+  const std::vector<int>& section = rope.mrope_section;
+  std::vector<std::uint8_t> axes(static_cast<std::size_t>(rope.rotary_dim / 2), 0);
+  if (section.size() != 3) return axes;
+  int begin = section[0];
+  for (int axis = 1; axis < 3; ++axis) {
+    const int count = section[static_cast<std::size_t>(axis)];
+    for (int j = 0; j < count; ++j) {
+      const auto at = static_cast<std::size_t>(rope.mrope_interleaved ? axis + 3 * j : begin + j);
+      if (at < axes.size()) axes[at] = static_cast<std::uint8_t>(axis);
+    }
+    begin += count;
+  }
+  return axes;
+}
+
 /// One function per part of the specification: it reads the weights and appends the instructions.
 class Builder {
  public:
-  Builder(Program& program, const Config& config, WeightSource& source)
-      : p_(program), config_(config), source_(source), eps_(static_cast<float>(config.rms_norm_eps)) {}
+  /// `axes`: positions have three axes, because prompts may have images.
+  Builder(Program& program, const Config& config, WeightSource& source, bool axes)
+      : p_(program),
+        config_(config),
+        source_(source),
+        eps_(static_cast<float>(config.rms_norm_eps)),
+        axes_(axes) {}
 
   Row attention(Row x, const std::string& prefix) {
     const int heads = config_.num_heads;
@@ -71,6 +95,7 @@ class Builder {
     attend.head_dim = config_.head_dim;
     attend.rotary = config_.rope.rotary_dim;
     attend.inverse_frequencies = inverse_frequencies(config_.rope);
+    if (axes_) attend.frequency_axes = frequency_axes(config_.rope);
     attend.rotary_scale = config_.rope.yarn ? static_cast<float>(config_.rope.attention_factor) : 1;
     attend.eps = eps_;
     attend.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
@@ -151,11 +176,12 @@ class Builder {
   const Config& config_;
   WeightSource& source_;
   float eps_;
+  bool axes_;
 };
 
 void build_target(Program& p, const Config& config, WeightSource& source, const Model& model,
                   std::span<const CapturedLayers> wanted) {
-  Builder build(p, config, source);
+  Builder build(p, config, source, model.vision.has_value());
   LayerCaptures captures(p, wanted);
   Row x = p.embed(model.embedding);
   captures.after(-1, x);
@@ -208,8 +234,8 @@ int bits_like(const Program& target) {
 /// The MTP head: pairs (next token, hidden state of the token before it) to the hidden state that predicts
 /// the token after next.
 void build_head(Program& p, const Config& config, WeightSource& source, const Weight& embedding,
-                const Weight& head, DraftIds drafts) {
-  Builder build(p, config, source);
+                const Weight& head, DraftIds drafts, bool axes) {
+  Builder build(p, config, source, axes);
   const Row hidden = p.input(config.hidden_size);
   const Row e = build.norm(p.embed(embedding), "mtp.pre_fc_norm_embedding");
   const Row h = build.norm(hidden, "mtp.pre_fc_norm_hidden");
@@ -256,6 +282,7 @@ Status build(Model& model, const FamilyConfig& family_config, WeightSource& sour
   FT_ASSIGN(model.facts.tied, source.head_is_tied());
   model.lm_head =
       model.facts.tied ? model.embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  FT_TRY(build_vision(model, config, source));
   build_target(model.target, config, source, model, options.captures);
   FT_TRY(source.status());
   model.head = examine(model, config, source);
@@ -263,7 +290,8 @@ Status build(Model& model, const FamilyConfig& family_config, WeightSource& sour
   Program program;
   DraftIds drafts = draft_ids(options, config);
   model.draft_vocabulary = drafts.ids.empty() ? config.vocab_size : drafts.count();
-  build_head(program, config, source, model.embedding, model.lm_head, std::move(drafts));
+  build_head(program, config, source, model.embedding, model.lm_head, std::move(drafts),
+             model.vision.has_value());
   if (const Status status = source.status(); !status.ok()) {
     model.head.state = state_after(status.error());
     model.head.sentence = "MTP head: " + status.error().message;

@@ -152,6 +152,8 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
 
   KeyReader runtime(*files.runtime, files.runtime_path());
   FT_TRY(read_mtp_contract(top, text, runtime, c.mtp));
+  KeyReader pictures(*files.pictures, files.pictures_path());
+  FT_TRY(read_vision(top, pictures, c));
   FT_ASSIGN(c.quantisation, format::QuantisationMap::read(root, path));
   return c;
 }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "format/config_files.h"
+#include "images/picture.h"
 #include "models/family.h"
 
 namespace ft::qwen3_5 {
@@ -55,6 +56,15 @@ struct MoeConfig {
   bool norm_topk = true;
 };
 
+/// The tower: vision_config, and the sizes of pictures of preprocessor_config.json.
+struct VisionConfig {
+  int depth = 27, hidden_size = 1152, intermediate_size = 4304, num_heads = 16;
+  int position_side = 48;   // the root of num_position_embeddings
+  bool exact_gelu = false;  // hidden_act "gelu" instead of "gelu_pytorch_tanh"
+  int image_token = -1;
+  images::Settings settings;
+};
+
 struct Config final : FamilyConfig {
   bool moe_family = false;  // model_type qwen3_5_moe or qwen3_5_moe_text
 
@@ -80,6 +90,7 @@ struct Config final : FamilyConfig {
   MoeConfig moe;
   RopeConfig rope;
   MtpContract mtp;
+  std::optional<VisionConfig> vision;
   format::SamplingDefaults sampling;
 
   std::vector<int> eos_ids;  // generation_config's first, then config's; without duplicates

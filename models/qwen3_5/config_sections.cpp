@@ -118,6 +118,80 @@ Status read_rope(KeyReader& text, Config& config) {
   return keys.status();
 }
 
+namespace {
+
+void read_tower(KeyReader& keys, const Config& config, VisionConfig& vision) {
+  vision.depth = keys.whole("depth", 27, 1, 256);
+  vision.hidden_size = keys.whole("hidden_size", 1152, 4, 1 << 16);
+  vision.intermediate_size = keys.whole("intermediate_size", 4304, 1, 1 << 18);
+  vision.num_heads = keys.whole("num_heads", 16, 1, 1024);
+  vision.settings.patch = keys.whole("patch_size", 16, 1, 64);
+  vision.settings.temporal = keys.whole("temporal_patch_size", 2, 1, 8);
+  vision.settings.merge = keys.whole("spatial_merge_size", 2, 1, 8);
+  const int positions = keys.whole("num_position_embeddings", 2304, 1, 1 << 16);
+  vision.position_side = static_cast<int>(std::lround(std::sqrt(static_cast<double>(positions))));
+  if (vision.position_side * vision.position_side != positions)
+    keys.fail("num_position_embeddings", "a square number", keys.find("num_position_embeddings"));
+  if (vision.hidden_size % vision.num_heads != 0 || vision.hidden_size / vision.num_heads % 4 != 0)
+    keys.fail("num_heads", "heads whose size is a multiple of 4", keys.find("num_heads"));
+  if (keys.whole("in_channels", 3, 1, 64) != 3) keys.fail("in_channels", "3", keys.find("in_channels"));
+  if (keys.whole("out_hidden_size", config.hidden_size, 1, 1 << 20) != config.hidden_size) {
+    keys.fail("out_hidden_size", "the text model's hidden_size " + std::to_string(config.hidden_size),
+              keys.find("out_hidden_size"));
+  }
+  const std::string act = keys.text("hidden_act", "gelu_pytorch_tanh");
+  vision.exact_gelu = act == "gelu";
+  if (!vision.exact_gelu && act != "gelu_pytorch_tanh") {
+    keys.fail(Code::kUnsupported, keys.where() + ".hidden_act: expected gelu_pytorch_tanh or gelu, found " +
+                                      in_quotes(act) + "; use a published model of the family");
+  }
+  const json* stacked = keys.find("deepstack_visual_indexes");
+  if (stacked != nullptr && !(stacked->is_array() && stacked->empty())) {
+    keys.fail(Code::kUnsupported,
+              keys.where() +
+                  ".deepstack_visual_indexes: expected an empty list, found layers; use a "
+                  "model of this family");
+  }
+}
+
+void read_three(KeyReader& keys, const char* key, std::array<float, 3>& values, double least) {
+  const json* list = keys.find(key);
+  if (list == nullptr) return;
+  bool good = list->is_array() && list->size() == 3;
+  for (std::size_t i = 0; good && i < 3; ++i) {
+    good = (*list)[i].is_number() && (*list)[i].get<double>() >= least && (*list)[i].get<double>() <= 255;
+    if (good) values[i] = (*list)[i].get<float>();
+  }
+  if (!good) keys.fail(key, "3 numbers", list);
+}
+
+}  // namespace
+
+Status read_vision(KeyReader& top, KeyReader& pictures, Config& config) {
+  if (top.find("vision_config") == nullptr) return top.status();
+  KeyReader keys(top.object("vision_config"), top.where() + ": vision_config");
+  VisionConfig vision;
+  vision.image_token = top.whole("image_token_id", 248056, 0, config.vocab_size - 1);
+  FT_TRY(top.status());
+  read_tower(keys, config, vision);
+  constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  images::Settings& settings = vision.settings;
+  KeyReader size(pictures.object("size"), pictures.where() + ": size");
+  settings.min_pixels =
+      size.whole64("shortest_edge", pictures.whole64("min_pixels", settings.min_pixels, 1, kMost), 1, kMost);
+  settings.max_pixels =
+      size.whole64("longest_edge", pictures.whole64("max_pixels", settings.max_pixels, 1, kMost), 1, kMost);
+  if (settings.min_pixels > settings.max_pixels)
+    size.fail("shortest_edge", "at most longest_edge", size.find("shortest_edge"));
+  read_three(pictures, "image_mean", settings.mean, 0);
+  read_three(pictures, "image_std", settings.deviation, 1e-6);
+  FT_TRY(keys.status());
+  FT_TRY(size.status());
+  FT_TRY(pictures.status());
+  config.vision = vision;
+  return {};
+}
+
 Status read_mtp_contract(KeyReader& top, KeyReader& text, KeyReader& runtime, MtpContract& mtp) {
   mtp.layers = text.whole("mtp_num_hidden_layers", 1, 0, 16);
   mtp.dedicated_embeddings = text.flag("mtp_use_dedicated_embeddings", false);

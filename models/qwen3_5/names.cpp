@@ -11,6 +11,7 @@ using Kind = HeadTensor::Kind;
 // The most common spelling is first. Hugging Face, MLX, text-only exports, and the rest.
 constexpr std::string_view kOfMtp[] = {"", "language_model.", "model."};
 constexpr std::string_view kOfLmHead[] = {"", "language_model.", "model.language_model.", "model."};
+constexpr std::string_view kOfVision[] = {"model.visual.", "vision_tower.", "visual."};
 constexpr std::string_view kOfTarget[] = {"model.language_model.", "language_model.model.", "model.",
                                           "language_model.", ""};
 
@@ -47,8 +48,13 @@ void add_layer(std::vector<HeadTensor>& list, const std::string& prefix, const H
 
 }  // namespace
 
-const std::array<format::NamePrefixes, 3> kPrefixes = {
-    {{"mtp.", kOfMtp}, {"lm_head.", kOfLmHead}, {"", kOfTarget}}};
+const std::array<format::NamePrefixes, 7> kPrefixes = {{{"mtp.", kOfMtp},
+                                                        {"lm_head.", kOfLmHead},
+                                                        {"patch_embed.", kOfVision},
+                                                        {"pos_embed", kOfVision},
+                                                        {"blocks.", kOfVision},
+                                                        {"merger.", kOfVision},
+                                                        {"", kOfTarget}}};
 
 ExpertNames expert_names(const std::string& layer) {
   return {layer, layer + ".mlp.experts.", layer + ".mlp.switch_mlp.", layer + ".mlp.experts."};

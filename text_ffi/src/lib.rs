@@ -7,6 +7,7 @@
 
 mod clock;
 mod grammar;
+mod image;
 mod memory;
 mod python;
 mod template;
@@ -365,4 +366,31 @@ pub unsafe extern "C" fn ft_text_matcher_state(
         *stopped = i32::from((*matcher).is_stopped());
         Ok(())
     })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_image_decode(
+    data: *const u8,
+    size: usize,
+    limits: *const image::PictureLimits,
+    rgb: *mut Bytes,
+    width: *mut u32,
+    height: *mut u32,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let picture = image::decode(view(data, size), &*limits)?;
+        *width = picture.width;
+        *height = picture.height;
+        give_bytes(rgb, picture.rgb);
+        Ok(())
+    })
+}
+
+/// `digest`: 32 bytes.
+#[no_mangle]
+pub unsafe extern "C" fn ft_image_digest(data: *const u8, size: usize, digest: *mut u8) {
+    use sha2::Digest;
+    let sum = sha2::Sha256::digest(view(data, size));
+    std::ptr::copy_nonoverlapping(sum.as_ptr(), digest, sum.len());
 }

@@ -188,6 +188,8 @@ struct Kernels {
   const char* name;
   int pair_bytes;  // of two columns of a row that is rounded for bf16 weights
   void (*rms_norm)(const float* in, const float* weight, int width, float eps, float* out);
+  void (*layer_norm)(const float* in, const float* weight, const float* bias, int width, float eps,
+                     float* out);
   /// out = norm(in) * weight * silu(gate).
   void (*gated_norm)(const float* in, const float* weight, const float* gate, int width, float eps,
                      float* out);
@@ -195,6 +197,8 @@ struct Kernels {
   void (*l2_norm)(const float* in, int width, float scale, float* out);
   void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
   void (*geglu)(const float* gate, const float* up, std::int64_t count, float* out);
+  /// By tanh or, if `exact`, by erf.
+  void (*gelu)(const float* in, std::int64_t count, bool exact, float* out);
   void (*add)(const float* a, const float* b, std::int64_t count, float* out);
   /// out[c] = silu(sum over t of kernel[t][c] * sources[t][c]), t < kernel width; a null source is zeros.
   void (*conv)(const float* const* sources, const float* kernel, std::int64_t kernel_stride, int kernel_width,

@@ -32,6 +32,24 @@ inline V gelu(V x) {
   return mul(x, sigmoid(mul(splat(2.0F * 0.7978845608F), fma(splat(0.044715F), cube, x))));
 }
 
+/// Abramowitz and Stegun 7.1.26: absolute error below 2e-7.
+inline V erf(V x) {
+  const V size = max(x, sub(splat(0.0F), x));
+  const V t = div(splat(1.0F), fma(splat(0.3275911F), size, splat(1.0F)));
+  V p = splat(1.061405429F);
+  p = fma(p, t, splat(-1.453152027F));
+  p = fma(p, t, splat(1.421413741F));
+  p = fma(p, t, splat(-0.284496736F));
+  p = fma(p, t, splat(0.254829592F));
+  const V positive = sub(splat(1.0F), mul(mul(p, t), exp(sub(splat(0.0F), mul(size, size)))));
+  return div(mul(positive, x), max(size, splat(1e-30F)));  // with the sign of x
+}
+
+/// x * (1 + erf(x / sqrt(2))) / 2.
+inline V gelu_erf(V x) {
+  return mul(mul(splat(0.5F), x), add(splat(1.0F), erf(mul(x, splat(0.70710678118F)))));
+}
+
 /// Calls body(offset, load, store) for each vector; `load` and `store` are partial in the last one.
 template <class Body>
 inline void for_vectors(std::int64_t count, Body body) {
@@ -74,6 +92,39 @@ inline void rms_norm(const float* in, const float* weight, int width, float eps,
   });
 }
 
+/// Sum in four interleaved vectors, folded in order, of value(vector).
+template <class Value>
+inline float vector_sum(const float* in, int width, Value value) {
+  V sums[4] = {splat(0), splat(0), splat(0), splat(0)};
+  int i = 0;
+  for (; i + kLanes <= width; i += kLanes) {
+    V& part = sums[(i / kLanes) % 4];
+    part = add(part, value(load(in + i)));
+  }
+  float rest = 0;
+  if (i < width) {  // the lanes that do not exist must stay zero, whatever value() makes of a zero
+    float lanes[kLanes] = {};
+    store(lanes, value(load_partial(in + i, width - i)));
+    for (int j = width - i; j < kLanes; ++j) lanes[j] = 0;
+    rest = sum(load(lanes));
+  }
+  return sum(add(add(sums[0], sums[1]), add(sums[2], sums[3]))) + rest;
+}
+
+inline void layer_norm(const float* in, const float* weight, const float* bias, int width, float eps,
+                       float* out) {
+  const auto count = static_cast<float>(width);
+  const V mean = splat(vector_sum(in, width, [](V x) { return x; }) / count);
+  const float squares = vector_sum(in, width, [&](V x) {
+    const V difference = sub(x, mean);
+    return mul(difference, difference);
+  });
+  const V factor = splat(1.0F / __builtin_sqrtf(squares / count + eps));
+  for_vectors(width, [&](std::int64_t i, auto get, auto put) {
+    put(out + i, fma(mul(sub(get(in + i), mean), factor), get(weight + i), get(bias + i)));
+  });
+}
+
 inline void gated_norm(const float* in, const float* weight, const float* gate, int width, float eps,
                        float* out) {
   const V factor = splat(1.0F / __builtin_sqrtf(square_sum(in, width) / static_cast<float>(width) + eps));
@@ -96,6 +147,13 @@ inline void swiglu(const float* gate, const float* up, std::int64_t count, float
 inline void geglu(const float* gate, const float* up, std::int64_t count, float* out) {
   for_vectors(count, [&](std::int64_t i, auto get, auto put) {
     put(out + i, mul(gelu(get(gate + i)), get(up + i)));
+  });
+}
+
+inline void gelu_rows(const float* in, std::int64_t count, bool exact, float* out) {
+  for_vectors(count, [&](std::int64_t i, auto get, auto put) {
+    const V x = get(in + i);
+    put(out + i, exact ? gelu_erf(x) : gelu(x));
   });
 }
 

@@ -24,7 +24,7 @@ class RotaryOp final : public Operation {
     for (std::int64_t r = range.first; r < range.last; ++r) {
       const auto at = static_cast<std::size_t>(r) * half;
       for (std::size_t j = 0; j < half; ++j) {
-        const float angle = static_cast<float>(step.positions[r]) * rotary_.frequencies[j];
+        const float angle = static_cast<float>(turned_by(step, r, j)) * rotary_.frequencies[j];
         rotary_.cosines[at + j] = std::cos(angle) * rotary_.scale;
         rotary_.sines[at + j] = std::sin(angle) * rotary_.scale;
       }
@@ -32,6 +32,13 @@ class RotaryOp final : public Operation {
   }
 
  private:
+  /// What turns frequency `j` for the row.
+  std::int64_t turned_by(const Step& step, std::int64_t row, std::size_t j) const {
+    const auto& coordinates = step.args->coordinates;
+    if (coordinates.empty() || rotary_.axes.empty()) return step.positions[row];
+    return coordinates[static_cast<std::size_t>(row)][rotary_.axes[j]];
+  }
+
   Rotary& rotary_;
 };
 

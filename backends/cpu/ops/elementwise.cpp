@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "backends/cpu/executable.h"
+#include "backends/weight_rows.h"
 
 namespace ft::cpu {
 namespace {
@@ -82,6 +83,46 @@ class SigmoidGateOp final : public Operation {
   Matrix in_, gate_, out_;
 };
 
+/// A worker has the columns that it has of a linear.
+class GeluOp final : public Operation {
+ public:
+  GeluOp(const Gelu& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), exact_(op.exact) {}
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = partition(out_.width, kLanes, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      step.kernels->gelu(in.row(r) + range.first, range.last - range.first, exact_,
+                         out_.row(r) + range.first);
+    }
+  }
+
+ private:
+  Matrix in_, out_;
+  bool exact_;
+};
+
+/// A worker has the columns that it has of a linear.
+class BiasOp final : public Operation {
+ public:
+  BiasOp(const Bias& op, const Parts& parts)
+      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), bias_(static_cast<std::size_t>(op.in.width)) {
+    read_rows(op.bias, 0, 1, bias_.data());
+  }
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = partition(out_.width, kLanes, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    for (std::int64_t r = 0; r < step.rows; ++r) {
+      step.kernels->add(in.row(r) + range.first, bias_.data() + range.first, range.last - range.first,
+                        out_.row(r) + range.first);
+    }
+  }
+
+ private:
+  Matrix in_, out_;
+  std::vector<float> bias_;
+};
+
 class SliceOp final : public Operation {
  public:
   SliceOp(const Slice& op, const Parts& parts)
@@ -112,6 +153,12 @@ std::unique_ptr<Operation> make(const Add& op, const Parts& parts) {
 }
 std::unique_ptr<Operation> make(const SigmoidGate& op, const Parts& parts) {
   return std::make_unique<SigmoidGateOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Gelu& op, const Parts& parts) {
+  return std::make_unique<GeluOp>(op, parts);
+}
+std::unique_ptr<Operation> make(const Bias& op, const Parts& parts) {
+  return std::make_unique<BiasOp>(op, parts);
 }
 std::unique_ptr<Operation> make(const Scale& op, const Parts& parts) {
   return std::make_unique<ScaleOp>(op, parts);

@@ -12,7 +12,15 @@ class EmbedOp final : public Operation {
   EmbedOp(const Embed& op, const Parts& parts) : table_(op.table), out_(parts.matrix(op.out)) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = partition(step.rows, 1, worker, workers);
-    for (std::int64_t r = range.first; r < range.last; ++r) read_rows(table_, step.tokens[r], 1, out_.row(r));
+    for (std::int64_t r = range.first; r < range.last; ++r) {
+      const RowPlaces& given = step.args->embeddings;
+      if (given.store == nullptr || given.places[static_cast<std::size_t>(r)] < 0) {
+        read_rows(table_, step.tokens[r], 1, out_.row(r));
+      } else {
+        const float* row = host_row(given, static_cast<int>(r));
+        std::memcpy(out_.row(r), row, static_cast<std::size_t>(out_.width) * sizeof(float));
+      }
+    }
   }
 
  private:

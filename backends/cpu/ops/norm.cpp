@@ -32,6 +32,31 @@ class NormOp final : public Operation {
   float eps_;
 };
 
+class LayerNormOp final : public Operation {
+ public:
+  LayerNormOp(const LayerNorm& op, const Parts& parts)
+      : in_(parts.matrix(op.in)),
+        out_(parts.matrix(op.out)),
+        weight_(decode(op.weight)),
+        bias_(decode(op.bias)),
+        eps_(op.eps) {}
+
+  void run(const Step& step, int worker, int workers) override {
+    const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
+    const Matrix in = step.of(in_, worker);
+    const Matrix out = step.of(out_, worker);
+    for (std::int64_t r = range.first; r < range.last; ++r) {
+      step.kernels->layer_norm(in.row(r), weight_.data(), bias_.data(), static_cast<int>(in.width), eps_,
+                               out.row(r));
+    }
+  }
+
+ private:
+  Matrix in_, out_;
+  std::vector<float> weight_, bias_;
+  float eps_;
+};
+
 class GatedNormOp final : public Operation {
  public:
   GatedNormOp(const GatedNorm& op, const Parts& parts)
@@ -63,6 +88,10 @@ class GatedNormOp final : public Operation {
 
 std::unique_ptr<Operation> make(const Norm& op, const Parts& parts) {
   return std::make_unique<NormOp>(op, parts);
+}
+
+std::unique_ptr<Operation> make(const LayerNorm& op, const Parts& parts) {
+  return std::make_unique<LayerNormOp>(op, parts);
 }
 
 std::unique_ptr<Operation> make(const GatedNorm& op, const Parts& parts) {

@@ -1,0 +1,14 @@
+// The vision tower of the family: from its config and tensors to the two programs of a VisionModel.
+#pragma once
+
+#include "models/model.h"
+#include "models/qwen3_5/config.h"
+#include "models/weight_source.h"
+
+namespace ft::qwen3_5 {
+
+/// Sets model.vision, or model.vision_problem where the config or the checkpoint has no tower. Errors: those
+/// of a tower whose tensors are wrong.
+Status build_vision(Model& model, const Config& config, WeightSource& source);
+
+}  // namespace ft::qwen3_5

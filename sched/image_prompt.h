@@ -1,0 +1,52 @@
+// From a file's bytes and a rendered conversation to a prompt with images.
+//   ImageInput    what a loaded model and the options say about images
+//   load_image    a picture of the size that the model wants, or a sentence
+//   place_images  each placeholder in the tokens becomes the tokens of its image
+// Thread: pure functions, any thread; decoding belongs beside rendering, before the engine has the request.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "speculation/prompt_images.h"
+
+namespace ft {
+
+struct Model;
+
+/// Images in one request, at most.
+inline constexpr std::size_t kMaxImages = 64;
+/// Pixels of a resized image whose detail is "low".
+inline constexpr std::int64_t kLowDetailPixels = std::int64_t{512} * 512;
+
+struct ImageInput {
+  std::string problem = "this model reads text only";  // why there are none; empty: images are welcome
+  images::Settings settings;
+  std::int64_t max_pixels = 0;    // of a resized image
+  std::int32_t image_token = -1;  // the placeholder
+};
+
+/// `max_pixels`: of --max-pixels; 0: the default.
+ImageInput image_input(const Model& model, std::int64_t max_pixels);
+
+using Pictures = std::vector<std::shared_ptr<const images::Picture>>;
+
+/// `low_detail`: at most kLowDetailPixels. kUnsupported if the model has no images, else kInvalid.
+Result<std::shared_ptr<const images::Picture>> load_image(const ImageInput& input, std::string_view file,
+                                                          bool low_detail);
+
+struct ImagePrompt {
+  std::vector<std::int32_t> tokens;
+  std::vector<PromptImage> images;
+};
+/// kInvalid if the placeholders are not as many as the pictures.
+Result<ImagePrompt> place_images(const ImageInput& input, std::vector<std::int32_t> tokens,
+                                 const Pictures& pictures);
+
+/// kInvalid unless the images are in order inside a prompt of `tokens`, with text after the last one.
+Status check_images(std::span<const PromptImage> images, std::size_t tokens);
+
+}  // namespace ft

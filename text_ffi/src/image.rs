@@ -1,0 +1,129 @@
+//! Pictures to rows of 8-bit RGB, upright: PNG, JPEG, WebP, GIF and BMP by the `image` crate. The header is
+//! read first; a picture beyond the limits is refused before memory for its pixels is taken.
+
+use std::io::Cursor;
+
+use ::image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+
+use crate::{Code, Failure};
+
+/// Mirrors ft_image_limits.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct PictureLimits {
+    pub bytes: u64,
+    pub side: u32,
+    pub pixels: u64,
+}
+
+#[derive(Debug)]
+pub struct Picture {
+    pub width: u32,
+    pub height: u32,
+    pub rgb: Vec<u8>,
+}
+
+const KINDS: &str = "PNG, JPEG, WebP, GIF or BMP";
+
+/// Memory of a decoder beside the pixels themselves: frames of GIF and WebP, tables.
+const DECODER_BYTES_PER_PIXEL: u64 = 24;
+const DECODER_BYTES: u64 = 16 << 20;
+
+fn corrupt(why: impl std::fmt::Display) -> Failure {
+    Failure::new(Code::Corrupt, format!("the picture cannot be decoded ({why}); send the whole file"))
+}
+
+fn kind_of(bytes: &[u8]) -> Result<ImageFormat, Failure> {
+    match ::image::guess_format(bytes) {
+        Ok(
+            kind @ (ImageFormat::Png
+            | ImageFormat::Jpeg
+            | ImageFormat::WebP
+            | ImageFormat::Gif
+            | ImageFormat::Bmp),
+        ) => Ok(kind),
+        _ => Err(Failure::new(
+            Code::Unsupported,
+            format!("the file is not a picture of a known kind; send {KINDS}"),
+        )),
+    }
+}
+
+fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), Failure> {
+    if width == 0 || height == 0 {
+        return Err(corrupt("it has no pixels"));
+    }
+    let pixels = u64::from(width) * u64::from(height);
+    if width > limits.side || height > limits.side || pixels > limits.pixels {
+        return Err(Failure::new(
+            Code::Limit,
+            format!(
+                "the picture has {width} x {height} pixels, and {} a side and {} together are the limits; \
+                 send a smaller one",
+                limits.side, limits.pixels
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Alpha is left out, as by Pillow's convert("RGB").
+fn to_rgb(picture: DynamicImage) -> Picture {
+    let rgb = picture.into_rgb8();
+    Picture { width: rgb.width(), height: rgb.height(), rgb: rgb.into_raw() }
+}
+
+pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, Failure> {
+    if bytes.len() as u64 > limits.bytes {
+        return Err(Failure::new(
+            Code::Limit,
+            format!(
+                "the file has {} bytes, more than the limit of {}; send a smaller one",
+                bytes.len(),
+                limits.bytes
+            ),
+        ));
+    }
+    let kind = kind_of(bytes)?;
+    let mut memory = Limits::no_limits();
+    memory.max_alloc = Some(limits.pixels.saturating_mul(DECODER_BYTES_PER_PIXEL) + DECODER_BYTES);
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), kind);
+    reader.limits(memory);
+    let mut decoder = reader.into_decoder().map_err(corrupt)?;
+    let (width, height) = decoder.dimensions();
+    check_size(width, height, limits)?;
+    let orientation = decoder.orientation().map_err(corrupt)?;
+    let mut picture = DynamicImage::from_decoder(decoder).map_err(corrupt)?;
+    picture.apply_orientation(orientation);
+    Ok(to_rgb(picture))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: PictureLimits = PictureLimits { bytes: 1 << 20, side: 64, pixels: 1 << 10 };
+
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let picture = DynamicImage::new_rgb8(width, height);
+        picture.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn sizes_are_limited_before_decoding() {
+        assert_eq!(decode(&png(32, 32), &LIMITS).unwrap().rgb.len(), 3072);
+        assert_eq!(decode(&png(33, 32), &LIMITS).unwrap_err().code, Code::Limit);
+        assert_eq!(decode(&png(65, 1), &LIMITS).unwrap_err().code, Code::Limit);
+    }
+
+    #[test]
+    fn a_cut_file_is_corrupt() {
+        let whole = png(32, 32);
+        for size in 8..whole.len() {
+            assert!(decode(&whole[..size], &LIMITS).is_err() || size + 12 >= whole.len());
+        }
+        assert_eq!(decode(b"hello", &LIMITS).unwrap_err().code, Code::Unsupported);
+    }
+}
