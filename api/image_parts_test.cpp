@@ -22,7 +22,7 @@ Json messages_with(const std::string& role, Json part) {
 ImageInput input() {
   ImageInput input;
   input.problem.clear();
-  input.settings.min_pixels = 1024;
+  input.settings.min_pixels = 2048;
   input.max_pixels = 65'536;
   input.image_token = 9;
   return input;
@@ -48,7 +48,7 @@ TEST(ImageParts, AnImageIsTakenOutOfItsMessage) {
   EXPECT_EQ(messages[0]["content"][0], (Json{{"type", "image"}}));
   const auto pictures = load_images(input(), *given);
   ASSERT_TRUE(pictures.ok()) << pictures.error().message;
-  EXPECT_EQ((*pictures)[0]->tokens(), 2);  // 24 x 16 grows to 64 x 32
+  EXPECT_EQ((*pictures)[0]->tokens(), 4);  // 24 x 16 grows to 64 x 64
 }
 
 TEST(ImageParts, OnlyUsersAndToolsShowImages) {
@@ -98,15 +98,15 @@ TEST(ImagePrompt, EachPlaceholderBecomesTheTokensOfItsImage) {
   const Pictures twice = {(*pictures)[0], (*pictures)[0]};
   const auto placed = place_images(input(), {1, 9, 2, 9, 3}, twice);
   ASSERT_TRUE(placed.ok());
-  EXPECT_EQ(placed->tokens, (std::vector<std::int32_t>{1, 9, 9, 2, 9, 9, 3}));
-  EXPECT_EQ(placed->images[1].first, 4);
+  EXPECT_EQ(placed->tokens, (std::vector<std::int32_t>{1, 9, 9, 9, 9, 2, 9, 9, 9, 9, 3}));
+  EXPECT_EQ(placed->images[1].first, 6);
   EXPECT_TRUE(check_images(placed->images, placed->tokens.size()).ok());
-  EXPECT_FALSE(check_images(placed->images, 6).ok()) << "an image at the end";
+  EXPECT_FALSE(check_images(placed->images, 10).ok()) << "an image at the end";
   EXPECT_FALSE(place_images(input(), {1, 9, 2}, twice).ok());
   const auto keys = content_keys(placed->tokens, placed->images);
-  EXPECT_EQ(keys[1], keys[4]);  // the same picture
+  EXPECT_EQ(keys[1], keys[6]);  // the same picture
   EXPECT_LT(keys[1], 0);
-  EXPECT_EQ(keys[3], 2);
+  EXPECT_EQ(keys[5], 2);
 }
 
 }  // namespace
