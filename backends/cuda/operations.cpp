@@ -49,6 +49,9 @@ Status takes(const Logits& op) {
 Status takes(const Route& /*op*/) { return lacks("a mixture of experts"); }
 Status takes(const Experts& /*op*/) { return lacks("a mixture of experts"); }
 Status takes(const SigmoidGate& /*op*/) { return lacks("a gate of experts"); }
+Status takes(const LayerNorm& /*op*/) { return lacks("a norm with a mean"); }
+Status takes(const Gelu& /*op*/) { return lacks("gelu"); }
+Status takes(const Bias& /*op*/) { return lacks("a bias"); }
 template <class Op>
 Status takes(const Op& /*op*/) {
   return {};
