@@ -32,7 +32,9 @@ import third_party  # noqa: E402
 # Debian's source of each library that is linked, and of what a portable program holds in addition.
 DEBIAN = {"fmt": "libfmt-dev", "spdlog": "libspdlog-dev", "nlohmann/json": "nlohmann-json3-dev",
           "CLI11": "libcli11-dev", "toml++": "libtomlplusplus-dev", "libedit": "libedit-dev", "xxHash": "libxxhash-dev",
-          "Boost (Beast, Asio and what they include)": "libboost1.81-dev"}
+          "Boost (Beast, Asio and what they include)": "libboost1.81-dev", "OpenSSL (libcrypto)": "libssl-dev",
+          "libcurl": "libcurl4-openssl-dev", "libjpeg-turbo": "libjpeg62-turbo-dev", "libpng": "libpng-dev",
+          "libwebp": "libwebp-dev"}
 RUNTIME = [("libstdc++-12-dev", "GPL-3.0-or-later WITH GCC-exception-3.1"), ("libbsd-dev", "BSD-3-Clause"),
            ("libmd-dev", "BSD-3-Clause"), ("libncurses-dev", "X11-distribute-modifications-variant")]
 
@@ -65,13 +67,18 @@ def page_packages():
 
 
 def distribution():
-    named = [(DEBIAN[name], licence) for name, _, licence, use in third_party.LIBRARIES if use.startswith("program")
-             if name in DEBIAN]
+    linked = [row for row in third_party.LIBRARIES if row[3].startswith("program")]
+    unknown = [name for name, *_ in linked if name not in DEBIAN]
+    if unknown:
+        sys.exit(f"sbom.py: no package is known for {', '.join(unknown)}; add it to DEBIAN")
+    named = [(DEBIAN[name], licence) for name, _, licence, _ in linked]
     for package, licence in named + RUNTIME:
         command = ["dpkg-query", "-W", "-f=${Version}", package]
         asked = subprocess.run(command, capture_output=True, text=True, check=False)
-        if asked.returncode == 0:
-            yield component(package, asked.stdout, licence, PackageURL("deb", "debian", package, asked.stdout))
+        if asked.returncode != 0:  # another distribution
+            print(f"sbom.py: {package} is not installed by dpkg here; left out", file=sys.stderr)
+            continue
+        yield component(package, asked.stdout, licence, PackageURL("deb", "debian", package, asked.stdout))
 
 
 def main():
