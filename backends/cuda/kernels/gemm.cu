@@ -21,10 +21,12 @@ struct GemmStage {
 template <int Bits, int Wide>
 FT_DEVICE void fill_stage(const LinearArgs& p, int tile0, int row0, int group, GemmStage<Bits, Wide>& stage) {
   constexpr int kRecord = GemmStage<Bits, Wide>::kRecord, kPieces = kRecord / 16;
-  for (int i = (int)threadIdx.x; i < kGemmTiles * kPieces; i += 256) {
-    const int tile = min_(tile0 + i / kPieces, p.tiles - 1);
-    copy_async(&stage.records[i / kPieces][i % kPieces * 16],
-               p.records + record_at(tile, group, p.groups) * kRecord + i % kPieces * 16);
+  const u8* records = p.records + record_at(0, group, p.groups) * kRecord;  // tiles are p.groups apart
+  FT_UNROLL for (int first = 0; first < kGemmTiles * kPieces; first += 256) {
+    const int i = first + (int)threadIdx.x, tile = min_(tile0 + i / kPieces, p.tiles - 1);
+    if (i < kGemmTiles * kPieces)
+      copy_async(&stage.records[i / kPieces][i % kPieces * 16],
+                 records + (long long)tile * p.groups * kRecord + i % kPieces * 16);
   }
   const int row = (int)threadIdx.x / 4, piece = (int)threadIdx.x % 4;
   copy_async(&stage.codes[row][piece * 16],
