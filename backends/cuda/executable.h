@@ -31,6 +31,7 @@ class CudaExecutable final : public Executable {
  public:
   CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
                  std::shared_ptr<RoundTokens> round, const CompileOptions& options, int kv_bits);
+  ~CudaExecutable() override { round_->forget(); }  // the buffers of steps that nobody collected go as well
   Status build(const Program& program);
 
   void submit(const StepArgs& args, State& state) override;
