@@ -15,6 +15,8 @@ else()
   pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
   pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
   find_package(Boost 1.81 REQUIRED)  # Beast and Asio: headers only
+  find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)  # hashes of downloads
+  find_package(CURL 7.85 REQUIRED)  # headers only
   find_package(benchmark 1.7 QUIET)
 endif()
 find_program(CCACHE ccache)

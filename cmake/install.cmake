@@ -47,5 +47,6 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES OFF)  # it is stripped already
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libcurl4 | libcurl4t64")  # opened at run time
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 include(CPack)

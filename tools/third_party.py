@@ -22,6 +22,8 @@ LIBRARIES = [
     ("CLI11", "2.1", "BSD-3-Clause", "program: command line"),
     ("toml++", "3.3", "MIT", "program: settings file"),
     ("libedit", "3.1", "BSD-3-Clause", "program: line editing"),
+    ("libcurl", "7.88", "curl", "program: fetching models; opened at run time"),
+    ("OpenSSL (libcrypto)", "3.0", "Apache-2.0", "program: hashes of fetched files"),
     ("xxHash", "0.8", "BSD-2-Clause", "program: hashes of prefixes and files"),
     ("Boost (Beast, Asio and what they include)", "1.81", "BSL-1.0", "program: the server"),
     ("GoogleTest", "1.12", "BSD-3-Clause", "tests only"),

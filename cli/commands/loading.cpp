@@ -10,6 +10,7 @@
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/lab/synth_model.h"
 #include "drafters/registry.h"
+#include "hub/repository.h"
 #include "sched/admission.h"
 
 namespace ft::cli {
@@ -47,6 +48,8 @@ Result<Model> load_named(const std::string& named, const LoadOptions& options) {
   FT_ASSIGN(const std::string directory, find_model(named));
   Result<Model> model = load_model(directory, options);
   if (!model.ok()) return model_error(model.error());
+  // A snapshot of the hub's cache is a folder named by its commit.
+  if (const std::string name = hub::name_of_snapshot(directory); !name.empty()) model->name = name;
   return model;
 }
 

@@ -1,8 +1,11 @@
 #include "cli/commands/model_path.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include "cli/library/library.h"
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 #endif
@@ -23,6 +26,32 @@ std::vector<std::string> shipped_model_places(const std::string& program) {
   return places;
 }
 
+namespace {
+
+/// A name like a path is not looked for elsewhere: its disk may be unplugged.
+bool looks_like_path(const std::string& named) {
+  return named.starts_with('/') || named.starts_with('.') || named.starts_with('~') || named.ends_with('/') ||
+         std::count(named.begin(), named.end(), '/') > 1;
+}
+
+Result<std::string> find_by_name(const std::string& named) {
+  if (looks_like_path(named)) {
+    return Error{
+        Code::kNotFound,
+        fmt::format("there is no model at {}; give the folder that contains config.json and *.safetensors",
+                    named)};
+  }
+  FT_ASSIGN(const KnownModel known, find_known(named));
+  const Assessment& assessment = known.assessment;
+  if (assessment.tier == Tier::kIncomplete || assessment.tier == Tier::kConvertible) {
+    return Error{Code::kCorrupt, fmt::format("{} is {}: {}; {}", named, tier_name(assessment.tier),
+                                             assessment.reason, assessment.next)};
+  }
+  return known.found.directory;
+}
+
+}  // namespace
+
 Result<std::string> find_model(const std::string& named) {
   std::error_code ignored;
   if (!named.empty()) {
@@ -37,10 +66,7 @@ Result<std::string> find_model(const std::string& named) {
           Code::kNotFound,
           fmt::format("{} is a file; give the folder that contains config.json and *.safetensors", named)};
     }
-    return Error{
-        Code::kNotFound,
-        fmt::format("there is no model at {}; give the folder that contains config.json and *.safetensors",
-                    named)};
+    return find_by_name(named);
   }
   const std::vector<std::string> places = shipped_model_places(program_path());
   for (const std::string& place : places) {

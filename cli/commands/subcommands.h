@@ -5,6 +5,11 @@
 
 namespace ft::cli {
 
+Command pull_command();
+Command models_command();
+Command models_path_command();
+Command models_check_command();
+Command models_rm_command();
 Command run_command();
 Command chat_command();
 Command serve_command();

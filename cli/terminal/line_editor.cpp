@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "cli/library/state_folder.h"
+
 namespace ft::cli {
 namespace {
 
@@ -131,11 +133,8 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
 }
 
 std::string history_path() {
-  const char* state = std::getenv("XDG_STATE_HOME");
-  if (state != nullptr && *state == '/') return std::string(state) + "/foretoken/history";
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home != '\0' ? std::string(home) + "/.local/state/foretoken/history"
-                                          : std::string();
+  const std::string folder = state_folder();
+  return folder.empty() ? folder : folder + "/history";
 }
 
 }  // namespace ft::cli

@@ -1,0 +1,189 @@
+#include "cli/commands/hub_access.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "cli/library/tier.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/transfer_line.h"
+#include "hub/summary.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t now_ms() { return steady_ns() / 1'000'000; }
+
+class Reporter final : public hub::PullEvents {
+ public:
+  Reporter(Terminal& terminal, std::string name, bool events, bool quiet)
+      : terminal_(terminal), name_(std::move(name)), events_(events), quiet_(quiet) {}
+  ~Reporter() override { clear(); }
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+
+  void planned(const hub::PullPlan& plan) override {
+    all_ = plan.bytes, missing_ = plan.missing_bytes;
+    event({{"event", "plan"},
+           {"repo", plan.repository},
+           {"commit", plan.commit},
+           {"files", plan.files},
+           {"bytes", plan.bytes},
+           {"missing_bytes", plan.missing_bytes}});
+    if (events_ || quiet_) return;
+    say(plan.missing_bytes == 0 ? fmt::format("{}: all {} files are here", plan.repository, plan.files)
+                                : fmt::format("{}: {} files, {}, {} to fetch", plan.repository, plan.files,
+                                              bytes_text(static_cast<double>(plan.bytes)),
+                                              bytes_text(static_cast<double>(plan.missing_bytes))));
+  }
+
+  void progressed(const hub::PullProgress& progress) override {
+    bytes_ = progress.bytes;
+    const std::int64_t now = now_ms();
+    constexpr std::int64_t kEventsMs = 500, kLinesMs = 10'000, kDrawMs = 120;
+    const bool draws = terminal_.err_is_terminal() && !events_;
+    if (now - drawn_ms_ < (events_ ? kEventsMs : draws ? kDrawMs : kLinesMs) || quiet_) return;
+    drawn_ms_ = now;
+    if (began_ms_ == 0) began_ms_ = now;
+    constexpr std::int64_t kSettledMs = 3000;  // before that the rate says nothing
+    const double rate = now - began_ms_ >= kSettledMs || !draws ? progress.bytes_per_s : 0;
+    if (events_) {
+      event({{"event", "progress"},
+             {"bytes", progress.bytes},
+             {"total", progress.total},
+             {"bytes_per_s", static_cast<std::int64_t>(progress.bytes_per_s)},
+             {"eta_s", progress.bytes_per_s > 0
+                           ? Json(static_cast<std::int64_t>(
+                                 static_cast<double>(progress.total - progress.bytes) / progress.bytes_per_s))
+                           : Json()},
+             {"connections", progress.connections}});
+      return;
+    }
+    const std::string line = transfer_line(
+        {name_, progress.bytes, progress.total, rate, progress.connections}, terminal_.columns());
+    if (!draws) {
+      if (progress.bytes < progress.total) terminal_.err(line + "\n");
+      return;
+    }
+    terminal_.err("\r\x1b[K" + line);
+    visible_ = true;
+  }
+
+  void published(const std::string& path, std::int64_t bytes, const std::string& etag) override {
+    event({{"event", "file"}, {"path", path}, {"bytes", bytes}, {"etag", etag}});
+  }
+
+  void repeated(const std::string& path, const std::string& why, double wait_s) override {
+    event({{"event", "retry"}, {"path", path}, {"reason", why}, {"wait_s", wait_s}});
+    if (!events_ && !quiet_) say(fmt::format("{}; trying again in {}", why, duration_text(wait_s)));
+  }
+
+  void noted(const std::string& sentence) override {
+    event({{"event", "note"}, {"text", sentence}});
+    if (!events_ && !quiet_) say(sentence);
+  }
+
+  void event(const Json& object) {
+    if (events_) terminal_.err(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+
+  void clear() {
+    if (std::exchange(visible_, false)) terminal_.err("\r\x1b[K");
+  }
+
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  void say(const std::string& sentence) {
+    clear();
+    terminal_.err(sentence + "\n");
+  }
+
+  Terminal& terminal_;
+  std::string name_;
+  bool events_, quiet_, visible_ = false;
+  std::int64_t all_ = 0, missing_ = 0, bytes_ = 0;
+  std::int64_t drawn_ms_ = 0, began_ms_ = 0;
+};
+
+hub::Pace make_pace(const std::atomic<bool>& cancelled, int backoff_ms) {
+  hub::Pace pace;
+  pace.now_ms = now_ms;
+  pace.cancelled = [&cancelled] { return cancelled.load(); };
+  pace.sleep_ms = [&cancelled](std::int64_t ms) {
+    constexpr std::int64_t kSlice = 50;
+    const std::int64_t end = now_ms() + ms;
+    for (std::int64_t left = ms; left > 0 && !cancelled; left = end - now_ms()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(left, kSlice)));
+    }
+  };
+  pace.backoff_ms = backoff_ms;
+  return pace;
+}
+
+/// An architecture that does not run, before gigabytes are fetched for nothing.
+Status examine(const std::string& snapshot, const std::string& name) {
+  const hub::ModelSummary summary = hub::summarise_folder(snapshot);
+  const Assessment found = assess(summary, name, true);
+  if (found.tier != Tier::kIncompatible) return {};
+  return Error{Code::kUnsupported,
+               fmt::format("{} does not run here: {}. Its weights were not fetched; --force fetches them",
+                           name, found.reason)};
+}
+
+}  // namespace
+
+void add_pull_flags(FlagSet& flags, PullChoice& choice) {
+  flags.group("Download");
+  flags.add("connections", "N", reads_int(choice.connections, 1, 16),
+            "Most connections at once (default 8); it begins with 4");
+  flags.add("piece-mb", "N", reads_int(choice.piece_mb, 1, 1024),
+            "Size of the pieces of a large file in MiB (default 64)");
+  flags.add("retry-wait-ms", "N", reads_int(choice.retry_wait_ms, 1, 60'000),
+            "Wait before a failed request is repeated; doubles each time (default 1000)");
+  flags.add("ca-file", "FILE", reads_text(choice.ca_file),
+            "Certificates to trust, for a network whose proxy inspects TLS (default: the system's)");
+  flags.add_switch("force", choice.force, "Fetch a model of an architecture that does not run here");
+}
+
+Result<PullOutcome> fetch_model(const PullChoice& choice, bool quiet, Terminal& terminal) {
+  hub::PullOptions options;
+  FT_ASSIGN(options.repository, hub::parse_repository(choice.name));
+  FT_ASSIGN(hub::HubSettings settings,
+            hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
+  if (!choice.ca_file.empty()) settings.ca_file = choice.ca_file;
+  options.include = choice.include, options.exclude = choice.exclude, options.dry_run = choice.dry_run;
+  options.transfer.connections = choice.connections;
+  options.transfer.piece_bytes = choice.piece_mb * hub::kMebibyte;
+  if (!choice.force) {
+    options.examine = [&](const std::string& snapshot) {
+      return examine(snapshot, options.repository.text());
+    };
+  }
+  std::atomic<bool> cancelled{false};
+  const Interrupt interrupt([&cancelled] { cancelled = true; });
+  const hub::Pace pace = make_pace(cancelled, choice.retry_wait_ms);
+  FT_ASSIGN(const std::unique_ptr<hub::Transport> transport, hub::make_transport(settings, pace));
+  Reporter reporter(terminal, options.repository.name, choice.events, quiet || !settings.progress);
+  Result<hub::PullPlan> plan = hub::pull(settings, *transport, pace, reporter, options);
+  reporter.clear();
+  PullOutcome outcome;
+  outcome.kept_bytes = reporter.bytes();
+  if (!plan.ok() && plan.error().code == Code::kCancelled) {
+    outcome.interrupted = true;
+    return outcome;
+  }
+  if (!plan.ok()) return Error{plan.error().code, utf8_replace_invalid(plan.error().message)};
+  outcome.plan = std::move(*plan);
+  return outcome;
+}
+
+}  // namespace ft::cli

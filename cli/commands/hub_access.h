@@ -1,0 +1,33 @@
+// What `pull`, `setup` and `start` need to fetch a model: the settings from the environment, a clock, Ctrl-C,
+// and the person's view of it: a live line on a terminal, a line every ten seconds elsewhere, or JSON lines.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/args/flag.h"
+#include "cli/args/options.h"
+#include "cli/terminal/terminal.h"
+#include "hub/pull.h"
+
+namespace ft::cli {
+
+struct PullChoice {
+  std::string name, ca_file;
+  std::vector<std::string> include, exclude;
+  int connections = 8, piece_mb = 64, retry_wait_ms = 1000;
+  bool dry_run = false, events = false, force = false;
+};
+
+void add_pull_flags(FlagSet& flags, PullChoice& choice);
+
+struct PullOutcome {
+  hub::PullPlan plan;
+  bool interrupted = false;  // Ctrl-C: what is there is kept
+  std::int64_t kept_bytes = 0;
+};
+
+/// Fetches the model. An architecture that does not run is refused after the small files, unless forced.
+Result<PullOutcome> fetch_model(const PullChoice& choice, bool quiet, Terminal& terminal);
+
+}  // namespace ft::cli

@@ -1,0 +1,215 @@
+// `foretoken models`: what is on this machine, whoever put it there; `models path`, `models check`,
+// `models rm`.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/subcommands.h"
+#include "cli/library/library.h"
+#include "cli/library/whole_files.h"
+#include "cli/terminal/line_editor.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+struct Options {
+  OutputOptions output;
+  std::vector<std::string> folders;
+  std::string name;
+  bool yes = false;
+};
+
+std::string days_ago(std::int64_t at_s) {
+  if (at_s == 0) return "-";
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  constexpr std::int64_t kDay = 86'400;
+  const std::int64_t days = (std::chrono::duration_cast<std::chrono::seconds>(now).count() - at_s) / kDay;
+  return days <= 0 ? "today" : days == 1 ? "yesterday" : fmt::format("{} days ago", days);
+}
+
+std::string how_to_delete(const KnownModel& model) {
+  const std::string& place = model.found.place;
+  if (place == "Ollama") return "ollama rm " + model.found.name.substr(std::string("ollama:").size());
+  return "foretoken models rm " + model.found.name;
+}
+
+Json to_json(const KnownModel& model) {
+  const Assessment& found = model.assessment;
+  return {{"name", model.found.name},
+          {"directory", model.summary.directory},
+          {"place", model.found.place},
+          {"family", found.family},
+          {"model_type", model.summary.model_type},
+          {"bytes", model.summary.bytes},
+          {"quantisation", model.summary.quantisation},
+          {"bits", model.summary.bits > 0 ? Json(model.summary.bits) : Json()},
+          {"head_file", model.summary.head_file},
+          {"drafted_by", found.drafted_by()},
+          {"tier", tier_name(found.tier)},
+          {"runs", found.runs()},
+          {"reason", found.reason},
+          {"next", found.next},
+          {"used_s", model.summary.used_s},
+          {"delete", how_to_delete(model)}};
+}
+
+void show(const Library& library, Terminal& terminal) {
+  if (library.models.empty()) {
+    terminal.out("no models here yet; fetch one: foretoken pull ORG/NAME, or see foretoken start\n");
+    return;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"model", "family", "size", "weights", "drafted by", "tier", "last use", "place"}};
+  for (const KnownModel& model : library.models) {
+    const Assessment& found = model.assessment;
+    const std::string family = !found.family.empty()               ? found.family
+                               : !model.summary.model_type.empty() ? model.summary.model_type
+                                                                   : "-";
+    rows.push_back({model.found.name, family, bytes_text(static_cast<double>(model.summary.bytes)),
+                    model.summary.quantisation.empty() ? "-" : model.summary.quantisation,
+                    found.runs() ? std::string(found.drafted_by()) : "-", std::string(tier_name(found.tier)),
+                    days_ago(model.summary.used_s), model.found.place});
+  }
+  terminal.out(table_text(rows));
+  for (const KnownModel& model : library.models) {
+    if (model.assessment.runs()) continue;
+    terminal.out(fmt::format("\n{}: {}{}", model.found.name, model.assessment.reason,
+                             model.assessment.next.empty() ? "" : "; next: " + model.assessment.next));
+  }
+  terminal.out("\nrun one: foretoken chat --model NAME    delete one: foretoken models rm NAME\n");
+}
+
+Result<int> list(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const Library library, read_library(options.folders));
+  if (options.output.json) {
+    Json models = Json::array();
+    for (const KnownModel& model : library.models) models.push_back(to_json(model));
+    terminal.out(Json{{"models", models}, {"ended_early", library.ended_early}}.dump(
+                     -1, ' ', false, Json::error_handler_t::replace) +
+                 "\n");
+  } else {
+    show(library, terminal);
+  }
+  if (!library.ended_early.empty()) terminal.note(library.ended_early);
+  return 0;
+}
+
+Result<int> path(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const KnownModel model, find_known(options.name));
+  terminal.out(options.output.json
+                   ? to_json(model).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
+                   : model.found.directory + "\n");
+  return 0;
+}
+
+/// Hashes the files that the cache names by their hash.
+Result<int> check(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const KnownModel model, find_known(options.name));
+  const WholeFiles found = check_whole_files(model.found.directory, terminal);
+  if (options.output.json) {
+    terminal.out(
+        Json{{"name", model.found.name}, {"checked", found.checked}, {"damaged", found.damaged}}.dump() +
+        "\n");
+  } else {
+    for (const std::string& file : found.damaged) terminal.out(fmt::format("damaged: {}\n", file));
+    terminal.out(fmt::format("{} files checked, {} damaged\n", found.checked, found.damaged.size()));
+    if (!found.damaged.empty())
+      terminal.out(fmt::format("next: delete these files, then foretoken pull {}\n", model.found.name));
+  }
+  return found.damaged.empty() ? 0 : 1;
+}
+
+Result<bool> may_delete(const Options& options, const KnownModel& model, Terminal& terminal) {
+  if (options.yes) return true;
+  if (::isatty(STDIN_FILENO) == 0 || !terminal.err_is_terminal()) {
+    return Error{Code::kInvalid, "models rm asks first; without a terminal, add --yes"};
+  }
+  terminal.err(
+      fmt::format("delete {} with everything in {}? [y/N] ", model.found.name, with_tilde(model.found.root)));
+  const std::optional<std::string> answer = LineEditor("", false).read("");
+  return answer && (*answer == "y" || *answer == "Y" || *answer == "yes");
+}
+
+Result<int> remove(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const KnownModel model, find_known(options.name));
+  if (model.found.root.empty()) {
+    return Error{Code::kInvalid, fmt::format("{} belongs to {}; delete it with: {}", model.found.name,
+                                             model.found.place, how_to_delete(model))};
+  }
+  FT_ASSIGN(const bool agreed, may_delete(options, model, terminal));
+  if (!agreed) {
+    terminal.note("nothing was deleted");
+    return 1;
+  }
+  std::error_code failed;
+  fs::remove_all(model.found.root, failed);
+  if (failed) {
+    return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}", model.found.root, failed.message())};
+  }
+  terminal.out(options.output.json ? Json{{"deleted", model.found.root}}.dump() + "\n"
+                                   : fmt::format("deleted {}\n", with_tilde(model.found.root)));
+  return 0;
+}
+
+Command named_command(const char* name, const char* summary, const char* example,
+                      const std::shared_ptr<Options>& options) {
+  Command command;
+  command.name = name, command.summary = summary, command.examples = example;
+  command.flags.group("Model");
+  command.flags.positional = "name";
+  command.flags.add("name", "NAME", reads_text(options->name), "A name of `foretoken models`").setting =
+      false;
+  command.check = [options, word = command.name]() -> Status {
+    if (!options->name.empty()) return {};
+    return Error{Code::kInvalid, fmt::format("which model? use foretoken {} NAME", word)};
+  };
+  return command;
+}
+
+}  // namespace
+
+Command models_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "models";
+  command.summary = "List the models on this machine, with their tier and size";
+  command.examples =
+      "  foretoken models\n"
+      "  foretoken models --folder /mnt/disk/models     search this folder too (or FORETOKEN_MODELS=A:B)\n"
+      "  foretoken models rm NAME\n";
+  command.flags.group("Search");
+  command.flags.add_list("folder", "DIR", appends_text(options->folders),
+                         "Search this folder for models too (repeatable)");
+  return bind_options(std::move(command), std::move(options), list);
+}
+
+Command models_path_command() {
+  auto options = std::make_shared<Options>();
+  Command command = named_command("models path", "Print the folder of a model",
+                                  "  foretoken models path Qwen3.5-4B-OptiQ-4bit\n", options);
+  return bind_options(std::move(command), std::move(options), path);
+}
+
+Command models_check_command() {
+  auto options = std::make_shared<Options>();
+  Command command = named_command("models check", "Compare the files of a pulled model with their hashes",
+                                  "  foretoken models check mlx-community/Qwen3.5-4B-OptiQ-4bit\n", options);
+  return bind_options(std::move(command), std::move(options), check);
+}
+
+Command models_rm_command() {
+  auto options = std::make_shared<Options>();
+  Command command = named_command("models rm", "Delete a model from this machine",
+                                  "  foretoken models rm mlx-community/Qwen3.5-4B-OptiQ-4bit\n", options);
+  command.flags.add_switch("yes", options->yes, "Do not ask").setting = false;
+  return bind_options(std::move(command), std::move(options), remove);
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,117 @@
+// `foretoken pull`: fetches a model into the cache that huggingface_hub and mlx-lm use too.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/hub_access.h"
+#include "cli/commands/subcommands.h"
+#include "cli/library/library.h"
+#include "hub/repository.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  OutputOptions output;
+  PullChoice pull;
+};
+
+constexpr int kInterrupted = 130;  // as a shell reports SIGINT
+
+void show(const PullChoice& choice, const hub::PullPlan& plan, const Assessment& found, Terminal& terminal) {
+  if (choice.dry_run) {
+    terminal.out(fmt::format("{} at {}: {} files, {}, {} to fetch\n", plan.repository, plan.commit,
+                             plan.files, bytes_text(static_cast<double>(plan.bytes)),
+                             bytes_text(static_cast<double>(plan.missing_bytes))));
+    return;
+  }
+  terminal.out(
+      fmt::format("{} is here: {}{}\n", choice.name, tier_name(found.tier),
+                  found.runs() ? fmt::format(", drafted by {}", found.drafted_by()) : ": " + found.reason));
+  terminal.out(fmt::format("in {}\n", with_tilde(plan.snapshot)));
+  if (found.runs()) {
+    terminal.out(fmt::format("next: foretoken chat --model {}\n", choice.name));
+  } else if (!found.next.empty()) {
+    terminal.out(fmt::format("next: {}\n", found.next));
+  }
+}
+
+Json to_json(const PullChoice& choice, const hub::PullPlan& plan, const Assessment& found) {
+  Json object = {{"repository", plan.repository}, {"commit", plan.commit},
+                 {"directory", plan.snapshot},    {"files", plan.files},
+                 {"bytes", plan.bytes},           {"missing_bytes", plan.missing_bytes}};
+  if (choice.dry_run) return object;
+  object["tier"] = tier_name(found.tier), object["runs"] = found.runs();
+  object["drafted_by"] = found.drafted_by(), object["reason"] = found.reason, object["next"] = found.next;
+  return object;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  const Result<PullOutcome> fetched = fetch_model(options.pull, options.output.quiet, terminal);
+  if (!fetched.ok()) return fetched.error();
+  if (fetched->interrupted) {
+    terminal.err(fmt::format("foretoken: kept {}; the same command continues there\n",
+                             bytes_text(static_cast<double>(fetched->kept_bytes))));
+    return kInterrupted;
+  }
+  const hub::PullPlan& plan = fetched->plan;
+  Assessment found;
+  if (!options.pull.dry_run) {
+    hub::FoundModel model;
+    model.directory = plan.snapshot;
+    FT_ASSIGN(const hub::Repository repository, hub::parse_repository(options.pull.name));
+    found = assess(hub::summarise(model), repository.text(), true);
+  }
+  if (options.pull.events) {
+    terminal.err(Json{{"event", "done"}, {"path", plan.snapshot}, {"tier", tier_name(found.tier)}}.dump() +
+                 "\n");
+  }
+  if (options.output.json) {
+    terminal.out(to_json(options.pull, plan, found).dump(-1, ' ', false, Json::error_handler_t::replace) +
+                 "\n");
+  } else {
+    show(options.pull, plan, found, terminal);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command pull_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "pull";
+  command.summary = "Fetch a model from the hub, or continue where it ended";
+  command.examples =
+      "  foretoken pull mlx-community/Qwen3.5-4B-OptiQ-4bit\n"
+      "  foretoken pull ORG/NAME@REVISION               a branch, a tag or a commit\n"
+      "  foretoken pull ORG/NAME --dry-run              what it would fetch\n"
+      "  HF_TOKEN=... foretoken pull ORG/PRIVATE        also HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, "
+      "https_proxy\n"
+      "  foretoken pull ORG/NAME --json --events        JSON lines on stderr, one object on stdout\n";
+  PullChoice& pull = options->pull;
+  command.flags.group("Model");
+  command.flags.positional = "name";
+  command.flags
+      .add("name", "ORG/NAME", reads_text(pull.name),
+           "The repository; with @REVISION or :QUANT for a GGUF file")
+      .setting = false;
+  command.flags.add_list("include", "PATTERN", appends_text(pull.include),
+                         "Fetch these files too, such as '*.bin' (repeatable)");
+  command.flags.add_list("exclude", "PATTERN", appends_text(pull.exclude), "Leave these out (repeatable)");
+  command.flags.add_switch("dry-run", pull.dry_run, "Only show what would be fetched");
+  command.flags.add_switch("events", pull.events, "Print JSON lines about the progress on stderr");
+  add_pull_flags(command.flags, pull);
+  command.check = [options]() -> Status {
+    if (options->pull.name.empty()) {
+      return Error{Code::kInvalid, "which model? use foretoken pull ORG/NAME"};
+    }
+    const auto parsed = hub::parse_repository(options->pull.name);
+    return parsed.ok() ? Status() : Status(parsed.error());
+  };
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

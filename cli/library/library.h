@@ -1,0 +1,36 @@
+// The models on this machine under the names that --model takes: one list for `models`, `start` and --model.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/library/tier.h"
+#include "hub/scan.h"
+
+namespace ft::cli {
+
+struct KnownModel {
+  hub::FoundModel found;
+  hub::ModelSummary summary;
+  Assessment assessment;
+};
+
+struct Library {
+  std::vector<KnownModel> models;
+  std::string ended_early;
+};
+
+/// Every model, with its tier. `extra`: further folders to search.
+Result<Library> read_library(const std::vector<std::string>& extra = {});
+
+/// The folder of the model that `name` names: ORG/NAME[@REVISION], or the end of a known name. kNotFound
+/// holds the `pull` command; kInvalid lists several that fit.
+Result<KnownModel> find_known(const std::string& name);
+
+/// The person's home as ~, for output.
+std::string with_tilde(const std::string& path);
+
+}  // namespace ft::cli

@@ -1,0 +1,86 @@
+#include "cli/library/tier.h"
+
+#include <fmt/format.h>
+
+#include "format/config_files.h"
+#include "models/family.h"
+
+namespace ft::cli {
+namespace {
+
+/// The family that reads the configuration, or why none does.
+Result<FamilyMatch> family_of(const hub::ModelSummary& summary) {
+  FT_ASSIGN(const format::ConfigFiles files,
+            format::ConfigFiles::parse(summary.config, summary.generation, summary.runtime,
+                                       summary.directory + "/config.json"));
+  return read_config(files);
+}
+
+}  // namespace
+
+std::string_view tier_name(Tier tier) {
+  switch (tier) {
+    case Tier::kVerified:
+      return "verified";
+    case Tier::kCompatible:
+      return "compatible";
+    case Tier::kNoHead:
+      return "compatible, no head";
+    case Tier::kConvertible:
+      return "convertible";
+    case Tier::kIncomplete:
+      return "incomplete";
+    case Tier::kIncompatible:
+      break;
+  }
+  return "incompatible";
+}
+
+Assessment assess(const hub::ModelSummary& summary, const std::string& name, bool pulled) {
+  Assessment found;
+  if (summary.gguf) {
+    found.tier = summary.complete() ? Tier::kConvertible : Tier::kIncomplete;
+    found.reason = summary.complete() ? "GGUF files do not run as they are" : summary.problem;
+    found.next = "take its MLX or its original repository";
+    return found;
+  }
+  if (summary.config.empty() || summary.model_type.empty()) {
+    found.tier = Tier::kIncomplete;
+    found.reason = summary.problem.empty() ? "config.json names no model_type" : summary.problem;
+    if (pulled) found.next = "foretoken pull " + name;
+    return found;
+  }
+  const Result<FamilyMatch> match = family_of(summary);
+  if (!match.ok()) {
+    found.tier = Tier::kIncompatible;
+    found.reason = match.error().message;
+    return found;
+  }
+  found.family = match->family->name;
+  found.has_head = !summary.head_file.empty();
+  if (!summary.complete()) {
+    found.tier = Tier::kIncomplete;
+    found.reason = summary.problem;
+    found.next = pulled ? "foretoken pull " + name : "fetch the folder again";
+  } else if (summary.foreign) {
+    found.tier = Tier::kConvertible;
+    found.reason = fmt::format("its weights are {}, which does not run as it is", summary.quantisation);
+    found.next = "take its MLX or its original repository";
+  } else if (found.verified = find_verified(summary.identity); found.verified) {
+    found.tier = Tier::kVerified;
+    found.reason =
+        fmt::format("verify compared {} tokens on this machine, none differed", found.verified->compared);
+  } else if (found.has_head) {
+    found.tier = Tier::kCompatible;
+    found.reason = "the family, the format and an MTP head are there";
+    found.next = "foretoken verify --model " + name;
+  } else {
+    found.tier = Tier::kNoHead;
+    found.reason = summary.head_in_config ? "the configuration names an MTP head whose tensors are absent"
+                                          : "it has no MTP head";
+    found.next = "a conversion that keeps the mtp tensors drafts faster";
+  }
+  return found;
+}
+
+}  // namespace ft::cli

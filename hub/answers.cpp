@@ -1,0 +1,158 @@
+#include "hub/answers.h"
+
+#include <charconv>
+#include <fmt/format.h>
+
+#include "base/utf8.h"
+
+namespace ft::hub {
+namespace {
+
+constexpr int kBadRequest = 400, kUnauthorized = 401, kForbidden = 403, kNotFound = 404, kTimeout = 408,
+              kRangeNotSatisfiable = 416, kTooManyRequests = 429, kTakenDown = 451, kServerErrors = 500;
+
+std::optional<double> number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end == text.data() || value < 0) return std::nullopt;
+  return value;
+}
+
+/// The value of `;name=` in a structured header.
+std::optional<double> parameter(std::string_view header, std::string_view name) {
+  const std::string key = fmt::format(";{}=", name);
+  const std::size_t at = header.find(key);
+  return at == std::string_view::npos ? std::nullopt : number(header.substr(at + key.size()));
+}
+
+/// The server's name for this request, which its operators need.
+std::string request_name(const HttpHead& head) {
+  for (const char* name : {"x-request-id", "x-amzn-trace-id", "x-amz-cf-id"}) {
+    if (const std::string_view id = head.header(name); !id.empty())
+      return fmt::format(" (request {})", utf8_replace_invalid(id));
+  }
+  return {};
+}
+
+/// The body as one line of text without control characters.
+std::string shown(std::string_view body) {
+  std::string text = utf8_replace_invalid(body.substr(0, kShownBodyBytes));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
+  }
+  return text;
+}
+
+Error gated(const Asked& asked) {
+  return {Code::kNotFound,
+          fmt::format("{} needs the acceptance of its licence: accept it at {}/{}, then give a token of that "
+                      "account in HF_TOKEN or with `hf auth login`",
+                      asked.id, asked.endpoint, asked.id)};
+}
+
+Error absent(const Asked& asked) {
+  return {Code::kNotFound,
+          fmt::format("{} is not on {}: it does not exist, is private or is misspelt; compare the name with "
+                      "its page{}",
+                      asked.id, asked.endpoint,
+                      asked.sent_token ? "" : ", and for a private repository give a token in HF_TOKEN")};
+}
+
+Judgement refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
+
+/// Too many requests: the server says when it takes more.
+Judgement wait_for_rate(const HttpHead& head, const Asked& asked) {
+  const double wait_s = wait_seconds(head).value_or(-1);
+  Error error{Code::kBusy, fmt::format("{} takes no more requests from here for now", asked.endpoint)};
+  if (wait_s <= kLongestWaitS) return {Verdict::kRepeat, wait_s, std::move(error)};
+  error.message += fmt::format("; try again in {:.0f} minutes, the same command continues{}", wait_s / 60 + 1,
+                               asked.sent_token ? "" : " (a token in HF_TOKEN raises the limit)");
+  return refuse(std::move(error));
+}
+
+std::string subject(const Asked& asked) {
+  return asked.path.empty() ? asked.id : fmt::format("{} of {}", asked.path, asked.id);
+}
+
+Judgement judge_missing(std::string_view code, const Asked& asked) {
+  if (code == "RevisionNotFound") {
+    return refuse(
+        {Code::kNotFound, fmt::format("{} has no branch, tag or commit '{}'", asked.id, asked.revision)});
+  }
+  if (code == "EntryNotFound" || !asked.path.empty()) {
+    return refuse(
+        {Code::kNotFound,
+         fmt::format("{} is not in the repository any more; start the command again", subject(asked))});
+  }
+  return refuse(absent(asked));
+}
+
+Judgement judge_permission(const HttpHead& head, std::string_view body, std::string_view code,
+                           const Asked& asked) {
+  if (code == "GatedRepo") return refuse(gated(asked));
+  const bool disabled = head.header("x-error-message").find("disabled") != std::string_view::npos ||
+                        body.find("Access to this resource is disabled") != std::string_view::npos;
+  if (head.status == kForbidden && disabled) {
+    return refuse({Code::kNotFound, fmt::format("the hub has disabled {}", asked.id)});
+  }
+  if (code == "RepoNotFound") return refuse(absent(asked));
+  if (head.status == kUnauthorized && asked.sent_token) {
+    return {
+        Verdict::kWithoutToken,
+        -1,
+        {Code::kNotFound, "the stored token was refused; renew it with `hf auth login` or unset HF_TOKEN"}};
+  }
+  if (head.status == kUnauthorized) return refuse(absent(asked));
+  return refuse({Code::kIo, fmt::format("{} refuses {}: {}{}", asked.endpoint, subject(asked), shown(body),
+                                        request_name(head))});
+}
+
+}  // namespace
+
+std::optional<double> wait_seconds(const HttpHead& head) {
+  const std::string_view limit = head.header("ratelimit");
+  if (const auto remaining = parameter(limit, "r"); remaining && *remaining == 0) {
+    if (const auto reset = parameter(limit, "t")) return *reset + 1;
+  }
+  return number(head.header("retry-after"));
+}
+
+bool is_range(const HttpHead& head, std::int64_t first, std::int64_t last, std::int64_t size) {
+  return head.header("content-range") == fmt::format("bytes {}-{}/{}", first, last, size);
+}
+
+Judgement judge(const HttpHead& head, std::string_view body, const Asked& asked) {
+  const int status = head.status;
+  if (status >= 200 && status < 300) return {};
+  if (status >= 300 && status < 400 && !head.header("location").empty()) return {Verdict::kRedirect, -1, {}};
+  if (status == kTooManyRequests) return wait_for_rate(head, asked);
+  if (status == kRangeNotSatisfiable) {
+    return {Verdict::kNoRange,
+            -1,
+            {Code::kIo, fmt::format("{}: the server refuses a part of it", subject(asked))}};
+  }
+  if (status == kTimeout || status >= kServerErrors) {
+    return {Verdict::kRepeat,
+            wait_seconds(head).value_or(-1),
+            {Code::kBusy, fmt::format("the server answers {} with status {}{}; try again later",
+                                      subject(asked), status, request_name(head))}};
+  }
+  if (asked.by_signed_url && (status == kBadRequest || status == kForbidden || status == kUnauthorized)) {
+    return {Verdict::kPlaceAgain,
+            -1,
+            {Code::kIo, fmt::format("the server of the file {} refuses it with status {}: {}{}",
+                                    subject(asked), status, shown(body), request_name(head))}};
+  }
+  const std::string_view code = head.header("x-error-code");
+  if (status == kTakenDown) {
+    return refuse({Code::kNotFound, fmt::format("{} was taken down for legal reasons", asked.id)});
+  }
+  if (status == kNotFound) {
+    return code == "GatedRepo" ? refuse(gated(asked)) : judge_missing(code, asked);
+  }
+  if (status == kUnauthorized || status == kForbidden) return judge_permission(head, body, code, asked);
+  return refuse({Code::kIo, fmt::format("{} answers {} with status {}: {}{}", asked.endpoint, subject(asked),
+                                        status, shown(body), request_name(head))});
+}
+
+}  // namespace ft::hub

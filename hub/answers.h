@@ -1,0 +1,48 @@
+// What an answer of the hub means and what follows from it. Source: the codes in X-Error-Code as
+// huggingface_hub reads them (utils/_http.py), and the IETF draft of the RateLimit headers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "hub/transport.h"
+
+namespace ft::hub {
+
+enum class Verdict {
+  kGood,          // 2xx
+  kRedirect,      // 3xx with a Location
+  kRepeat,        // passes by itself: repeat after wait_s
+  kWithoutToken,  // the stored token was refused: once more without it
+  kPlaceAgain,    // the signed URL expired, or was refused
+  kNoRange,       // the server cannot send this range
+  kRefused,       // needs a person
+};
+
+struct Asked {
+  std::string endpoint, id, revision, path;  // path: of the file; empty: about the repository
+  bool sent_token = false;
+  bool by_signed_url = false;  // another host, without token
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kGood;
+  double wait_s = -1;  // kRepeat: as the server says; negative: it does not say
+  Error error;         // for every verdict but kGood and kRedirect
+};
+
+inline constexpr double kLongestWaitS = 120;
+inline constexpr std::size_t kShownBodyBytes = 300;
+
+/// `body`: the first bytes of the answer's text.
+Judgement judge(const HttpHead& head, std::string_view body, const Asked& asked);
+
+/// Seconds to wait by RateLimit (nothing remains) or Retry-After.
+std::optional<double> wait_seconds(const HttpHead& head);
+
+/// Whether Content-Range is exactly these bytes of a file of `size`.
+bool is_range(const HttpHead& head, std::int64_t first, std::int64_t last, std::int64_t size);
+
+}  // namespace ft::hub

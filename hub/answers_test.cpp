@@ -1,0 +1,95 @@
+#include "hub/answers.h"
+
+#include <gtest/gtest.h>
+
+#include "hub/listing.h"
+
+namespace ft::hub {
+namespace {
+
+HttpHead head(int status, std::vector<std::pair<std::string, std::string>> headers = {}) {
+  return {status, std::move(headers)};
+}
+
+const Asked kAsked{"https://h", "org/name", "main", "", false, false};
+
+TEST(Answers, EachStatusHasItsVerdict) {
+  EXPECT_EQ(judge(head(200), "", kAsked).verdict, Verdict::kGood);
+  EXPECT_EQ(judge(head(302, {{"location", "/x"}}), "", kAsked).verdict, Verdict::kRedirect);
+  EXPECT_EQ(judge(head(302), "", kAsked).verdict, Verdict::kRefused);
+  for (const int passing : {408, 500, 502, 503, 504, 429})
+    EXPECT_EQ(judge(head(passing), "", kAsked).verdict, Verdict::kRepeat) << passing;
+  for (const int final : {400, 401, 403, 404, 410, 451})
+    EXPECT_EQ(judge(head(final), "", kAsked).verdict, Verdict::kRefused) << final;
+  EXPECT_EQ(judge(head(416), "", kAsked).verdict, Verdict::kNoRange);
+}
+
+TEST(Answers, ASignedUrlIsPlacedAgain) {
+  Asked asked = kAsked;
+  asked.by_signed_url = true;
+  const Judgement judgement = judge(head(403), "Request has\nexpired", asked);
+  EXPECT_EQ(judgement.verdict, Verdict::kPlaceAgain);
+  EXPECT_NE(judgement.error.message.find("Request has expired"), std::string::npos);
+}
+
+TEST(Answers, ATokenThatIsRefusedIsLeftOut) {
+  Asked asked = kAsked;
+  asked.sent_token = true;
+  EXPECT_EQ(judge(head(401), "", asked).verdict, Verdict::kWithoutToken);
+  EXPECT_EQ(judge(head(401, {{"x-error-code", "GatedRepo"}}), "", asked).verdict, Verdict::kRefused);
+}
+
+TEST(Answers, TheServerSaysHowLongToWait) {
+  EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=0;t=55"}})), 56);
+  EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=3;t=55"}, {"retry-after", "7"}})), 7);
+  EXPECT_EQ(wait_seconds(head(429, {{"retry-after", "soon"}})), std::nullopt);
+  EXPECT_EQ(judge(head(429, {{"retry-after", "120"}}), "", kAsked).verdict, Verdict::kRepeat);
+  EXPECT_EQ(judge(head(429, {{"retry-after", "121"}}), "", kAsked).verdict, Verdict::kRefused);
+}
+
+TEST(Answers, TheRequestIsNamedForTheServersOperators) {
+  const Judgement judgement = judge(head(500, {{"x-request-id", "Root=1-abc"}}), "", kAsked);
+  EXPECT_NE(judgement.error.message.find("Root=1-abc"), std::string::npos);
+}
+
+TEST(Answers, ARangeMustBeExact) {
+  EXPECT_TRUE(is_range(head(206, {{"content-range", "bytes 0-9/10"}}), 0, 9, 10));
+  for (const char* wrong : {"bytes 0-8/10", "bytes 0-9/11", "bytes 0-9/*", "0-9/10", ""})
+    EXPECT_FALSE(is_range(head(206, {{"content-range", wrong}}), 0, 9, 10)) << wrong;
+}
+
+TEST(Listing, TheNextPageIsAtTheEndpoint) {
+  EXPECT_EQ(next_page("<https://other/api/models/a/b/tree/c?cursor=1>; rel=\"next\"", "https://mirror/hf"),
+            "https://mirror/hf/api/models/a/b/tree/c?cursor=1");
+  EXPECT_EQ(next_page("<https://other/api/x>; rel=\"prev\"", "https://m"), "");
+  EXPECT_EQ(next_page("<https://o/api/x>; rel=\"prev\", <https://o/api/y>; rel=\"next\"", "https://m"),
+            "https://m/api/y");
+  EXPECT_EQ(next_page("nonsense", "https://m"), "");
+}
+
+TEST(Listing, FilesAreNamedByTheirContent) {
+  const std::string sha1(40, 'a'), sha256(64, 'b');
+  const auto files =
+      parse_tree("[{\"type\":\"file\",\"path\":\"a\",\"size\":1,\"oid\":\"" + sha1 +
+                 "\"},{\"type\":\"directory\",\"path\":\"d\"},{\"type\":\"file\",\"path\":\"b\",\"size\":2,"
+                 "\"oid\":\"" +
+                 sha1 + "\",\"lfs\":{\"oid\":\"" + sha256 + "\",\"size\":3}}]");
+  ASSERT_TRUE(files.ok());
+  ASSERT_EQ(files->size(), 2U);
+  EXPECT_EQ((*files)[0].etag(), sha1);
+  EXPECT_EQ((*files)[1].etag(), sha256);
+  EXPECT_EQ((*files)[1].size, 3);
+}
+
+TEST(Listing, AFileWithoutSizeOrHashIsRefused) {
+  for (const char* entry :
+       {R"({"type":"file","path":"a","size":-1,"oid":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})",
+        R"({"type":"file","path":"a","size":1})",
+        R"({"type":"file","path":"a","size":1e30,"oid":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})",
+        R"({"type":"file","path":"../a","size":1,"oid":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})"}) {
+    EXPECT_FALSE(parse_tree(std::string("[") + entry + "]").ok()) << entry;
+  }
+}
+
+}  // namespace
+}  // namespace ft::hub

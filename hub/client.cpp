@@ -1,0 +1,190 @@
+#include "hub/client.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace ft::hub {
+namespace {
+
+/// The URL of a Location header: absolute, or relative to `base`.
+std::string located(const std::string& base, std::string_view location) {
+  if (!origin_of(std::string(location)).empty()) return std::string(location);
+  const std::string origin = base.substr(0, base.find('/', base.find("://") + 3));
+  if (location.starts_with('/')) return origin + std::string(location);
+  return base.substr(0, base.rfind('/') + 1) + std::string(location);
+}
+
+}  // namespace
+
+double Patience::next_wait_s(const Judgement& judgement) const {
+  if (tries_ + 1 >= kMaxTries) return -1;
+  if (judgement.wait_s >= 0) return judgement.wait_s;
+  return std::ldexp(static_cast<double>(pace_.backoff_ms) / 1000, tries_);
+}
+
+bool Patience::wait(const Judgement& judgement) {
+  const double wait_s = next_wait_s(judgement);
+  if (wait_s < 0) return false;
+  ++tries_;
+  pace_.sleep_ms(static_cast<std::int64_t>(wait_s * 1000));
+  return !pace_.cancelled();
+}
+
+HubClient::HubClient(const HubSettings& settings, Transport& transport, const Pace& pace, PullEvents& events)
+    : settings_(settings),
+      transport_(transport),
+      pace_(pace),
+      events_(events),
+      connection_(transport.connect()) {}
+
+std::string HubClient::token_for(const std::string& url) {
+  const std::lock_guard lock(mutex_);
+  return !token_refused_ && origin_of(url) == origin_of(settings_.endpoint) ? settings_.token : std::string();
+}
+
+void HubClient::drop_token(const Error& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(token_refused_, true)) return;
+  }
+  tell([&](PullEvents& events) { events.noted(why.message); });
+}
+
+bool HubClient::is_news(const std::string& topic) {
+  const std::lock_guard lock(mutex_);
+  return warned_.insert(topic).second;
+}
+
+void HubClient::tell(const std::function<void(PullEvents&)>& call) {
+  const std::lock_guard lock(telling_);
+  call(events_);
+}
+
+Result<HubClient::Fetched> HubClient::ask_once(Connection& connection, std::string url, Asked& asked,
+                                               bool head_only, Judgement& judgement) {
+  Fetched fetched;
+  for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
+    fetched.body.clear(), fetched.url = url;
+    HttpRequest request{url, token_for(url), head_only};
+    asked.sent_token = !request.token.empty();
+    bool too_long = false;
+    Result<HttpHead> head = connection.send(request, [&](const HttpHead&, std::string_view bytes) {
+      too_long = fetched.body.size() + bytes.size() > kMaxListingBytes;
+      if (!too_long) fetched.body += bytes;
+      return !too_long;
+    });
+    if (too_long) {
+      return Error{Code::kExhausted, fmt::format("{}: the hub's answer is larger than 64 MiB; this is not a "
+                                                 "model",
+                                                 asked.id)};
+    }
+    if (!head.ok()) return head.error();
+    fetched.head = std::move(*head);
+    judgement = judge(fetched.head, fetched.body, asked);
+    if (judgement.verdict != Verdict::kRedirect) return fetched;
+    url = located(url, fetched.head.header("location"));
+    if (!is_allowed_url(url)) {
+      return Error{Code::kIo, fmt::format("{}: the hub redirects to '{}', which is not https; nothing was "
+                                          "fetched",
+                                          asked.id, origin_of(url))};
+    }
+    if (head_only && origin_of(url) != origin_of(settings_.endpoint)) {
+      fetched.url = url, fetched.is_place = true;
+      judgement = {};
+      return fetched;
+    }
+  }
+  return Error{Code::kIo,
+               fmt::format("{}: more than {} redirects; check HF_ENDPOINT", asked.id, kMaxRedirects)};
+}
+
+Result<HubClient::Fetched> HubClient::ask(Connection& connection, const std::string& url,
+                                          const Asked& question, bool head_only) {
+  Patience patience(pace_);
+  Asked asked = question;
+  for (;;) {
+    Judgement judgement;
+    Result<Fetched> fetched = ask_once(connection, url, asked, head_only, judgement);
+    if (!fetched.ok()) {
+      if (fetched.error().code != Code::kBusy) return fetched.error();
+      judgement = {Verdict::kRepeat, -1, fetched.error()};
+    } else if (judgement.verdict == Verdict::kGood) {
+      if (const std::string warning(fetched->head.header("x-hf-warning")); !warning.empty()) {
+        const std::string topic = warning.substr(0, warning.find(';'));
+        if (is_news(topic)) tell([&](PullEvents& events) { events.noted("the hub says: " + warning); });
+      }
+      return fetched;
+    }
+    if (judgement.verdict == Verdict::kWithoutToken) {
+      drop_token(judgement.error);
+      continue;
+    }
+    if (judgement.verdict != Verdict::kRepeat) return judgement.error;
+    if (const double wait_s = patience.next_wait_s(judgement); wait_s >= 0) {
+      tell([&](PullEvents& events) { events.repeated(question.path, judgement.error.message, wait_s); });
+    }
+    if (!patience.wait(judgement)) {
+      return pace_.cancelled() ? Error{Code::kCancelled, "stopped"} : judgement.error;
+    }
+  }
+}
+
+Result<std::string> HubClient::with_known_refs(Error error, const Repository& repository) {
+  const Asked asked{settings_.endpoint, repository.id(), repository.revision, ""};
+  const Result<Fetched> fetched = ask(
+      *connection_, fmt::format("{}/api/models/{}/refs", settings_.endpoint, repository.id()), asked, false);
+  std::vector<std::string> names = fetched.ok() ? parse_refs(fetched->body) : std::vector<std::string>();
+  constexpr std::size_t kShown = 12;
+  if (names.size() > kShown) names.resize(kShown), names.emplace_back("...");
+  if (!names.empty()) error.message += fmt::format("; it has {}", fmt::join(names, ", "));
+  return error;
+}
+
+Result<std::string> HubClient::commit(const Repository& repository) {
+  if (is_commit(repository.revision)) return repository.revision;
+  const Asked asked{settings_.endpoint, repository.id(), repository.revision, ""};
+  Result<Fetched> fetched = ask(*connection_,
+                                fmt::format("{}/api/models/{}/revision/{}", settings_.endpoint,
+                                            repository.id(), percent_encoded(repository.revision, false)),
+                                asked, false);
+  if (fetched.ok()) return parse_commit(fetched->body);
+  Error error = fetched.error();
+  if (error.message.find("has no branch, tag or commit") == std::string::npos) return error;
+  return with_known_refs(std::move(error), repository);
+}
+
+Result<std::vector<RemoteFile>> HubClient::files(const Repository& repository, const std::string& commit) {
+  const Asked asked{settings_.endpoint, repository.id(), commit, ""};
+  std::vector<RemoteFile> files;
+  std::string url = fmt::format("{}/api/models/{}/tree/{}?recursive=true&expand=false", settings_.endpoint,
+                                repository.id(), commit);
+  std::set<std::string> pages;
+  while (!url.empty()) {
+    if (!pages.insert(url).second) {
+      return Error{Code::kCorrupt, "the hub's list of files has no end; check HF_ENDPOINT"};
+    }
+    FT_ASSIGN(const Fetched fetched, ask(*connection_, url, asked, false));
+    FT_ASSIGN(std::vector<RemoteFile> page, parse_tree(fetched.body));
+    if (files.size() + page.size() > kMaxFiles) {
+      return Error{Code::kExhausted,
+                   fmt::format("{} has more than {} files; it is not a model", repository.id(), kMaxFiles)};
+    }
+    std::ranges::move(page, std::back_inserter(files));
+    url = next_page(fetched.head.header("link"), settings_.endpoint);
+  }
+  return files;
+}
+
+Result<Place> HubClient::place(Connection& connection, const Repository& repository,
+                               const std::string& commit, const std::string& path) {
+  const Asked asked{settings_.endpoint, repository.id(), commit, path};
+  FT_ASSIGN(const Fetched fetched, ask(connection,
+                                       fmt::format("{}/{}/resolve/{}/{}", settings_.endpoint, repository.id(),
+                                                   commit, percent_encoded(path, true)),
+                                       asked, true));
+  return Place{fetched.url, !fetched.is_place};
+}
+
+}  // namespace ft::hub

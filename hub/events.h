@@ -1,0 +1,32 @@
+// What a pull tells while it runs. Calls never overlap, but come from several threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ft::hub {
+
+struct PullPlan {
+  std::string repository, commit, snapshot;  // snapshot: the folder
+  std::int64_t files = 0, bytes = 0, missing_bytes = 0;
+};
+
+struct PullProgress {
+  std::int64_t bytes = 0, total = 0;  // those of earlier runs count
+  double bytes_per_s = 0;
+  int connections = 0;
+};
+
+class PullEvents {
+ public:
+  virtual ~PullEvents() = default;
+  virtual void planned(const PullPlan&) {}
+  virtual void progressed(const PullProgress&) {}
+  virtual void published(const std::string& /*path*/, std::int64_t /*bytes*/, const std::string& /*etag*/) {}
+  /// A request is repeated after `wait_s`; path is empty for a question about the repository.
+  virtual void repeated(const std::string& /*path*/, const std::string& /*why*/, double /*wait_s*/) {}
+  /// A sentence for the person.
+  virtual void noted(const std::string& /*sentence*/) {}
+};
+
+}  // namespace ft::hub

@@ -1,0 +1,31 @@
+// Brings a repository into the cache: commit, list, choice of files, room on the disk, small files, a look at
+// the configuration, weights, and the ref last. All files are of one commit. A pull that ends early leaves
+// nothing that another program takes for whole, and the next one continues it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hub/choice.h"
+#include "hub/transfer.h"
+
+namespace ft::hub {
+
+inline constexpr std::int64_t kSpareBytes = std::int64_t{1} << 30;  // left free on the disk
+
+struct PullOptions {
+  Repository repository;
+  std::vector<std::string> include, exclude;
+  bool dry_run = false;  // only plan
+  TransferOptions transfer;
+  /// Looks at the folder once the small files are there; its error ends the pull before the weights.
+  std::function<Status(const std::string& snapshot)> examine;
+};
+
+/// The settings' offline mode gives what is here, without a request. Errors: kNotFound, kExhausted (room),
+/// kCorrupt (a hash that stays wrong), kBusy (may pass), kIo, kCancelled.
+Result<PullPlan> pull(const HubSettings& settings, Transport& transport, const Pace& pace, PullEvents& events,
+                      const PullOptions& options);
+
+}  // namespace ft::hub

@@ -1,0 +1,291 @@
+#include "hub/scan.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sys/stat.h>
+#include <utility>
+
+#include "format/json_text.h"
+#include "hub/repository.h"
+
+namespace ft::hub {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string value_of(const Variables& variables, const char* name) {
+  const char* value = variables(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+std::string small_text(const fs::path& path, std::size_t limit) {
+  std::error_code failed;
+  if (!fs::is_regular_file(path, failed)) return {};
+  std::ifstream file(path, std::ios::binary);
+  std::string text(limit, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(limit));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return text;
+}
+
+class Scanner {
+ public:
+  explicit Scanner(const std::function<bool()>& out_of_time) : out_of_time_(out_of_time) {}
+
+  Scan take() { return std::move(scan_); }
+
+  void hub_cache(const std::string& cache) {
+    for (const fs::path& repository : entries(cache)) {
+      const std::string folder = repository.filename().string();
+      constexpr std::string_view kPrefix = "models--";
+      if (!folder.starts_with(kPrefix)) continue;
+      std::string name = folder.substr(kPrefix.size());
+      if (const std::size_t dashes = name.find("--"); dashes != std::string::npos)
+        name.replace(dashes, 2, "/");
+      const std::map<std::string, std::string> refs = refs_of(repository / "refs");
+      const bool partial = has_partial(repository / "blobs");
+      std::vector<FoundModel> found;
+      for (const fs::path& snapshot : entries((repository / "snapshots").string())) {
+        const std::string commit = snapshot.filename().string();
+        const auto ref = refs.find(commit);
+        FoundModel model{name,
+                         "Hugging Face cache",
+                         snapshot.string(),
+                         ref == refs.end() ? commit : ref->second,
+                         repository.string(),
+                         partial};
+        if (model.revision != kMainRevision) model.name += "@" + model.revision;
+        add_folder(std::move(model), found);
+      }
+      // The main revision first; others only beside it.
+      std::ranges::stable_sort(found, [](const FoundModel& a, const FoundModel& b) {
+        return (a.revision == kMainRevision) > (b.revision == kMainRevision);
+      });
+      std::ranges::move(found, std::back_inserter(scan_.models));
+    }
+  }
+
+  /// Two levels: <publisher>/<model>.
+  void lm_studio(const std::string& root) {
+    for (const fs::path& publisher : folders(root)) {
+      for (const fs::path& model : folders(publisher.string())) {
+        const std::string name = publisher.filename().string() + "/" + model.filename().string();
+        add_folder({name, "LM Studio", model.string(), "", model.string()}, scan_.models);
+      }
+    }
+  }
+
+  void mtplx(const std::string& root) {
+    for (const fs::path& model : folders(root)) {
+      std::string name = model.filename().string();
+      if (const std::size_t dashes = name.find("--"); dashes != std::string::npos)
+        name.replace(dashes, 2, "/");
+      add_folder({name, "MTPLX", model.string(), "", model.string()}, scan_.models);
+    }
+  }
+
+  /// manifests/<host>/<namespace>/<name>/<tag> name blobs by their hash.
+  void ollama(const std::string& root) {
+    for (const fs::path& host : folders(root + "/manifests")) {
+      for (const fs::path& space : folders(host.string())) {
+        for (const fs::path& name : folders(space.string())) {
+          for (const fs::path& tag : entries(name.string())) add_manifest(root, space, name, tag);
+        }
+      }
+    }
+  }
+
+  void folder(const std::string& root) {
+    std::error_code failed;
+    struct stat facts{};
+    if (::stat(root.c_str(), &facts) != 0) return;
+    descend(root, root, facts.st_dev, 0);
+  }
+
+ private:
+  bool ends() {
+    if (!scan_.ended_early.empty()) return true;
+    if (seen_ > kMaxScanEntries) {
+      scan_.ended_early =
+          fmt::format("the search ended after {} entries; name fewer folders", kMaxScanEntries);
+    } else if (out_of_time_()) {
+      scan_.ended_early = "the search ran out of time; a disk is slow, or a named folder holds much else";
+    }
+    return !scan_.ended_early.empty();
+  }
+
+  std::vector<fs::path> entries(const std::string& folder) {
+    std::vector<fs::path> found;
+    std::error_code failed;
+    for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
+         entry.increment(failed)) {
+      ++seen_;
+      if (ends()) break;
+      found.push_back(entry->path());
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  std::vector<fs::path> folders(const std::string& folder) {
+    std::vector<fs::path> found = entries(folder);
+    std::erase_if(found, [](const fs::path& path) {
+      std::error_code failed;
+      return path.filename().string().starts_with('.') || !fs::is_directory(path, failed);
+    });
+    return found;
+  }
+
+  /// refs/<branch>, also nested: commit -> name; main wins.
+  std::map<std::string, std::string> refs_of(const fs::path& folder) {
+    std::map<std::string, std::string> refs;
+    std::error_code failed;
+    constexpr std::size_t kDigits = 40;
+    for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end;
+         entry.increment(failed)) {
+      if (entry.depth() > kMaxScanDepth) entry.disable_recursion_pending();
+      if (++seen_, ends()) break;
+      const std::string commit = small_text(entry->path(), kDigits);
+      if (!is_commit(commit)) continue;
+      const std::string name = entry->path().lexically_relative(folder).generic_string();
+      if (name == kMainRevision || !refs.contains(commit)) refs[commit] = name;
+    }
+    return refs;
+  }
+
+  bool has_partial(const fs::path& blobs) {
+    const std::vector<fs::path> found = entries(blobs.string());
+    return std::ranges::any_of(found, [](const fs::path& path) { return path.extension() == ".incomplete"; });
+  }
+
+  /// Each folder once, whichever way it was reached.
+  bool is_new(const std::string& path) {
+    struct stat facts{};
+    return ::stat(path.c_str(), &facts) == 0 && known_.insert({facts.st_dev, facts.st_ino}).second;
+  }
+
+  void add_folder(FoundModel model, std::vector<FoundModel>& models) {
+    std::error_code failed;
+    const fs::path folder(model.directory);
+    if (fs::exists(fs::symlink_status(folder / "config.json", failed)) || model.partial) {
+      if (is_new(model.directory)) models.push_back(std::move(model));
+      return;
+    }
+    for (const fs::path& file : entries(model.directory)) {
+      const std::string name = file.filename().string();
+      if (!lower(name).ends_with(".gguf") || !is_new(file.string())) continue;
+      if (lower(name).starts_with("mmproj") || lower(name).starts_with("mtp-")) continue;
+      FoundModel one = model;
+      one.directory = file.string(), one.name += ":" + file.stem().string();
+      models.push_back(std::move(one));
+    }
+  }
+
+  void add_manifest(const std::string& root, const fs::path& space, const fs::path& name,
+                    const fs::path& tag) {
+    const Result<format::JsonDocument> document = format::parse_json(
+        small_text(tag, std::size_t{1} << 20), "manifest", format::DuplicateKeys::kLastWins);
+    if (!document.ok() || !(*document)->is_object()) return;
+    const auto layers = (*document)->find("layers");
+    if (layers == (*document)->end() || !layers->is_array()) return;
+    for (const auto& layer : *layers) {
+      if (!layer.is_object()) continue;
+      if (layer.value("mediaType", nlohmann::json()) != "application/vnd.ollama.image.model") continue;
+      const nlohmann::json digest = layer.value("digest", nlohmann::json());
+      std::string blob = digest.is_string() ? digest.get<std::string>() : "";
+      if (const std::size_t colon = blob.find(':'); colon != std::string::npos) blob[colon] = '-';
+      if (!check_file_path(blob).ok()) continue;
+      const std::string prefix = space.filename() == "library" ? "" : space.filename().string() + "/";
+      scan_.models.push_back(
+          {fmt::format("ollama:{}{}:{}", prefix, name.filename().string(), tag.filename().string()), "Ollama",
+           root + "/blobs/" + blob, "", ""});
+    }
+  }
+
+  void descend(const fs::path& root, const fs::path& folder, dev_t device, int depth) {
+    struct stat facts{};
+    if (ends() || ::stat(folder.c_str(), &facts) != 0 || facts.st_dev != device) return;
+    std::error_code failed;
+    if (fs::exists(folder / "config.json", failed)) {
+      std::string name = folder.lexically_relative(root).generic_string();
+      if (name == ".") name = folder.filename().string();
+      add_folder({name, "folder", folder.string(), "", folder.string()}, scan_.models);
+      return;
+    }
+    if (depth >= kMaxScanDepth) return;
+    for (const fs::path& inner : folders(folder.string())) descend(root, inner, device, depth + 1);
+  }
+
+  const std::function<bool()>& out_of_time_;
+  Scan scan_;
+  int seen_ = 0;
+  std::set<std::pair<dev_t, ino_t>> known_;
+};
+
+}  // namespace
+
+ScanPlaces usual_places(const HubSettings& settings, const Variables& variables,
+                        const std::vector<std::string>& extra) {
+  ScanPlaces places;
+  places.hub_cache = settings.cache;
+  const std::string home = value_of(variables, "HOME");
+  places.ollama = value_of(variables, "OLLAMA_MODELS");
+  if (!home.empty()) {
+    if (places.ollama.empty()) places.ollama = home + "/.ollama/models";
+    places.lm_studio = {home + "/.lmstudio/models", home + "/.cache/lm-studio/models"};
+    places.mtplx = {home + "/.mtplx/models"};
+  }
+  std::string data = value_of(variables, "XDG_DATA_HOME");
+  if (!data.starts_with('/')) data = home.empty() ? "" : home + "/.local/share";
+  if (!data.empty()) places.folders.push_back(data + "/foretoken/models");
+  std::string named = value_of(variables, "FORETOKEN_MODELS");
+  while (!named.empty()) {
+    const std::size_t colon = std::min(named.find(':'), named.size());
+    if (colon > 0) places.folders.push_back(named.substr(0, colon));
+    named.erase(0, std::min(colon + 1, named.size()));
+  }
+  places.folders.insert(places.folders.end(), extra.begin(), extra.end());
+  return places;
+}
+
+Scan scan_models(const ScanPlaces& places, const std::function<bool()>& out_of_time) {
+  Scanner scanner(out_of_time);
+  scanner.hub_cache(places.hub_cache);
+  for (const std::string& root : places.lm_studio) scanner.lm_studio(root);
+  for (const std::string& root : places.mtplx) scanner.mtplx(root);
+  for (const std::string& root : places.folders) scanner.folder(root);
+  scanner.ollama(places.ollama);
+  return scanner.take();
+}
+
+std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name) {
+  std::vector<FoundModel> exact, close;
+  const std::string wanted = lower(name);
+  for (const FoundModel& model : models) {
+    if (model.name == name) exact.push_back(model);
+    const std::string known = lower(model.name);
+    if (known == wanted || known.ends_with("/" + wanted)) close.push_back(model);
+  }
+  return exact.empty() ? close : exact;
+}
+
+ModelSummary summarise(const FoundModel& model) {
+  std::error_code failed;
+  ModelSummary summary = fs::is_directory(model.directory, failed) ? summarise_folder(model.directory)
+                                                                   : summarise_gguf(model.directory);
+  if (model.partial && !summary.complete()) summary.problem += " (its download is unfinished)";
+  return summary;
+}
+
+}  // namespace ft::hub

@@ -1,0 +1,51 @@
+// Finds the models on this machine, whoever put them there: the cache of huggingface_hub, LM Studio, Ollama,
+// MTPLX, and folders that a person names. It lists folders and reads small files; summarise() looks into
+// them. Bounded in depth, entries and time; what ends it early is said.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "hub/settings.h"
+#include "hub/summary.h"
+
+namespace ft::hub {
+
+struct FoundModel {
+  std::string name;       // "ORG/NAME", or what --model takes otherwise
+  std::string place;      // "Hugging Face cache", "LM Studio", "Ollama", "folder"
+  std::string directory;  // or the GGUF file
+  std::string revision;   // of a cache: the ref or the commit
+  std::string root;       // the folder to delete for it; empty: another program's
+  bool partial = false;   // a download of it is unfinished
+};
+
+struct ScanPlaces {
+  std::string hub_cache;
+  std::vector<std::string> lm_studio;  // <publisher>/<model>
+  std::string ollama;
+  std::vector<std::string> mtplx;    // <Org>--<Name>
+  std::vector<std::string> folders;  // models in any depth up to kMaxScanDepth
+};
+
+inline constexpr int kMaxScanDepth = 4;
+inline constexpr int kMaxScanEntries = 20'000;
+
+/// The usual places, by the variables of these programs. `extra` are folders of the person.
+ScanPlaces usual_places(const HubSettings& settings, const Variables& variables,
+                        const std::vector<std::string>& extra);
+
+struct Scan {
+  std::vector<FoundModel> models;  // by place, then name
+  std::string ended_early;         // a sentence; empty: all was seen
+};
+/// `out_of_time` is asked for each folder.
+Scan scan_models(const ScanPlaces& places, const std::function<bool()>& out_of_time);
+
+/// Those whose name is `name`, or ends with "/name"; case is ignored unless one has the exact name.
+std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name);
+
+ModelSummary summarise(const FoundModel& model);
+
+}  // namespace ft::hub
