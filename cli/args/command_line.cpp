@@ -21,6 +21,8 @@ constexpr const char* kFooter =
     "Exit status: 0 success, 1 the work failed or a comparison found a difference, 2 wrong usage.\n";
 constexpr const char* kFirstSteps =
     "\nFirst steps:\n"
+    "  foretoken start                              choose a model, fetch it if needed, chat\n"
+    "  foretoken pull ORG/NAME                      fetch a model; foretoken models lists them\n"
     "  foretoken bench --quick                      the shipped model, plain against speculative\n"
     "  foretoken run -p \"Write a haiku in Python\"    one answer\n"
     "  foretoken chat                               a conversation\n"

@@ -71,7 +71,10 @@ void add_output_flags(FlagSet& flags, OutputOptions& output) {
 }
 
 void add_model_folder_flag(FlagSet& flags, std::string& directory) {
-  flags.add("model", "DIR", reads_text(directory), "Model folder (default: the shipped model)").letter = "m";
+  flags
+      .add("model", "NAME", reads_text(directory),
+           "Model folder, ORG/NAME or a name of `foretoken models` (default: the shipped model)")
+      .letter = "m";
 }
 
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
@@ -104,8 +107,9 @@ void add_backend_flags(FlagSet& flags, ModelOptions& model) {
 void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
   flags.group("Model");
   flags
-      .add("model", "DIR", reads_text(model.directory),
-           "Model folder (default: the shipped model), or synth:SHAPE?bits=4&seed=1 for random weights")
+      .add("model", "NAME", reads_text(model.directory),
+           "Model folder, ORG/NAME or a name of `foretoken models` (default: the shipped model), or "
+           "synth:SHAPE?bits=4&seed=1 for random weights")
       .letter = "m";
   flags.add("draft-vocabulary", "N", reads_auto_or(model.draft_vocab_size, 0, 1 << 24),
             "Draft vocabulary size: the N most frequent tokens plus up to 2048 seen recently; 0: all; auto "

@@ -4,8 +4,11 @@
 
 #include "backends/registry.h"
 #include "cli/args/option_flags.h"
+#include "cli/commands/doctor_bundle.h"
+#include "cli/commands/doctor_deep.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
+#include "cli/commands/text_file.h"
 #include "cli/terminal/report_json.h"
 #include "models/model.h"
 
@@ -16,9 +19,9 @@ using Kind = Finding::Kind;
 
 struct Options {
   OutputOptions output;
-  std::string model;
+  std::string model, bundle;
   BackendOptions backend;
-  bool no_probe = false;
+  bool no_probe = false, deep = false;
 };
 
 /// Checks that the model exists, loads and can draft.
@@ -120,12 +123,21 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
   check_model(options.model, findings);
+  check_hub(findings);
+  if (options.deep) check_deeply(options.model, options.backend, findings, terminal);
   bool good = true;
   for (const Finding& finding : findings) good = good && finding.kind != Kind::kProblem;
   if (options.output.json) {
     terminal.out(doctor_json(machine, findings, backend, card) + "\n");
   } else {
     show(machine, findings, backend, card, terminal);
+  }
+  if (!options.bundle.empty()) {
+    const std::string text = bundle_text(machine, findings, backend, options.model);
+    if (!options.output.json) terminal.out("\n" + text);
+    FT_TRY(write_text_file(options.bundle, text));
+    terminal.note(
+        fmt::format("wrote {}, exactly as shown: read it before you attach it to an issue", options.bundle));
   }
   return good ? 0 : 1;
 }
@@ -140,6 +152,8 @@ Command doctor_command() {
   command.examples =
       "  foretoken doctor\n"
       "  foretoken doctor --model ~/models/Qwen3.5-4B-4bit\n"
+      "  foretoken doctor --deep                        also hashes the model's files and decodes with them\n"
+      "  foretoken doctor --bundle report.json          a report for an issue, without personal data\n"
       "  foretoken doctor --isa avx2 --json\n";
   command.flags.group("Checks");
   add_model_folder_flag(command.flags, options->model);
@@ -153,6 +167,13 @@ Command doctor_command() {
            "Worker threads; 0 (default): one per core")
       .letter = "t";
   command.flags.add_switch("no-probe", options->no_probe, "Skip the bandwidth test");
+  command.flags.add_switch("deep", options->deep,
+                           "Also compare the model's files with their hashes, and decode");
+  command.flags
+      .add("bundle", "FILE", reads_file_name(options->bundle),
+           "Write a report for an issue: versions, machine, findings, model; no path, name, token or text of "
+           "yours")
+      .setting = false;
   return bind_options(std::move(command), std::move(options), work);
 }
 

@@ -1,11 +1,16 @@
 // `foretoken inspect`: shows what a model is, what it needs and which drafter it gets.
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/args/option_flags.h"
 #include "cli/commands/inspection.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
+#include "cli/lab/synth_model.h"
+#include "cli/library/library.h"
 #include "cli/terminal/report_json.h"
 
 namespace ft::cli {
@@ -19,6 +24,7 @@ struct Options {
   int device = 0;
   bool program = false;
   std::string packed_cache = "off";
+  std::string require;  // "runs", "drafted" or empty
 };
 
 std::string parameters_text(const Inspection& found) {
@@ -47,6 +53,7 @@ void show(const Inspection& found, Terminal& terminal) {
                              size(found.memory_available))},
       {"verdict", found.verdict},
       {"on the GPU", found.gpu.empty() ? "no GPU is used here" : found.gpu},
+      {"tier", found.tier.empty() ? "none: a synthetic model" : found.tier + ": " + found.tier_reason},
       {"MTP head",
        fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
       {"drafter", found.drafted_among.empty()
@@ -69,10 +76,54 @@ void show(const Inspection& found, Terminal& terminal) {
   if (!found.program.empty()) terminal.out("\n" + found.program);
 }
 
+/// A model that does not run is not an error of inspect; it says why, and what to do. A damaged folder is.
+std::optional<Assessment> what_does_not_run(const std::string& named) {
+  if (is_synth_name(named)) return std::nullopt;
+  std::string directory = named;
+  std::error_code failed;
+  if (named.empty() || !std::filesystem::exists(named, failed)) {
+    const Result<KnownModel> known = find_known(named);
+    if (named.empty() || !known.ok()) return std::nullopt;
+    directory = known->found.directory;
+  }
+  const bool folder = std::filesystem::is_directory(directory, failed);
+  const hub::ModelSummary summary =
+      folder ? hub::summarise_folder(directory) : hub::summarise_gguf(directory);
+  const Assessment found = assess(summary, named, true);
+  const bool unknown = found.tier == Tier::kIncompatible && !summary.architecture.empty();
+  const bool foreign = found.tier == Tier::kConvertible;
+  return unknown || foreign ? std::optional(found) : std::nullopt;
+}
+
+int show_tier(const Options& options, const Assessment& found, Terminal& terminal) {
+  if (options.output.json) {
+    terminal.out(nlohmann::ordered_json{{"name", options.model},
+                                        {"tier", tier_name(found.tier)},
+                                        {"runs", false},
+                                        {"reason", found.reason},
+                                        {"next", found.next}}
+                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                 "\n");
+  } else {
+    std::vector<std::vector<std::string>> rows = {
+        {"model", options.model}, {"tier", std::string(tier_name(found.tier))}, {"reason", found.reason}};
+    if (!found.next.empty()) rows.push_back({"next", found.next});
+    terminal.out(table_text(rows));
+  }
+  return options.require.empty() ? 0 : 1;
+}
+
 Result<int> work(const Options& options, Terminal& terminal) {
+  if (const std::optional<Assessment> found = what_does_not_run(options.model))
+    return show_tier(options, *found, terminal);
   FT_ASSIGN(const Model model, load_named(options.model));
   FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
   Inspection found = inspect(model, read_machine(), context, options.kv_bits, options.program);
+  if (!is_synth_name(options.model)) {
+    const Assessment assessment = assess(hub::summarise_folder(model.directory), options.model, false);
+    found.tier = tier_name(assessment.tier);
+    found.tier_reason = assessment.reason, found.tier_next = assessment.next;
+  }
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
   found.gpu = judge_gpu(model, context, options.kv_bits, options.device);
@@ -81,7 +132,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   } else {
     show(found, terminal);
   }
-  return 0;
+  return options.require == "drafted" && !model.head.usable() ? 1 : 0;
 }
 
 }  // namespace
@@ -105,6 +156,8 @@ Command inspect_command() {
       .letter = "c";
   add_kv_bits_flag(command.flags, options->kv_bits);
   add_device_flag(command.flags, options->device);
+  command.flags.add("require", "WHAT", reads_choice(options->require, {"runs", "drafted"}),
+                    "Exit status 1 unless the model runs, or has a head that drafts");
   command.flags.add_switch("program", options->program, "Also print the instructions that backends run");
   command.flags
       .add(

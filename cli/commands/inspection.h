@@ -31,6 +31,7 @@ struct Inspection {
   std::string drafter;  // the drafter of `auto`
   std::string program;  // the instructions, if requested
   PackedFiles packed_cache;
+  std::string tier, tier_reason, tier_next;  // empty: a synthetic model
 };
 
 /// `kv_bits`: KV-cache precision, 16 or 8.

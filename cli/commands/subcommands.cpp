@@ -4,11 +4,14 @@ namespace ft::cli {
 
 std::vector<Command> all_commands() {
   std::vector<Command> commands;
+  commands.push_back(start_command());
   commands.push_back(pull_command());
   commands.push_back(models_command());
   commands.push_back(models_path_command());
   commands.push_back(models_check_command());
   commands.push_back(models_rm_command());
+  commands.push_back(setup_command());
+  commands.push_back(init_command());
   commands.push_back(run_command());
   commands.push_back(chat_command());
   commands.push_back(serve_command());

@@ -5,6 +5,9 @@
 
 namespace ft::cli {
 
+Command start_command();
+Command setup_command();
+Command init_command();
 Command pull_command();
 Command models_command();
 Command models_path_command();

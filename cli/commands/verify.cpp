@@ -1,15 +1,18 @@
 // `foretoken verify`: runs the losslessness matrix on a model and prints a table.
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <fmt/format.h>
 
 #include "cli/args/option_flags.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/verified.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
 #include "cli/verify/matrix_constraints.h"
 #include "cli/verify/matrix_prompts.h"
+#include "hub/summary.h"
 
 namespace ft::cli {
 namespace {
@@ -78,6 +81,19 @@ Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded
   return report;
 }
 
+/// The tier "verified" of `models` and `inspect`. A record that cannot be written changes nothing here.
+void remember(const Model& model, const MatrixReport& report, const std::string& backend,
+              Terminal& terminal) {
+  std::error_code failed;
+  if (!std::filesystem::is_directory(model.directory, failed)) return;  // a synthetic model
+  Verified verified{model.name, hub::summarise_folder(model.directory).identity, FORETOKEN_VERSION, backend};
+  verified.cells = static_cast<std::int64_t>(report.cells.size()), verified.compared = report.compared;
+  std::int64_t drafted = 0, accepted = 0;
+  for (const CellResult& cell : report.cells) drafted += cell.drafted, accepted += cell.accepted;
+  verified.accepted = drafted > 0 ? static_cast<double>(accepted) / static_cast<double>(drafted) : 0;
+  if (const Status status = remember_verified(verified); !status.ok()) terminal.note(status.error().message);
+}
+
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load_with_text_if_any(options.model, &terminal));
   if (!loaded->tokenizer) {
@@ -101,7 +117,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
     terminal.out(good ? Style::kGood : Style::kBad, good ? "identical" : "NOT IDENTICAL");
     terminal.out(report->complete ? "\n" : " (stopped early)\n");
   }
-  return report->identical() && report->complete ? 0 : 1;
+  if (!report->identical() || !report->complete) return 1;
+  remember(loaded->model, *report, backend, terminal);
+  return 0;
 }
 
 }  // namespace

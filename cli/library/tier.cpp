@@ -73,7 +73,7 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
   } else if (found.has_head) {
     found.tier = Tier::kCompatible;
     found.reason = "the family, the format and an MTP head are there";
-    found.next = "foretoken verify --model " + name;
+    found.next = name.empty() ? "foretoken verify" : "foretoken verify --model " + name;
   } else {
     found.tier = Tier::kNoHead;
     found.reason = summary.head_in_config ? "the configuration names an MTP head whose tensors are absent"

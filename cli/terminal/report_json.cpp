@@ -213,6 +213,12 @@ std::string inspect_json(const Inspection& found) {
       {"gpu", found.gpu.empty() ? Json(nullptr) : Json(found.gpu)},
       {"head", {{"state", found.head_state}, {"sentence", found.head_sentence}, {"file", found.head_file}}},
       {"drafter", found.drafter}};
+  if (!found.tier.empty()) {
+    out["tier"] = found.tier;
+    out["runs"] = true;
+    out["reason"] = found.tier_reason;
+    out["next"] = found.tier_next;
+  }
   if (!found.program.empty()) out["program"] = found.program;
   if (!found.packed_cache.folder.empty()) {
     out["prepared"] = {{"folder", found.packed_cache.folder},

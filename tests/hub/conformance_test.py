@@ -44,7 +44,8 @@ class Conformance(unittest.TestCase):
         self.files = pull_test.model(3_000_000)
         self.hub = self.enterContext(FakeHub({"org/name": self.files}))
         self.environment = {"HOME": str(self.folder), "PATH": os.environ["PATH"],
-                            "HF_HOME": str(self.folder / "hf"), "HF_ENDPOINT": self.hub.endpoint, "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+                            "HF_HOME": str(self.folder / "hf"), "HF_ENDPOINT": self.hub.endpoint,
+                            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
                             "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
     def start_theirs(self, *arguments, **more):
@@ -53,7 +54,8 @@ class Conformance(unittest.TestCase):
 
     def start_ours(self, **more):
         return subprocess.Popen([pull_test.PROGRAM, "pull", "org/name", "--piece-mb", "1"],
-                                env={**self.environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                env={**self.environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True)
 
     def end(self, process):
         out, said = process.communicate(timeout=200)

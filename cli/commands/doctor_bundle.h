@@ -1,0 +1,27 @@
+// The report of `doctor --bundle` for an issue. Built from a list of what may be shared, not by removing what
+// may not: versions, machine, findings, the model's configuration and sizes, names of settings and variables.
+// Then every text passes scrubbed() as a second wall.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/lab/machine.h"
+
+namespace ft::cli {
+
+/// What must not be in a report: home, user, host.
+struct Private {
+  std::string home, user, host;
+};
+Private private_words();
+
+/// `text` without them, and without tokens, keys, e-mail addresses, credentials and queries of URLs.
+std::string scrubbed(std::string text, const Private& words);
+
+/// One JSON object and a newline.
+std::string bundle_text(const Machine& machine, const std::vector<Finding>& findings,
+                        const std::string& backend, const std::string& model);
+
+}  // namespace ft::cli

@@ -1,0 +1,21 @@
+// The checks of `doctor` beyond the machine and the loading of the model: the way to the hub, and with --deep
+// the hashes of the model's files and an answer decoded plainly and with drafts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/registry.h"
+#include "cli/lab/machine.h"
+#include "cli/terminal/terminal.h"
+
+namespace ft::cli {
+
+/// Settings, token, cache folder and room; no request is made.
+void check_hub(std::vector<Finding>& findings);
+
+/// Reads the whole model and decodes; takes seconds to minutes.
+void check_deeply(const std::string& model, const BackendOptions& backend, std::vector<Finding>& findings,
+                  Terminal& terminal);
+
+}  // namespace ft::cli

@@ -1,0 +1,300 @@
+// `foretoken start`: from nothing to a chat. Asks which model and where, at most two questions, and remembers
+// the answer: the next start needs one key. Then it becomes `foretoken chat` or `foretoken serve`.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/connection_settings.h"
+#include "cli/commands/hub_access.h"
+#include "cli/commands/model_path.h"
+#include "cli/commands/start_choice.h"
+#include "cli/commands/subcommands.h"
+#include "cli/lab/machine.h"
+#include "cli/lab/synth_model.h"
+#include "hub/repository.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  OutputOptions output;
+  std::string where, model, client;
+  std::vector<std::string> folders;
+  PullChoice pull;
+  bool fresh = false, yes = false, fetch = false, has_model = false;
+};
+
+constexpr int kLeft = 130;  // Ctrl-C, q or the end of input at a question
+constexpr const char* kModelHelp =
+    "A verified model passed `foretoken verify` here. A head drafts faster than lookup; neither changes an "
+    "answer.";
+constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
+
+/// Thrown nowhere: what a question gives if the person leaves.
+struct Asked {
+  LastStart choice;
+  bool left = false;
+};
+
+std::vector<std::string> wheres(const std::string& named) {
+  return named == "cli" ? std::vector<std::string>{"chat"} : std::vector<std::string>{named};
+}
+
+/// Fetches the model; false if the person left or stopped it.
+Result<bool> fetch(const std::string& name, const Options& options, Terminal& terminal) {
+  PullChoice choice = options.pull;
+  choice.name = name;
+  FT_ASSIGN(const PullOutcome outcome, fetch_model(choice, options.output.quiet, terminal));
+  if (outcome.interrupted) {
+    terminal.note(fmt::format("kept {}; foretoken pull {} continues there",
+                              bytes_text(static_cast<double>(outcome.kept_bytes)), name));
+  }
+  return !outcome.interrupted;
+}
+
+/// A name that is not here may be a repository: asks whether to fetch it. Empty: the person left.
+Result<std::string> settle_name(const std::string& name, const Options& options, Menu* menu,
+                                Terminal& terminal) {
+  if (is_synth_name(name)) return name;
+  const Result<std::string> found = find_model(name);
+  if (found.ok()) return name;
+  if (menu == nullptr || !hub::looks_like_repository(name) || found.error().code != Code::kNotFound) {
+    return found.error();
+  }
+  const std::optional<bool> agreed =
+      menu->confirm(fmt::format("{} is not on this machine; fetch it?", name), true);
+  if (!agreed || !*agreed) return std::string();
+  FT_ASSIGN(const bool fetched, fetch(name, options, terminal));
+  return fetched ? name : std::string();
+}
+
+/// Question 1 of 2. Nothing: the person left.
+Result<std::optional<std::string>> ask_model(const Options& options, Menu& menu, Terminal& terminal) {
+  const Machine machine = read_machine();
+  FT_ASSIGN(const Library library, read_library(options.folders));
+  const std::vector<ModelOffer> offers = offer_models(library, machine.free_bytes());
+  const std::string title = fmt::format(
+      "1 of 2  A model    {} free of {}, {} threads", bytes_text(static_cast<double>(machine.free_bytes())),
+      bytes_text(static_cast<double>(machine.memory_total)), machine.logical_cores);
+  const std::vector<MenuRow> rows = offer_rows(offers);
+  const std::optional<std::size_t> row = menu.choose(title, rows, kModelHelp);
+  if (!row) return std::optional<std::string>();
+  const auto headings = std::count_if(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(*row),
+                                      [](const MenuRow& each) { return each.heading; });
+  const ModelOffer& offer = offers[*row - static_cast<std::size_t>(headings)];
+  if (offer.kind == ModelOffer::Kind::kHere || offer.kind == ModelOffer::Kind::kShipped)
+    return std::optional(offer.name);
+  if (offer.kind == ModelOffer::Kind::kPull) {
+    FT_ASSIGN(const bool fetched, fetch(offer.name, options, terminal));
+    return fetched ? std::optional(offer.name) : std::nullopt;
+  }
+  for (;;) {
+    const std::optional<std::string> typed = menu.line("a folder, ORG/NAME or a name: ");
+    if (!typed || typed->empty() || *typed == "q") return std::optional<std::string>();
+    const Result<std::string> settled = settle_name(*typed, options, &menu, terminal);
+    if (settled.ok()) return settled->empty() ? std::nullopt : std::optional(*settled);
+    terminal.err(settled.error().message + "\n");
+  }
+}
+
+/// Question 2 of 2; false: the person left.
+bool ask_where(Menu& menu, LastStart& choice) {
+  const std::vector<MenuRow> rows = {
+      {"chat here"}, {"the page in the browser"}, {"serve a client of OpenAI or Anthropic"}};
+  const std::optional<std::size_t> row = menu.choose("2 of 2  Where", rows, kWhereHelp);
+  if (!row) return false;
+  choice.where = *row == 0 ? "chat" : *row == 1 ? "page" : "serve";
+  if (choice.where != "serve") return true;
+  std::vector<MenuRow> clients = {{"any client: only the address"}};
+  const std::vector<std::string> names = connected_clients();
+  for (const std::string& name : names) clients.push_back({name});
+  const std::optional<std::size_t> client = menu.choose("Which client", clients, kWhereHelp);
+  if (!client) return false;
+  if (*client > 0) choice.client = names[*client - 1];
+  return true;
+}
+
+/// Without questions: flags, else the last choice, else the best model here, else the catalogue's.
+Result<LastStart> choose_alone(const Options& options, const std::optional<LastStart>& last,
+                               Terminal& terminal) {
+  LastStart choice{options.model, options.where.empty() ? "chat" : wheres(options.where).front(),
+                   options.client};
+  if (options.has_model) {
+    FT_ASSIGN(choice.model, settle_name(options.model, options, nullptr, terminal));
+    return choice;
+  }
+  if (last && !options.fresh) {
+    choice.model = last->model;
+    if (options.where.empty()) choice.where = last->where, choice.client = last->client;
+    FT_ASSIGN(const std::string found, is_synth_name(choice.model) ? choice.model : find_model(choice.model));
+    return choice;
+  }
+  const std::int64_t free = read_machine().free_bytes();
+  FT_ASSIGN(const Library library, read_library(options.folders));
+  choice.model = best_here(offer_models(library, free), free);
+  if (!choice.model.empty()) return choice;
+  const std::string best = best_to_fetch(free);
+  if (best.empty() || !options.fetch) {
+    return Error{Code::kNotFound, fmt::format("no model on this machine runs and fits; {}",
+                                              best.empty() ? "name one with --model"
+                                                           : fmt::format("add --fetch to fetch {}, or name "
+                                                                         "one with --model",
+                                                                         best))};
+  }
+  FT_ASSIGN(const bool fetched, fetch(best, options, terminal));
+  if (!fetched) return Error{Code::kCancelled, "the download was stopped; the same command continues it"};
+  choice.model = best;
+  return choice;
+}
+
+Result<Asked> ask(const Options& options, const std::optional<LastStart>& last, Terminal& terminal) {
+  Menu menu(terminal);
+  Asked asked;
+  LastStart& choice = asked.choice;
+  terminal.err(Style::kBold, "foretoken start\n");
+  if (last && !options.fresh && !options.has_model && options.where.empty()) {
+    const std::optional<bool> same = menu.confirm(
+        fmt::format("Same as last time?  {}, {}", model_text(last->model), where_text(*last)), true);
+    if (!same) {
+      asked.left = true;
+      return asked;
+    }
+    if (*same) {
+      const Result<std::string> there =
+          is_synth_name(last->model) ? Result<std::string>(last->model) : find_model(last->model);
+      choice = *last;
+      if (there.ok()) return asked;
+      terminal.err(there.error().message + "\n");  // an unplugged disk, for example: choose another one
+      choice = {};
+    }
+  }
+  if (options.has_model) {
+    FT_ASSIGN(choice.model, settle_name(options.model, options, &menu, terminal));
+    asked.left = choice.model.empty() && !options.model.empty();
+  } else {
+    FT_ASSIGN(const std::optional<std::string> model, ask_model(options, menu, terminal));
+    asked.left = !model;
+    choice.model = model.value_or("");
+  }
+  if (asked.left) return asked;
+  choice.client = options.client;
+  if (!options.where.empty()) {
+    choice.where = wheres(options.where).front();
+  } else {
+    asked.left = !ask_where(menu, choice);
+  }
+  return asked;
+}
+
+/// Becomes the command that does the work, with this program's settings, environment and terminal.
+Result<int> become(const LastStart& choice, const Options& options, Terminal& terminal) {
+  std::vector<std::string> words = {"foretoken", choice.where == "chat" ? "chat" : "serve"};
+  if (!choice.model.empty()) words.insert(words.end(), {"--model", choice.model});
+  if (options.output.quiet) words.emplace_back("--quiet");
+  if (!choice.client.empty()) {
+    const char* port = std::getenv("FORETOKEN_PORT");
+    const std::string url = fmt::format("http://127.0.0.1:{}", port == nullptr ? "8080" : port);
+    const std::string id = std::filesystem::path(model_text(choice.model)).filename().string();
+    terminal.out(connection_settings(choice.client, {url, id, 0, ""}));
+  }
+  terminal.flush();
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const std::string program = program_path();
+  ::execv(program.c_str(), arguments.data());
+  return Error{Code::kIo, fmt::format("{} cannot be started; run: {}", program, fmt::join(words, " "))};
+}
+
+Error needs_terminal(const std::optional<LastStart>& last, Terminal& terminal) {
+  terminal.err("foretoken start would ask:\n");
+  if (last) {
+    terminal.err(fmt::format("  same as last time ({}, {})?      --yes\n", model_text(last->model),
+                             where_text(*last)));
+  }
+  terminal.err(
+      "  1 of 2  which model?                 --model NAME (foretoken models lists them), or --yes\n"
+      "  2 of 2  chat, the page or a server?  --where chat|page|serve [--client NAME]\n");
+  return {Code::kInvalid,
+          "start needs a terminal for its questions; give --model NAME and --where WHERE, or --yes"};
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  const std::optional<LastStart> last = last_start();
+  const bool answered = options.yes || (options.has_model && !options.where.empty());
+  Asked asked;
+  if (answered) {
+    FT_ASSIGN(asked.choice, choose_alone(options, last, terminal));
+  } else if (!Menu::can_ask(terminal) || options.output.json) {
+    return needs_terminal(last, terminal);
+  } else {
+    FT_ASSIGN(asked, ask(options, last, terminal));
+  }
+  if (asked.left) {
+    terminal.err("nothing was changed\n");
+    return kLeft;
+  }
+  FT_TRY(remember_start(asked.choice));
+  if (options.output.json) {
+    terminal.out(
+        Json{{"model", asked.choice.model}, {"where", asked.choice.where}, {"client", asked.choice.client}}
+            .dump() +
+        "\n");
+    return 0;
+  }
+  terminal.note("kept for next time: foretoken start");
+  return become(asked.choice, options, terminal);
+}
+
+}  // namespace
+
+Command start_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "start";
+  command.summary = "Begin here: choose a model, fetch it if needed, and chat";
+  command.examples =
+      "  foretoken start                  asks two questions; next time one key is enough\n"
+      "  foretoken start cli              chat in this terminal, whatever it was last time\n"
+      "  foretoken start --fresh          ask everything again\n"
+      "  foretoken start --model Qwen3.5-4B-OptiQ-4bit --where page\n"
+      "  foretoken start --yes --json     the choice without a question, as JSON\n";
+  command.flags.group("Choice");
+  command.flags.positional = "where";
+  command.flags
+      .add("where", "WHERE", reads_choice(options->where, {"chat", "cli", "page", "serve"}),
+           "chat or cli (in this terminal), page (in the browser) or serve")
+      .setting = false;
+  command.flags
+      .add(
+          "model", "NAME",
+          [options](const std::string& text) -> Status {
+            options->model = text, options->has_model = true;
+            return {};
+          },
+          "Model folder, ORG/NAME or a name of `foretoken models`")
+      .letter = "m";
+  command.flags
+      .add("client", "NAME", reads_choice(options->client, connected_clients()),
+           "With serve: print the settings of this client")
+      .setting = false;
+  command.flags.add_list("folder", "DIR", appends_text(options->folders),
+                         "Search this folder for models too");
+  command.flags.add_switch("fresh", options->fresh, "Forget what was chosen last time").setting = false;
+  command.flags
+      .add_switch("yes", options->yes, "Ask nothing: last time's choice, else the largest model that fits")
+      .setting = false;
+  command.flags.add_switch("fetch", options->fetch, "With --yes: fetch a model if none is here").setting =
+      false;
+  add_pull_flags(command.flags, options->pull);
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

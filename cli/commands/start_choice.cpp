@@ -1,0 +1,105 @@
+#include "cli/commands/start_choice.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "cli/commands/model_path.h"
+#include "cli/library/catalogue.h"
+
+namespace ft::cli {
+namespace {
+
+std::string fit_text(std::int64_t bytes, std::int64_t free_bytes) {
+  const std::int64_t lacking = memory_for(bytes) - free_bytes;
+  if (lacking <= 0) return "fits";
+  return fmt::format("needs {} more memory", bytes_text(static_cast<double>(lacking)));
+}
+
+ModelOffer offer_here(const KnownModel& model, std::int64_t free_bytes) {
+  const Assessment& found = model.assessment;
+  ModelOffer offer{ModelOffer::Kind::kHere, model.found.name, model.summary.bytes, ""};
+  offer.text = fmt::format(
+      "{}  {}  {}  {}{}  {}", model.found.name, bytes_text(static_cast<double>(model.summary.bytes)),
+      fit_text(model.summary.bytes, free_bytes), found.has_head ? "its head drafts" : "lookup drafts",
+      found.verified ? ", verified" : "", model.found.place);
+  return offer;
+}
+
+bool fits(const ModelOffer& offer, std::int64_t free_bytes) { return memory_for(offer.bytes) <= free_bytes; }
+
+}  // namespace
+
+std::int64_t memory_for(std::int64_t bytes) {
+  constexpr std::int64_t kState = 500'000'000;  // keys, values, activations at a few thousand tokens
+  return bytes + bytes / 10 + std::min(bytes, kState);
+}
+
+std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes) {
+  std::vector<const KnownModel*> models;
+  for (const KnownModel& model : library.models) {
+    if (model.assessment.runs()) models.push_back(&model);
+  }
+  std::ranges::stable_sort(models, [&](const KnownModel* a, const KnownModel* b) {
+    const bool fits_a = memory_for(a->summary.bytes) <= free_bytes,
+               fits_b = memory_for(b->summary.bytes) <= free_bytes;
+    if (fits_a != fits_b) return fits_a;
+    if (a->assessment.tier != b->assessment.tier) return a->assessment.tier < b->assessment.tier;
+    return a->summary.bytes > b->summary.bytes;
+  });
+  std::vector<ModelOffer> offers;
+  for (const KnownModel* model : models) offers.push_back(offer_here(*model, free_bytes));
+  for (const CatalogueEntry& entry : catalogue()) {
+    const bool here = std::ranges::any_of(
+        models, [&](const KnownModel* model) { return model->found.name == entry.repository; });
+    if (here || memory_for(entry.bytes) > free_bytes) continue;
+    offers.push_back({ModelOffer::Kind::kPull, entry.repository, entry.bytes,
+                      fmt::format("{}  about {}  {}", entry.repository,
+                                  bytes_text(static_cast<double>(entry.bytes)), entry.note)});
+  }
+  offers.push_back(
+      {ModelOffer::Kind::kShipped, "", 0, "the shipped toy, to try the program: 33 million parameters"});
+  offers.push_back({ModelOffer::Kind::kOther, "", 0, "another: a folder, a repository ORG/NAME or a name"});
+  return offers;
+}
+
+std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers) {
+  std::vector<MenuRow> rows;
+  const char* heading = "";
+  for (const ModelOffer& offer : offers) {
+    const char* kind = offer.kind == ModelOffer::Kind::kHere   ? "here"
+                       : offer.kind == ModelOffer::Kind::kPull ? "to fetch"
+                                                               : "else";
+    if (std::string_view(kind) != heading) rows.push_back({heading = kind, true});
+    rows.push_back({offer.text, false});
+  }
+  return rows;
+}
+
+std::string where_text(const LastStart& choice) {
+  if (choice.where == "chat") return "chat here";
+  if (choice.where == "page") return "the page in the browser";
+  return choice.client.empty() ? "serve" : "serve for " + choice.client;
+}
+
+std::string model_text(const std::string& model) {
+  return model.empty() ? std::string(kShippedModel) : with_tilde(model);
+}
+
+std::string best_here(const std::vector<ModelOffer>& offers, std::int64_t free_bytes) {
+  const ModelOffer* best = nullptr;
+  for (const ModelOffer& offer : offers) {
+    if (offer.kind != ModelOffer::Kind::kHere || !fits(offer, free_bytes)) continue;
+    if (best == nullptr || offer.bytes > best->bytes) best = &offer;
+  }
+  return best == nullptr ? std::string() : best->name;
+}
+
+std::string best_to_fetch(std::int64_t free_bytes) {
+  std::string best;
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (memory_for(entry.bytes) <= free_bytes) best = entry.repository;
+  }
+  return best;
+}
+
+}  // namespace ft::cli

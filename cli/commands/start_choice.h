@@ -1,0 +1,42 @@
+// The questions of `start`: which model, and where to talk to it. Pure lists and sentences here; the
+// command asks them and acts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/library/last_start.h"
+#include "cli/library/library.h"
+#include "cli/terminal/menu.h"
+
+namespace ft::cli {
+
+/// A row of the first question and what it means.
+struct ModelOffer {
+  enum class Kind { kHere, kShipped, kPull, kOther };
+  Kind kind = Kind::kHere;
+  std::string name;  // as --model or pull takes it
+  std::int64_t bytes = 0;
+  std::string text;
+};
+
+/// The models that run and fit first, then those that may be fetched, then "another one". `free_bytes`: of
+/// memory.
+std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes);
+/// With headings before the kinds.
+std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers);
+/// Memory that a model of this size takes while it runs, about.
+std::int64_t memory_for(std::int64_t bytes);
+
+/// "the page in the browser" and the like, for the last choice and the second question.
+std::string where_text(const LastStart& choice);
+/// The name of the model for a person.
+std::string model_text(const std::string& model);
+
+/// The largest verified or compatible model that fits; empty: none.
+std::string best_here(const std::vector<ModelOffer>& offers, std::int64_t free_bytes);
+/// The largest of the catalogue that fits; empty: none.
+std::string best_to_fetch(std::int64_t free_bytes);
+
+}  // namespace ft::cli

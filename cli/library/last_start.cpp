@@ -1,0 +1,48 @@
+#include "cli/library/last_start.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/text_file.h"
+#include "cli/library/state_folder.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 16;
+
+std::string path() {
+  const std::string folder = state_folder();
+  return folder.empty() ? folder : folder + "/last_start.json";
+}
+
+}  // namespace
+
+Status remember_start(const LastStart& choice) {
+  const std::string file = path();
+  if (file.empty()) return {};
+  std::error_code ignored;  // writing reports it
+  std::filesystem::create_directories(std::filesystem::path(file).parent_path(), ignored);
+  const nlohmann::ordered_json record = {
+      {"model", choice.model}, {"where", choice.where}, {"client", choice.client}};
+  return write_text_file(file, record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+std::optional<LastStart> last_start() {
+  const std::string file = path();
+  const Result<std::string> text =
+      file.empty() ? Result<std::string>(Error{Code::kNotFound, ""}) : read_text_file(file, kMaxBytes);
+  if (!text.ok()) return std::nullopt;
+  const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
+  LastStart choice;
+  try {
+    choice = {record.at("model"), record.at("where"), record.at("client")};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+  const bool known = choice.where == "chat" || choice.where == "page" || choice.where == "serve";
+  return known ? std::optional(choice) : std::nullopt;
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,75 @@
+#include "cli/library/tier.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <iterator>
+
+namespace ft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+hub::ModelSummary shipped() { return hub::summarise_folder("assets/qwen3.5-tiny"); }
+
+class Tiers : public testing::Test {
+ protected:
+  Tiers() {
+    std::string name = (fs::temp_directory_path() / "foretoken-tier-XXXXXX").string();
+    EXPECT_NE(::mkdtemp(name.data()), nullptr);
+    folder = name;
+    ::setenv("XDG_STATE_HOME", name.c_str(), 1);
+  }
+  ~Tiers() override {
+    ::unsetenv("XDG_STATE_HOME");
+    std::error_code ignored;
+    fs::remove_all(folder, ignored);
+  }
+  fs::path folder;
+};
+
+TEST_F(Tiers, TheShippedModelIsCompatibleUntilItIsVerified) {
+  const hub::ModelSummary summary = shipped();
+  Assessment found = assess(summary, "", false);
+  EXPECT_EQ(found.tier, Tier::kCompatible) << found.reason;
+  EXPECT_EQ(found.drafted_by(), "MTP head");
+  ASSERT_TRUE(remember_verified({"m", summary.identity, FORETOKEN_VERSION, "cpu", 3, 100, 0.5}).ok());
+  found = assess(summary, "", false);
+  EXPECT_EQ(found.tier, Tier::kVerified);
+  EXPECT_EQ(found.verified->compared, 100);
+}
+
+TEST_F(Tiers, AnotherVersionsProofDoesNotCount) {
+  const hub::ModelSummary summary = shipped();
+  ASSERT_TRUE(remember_verified({"m", summary.identity, "0.0.0", "cpu", 3, 100, 0.5}).ok());
+  EXPECT_EQ(assess(summary, "", false).tier, Tier::kCompatible);
+  std::ofstream(folder / "foretoken/verified" / (summary.identity + ".json")) << "{";
+  EXPECT_EQ(assess(summary, "", false).tier, Tier::kCompatible);
+}
+
+TEST_F(Tiers, WithoutAHeadLookupDrafts) {
+  hub::ModelSummary summary = shipped();
+  summary.head_file.clear();
+  const Assessment found = assess(summary, "m", false);
+  EXPECT_EQ(found.tier, Tier::kNoHead);
+  EXPECT_EQ(found.drafted_by(), "n-gram lookup");
+}
+
+TEST_F(Tiers, WhatDoesNotRunSaysWhy) {
+  hub::ModelSummary summary = shipped();
+  summary.problem = "model.safetensors is missing";
+  EXPECT_EQ(assess(summary, "org/m", true).next, "foretoken pull org/m");
+  summary.problem.clear();
+  summary.foreign = true, summary.quantisation = "4-bit gptq";
+  EXPECT_EQ(assess(summary, "m", false).tier, Tier::kConvertible);
+  summary.config = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})",
+  summary.model_type = "llama";
+  const Assessment found = assess(summary, "m", false);
+  EXPECT_EQ(found.tier, Tier::kIncompatible);
+  EXPECT_NE(found.reason.find("LlamaForCausalLM"), std::string::npos);
+  EXPECT_FALSE(found.runs());
+}
+
+}  // namespace
+}  // namespace ft::cli

@@ -1,0 +1,212 @@
+#include "cli/terminal/menu.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <termios.h>
+#include <unistd.h>
+
+namespace ft::cli {
+namespace {
+
+constexpr char kControlC = 3, kControlD = 4, kEscape = 27, kBackspace = 8, kDelete = 127;
+
+/// Keys arrive one by one and unseen while it lives.
+class RawInput {
+ public:
+  RawInput() {
+    good_ = ::tcgetattr(STDIN_FILENO, &before_) == 0;
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
+    raw.c_cc[VMIN] = 1, raw.c_cc[VTIME] = 0;
+    if (good_) good_ = ::tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
+  }
+  ~RawInput() {
+    if (good_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  }
+  RawInput(const RawInput&) = delete;
+  RawInput& operator=(const RawInput&) = delete;
+
+ private:
+  termios before_{};
+  bool good_ = false;
+};
+
+/// One byte of input; nothing at its end.
+std::optional<char> read_byte() {
+  for (;;) {
+    char byte = 0;
+    const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+    if (got == 1) return byte;
+    if (got < 0 && errno == EINTR) continue;
+    return std::nullopt;
+  }
+}
+
+enum class Key { kUp, kDown, kEnter, kQuit, kHelp, kErase, kDigit, kOther };
+
+/// Arrow keys are ESC [ A and ESC [ B (or ESC O A); j and k work too.
+Key read_key(char& digit) {
+  const std::optional<char> byte = read_byte();
+  if (!byte || *byte == kControlC || *byte == kControlD || *byte == 'q') return Key::kQuit;
+  if (*byte == '\r' || *byte == '\n') return Key::kEnter;
+  if (*byte == '?') return Key::kHelp;
+  if (*byte == 'k') return Key::kUp;
+  if (*byte == 'j') return Key::kDown;
+  if (*byte == kBackspace || *byte == kDelete) return Key::kErase;
+  if (std::isdigit(static_cast<unsigned char>(*byte)) != 0) {
+    digit = *byte;
+    return Key::kDigit;
+  }
+  if (*byte != kEscape) return Key::kOther;
+  const std::optional<char> second = read_byte();
+  if (!second || (*second != '[' && *second != 'O')) return Key::kOther;
+  const std::optional<char> third = read_byte();
+  return third == 'A' ? Key::kUp : third == 'B' ? Key::kDown : Key::kOther;
+}
+
+std::vector<std::size_t> choices_of(const std::vector<MenuRow>& rows) {
+  std::vector<std::size_t> choices;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].heading) choices.push_back(i);
+  }
+  return choices;
+}
+
+/// 1 is the first choice; nothing for other text.
+std::optional<std::size_t> numbered(const std::string& text, std::size_t choices) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool good =
+      error == std::errc() && end == text.data() + text.size() && number >= 1 && number <= choices;
+  return good ? std::optional(number - 1) : std::nullopt;
+}
+
+}  // namespace
+
+Menu::Menu(Terminal& terminal) : terminal_(terminal) {
+  const char* term = std::getenv("TERM");
+  keys_ = term != nullptr && *term != '\0' && std::strcmp(term, "dumb") != 0;
+}
+
+bool Menu::can_ask(const Terminal& terminal) {
+  return ::isatty(STDIN_FILENO) == 1 && terminal.err_is_terminal();
+}
+
+/// One line of the terminal: a longer one would wrap and spoil the next drawing.
+std::string Menu::cut(const std::string& text) const {
+  const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, 20));
+  std::string line = text.substr(0, room);
+  while (!line.empty() && text.size() > room &&
+         (static_cast<unsigned char>(text[line.size()]) & 0xC0U) == 0x80U)
+    line.pop_back();  // not in the middle of a character
+  return line;
+}
+
+std::size_t Menu::draw(const std::vector<MenuRow>& rows, std::size_t selected, const std::string& typed) {
+  const std::vector<std::size_t> choices = choices_of(rows);
+  std::string text;
+  std::size_t number = 0;
+  for (const MenuRow& row : rows) {
+    if (row.heading) {
+      text += "\r\x1b[K  " + cut(row.text) + "\n";
+      continue;
+    }
+    const bool here = number == selected;
+    ++number;
+    const std::string line = cut(fmt::format("{} {:2}  {}", here ? ">" : " ", number, row.text));
+    text += "\r\x1b[K" + line + "\n";
+  }
+  text += "\r\x1b[K" + cut(fmt::format("[{}] ", typed.empty() ? std::to_string(selected + 1) : typed));
+  terminal_.err(text);
+  return rows.size();
+}
+
+std::optional<std::size_t> Menu::choose_by_keys(const std::string& title, const std::vector<MenuRow>& rows,
+                                                const std::string& help) {
+  const std::vector<std::size_t> choices = choices_of(rows);
+  const RawInput raw;
+  terminal_.err(cut(title) + "\n");
+  std::size_t selected = 0;
+  std::string typed;
+  for (;;) {
+    const std::size_t lines = draw(rows, selected, typed);
+    char digit = 0;
+    switch (read_key(digit)) {
+      case Key::kUp:
+        selected = (selected + choices.size() - 1) % choices.size(), typed.clear();
+        break;
+      case Key::kDown:
+        selected = (selected + 1) % choices.size(), typed.clear();
+        break;
+      case Key::kDigit:
+        if (const auto chosen = numbered(typed + digit, choices.size())) selected = *chosen, typed += digit;
+        break;
+      case Key::kErase:
+        typed.clear();
+        break;
+      case Key::kEnter:
+        terminal_.err("\n");
+        return choices[selected];
+      case Key::kQuit:
+        terminal_.err("\n");
+        return std::nullopt;
+      case Key::kHelp:
+        terminal_.err("\r\x1b[K" + help + "\n");
+        continue;  // the list is drawn again below
+      case Key::kOther:
+        break;
+    }
+    terminal_.err(fmt::format("\r\x1b[{}A", lines));
+  }
+}
+
+std::optional<std::size_t> Menu::choose_by_line(const std::string& title, const std::vector<MenuRow>& rows,
+                                                const std::string& help) {
+  const std::vector<std::size_t> choices = choices_of(rows);
+  terminal_.err(cut(title) + "\n");
+  std::size_t number = 0;
+  for (const MenuRow& row : rows) {
+    terminal_.err(cut(row.heading ? "  " + row.text : fmt::format("  {:2}  {}", ++number, row.text)) + "\n");
+  }
+  for (;;) {
+    const std::optional<std::string> typed = line("[1] > ");
+    if (!typed || *typed == "q") return std::nullopt;
+    if (typed->empty()) return choices.front();
+    if (const auto chosen = numbered(*typed, choices.size())) return choices[*chosen];
+    terminal_.err(*typed == "?" ? help + "\n" : fmt::format("a number from 1 to {}, or q\n", choices.size()));
+  }
+}
+
+std::optional<std::size_t> Menu::choose(const std::string& title, const std::vector<MenuRow>& rows,
+                                        const std::string& help) {
+  return keys_ ? choose_by_keys(title, rows, help) : choose_by_line(title, rows, help);
+}
+
+std::optional<bool> Menu::confirm(const std::string& question, bool usual) {
+  for (;;) {
+    const std::optional<std::string> typed = line(fmt::format("{}  [{}] ", question, usual ? "Y/n" : "y/N"));
+    if (!typed || *typed == "q") return std::nullopt;
+    if (typed->empty()) return usual;
+    const char first = static_cast<char>(std::tolower(static_cast<unsigned char>(typed->front())));
+    if (first == 'y' || first == 'n') return first == 'y';
+    terminal_.err("y or n, or q\n");
+  }
+}
+
+std::optional<std::string> Menu::line(const std::string& prompt) {
+  terminal_.err(prompt);
+  std::string text;
+  for (;;) {
+    const std::optional<char> byte = read_byte();
+    if (!byte) return std::nullopt;
+    if (*byte == '\n') return text;
+    if (*byte != '\r') text += *byte;
+  }
+}
+
+}  // namespace ft::cli
