@@ -34,7 +34,7 @@ TEST_F(Tiers, TheShippedModelIsCompatibleUntilItIsVerified) {
   Assessment found = assess(summary, "", false);
   EXPECT_EQ(found.tier, Tier::kCompatible) << found.reason;
   EXPECT_EQ(found.drafted_by(), "MTP head");
-  ASSERT_TRUE(remember_verified({"m", summary.identity, FORETOKEN_VERSION, "cpu", 3, 100, 0.5}).ok());
+  ASSERT_TRUE(remember_verified({"m", summary.identity, program_version(), "cpu", 3, 100, 0.5}).ok());
   found = assess(summary, "", false);
   EXPECT_EQ(found.tier, Tier::kVerified);
   EXPECT_EQ(found.verified->compared, 100);

@@ -22,6 +22,8 @@ std::string path_of(const std::string& identity) {
 
 }  // namespace
 
+std::string program_version() { return FORETOKEN_VERSION; }
+
 Status remember_verified(const Verified& verified) {
   const std::string path = path_of(verified.identity);
   if (path.empty()) return {};

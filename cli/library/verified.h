@@ -16,6 +16,9 @@ struct Verified {
   double accepted = 0;                   // of the drafted tokens
 };
 
+/// The version of this program, for a record.
+std::string program_version();
+
 /// Writes the record; nothing without a home folder.
 Status remember_verified(const Verified& verified);
 /// The record of this model, by this version; nothing if it is absent or damaged.
