@@ -121,7 +121,7 @@ TEST_F(Scanning, BrokenFoldersSayWhatIsWrong) {
   write(root / "b/config.json", kConfig);
   EXPECT_EQ(problem("b"), "it has no weights");
   write(root / "b/model.safetensors", weights("w", 100, 1));
-  EXPECT_NE(problem("b").find("has 163 of 164 bytes"), std::string::npos) << problem("b");
+  EXPECT_NE(problem("b").find("has 164 of 165 bytes"), std::string::npos) << problem("b");
   write(root / "b/model.safetensors", "short");
   EXPECT_NE(problem("b").find("no safetensors header"), std::string::npos);
   write(root / "c/config.json", kConfig);
