@@ -5,11 +5,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 #include <memory>
 
 #include "cli/commands/model_path.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
+#include "convert/comparison.h"
 
 namespace ft::cli {
 namespace {
@@ -74,6 +76,36 @@ Result<ConversionReport> run_conversion(const convert::Source& source, const con
   report.written = true, report.files_kept = result->kept;
   report.seconds = seconds_since(start);
   return report;
+}
+
+Status verify_conversion(const convert::Source& source, const convert::Recipe& recipe,
+                         const ConversionFlags& flags, ConversionReport& report) {
+  FT_ASSIGN(const convert::Plan plan, convert::make_plan(source, recipe));
+  FT_ASSIGN(const convert::Comparison found, convert::compare(plan, flags.out, flags.threads, {}));
+  if (!found.changed.empty()) {
+    return Error{Code::kCorrupt,
+                 fmt::format("{}: {} tensor(s) differ from the source, the first is {}; write the "
+                             "folder again with --force",
+                             flags.out, found.changed.size(), found.changed.front())};
+  }
+  struct Summary {
+    int tensors = 0;
+    double error = 0;
+    const convert::TensorError* worst = nullptr;
+  };
+  std::map<std::string, Summary> formats;
+  for (const convert::TensorError& error : found.quantised) {
+    Summary& summary = formats[format::quantisation_text(error.q)];
+    ++summary.tensors, summary.error += error.relative;
+    if (summary.worst == nullptr || error.cosine < summary.worst->cosine) summary.worst = &error;
+  }
+  for (const auto& [name, summary] : formats) {
+    report.notes.push_back(fmt::format("{}: {} tensors, mean error {:.2f}%, lowest cosine {:.6f} ({})", name,
+                                       summary.tensors, 100 * summary.error / summary.tensors,
+                                       summary.worst->cosine, summary.worst->name));
+  }
+  report.notes.push_back(fmt::format("{} tensors equal the source byte for byte", found.kept));
+  return {};
 }
 
 void show_conversion(const ConversionReport& report, bool json, Terminal& terminal) {

@@ -1,7 +1,11 @@
 // `foretoken quantize`: writes a model in fewer bits, in the layout of MLX.
+#include <nlohmann/json.hpp>
+
 #include "cli/args/option_flags.h"
 #include "cli/commands/conversion_work.h"
 #include "cli/commands/subcommands.h"
+#include "cli/commands/text_file.h"
+#include "convert/recipe_names.h"
 
 namespace ft::cli {
 namespace {
@@ -10,11 +14,29 @@ struct Options {
   OutputOptions output;
   ConversionFlags files;
   std::string format = "affine", mtp = "keep", vision = "keep";
+  std::string recipe;
   std::optional<int> bits, group;
+  bool verify = false;
 };
 
-Result<convert::Recipe> read_recipe(const Options& options) {
-  FT_ASSIGN(convert::Recipe recipe, convert::uniform_recipe(options.format, options.bits, options.group));
+/// num_hidden_layers of either level of config.json.
+int layers_of(const convert::Source& source) {
+  const nlohmann::json& config = *source.config;
+  const auto text = config.find("text_config");
+  const nlohmann::json& section = text != config.end() && text->is_object() ? *text : config;
+  const auto layers = section.find("num_hidden_layers");
+  return layers != section.end() && layers->is_number_unsigned() ? layers->get<int>() : 0;
+}
+
+Result<convert::Recipe> choose_recipe(const Options& options, const convert::Source& source) {
+  if (options.recipe.empty()) return convert::uniform_recipe(options.format, options.bits, options.group);
+  if (!options.recipe.ends_with(".toml")) return convert::named_recipe(options.recipe, layers_of(source));
+  FT_ASSIGN(const std::string text, read_text_file(options.recipe, std::size_t{1} << 20));
+  return convert::parse_recipe(text, options.recipe);
+}
+
+Result<convert::Recipe> read_recipe(const Options& options, const convert::Source& source) {
+  FT_ASSIGN(convert::Recipe recipe, choose_recipe(options, source));
   using Head = convert::HeadTreatment;
   recipe.mtp = options.mtp == "keep"   ? Head::kKeep
                : options.mtp == "8"    ? Head::kEight
@@ -26,11 +48,12 @@ Result<convert::Recipe> read_recipe(const Options& options) {
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const convert::Recipe recipe, read_recipe(options));
   FT_ASSIGN(const std::string from, find_source(options.files.from));
   FT_ASSIGN(const convert::Source source, convert::open_source(from));
+  FT_ASSIGN(const convert::Recipe recipe, read_recipe(options, source));
   Result<ConversionReport> report = run_conversion(source, recipe, options.files, terminal);
   if (!report.ok()) return report.error();
+  if (options.verify && report->written) FT_TRY(verify_conversion(source, recipe, options.files, *report));
   show_conversion(*report, options.output.json, terminal);
   return 0;
 }
@@ -45,6 +68,7 @@ Command quantize_command() {
   command.examples =
       "  foretoken quantize ~/models/Qwen3.5-4B ~/models/Qwen3.5-4B-4bit\n"
       "  foretoken quantize SRC OUT --format mxfp4 --mtp 8\n"
+      "  foretoken quantize SRC OUT --recipe mixed-4-6+gdn --verify\n"
       "  foretoken quantize SRC OUT --bits 6 --group-size 32 --plan      sizes only, nothing is written\n";
   FlagSet& flags = command.flags;
   flags.group("Model");
@@ -60,12 +84,23 @@ Command quantize_command() {
             "Bits of affine codes: 2, 3, 4 (default), 5, 6 or 8");
   flags.add("group-size", "N", reads_int(options->group, 16, 128),
             "Weights that share a scale, affine only: 32, 64 (default) or 128");
+  flags.add("recipe", "NAME|FILE", reads_text(options->recipe),
+            "Instead of a format: mixed-2-6, mixed-3-4, mixed-3-6, mixed-4-6 (+gdn), q4 and others, or a "
+            ".toml file");
   flags.add("mtp", "CHOICE", reads_choice(options->mtp, {"keep", "8", "same", "drop"}),
             "MTP head: keep as stored (default), 8 bits, same as the target, or drop");
   flags.add("vision", "CHOICE", reads_choice(options->vision, {"keep", "drop"}),
             "Vision tower: keep as stored (default) or drop");
+  flags.add_switch("verify", options->verify,
+                   "Read the result back: cosine and error of every tensor against the source");
   add_work_flags(flags, options->files);
-  command.check = [options] { return check_folders(options->files, "quantize"); };
+  command.check = [options]() -> Status {
+    if (!options->recipe.empty() && (options->bits || options->group || options->format != "affine")) {
+      return Error{Code::kInvalid,
+                   "--recipe takes the place of --format, --bits and --group-size; give one of them"};
+    }
+    return check_folders(options->files, "quantize");
+  };
   return bind_options(std::move(command), std::move(options), work);
 }
 

@@ -410,7 +410,9 @@ Result<ForeignConfig> read_foreign_config(const nlohmann::json& config, const st
   if (const nlohmann::json* groups = reader.find("config_groups"); groups != nullptr && groups->is_object()) {
     for (const auto& [name, group] : groups->items()) {
       if (!group.is_object() || !group.contains("weights") || !group["weights"].is_object()) continue;
-      format::KeyReader weights(group["weights"], origin + ": config_groups: " + name + ": weights");
+      std::string place = origin;
+      place.append(": config_groups: ").append(name).append(": weights");
+      format::KeyReader weights(group["weights"], place);
       found.bits = weights.whole("num_bits", found.bits, 1, 8);
       FT_TRY(weights.status());
       break;

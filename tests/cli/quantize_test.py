@@ -224,6 +224,24 @@ class Layout(QuantizeTest):
         self.assertNotIn("model.visual.merger.weight", read_safetensors(self.out / "model.safetensors"))
 
 
+class Recipes(QuantizeTest):
+    def test_a_file_decides_and_verify_reads_back(self):
+        recipe = self.folder / "r.toml"
+        recipe.write_text('bits = 4\n[[rule]]\nmatch = "up_proj$"\nkeep = true\n'
+                          '[[rule]]\nmatch = "down_proj$"\nformat = "mxfp8"\n')
+        report = json.loads(self.quantize("--recipe", recipe, "--verify", "--json").stdout)
+        made = read_safetensors(self.out / "model.safetensors")
+        self.assertEqual(made["language_model.model.layers.0.mlp.up_proj.weight"][0], "BF16")
+        self.assertEqual(made["language_model.model.layers.0.mlp.down_proj.scales"][0], "U8")
+        self.assertTrue(any(note.startswith("mxfp8") and "lowest cosine 0.99" in note for note in report["notes"]))
+        self.assertTrue(any("byte for byte" in note for note in report["notes"]))
+
+    def test_names_and_refusals(self):
+        self.quantize("--recipe", "mixed-3-6")
+        self.refused(2, "found 'mixed'", self.source, self.folder / "x", "--recipe", "mixed")
+        self.refused(2, "--recipe takes the place", self.source, self.folder / "x", "--recipe", "q4", "--bits", "4")
+
+
 class Work(QuantizeTest):
     def test_threads_do_not_change_a_byte(self):
         self.quantize("--threads", "1")
