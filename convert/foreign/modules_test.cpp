@@ -130,7 +130,7 @@ ForeignConfig of_method(const std::string& method) {
 
 TEST(ForeignModules, RefuseShapesAndLayoutsByName) {
   format::TemporaryFolder folder;
-  const auto message = [&](const std::vector<format::Piece>& pieces, ForeignConfig config) {
+  const auto message = [&](const std::vector<format::Piece>& pieces, const ForeignConfig& config) {
     folder.write("model.safetensors", format::safetensors_file(pieces));
     const format::Checkpoint checkpoint = *format::Checkpoint::open(folder.path());
     auto read = read_foreign(checkpoint, config, false);
