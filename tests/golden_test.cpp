@@ -67,6 +67,7 @@ std::string trained_gemma(const std::string& trained) {
 std::string folder_of(const Set& set) {
   if (set.name == "odd") return "tests/golden/odd";
   if (set.name == "gemma_odd") return "tests/golden/gemma4/odd";
+  if (set.name == "gemma_odd_moe") return "tests/golden/gemma4/odd_moe";
   if (set.name == "gemma_odd_e") return "tests/golden/gemma4/odd_e";
   if (set.name == "gemma_trained") {
     const char* trained = std::getenv("FORETOKEN_TRAINED");
@@ -217,6 +218,7 @@ std::vector<Case> cases() {
     all.push_back({backend, {"bf16", "tests/golden/model/bf16", 0.1}});
     if (std::string_view(backend) == "cuda") continue;  // it does not run windows yet
     all.push_back({backend, {"gemma_odd", "tests/golden/gemma4/odd/golden", 0.1}});
+    all.push_back({backend, {"gemma_odd_moe", "tests/golden/gemma4/odd_moe/golden", 0.15}});
     all.push_back({backend, {"gemma_odd_e", "tests/golden/gemma4/odd_e/golden", 0.3}});
     all.push_back({backend, {"gemma_trained", "/gemma4-tiny/golden", 0.1}});
   }

@@ -6,7 +6,8 @@
         soft cap, layer scalars, head sizes 24 and 48, tensors in bf16, f16 and f32, a byte-fallback tokenizer
 `odd_e` like the E2B: MLX names and a text config at top level, per-layer embeddings, three layers that read earlier
         keys and values, a wider MLP in them, an untied LM head
-Both configs say float32, so the embedding's scale is not rounded to bf16.
+`odd_moe` like the 26B-A4B: `odd` with four layers, seven experts beside each dense MLP, three for a token
+The configs say float32, so the embedding's scale is not rounded to bf16.
 """
 
 import json
@@ -39,6 +40,8 @@ ODD_E = {**COMMON, "vocab_size": 531, "hidden_size": 80, "intermediate_size": 96
          "attention_k_eq_v": False, "sliding_window": 33, "layer_types": [S, S, F, S, F, S, S, F],
          "final_logit_softcapping": 30.0, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 531,
          "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "tie_word_embeddings": False}
+ODD_MOE = {**ODD, "num_hidden_layers": 4, "layer_types": [S, S, S, F], "enable_moe_block": True, "num_experts": 7,
+           "top_k_experts": 3, "moe_intermediate_size": 40}
 NAMED = {0: "<pad>", 1: "<eos>", 2: "<bos>", 3: "<unk>", 4: "<mask>", 46: "<|tool>", 47: "<tool|>", 48: "<|tool_call>",
          49: "<tool_call|>", 50: "<|tool_response>", 51: "<tool_response|>", 52: '<|"|>', 98: "<|think|>",
          100: "<|channel>", 101: "<channel|>", 105: "<|turn>", 106: "<turn|>"}
@@ -171,6 +174,7 @@ def main():
     out = pathlib.Path(sys.argv[1])
     make(out / "odd", ODD, False, 31, 0.6)
     write_tokenizer(out / "odd", ODD["vocab_size"])
+    make(out / "odd_moe", ODD_MOE, False, 4, 0.5)
     make(out / "odd_e", ODD_E, True, 2, 0.45)
 
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "models/expert_weights.h"
 #include "models/gemma4/config.h"
 #include "models/gemma4/family.h"
 #include "models/gemma4/names.h"
@@ -51,7 +52,10 @@ class Builder {
     const std::string prefix = fmt::format("layers.{}.", number);
     const Row attended = attention(norm(x, prefix + "input_layernorm"), prefix + "self_attn.", layer);
     x = p_.add(x, norm(attended, prefix + "post_attention_layernorm"));
-    const Row m = mlp(norm(x, prefix + "pre_feedforward_layernorm"), prefix + "mlp.", layer.intermediate);
+    Row m = mlp(norm(x, prefix + "pre_feedforward_layernorm"), prefix + "mlp.", layer.intermediate);
+    if (config_.experts > 0) {
+      m = p_.add(norm(m, prefix + "post_feedforward_layernorm_1"), experts(x, prefix));
+    }
     x = p_.add(x, norm(m, prefix + "post_feedforward_layernorm"));
     if (config_.per_layer_width > 0) x = p_.add(x, per_layer(x, prefix, number));
     return scale(x, scalar(prefix + "layer_scalar"));
@@ -101,6 +105,27 @@ class Builder {
     return p_.linear(p_.geglu(in[0], in[1]), {down})[0];
   }
 
+  /// Beside the dense MLP: the router reads the stream itself, the experts their own norm of it.
+  Row experts(Row x, const std::string& prefix) {
+    const double factor = 1 / std::sqrt(static_cast<double>(config_.hidden_size));
+    const Weight router = source_.matrix(prefix + "router.proj", config_.experts, config_.hidden_size);
+    const Row scaled = scale(norm(x, prefix + "router.scale"), static_cast<float>(factor));
+    Experts routed;
+    routed.routes = p_.append(Route{p_.linear(scaled, {router})[0],
+                                    config_.experts_per_token,
+                                    true,
+                                    source_.vector(prefix + "router.per_expert_scale", config_.experts),
+                                    {}});
+    routed.in = norm(x, prefix + "pre_feedforward_layernorm_2");
+    ExpertWeights weights = read_experts(source_, expert_names(prefix.substr(0, prefix.size() - 1)),
+                                         {config_.experts, config_.hidden_size, config_.expert_size});
+    routed.gate = std::move(weights.gate);
+    routed.up = std::move(weights.up);
+    routed.down = std::move(weights.down);
+    routed.activation = Activation::kGeluTanh;
+    return norm(p_.append(std::move(routed)), prefix + "post_feedforward_layernorm_2");
+  }
+
   Row per_layer(Row x, const std::string& prefix, int number) {
     const int width = config_.per_layer_width;
     const Row context = norm(slice(by_context_, number * width, width), "per_layer_projection_norm");
@@ -130,21 +155,26 @@ class Builder {
 };
 
 Status build(Model& model, const FamilyConfig& family_config, WeightSource& source,
-             const LoadOptions& /*options*/) {
+             const LoadOptions& options) {
   const auto& config = static_cast<const Config&>(family_config);
-  const Weight embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
+  model.embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
   FT_ASSIGN(model.facts.tied, source.head_is_tied());
-  const Weight head =
-      model.facts.tied ? embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  model.lm_head =
+      model.facts.tied ? model.embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
   Program& p = model.target;
   Builder build(p, config, source);
-  Row x = build.embed(embedding);
+  LayerCaptures captures(p, options.captures);
+  Row x = build.embed(model.embedding);
+  captures.after(-1, x);
   if (config.per_layer_width > 0) build.embed_per_layer(x);
-  for (int i = 0; i < config.num_layers; ++i) x = build.layer(x, i);
+  for (int i = 0; i < config.num_layers; ++i) {
+    x = build.layer(x, i);
+    captures.after(i, x);
+  }
   const Row last = build.norm(x, "norm");
   p.capture("hidden", last);
   Logits logits;
-  logits.in = last, logits.head = head, logits.softcap = static_cast<float>(config.logit_softcap);
+  logits.in = last, logits.head = model.lm_head, logits.softcap = static_cast<float>(config.logit_softcap);
   p.logits(std::move(logits));
   p.sample();
   FT_TRY(source.status());

@@ -9,6 +9,7 @@
 #include "format/half.h"
 #include "format/key_reader.h"
 #include "models/gemma4/config_layers.h"
+#include "program/instructions.h"
 
 namespace ft::gemma4 {
 namespace {
@@ -46,19 +47,29 @@ void read_sizes(KeyReader& text, Config& c) {
   }
 }
 
+void read_experts(KeyReader& text, Config& c) {
+  if (!text.flag("enable_moe_block", false)) return;
+  c.experts = text.whole("num_experts", 0, 1, kMaxExperts);
+  c.experts_per_token = text.whole("top_k_experts", 0, 1, kMaxExperts);
+  c.expert_size = text.whole("moe_intermediate_size", 0, 1, kMaxWidth);
+  for (const char* key : {"num_experts", "top_k_experts", "moe_intermediate_size"}) {
+    if (text.find(key) == nullptr) text.fail(key, "a number, because enable_moe_block is true", nullptr);
+  }
+  if (c.experts_per_token > c.experts) {
+    text.fail("top_k_experts", "at most num_experts " + std::to_string(c.experts),
+              text.find("top_k_experts"));
+  }
+}
+
 void refuse(KeyReader& text, const std::string& key, const std::string& expected, const std::string& found) {
   text.fail(Code::kUnsupported, text.where() + "." + key + ": expected " + expected + ", found " + found +
-                                    "; use a published dense model of the family");
+                                    "; use a published model of the family");
 }
 
 void check_supported(KeyReader& text) {
   if (const std::string act = text.text("hidden_activation", "gelu_pytorch_tanh"); act != "gelu_pytorch_tanh")
     refuse(text, "hidden_activation", "gelu_pytorch_tanh", in_quotes(act));
   if (text.flag("attention_bias", false)) refuse(text, "attention_bias", "false", "true");
-  if (text.flag("enable_moe_block", false)) {
-    refuse(text, "enable_moe_block", "false, because this version runs dense models only",
-           "a mixture of " + std::to_string(text.whole("num_experts", 0, 0, 65536)) + " experts");
-  }
   if (const std::string sees = text.text("use_bidirectional_attention", "vision"); sees != "vision")
     refuse(text, "use_bidirectional_attention", "vision or nothing", in_quotes(sees));
 }
@@ -117,6 +128,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
 
   check_supported(text);
   read_sizes(text, c);
+  read_experts(text, c);
   FT_TRY(text.status());  // the code below multiplies these
   read_layers(text, c);
   read_rope(text, "sliding_attention", c.sliding_rope);

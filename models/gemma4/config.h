@@ -44,6 +44,9 @@ struct Config final : FamilyConfig {
   double logit_softcap = 0;  // 0: none
   std::int64_t max_positions = 131072;
   int per_layer_width = 256;          // of the per-layer embeddings; 0: there are none
+  int experts = 0;                    // of each layer, beside its dense MLP; 0: none
+  int experts_per_token = 0;          // top_k_experts
+  int expert_size = 0;                // moe_intermediate_size
   int per_layer_vocabulary = 262144;  // rows of their table
   bool rounds_scales = true;          // the model computes in bf16, so the embedding's scale is rounded to it
   std::vector<LayerConfig> layers;    // (num_layers)

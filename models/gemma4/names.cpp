@@ -12,4 +12,8 @@ constexpr std::string_view kOfTarget[] = {"model.language_model.", "language_mod
 
 const std::array<format::NamePrefixes, 2> kPrefixes = {{{"lm_head.", kOfLmHead}, {"", kOfTarget}}};
 
+ExpertNames expert_names(const std::string& layer) {
+  return {layer, layer + ".experts.", layer + ".experts.switch_glu.", layer + ".experts."};
+}
+
 }  // namespace ft::gemma4
