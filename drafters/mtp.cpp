@@ -14,12 +14,24 @@ Result<std::unique_ptr<MtpDrafter>> MtpDrafter::make(Backend& backend, const Pro
   const StateOptions memory{options.slots + options.memories, options.blocks};
   FT_ASSIGN(std::unique_ptr<Executable> head, backend.compile(program, compile));
   FT_ASSIGN(std::unique_ptr<State> state, backend.make_state(program.layout(), memory));
-  FT_ASSIGN(std::unique_ptr<RowStore> chain, backend.make_rows(options.hidden, 2 * options.slots));
+  const int fed_back = options.fed_back > 0 ? options.fed_back : options.hidden;
+  FT_ASSIGN(std::unique_ptr<RowStore> chain, backend.make_rows(fed_back, 2 * options.slots));
   FT_ASSIGN(std::unique_ptr<RowStore> kept, backend.make_rows(options.hidden, memory.slots * kMemoryRows));
   std::string identity =
       fmt::format("{} {}\n{}", state->block_bytes(), state->slot_bytes(), to_text(program));
-  return std::unique_ptr<MtpDrafter>(new MtpDrafter(options, captured, std::move(head), std::move(state),
-                                                    std::move(chain), std::move(kept), std::move(identity)));
+  if (options.features != nullptr) identity += to_text(*options.features);
+  std::unique_ptr<MtpDrafter> made(new MtpDrafter(options, captured, std::move(head), std::move(state),
+                                                  std::move(chain), std::move(kept), std::move(identity)));
+  if (options.features != nullptr) FT_TRY(made->build_features(backend, compile));
+  return made;
+}
+
+Status MtpDrafter::build_features(Backend& backend, const CompileOptions& compile) {
+  FT_ASSIGN(features_, backend.compile(*options_.features, compile));
+  const int width = options_.fed_back > 0 ? options_.fed_back : options_.hidden;
+  FT_ASSIGN(feature_rows_, backend.make_rows(width, compile.max_rows));
+  for (int row = 0; row < compile.max_rows; ++row) in_order_.push_back(row);
+  return {};
 }
 
 MtpDrafter::MtpDrafter(Options options, CapturedRows& captured, std::unique_ptr<Executable> head,
@@ -81,6 +93,18 @@ Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, bo
   return {};
 }
 
+/// Where the next step finds the hidden rows of the captured rows rows_, one for each of its tokens.
+RowPlaces MtpDrafter::hidden_rows(std::span<const std::int32_t> tokens, std::span<const Segment> segments) {
+  if (!features_) return {&captured_.store(), rows_};
+  StepArgs args;
+  args.tokens = tokens;
+  args.hidden = {&captured_.store(), rows_};
+  args.segments = segments;
+  args.capture = {feature_rows_.get(), std::span(in_order_).first(tokens.size())};
+  features_->submit(args, *state_);
+  return {feature_rows_.get(), args.capture.places};
+}
+
 /// Passes without a draft, of which only the keys and values matter, until at most `most_left` pairs wait.
 Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
@@ -95,10 +119,10 @@ Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
     const Segment segment = txn.segment();
     StepArgs args;
     args.tokens = std::span(slot.tokens).first(rows);
-    args.hidden = {&captured_.store(), rows_};
     args.segments = {&segment, 1};
     place_rows(args);
     try {
+      args.hidden = hidden_rows(args.tokens, args.segments);
       head_->submit(args, *state_);
     } catch (...) {
       txn.rollback();
@@ -161,11 +185,11 @@ SampleRow MtpDrafter::sample_row(const DraftSlot& slot, int step) const {
 
 /// Submits the prepared pass. Waits for it only where the host needs its drafts for a mask of the next pass,
 /// or its logits for a distribution.
-void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, RowStore& hidden,
+void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, const RowPlaces& hidden,
                         std::span<std::int32_t> round_tokens) {
   StepArgs args;
   args.tokens = tokens_;
-  args.hidden = {&hidden, rows_};
+  args.hidden = hidden;
   args.segments = segments_;
   args.logit_rows = logit_rows_;
   args.samples = samples_;
@@ -241,7 +265,7 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
     state.tokens.clear();
     state.from_prompt = 0;
   }
-  submit(slots, 0, captured_.store(), round_tokens);
+  submit(slots, 0, hidden_rows(tokens_, segments_), round_tokens);
   return {};
 }
 
@@ -259,7 +283,7 @@ Status MtpDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<st
     rows_.push_back(chain_place(slot->id, step - 1));
     samples_.push_back(sample_row(*slot, step));
   }
-  if (!tokens_.empty()) submit(slots, step, *chain_, round_tokens);
+  if (!tokens_.empty()) submit(slots, step, {chain_.get(), rows_}, round_tokens);
   return {};
 }
 

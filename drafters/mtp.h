@@ -10,6 +10,8 @@
 // What it can draft depends on the slots beside it; what is answered does not.
 // Of a prompt with images it sees what its target sees: the images' rows, and the positions of the tokens
 // that the hidden rows belong to.
+// EAGLE-3's network drafts in the same way, from other rows: a second program makes the hidden row of a true
+// pair of the rows that the target captured (models/eagle3/build.cpp).
 // Memory: one key/value layer per sequence. Hidden rows stay in the ring of captured rows; a memory of a
 // sequence holds up to kMemoryRows of them.
 #pragma once
@@ -41,7 +43,10 @@ class MtpDrafter final : public Drafter {
   struct Options {
     int slots = 1;
     int blocks = 1;                     // key/value blocks of the head's own cache
-    int hidden = 0;                     // width of a hidden row
+    int hidden = 0;                     // width of a captured row
+    std::string_view name = "mtp";      // of the drafter
+    const Program* features = nullptr;  // makes a hidden row of a captured one; null: they are the same
+    int fed_back = 0;                   // width of a row that the network feeds back; 0: `hidden`
     int memories = 0;                   // what may be saved at once, beside the slots
     int max_depth = kMaxDepth;          // drafts of a slot in a round
     std::int64_t context = 0;           // tokens of a slot that memory is reserved for
@@ -53,7 +58,7 @@ class MtpDrafter final : public Drafter {
   static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program,
                                                   CapturedRows& captured, const Options& options);
 
-  std::string_view name() const override { return "mtp"; }
+  std::string_view name() const override { return options_.name; }
   Status open(int slot, std::int64_t position) override;
   void close(int slot) override;
   void set_positions(int slot, const PositionMap& positions) override {
@@ -72,7 +77,9 @@ class MtpDrafter final : public Drafter {
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
   void collect() override { head_->collect(); }
 
-  std::int64_t packed_bytes() const override { return head_->packed_bytes(); }
+  std::int64_t packed_bytes() const override {
+    return head_->packed_bytes() + (features_ ? features_->packed_bytes() : 0);
+  }
   const TimelinePool* pool() const override { return &pool_; }
   /// Bytes of one memory beside its blocks, at most.
   static std::int64_t memory_bytes(int hidden);
@@ -98,14 +105,17 @@ class MtpDrafter final : public Drafter {
              std::unique_ptr<State> state, std::unique_ptr<RowStore> chain, std::unique_ptr<RowStore> kept,
              std::string identity);
 
+  Status build_features(Backend& backend, const CompileOptions& compile);
   Status flush(int slot, std::size_t most_left);
   void add_pair(int slot, std::int64_t place, bool with_images);
   bool any_images(std::span<DraftSlot* const> slots) const;
   void place_rows(StepArgs& args) const;
+  RowPlaces hidden_rows(std::span<const std::int32_t> tokens, std::span<const Segment> segments);
   static void forget_oldest(SlotState& slot, std::size_t pairs);
   Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
-  void submit(std::span<DraftSlot*> slots, int step, RowStore& hidden, std::span<std::int32_t> round_tokens);
+  void submit(std::span<DraftSlot*> slots, int step, const RowPlaces& hidden,
+              std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
   void name_tokens(const DraftSlot& slot);
   SampleRow sample_row(const DraftSlot& slot, int step) const;
@@ -117,6 +127,8 @@ class MtpDrafter final : public Drafter {
   std::string identity_;  // of memories
   CapturedRows& captured_;
   std::unique_ptr<Executable> head_;
+  std::unique_ptr<Executable> features_;    // null: captured rows are read as they are
+  std::unique_ptr<RowStore> feature_rows_;  // [rows of a step] of the next step alone
   std::unique_ptr<State> state_;
   TimelinePool pool_;
   std::unique_ptr<RowStore> chain_;        // [2, slots] the rows that the passes feed back, by turns
@@ -130,6 +142,7 @@ class MtpDrafter final : public Drafter {
   // One step's arguments, reused.
   std::vector<std::int32_t> tokens_, logit_rows_, rows_, fed_back_, embeddings_;
   std::vector<Coordinates> coordinates_;  // with images only, as embeddings_
+  std::vector<std::int32_t> in_order_;    // [rows of a step] 0, 1, 2, ...
   std::vector<Segment> segments_;
   std::vector<SampleRow> samples_;
 };

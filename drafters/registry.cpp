@@ -47,11 +47,41 @@ Result<std::unique_ptr<Drafter>> open_dflash(const DrafterContext& context) {
   return std::unique_ptr<Drafter>(std::move(made));
 }
 
+/// The network that makes the features of a token and the one that drafts.
+const Program& eagle3_program(const Model& model, std::size_t number) {
+  return network_of(model, "eagle3")->programs[number];
+}
+
+CaptureRequest eagle3_request(const Model& model) {
+  CaptureRequest request = MtpDrafter::request(network_of(model, "eagle3")->captured_width);
+  request.name = network_of(model, "eagle3")->captures.name;
+  return request;
+}
+
+Result<std::unique_ptr<Drafter>> open_eagle3(const DrafterContext& context) {
+  const Program& head = eagle3_program(context.model, 1);
+  MtpDrafter::Options options;
+  options.name = "eagle3";
+  options.slots = context.slots, options.blocks = context.blocks, options.memories = context.memories;
+  options.hidden = network_of(context.model, "eagle3")->captured_width;
+  options.fed_back = find_capture(head, "hidden")->in.width;
+  options.features = &eagle3_program(context.model, 0);
+  options.images = context.images;
+  options.max_depth = context.max_depth, options.context = context.context;
+  FT_ASSIGN(std::unique_ptr<MtpDrafter> made,
+            MtpDrafter::make(context.backend, head, *context.captured, options));
+  return std::unique_ptr<Drafter>(std::move(made));
+}
+
 constexpr DrafterSpec kSpecs[] = {
     {"mtp", [](const Model& model) { return model.mtp ? std::string() : model.head.sentence; },
      [](const Model& model) { return &*model.mtp; },
      [](const Model& model) { return MtpDrafter::request(model.facts.width); },
      [](const Model& model) { return MtpDrafter::memory_bytes(model.facts.width); }, open_mtp},
+    {"eagle3", [](const Model& model) { return not_given(model, "eagle3"); },
+     [](const Model& model) { return &eagle3_program(model, 1); }, eagle3_request,
+     [](const Model& model) { return MtpDrafter::memory_bytes(network_of(model, "eagle3")->captured_width); },
+     open_eagle3},
     {"dflash", [](const Model& model) { return not_given(model, "dflash"); },
      [](const Model& model) { return &network_of(model, "dflash")->programs[1]; },
      [](const Model& model) { return DflashDrafter::request(*network_of(model, "dflash")); },

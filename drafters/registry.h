@@ -24,6 +24,7 @@ class DrafterKind {
   static const DrafterKind kNone;  // plain decoding
   static const DrafterKind kMtp;
   static const DrafterKind kLookup;
+  static const DrafterKind kEagle3;  // needs a folder
   static const DrafterKind kDflash;
 
   /// "auto", "none" or a name of the registry; kInvalid with the list otherwise.
@@ -43,6 +44,7 @@ inline constexpr DrafterKind DrafterKind::kAuto{"auto"};
 inline constexpr DrafterKind DrafterKind::kNone{"none"};
 inline constexpr DrafterKind DrafterKind::kMtp{"mtp"};
 inline constexpr DrafterKind DrafterKind::kLookup{"lookup"};
+inline constexpr DrafterKind DrafterKind::kEagle3{"eagle3"};
 inline constexpr DrafterKind DrafterKind::kDflash{"dflash"};
 
 struct DrafterContext {

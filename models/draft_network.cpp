@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "models/dflash/format.h"
+#include "models/eagle3/format.h"
 #include "models/weight_source.h"
 
 namespace ft {
@@ -49,7 +50,7 @@ Result<DraftNetwork> build(const OpenedDrafter& drafter, const Model& target) {
 }  // namespace
 
 std::span<const DraftFormat* const> draft_formats() {
-  static constexpr std::array<const DraftFormat*, 1> kFormats = {&dflash::kFormat};
+  static constexpr std::array<const DraftFormat*, 2> kFormats = {&dflash::kFormat, &eagle3::kFormat};
   return kFormats;
 }
 

@@ -205,10 +205,11 @@ void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint) {
 
 void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation, ModelOptions* model) {
   flags.group("Speculation");
-  flags.add_list(
-      "drafter", "NAME", reads_drafter(speculation.drafter, model != nullptr ? &model->drafters : nullptr),
-      "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none; dflash=DIR loads a "
-      "DFlash drafter and drafts with it (repeatable)");
+  flags.add_list("drafter", "NAME",
+                 reads_drafter(speculation.drafter, model != nullptr ? &model->drafters : nullptr),
+                 "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none; eagle3=DIR or "
+                 "dflash=DIR loads "
+                 "such a drafter and drafts with it (repeatable)");
   flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
             "Draft tokens per round: auto (default) or 0 to 15");
   flags.add(

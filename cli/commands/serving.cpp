@@ -81,10 +81,10 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add(
       "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
       "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
-  flags.add_list(
-      "drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
-      "Default drafter of requests: auto (default), mtp, lookup or none; dflash=DIR loads a DFlash "
-      "drafter, which is then the default (repeatable)");
+  flags.add_list("drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
+                 "Default drafter of requests: auto (default), mtp, lookup or none; eagle3=DIR or dflash=DIR "
+                 "loads such a "
+                 "drafter, which is then the default (repeatable)");
   flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
             "Default draft tokens per round: auto (default) or 0 to 15");
 }

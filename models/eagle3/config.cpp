@@ -1,0 +1,151 @@
+#include "models/eagle3/config.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "format/key_reader.h"
+
+namespace ft::eagle3 {
+namespace {
+
+using format::in_quotes;
+using format::KeyReader;
+using nlohmann::json;
+
+constexpr int kMostWidth = 1 << 20, kMostHeads = 4096, kMostHeadDim = 4096, kMostLayers = 64;
+
+void read_shape(KeyReader& sizes, Config& c) {
+  c.hidden = sizes.whole("hidden_size", 0, 1, kMostWidth);
+  c.layers = sizes.whole("num_hidden_layers", 1, 1, kMostLayers);
+  c.heads = sizes.whole("num_attention_heads", 0, 1, kMostHeads);
+  c.kv_heads = sizes.whole("num_key_value_heads", c.heads, 1, kMostHeads);
+  c.head_dim = sizes.whole("head_dim", c.heads > 0 ? c.hidden / c.heads : 0, 2, kMostHeadDim);
+  c.intermediate = sizes.whole("intermediate_size", 0, 1, kMostWidth);
+  c.vocabulary = sizes.whole("vocab_size", 0, 1, format::kMaxVocabulary);
+  c.eps = sizes.real("rms_norm_eps", 1e-6, 0, 1);
+  for (const char* key : {"hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
+    if (sizes.find(key) == nullptr) sizes.fail(key, "a number", nullptr);
+  }
+  if (!sizes.status().ok()) return;
+  if (c.heads % c.kv_heads != 0) {
+    sizes.fail("num_key_value_heads", fmt::format("a divisor of num_attention_heads {}", c.heads),
+               sizes.find("num_key_value_heads"));
+  }
+  if (sizes.flag("use_sliding_window", false)) c.window = sizes.whole("sliding_window", 0, 1, 1 << 30);
+}
+
+/// Only the plain rotation; a drafter with a stretched one would draft badly without a word.
+void read_rope(KeyReader& sizes, Config& c) {
+  c.rope_theta = sizes.real("rope_theta", 1e4, 1, 1e15);
+  double factor = sizes.real("partial_rotary_factor", 1, 0, 1);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    KeyReader rope(sizes.object(key), sizes.where() + "." + key);
+    c.rope_theta = rope.real("rope_theta", c.rope_theta, 1, 1e15);
+    factor = rope.real("partial_rotary_factor", factor, 0, 1);
+    const std::string type = rope.text("rope_type", rope.text("type", "default"));
+    if (type != "default") {
+      sizes.fail(Code::kUnsupported,
+                 fmt::format("{}.rope_type: expected default, found {}; use a drafter with "
+                             "plain rotation",
+                             rope.where(), in_quotes(type)));
+    }
+    if (!rope.status().ok()) sizes.fail(rope.status().error().code, rope.status().error().message);
+  }
+  c.rotary = static_cast<int>(c.head_dim * factor);
+  if (c.rotary % 2 != 0) {
+    sizes.fail("head_dim", fmt::format("a number of which the rotated part {} is even", c.rotary),
+               sizes.find("head_dim"));
+  }
+}
+
+void check_supported(KeyReader& top, KeyReader& sizes) {
+  const std::string type = top.text("speculators_model_type", "eagle3");
+  if (type != "eagle3") {
+    top.fail(Code::kUnsupported, fmt::format("{}: speculators_model_type: expected eagle3, found {}; use an "
+                                             "EAGLE-3 drafter",
+                                             top.where(), in_quotes(type)));
+  }
+  if (const std::string act = sizes.text("hidden_act", "silu"); act != "silu") {
+    sizes.fail(Code::kUnsupported,
+               fmt::format("{}.hidden_act: expected silu, found {}; use a published drafter", sizes.where(),
+                           in_quotes(act)));
+  }
+  for (const char* key : {"attention_bias", "mlp_bias"}) {
+    if (!sizes.flag(key, false)) continue;
+    sizes.fail(Code::kUnsupported,
+               fmt::format("{}.{} is true, which this version does not run; use a published "
+                           "drafter",
+                           sizes.where(), key));
+  }
+}
+
+/// Boundaries between layers of the target: k is the stream that enters layer k, the output of layer k - 1.
+void read_layers(KeyReader& top, Config& c, int layers) {
+  KeyReader own(top.object("eagle_config"), top.where() + ": eagle_config");
+  const char* key = "eagle_aux_hidden_state_layer_ids";
+  KeyReader& level = top.find(key) == nullptr && own.find(key) != nullptr ? own : top;
+  const json* list = level.find(key);
+  if (list == nullptr) {
+    c.captures.layers = {1, layers / 2 - 1, layers - 4};
+    return;
+  }
+  bool good = list->is_array() && !list->empty() && list->size() <= 8;
+  for (std::size_t i = 0; good && i < list->size(); ++i) {
+    const json& id = (*list)[i];
+    good = id.is_number_unsigned() && id.get<std::uint64_t>() < (1U << 16);
+    if (good) c.captures.layers.push_back(id.get<int>() - 1);
+  }
+  if (!good) level.fail(key, "a list of up to 8 boundaries between layers", list);
+  if (!level.status().ok() && top.status().ok())
+    top.fail(level.status().error().code, level.status().error().message);
+}
+
+void check_target(KeyReader& top, const Config& c, const ModelFacts& target) {
+  const auto differs = [&](const char* key, int own, int of_target) {
+    if (own == of_target) return;
+    top.fail(Code::kInvalid, fmt::format("{}: {} is {} and that of the target is {}; use the drafter of this "
+                                         "target",
+                                         top.where(), key, own, of_target));
+  };
+  differs("vocab_size", c.vocabulary, target.vocabulary);
+  differs("the width of the target's hidden rows", c.target_hidden, target.width);
+  if (c.draft_vocabulary > c.vocabulary) {
+    top.fail("draft_vocab_size", fmt::format("at most vocab_size {}", c.vocabulary),
+             top.find("draft_vocab_size"));
+  }
+  if (c.norm_before_fc && c.fc_norm) {
+    top.fail("fc_norm", "false where norm_before_fc is true", top.find("fc_norm"));
+  }
+}
+
+}  // namespace
+
+Result<Config> Config::read(const format::ConfigFiles& files, const ModelFacts& target) {
+  KeyReader top(*files.config, files.path);
+  const bool nested = top.find("transformer_layer_config") != nullptr;
+  KeyReader sizes(nested ? top.object("transformer_layer_config") : *files.config,
+                  nested ? files.path + ": transformer_layer_config" : files.path);
+  check_supported(top, sizes);
+  Config c;
+  read_shape(sizes, c);
+  FT_TRY(top.status());
+  FT_TRY(sizes.status());
+  read_rope(sizes, c);
+  c.draft_vocabulary =
+      top.whole("draft_vocab_size", nested ? 32000 : c.vocabulary, 1, format::kMaxVocabulary);
+  c.target_hidden = top.whole("target_hidden_size", c.hidden, 1, kMostWidth);
+  c.norm_before_residual = top.flag("norm_before_residual", false);
+  c.norm_before_fc = top.flag("norm_before_fc", false);
+  c.fc_norm = top.flag("fc_norm", false);
+  c.norm_output = top.flag("norm_output", false);
+  c.own_embedding = top.flag("embed_requires_grad", false);
+  read_layers(top, c, target.layers);
+  check_target(top, c, target);
+  FT_TRY(sizes.status());
+  FT_TRY(top.status());
+  FT_ASSIGN(c.quantisation, format::QuantisationMap::read(*files.config, files.path));
+  return c;
+}
+
+}  // namespace ft::eagle3
