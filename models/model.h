@@ -92,9 +92,9 @@ struct LoadOptions {
   /// (docs/decisions/013). Fewer bits make drafts faster and leave answers unchanged.
   int draft_bits = -1;
   /// Drafters with a folder of their own; each name once.
-  std::vector<DraftFolder> drafters;
+  std::vector<DraftFolder> drafters = {};
   /// What the target captures for them; load_model adds what the configs of `drafters` name.
-  std::vector<CapturedLayers> captures;
+  std::vector<CapturedLayers> captures = {};
 };
 
 /// The draft vocabulary in words: "all 8192 tokens", or "34816 of 248320 tokens at a time, in 4 bits" if some
