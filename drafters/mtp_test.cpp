@@ -48,7 +48,9 @@ class MtpDrafterTest : public testing::Test {
   std::unique_ptr<MtpDrafter> make(int slots) { return make(toy_.head, slots); }
   std::unique_ptr<MtpDrafter> make(const Program& head, int slots) {
     auto captured = std::move(*CapturedRows::make(*backend_, MtpDrafter::request(width_), slots, kLength));
-    auto drafter = std::move(*MtpDrafter::make(*backend_, head, *captured, {slots, slots * 8, width_, 1}));
+    MtpDrafter::Options options;
+    options.slots = slots, options.blocks = slots * 8, options.hidden = width_, options.memories = 1;
+    auto drafter = std::move(*MtpDrafter::make(*backend_, head, *captured, options));
     captured_[drafter.get()] = std::move(captured);
     return drafter;
   }

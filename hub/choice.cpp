@@ -136,7 +136,7 @@ Result<FileChoice> choose_files(const std::vector<RemoteFile>& files, const Repo
 }
 
 void add_named_weights(const std::vector<RemoteFile>& files, const std::string& snapshot,
-                       FileChoice& choice) {
+                       const std::vector<std::string>& exclude, FileChoice& choice) {
   std::set<std::string> names;
   for (const char* name :
        {"config.json", "model.safetensors.index.json", "mtplx_runtime.json", "mtp.safetensors.index.json"}) {
@@ -145,7 +145,8 @@ void add_named_weights(const std::vector<RemoteFile>& files, const std::string& 
   }
   for (const RemoteFile& file : choice.weights) names.erase(file.path);
   for (const RemoteFile& file : files) {
-    if (is_safetensors(file) && names.contains(file.path)) choice.weights.push_back(file);
+    if (is_safetensors(file) && names.contains(file.path) && !matches_any(file.path, exclude))
+      choice.weights.push_back(file);
   }
   sort_weights(choice.weights);
 }

@@ -24,6 +24,7 @@ Result<FileChoice> choose_files(const std::vector<RemoteFile>& files, const Repo
 
 /// The files that config.json and the index in the folder `snapshot` name and `choice` lacks are added. What
 /// cannot be read there adds nothing.
-void add_named_weights(const std::vector<RemoteFile>& files, const std::string& snapshot, FileChoice& choice);
+void add_named_weights(const std::vector<RemoteFile>& files, const std::string& snapshot,
+                       const std::vector<std::string>& exclude, FileChoice& choice);
 
 }  // namespace ft::hub

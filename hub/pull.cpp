@@ -39,7 +39,7 @@ class Pull {
     plan_.repository = repository_.id(), plan_.snapshot = cache_.snapshot(repository_, plan_.commit);
     FT_ASSIGN(files_, client_.files(repository_, plan_.commit));
     FT_ASSIGN(choice_, choose_files(files_, repository_, options_.include, options_.exclude));
-    add_named_weights(files_, plan_.snapshot, choice_);  // from an earlier run
+    add_named_weights(files_, plan_.snapshot, options_.exclude, choice_);  // from an earlier run
     measure();
     client_.tell([&](PullEvents& events) { events.planned(plan_); });
     if (options_.dry_run) return plan_;
@@ -48,7 +48,7 @@ class Pull {
     FT_TRY(cache_.write_tree(repository_, plan_.commit, files_));
     FT_TRY(transfer(choice_.texts));
     if (options_.examine) FT_TRY(options_.examine(plan_.snapshot));
-    add_named_weights(files_, plan_.snapshot, choice_);
+    add_named_weights(files_, plan_.snapshot, options_.exclude, choice_);
     const std::int64_t missing = plan_.missing_bytes;
     measure();
     FT_TRY(check_room());

@@ -221,7 +221,8 @@ TEST(DrafterNames, AreThoseOfTheCommandLine) {
   EXPECT_EQ(*DrafterKind::parse("none"), DrafterKind::kNone);
   const auto wrong = DrafterKind::parse("synthetic");
   ASSERT_FALSE(wrong.ok());
-  EXPECT_EQ(wrong.error().message, "drafter 'synthetic' is unknown; choose auto, mtp, lookup or none");
+  EXPECT_EQ(wrong.error().message,
+            "drafter 'synthetic' is unknown; choose auto, mtp, eagle3, dflash, lookup or none");
 }
 
 }  // namespace

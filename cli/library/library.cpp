@@ -32,10 +32,21 @@ KnownModel known(const hub::FoundModel& found) {
   return model;
 }
 
+/// The model whose name, or the part of it after the owner, is like `name`; empty if none is.
+std::string like(const std::string& name, const std::vector<hub::FoundModel>& models) {
+  std::vector<std::string> names, short_names;
+  for (const hub::FoundModel& model : models) {
+    names.push_back(model.name);
+    short_names.push_back(model.name.substr(model.name.find('/') + 1));
+  }
+  if (std::string near = nearest(name, names); !near.empty()) return near;
+  const std::string near = nearest(name, short_names);
+  if (near.empty()) return near;
+  return names[static_cast<std::size_t>(std::ranges::find(short_names, near) - short_names.begin())];
+}
+
 Error not_here(const std::string& name, const std::vector<hub::FoundModel>& models) {
-  std::vector<std::string> names;
-  for (const hub::FoundModel& model : models) names.push_back(model.name);
-  const std::string near = nearest(name, names);
+  const std::string near = like(name, models);
   const std::string hint = near.empty() ? "" : fmt::format(" (or did you mean {}?)", near);
   if (hub::looks_like_repository(name)) {
     return {Code::kNotFound,

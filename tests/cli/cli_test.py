@@ -81,7 +81,7 @@ class Usage(CliTest):
                 (("rum",), "did you mean 'run'?"),
                 (("run", "-p", "a", "--temperature", "hot"), "--temperature: expected"),
                 (("run", "-p", "a", "--top-p", "0"), "--top-p: expected"),
-                (("run", "-p", "a", "--depth", "9"), "--depth: expected"),
+                (("run", "-p", "a", "--depth", "16"), "--depth: expected"),
                 (("run", "-p", "a", "--draft-vocabulary", "many"), "--draft-vocabulary: expected auto or a whole"),
                 (("run", "-p", "a", "--draft-bits", "6"), "--draft-bits: expected auto, 0, 4 or 8, found '6'"),
                 (("run", "-p", "a", "--drafter", "magic"), "drafter 'magic' is unknown"),
@@ -377,7 +377,7 @@ class Work(CliTest):
         found = self.expect_json(0, "inspect", experts)
         self.assertEqual((found["sizes"]["experts"], found["sizes"]["experts_per_token"]), (11, 3))
         self.assertLess(found["active_parameters"], found["parameters"])
-        self.assertIn("11 of width 24 in a layer, 3 of them for one token", self.expect(0, "inspect", experts).stdout)
+        self.assertIn(b"11 of width 24 in a layer, 3 of them for one token", self.expect(0, "inspect", experts).stdout)
         report = self.expect_json(0, "verify", "--model", experts, "--prompts", "2", "--tokens", "12")
         self.assertTrue(report["identical"] and report["complete"])
         self.assertTrue(any(cell["drafted"] > 0 for cell in report["cells"]))
