@@ -39,7 +39,7 @@ Result<std::string> decode_base64(std::string_view text) {
   std::uint32_t group = 0;
   int bits = 0;
   for (const char c : text) {
-    const int value = kValues[static_cast<unsigned char>(c)];
+    const std::int32_t value{kValues[static_cast<unsigned char>(c)]};
     if (value < 0 && (c == '\n' || c == '\r')) continue;
     if (value < 0) return Error{Code::kInvalid, "is not base64; encode the file's bytes"};
     group = group << 6 | static_cast<std::uint32_t>(value), bits += 6;

@@ -137,8 +137,9 @@ Status HubCache::link(const Repository& repository, const std::string& commit, c
   const std::string path = snapshot(repository, commit) + "/" + file.path;
   FT_TRY(make_folder(fs::path(path).parent_path().string()));
   if (!symlinks_) return copy_blob(blob(repository, file.etag()), path);
-  std::string target = "../../blobs/" + file.etag();
-  for (const char c : file.path) target = c == '/' ? "../" + target : target;
+  std::string target;
+  for (const char c : file.path) target += c == '/' ? "../" : "";
+  target += "../../blobs/" + file.etag();
   std::error_code unread;
   if (fs::read_symlink(path, unread) == target && !unread) return {};
   const std::string name = temporary(path);

@@ -206,10 +206,11 @@ class Scanner {
       std::string blob = digest.is_string() ? digest.get<std::string>() : "";
       if (const std::size_t colon = blob.find(':'); colon != std::string::npos) blob[colon] = '-';
       if (!check_file_path(blob).ok()) continue;
-      const std::string prefix = space.filename() == "library" ? "" : space.filename().string() + "/";
+      const std::string prefix =
+          space.filename() == "library" ? "" : fmt::format("{}/", space.filename().string());
       scan_.models.push_back(
           {fmt::format("ollama:{}{}:{}", prefix, name.filename().string(), tag.filename().string()), "Ollama",
-           root + "/blobs/" + blob, "", ""});
+           fmt::format("{}/blobs/{}", root, blob), "", ""});
     }
   }
 

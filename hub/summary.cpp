@@ -148,7 +148,7 @@ std::set<std::string> weight_files(const std::string& directory, std::set<std::s
 /// The hash that a cache names the file by, or its time.
 std::string content_name(const fs::path& path, const struct stat& facts) {
   std::error_code failed;
-  const std::string target = fs::read_symlink(path, failed).filename().string();
+  std::string target = fs::read_symlink(path, failed).filename().string();
   constexpr std::size_t kSha256Digits = 64;
   if (!failed && is_hex(target, kSha256Digits)) return target;
 #ifdef __APPLE__

@@ -32,8 +32,8 @@ std::vector<Taps> taps_of(int from, int to) {
   std::vector<double> weights;
   for (int i = 0; i < to; ++i) {
     const double center = (i + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(center - reach + 0.5));
-    const int end = std::min(from, static_cast<int>(center + reach + 0.5));
+    const int first = std::max(0, static_cast<int>(std::floor(center - reach + 0.5)));
+    const int end = std::min(from, static_cast<int>(std::floor(center + reach + 0.5)));
     weights.clear();
     double total = 0;
     for (int x = first; x < end; ++x) {

@@ -28,7 +28,7 @@ struct Options {
 };
 
 std::string parameters_text(const Inspection& found) {
-  const std::string all = fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6);
+  std::string all = fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6);
   if (found.active_parameters == found.parameters) return all;
   return fmt::format("{}, {:.4g} million of them for one token", all,
                      static_cast<double>(found.active_parameters) / 1e6);

@@ -18,7 +18,7 @@ struct Options {
 };
 
 /// Runs a subcommand of this program with these flags. Its answer goes to the terminal's standard output.
-Result<int> run_step(Command command, const std::vector<std::pair<std::string, std::string>>& flags,
+Result<int> run_step(const Command& command, const std::vector<std::pair<std::string, std::string>>& flags,
                      Terminal& terminal) {
   for (const auto& [name, value] : flags) {
     const Flag* flag = command.flags.find(name);

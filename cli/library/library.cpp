@@ -40,7 +40,7 @@ std::string like(const std::string& name, const std::vector<hub::FoundModel>& mo
     short_names.push_back(model.name.substr(model.name.find('/') + 1));
   }
   if (std::string near = nearest(name, names); !near.empty()) return near;
-  const std::string near = nearest(name, short_names);
+  std::string near = nearest(name, short_names);
   if (near.empty()) return near;
   return names[static_cast<std::size_t>(std::ranges::find(short_names, near) - short_names.begin())];
 }

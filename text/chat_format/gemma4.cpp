@@ -44,7 +44,7 @@ class CallArguments {
       if (name.find_first_of(":,{}[]\"") != std::string::npos) return check_name("", "parameter").error();
       FT_ASSIGN(const std::string value, expression(*property, depth + 1));
       const bool needed = required.is_array() && std::ranges::find(required, Json(name)) != required.end();
-      items.push_back({rule(json_quoted(name + ":") + " " + value), needed});
+      items.push_back({rule(fmt::format("{} {}", json_quoted(name + ":"), value)), needed});
     }
     return R"("{" )" + sequence(items) + R"( "}")";
   }
@@ -67,7 +67,7 @@ class CallArguments {
     for (auto item = items.rbegin(); item != items.rend(); ++item) {
       const std::string begins = fmt::format("{} {}", item->rule, after);
       alone = rule(item->needed ? begins : fmt::format("{} | {}", begins, alone));
-      after = rule(fmt::format(R"("," {}{})", begins, item->needed ? "" : " | " + after));
+      after = rule(fmt::format(R"("," {}{})", begins, item->needed ? "" : fmt::format(" | {}", after)));
     }
     return alone;
   }
