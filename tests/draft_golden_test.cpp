@@ -2,24 +2,17 @@
 // in the repository: FORETOKEN_TRAINED names the folder that holds them, without it these tests are skipped.
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "backends/registry.h"
-#include "speculation/decoder.h"
+#include "tests/golden_files.h"
 
 namespace ft::test {
 namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
-
-Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return Json::parse(file);
-}
 
 struct Case {
   const char* backend;
@@ -73,26 +66,12 @@ TEST_P(DflashGolden, BlocksAreThoseOfTheReference) {
     SlotOptions options;
     options.max_tokens = 1;
     const auto slot = std::move(*decoder_->open(tokens, options, DrafterKind::kDflash));
-    std::vector<std::int32_t> round_tokens(kMaxDepth);
     for (const Json& block : prompt["blocks"]) {
       const auto pending = block["bonus_index"].get<std::int64_t>();
-      while (slot->timeline->length() < pending) {
-        const auto missing = static_cast<int>(pending - slot->timeline->length());
-        ASSERT_TRUE(decoder_->prefill(*slot, std::min(missing, 64)).ok());
-      }
-      DraftSlot draft;
-      draft.id = slot->id;
-      draft.tokens = std::span<const std::int32_t>(tokens).first(static_cast<std::size_t>(pending) + 1);
-      draft.sample.sampler = &options.sampler;
-      draft.sample.position = pending + 1;
-      draft.depth = static_cast<int>(block["drafted"].size());
-      draft.drafts = round_tokens;
-      DraftSlot* one = &draft;
-      ASSERT_EQ(draft.tokens.back(), block["bonus_token"].get<std::int32_t>());
-      ASSERT_TRUE(slot->drafter->propose({&one, 1}, round_tokens).ok());
-      ASSERT_EQ(draft.drafted, draft.depth);
-      slot->drafter->collect();
-      expect_block(block, draft.drafts);
+      ASSERT_EQ(tokens[static_cast<std::size_t>(pending)], block["bonus_token"].get<std::int32_t>());
+      const std::vector<std::int32_t> drafts =
+          drafts_after(*decoder_, *slot, tokens, pending, static_cast<int>(block["drafted"].size()));
+      expect_block(block, drafts);
     }
     decoder_->close(*slot);
   }

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "backends/registry.h"
-#include "speculation/decoder.h"
+#include "tests/golden_files.h"
 
 namespace ft::test {
 namespace {
@@ -19,7 +19,6 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr double kRefError = 2e-3;
 constexpr double kPictureError =
     1e-2;                           // of a logit of the trained tower: pixels may differ by one step of 255
 constexpr double kJpegError = 0.1;  // of a logit: two JPEG decoders differ by a step or two of a pixel
@@ -255,26 +254,14 @@ TEST_P(VisionGolden, ChainedDraftsAreThoseOfTransformers) {
     SlotOptions options;
     options.max_tokens = 1;
     auto slot = std::move(*decoder_->open(tokens, options, DrafterKind::kMtp, {}, images_of(golden)));
-    std::vector<std::int32_t> round_tokens(kMaxDepth);
     for (const Json& item : golden["mtp"]) {
       const auto pending = item["pending_index"].get<std::int64_t>();
-      while (slot->timeline->length() < pending) {
-        const auto missing = static_cast<int>(pending - slot->timeline->length());
-        ASSERT_TRUE(decoder_->prefill(*slot, std::min(missing, 64)).ok());
-      }
-      DraftSlot draft;
-      draft.id = slot->id;
-      draft.tokens = std::span<const std::int32_t>(tokens).first(static_cast<std::size_t>(pending) + 1);
-      draft.sample.sampler = &options.sampler;
-      draft.sample.position = pending + 1;
-      draft.depth = static_cast<int>(item["drafts"].size());
-      draft.drafts = round_tokens;
-      DraftSlot* one = &draft;
-      ASSERT_TRUE(slot->drafter->propose({&one, 1}, round_tokens).ok());
+      const std::vector<std::int32_t> drafts =
+          drafts_after(*decoder_, *slot, tokens, pending, static_cast<int>(item["drafts"].size()));
       for (std::size_t i = 0; i < item["drafts"].size(); ++i) {
         const Json& top = item["top5"][i];
         if (top[0][1].get<double>() - top[1][1].get<double>() <= margin()) break;
-        EXPECT_EQ(draft.drafts[i], item["drafts"][i].get<std::int32_t>())
+        EXPECT_EQ(drafts[i], item["drafts"][i].get<std::int32_t>())
             << "pending " << pending << " draft " << i;
         ++compared_;
       }
