@@ -1,26 +1,16 @@
-// What the tests against golden files share: the files, the choice of a row of logits, and a chain of
-// drafts after a prefix of a text.
+// What the tests against golden files share: the choice of a row of logits, and a chain of drafts after a
+// prefix of a text.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "speculation/decoder.h"
 
 namespace ft::test {
 
 inline constexpr double kRefError = 2e-3;  // error of a logit, ref against float32 transformers
-
-/// A golden file.
-inline nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return nlohmann::json::parse(file);
-}
 
 /// The choice of a row of logits, and its margin.
 struct Choice {
