@@ -29,19 +29,19 @@ ROPE = {S: {"rope_type": "default", "rope_theta": 10000.0},
 COMMON = {"model_type": "gemma4_text", "attention_bias": False, "hidden_activation": "gelu_pytorch_tanh",
           "rms_norm_eps": 1e-6, "max_position_embeddings": 2048, "rope_parameters": ROPE, "dtype": "float32",
           "bos_token_id": 2, "eos_token_id": 1, "pad_token_id": 0, "enable_moe_block": False}
-ODD = {**COMMON, "vocab_size": 531, "hidden_size": 96, "intermediate_size": 152, "num_hidden_layers": 7,
+ODD = {**COMMON, "vocab_size": 531, "hidden_size": 56, "intermediate_size": 88, "num_hidden_layers": 5,
        "num_attention_heads": 6, "num_key_value_heads": 3, "num_global_key_value_heads": 2, "head_dim": 24,
-       "global_head_dim": 48, "attention_k_eq_v": True, "sliding_window": 21, "layer_types": [S, S, F, S, S, S, F],
+       "global_head_dim": 48, "attention_k_eq_v": True, "sliding_window": 21, "layer_types": [S, S, F, S, F],
        "final_logit_softcapping": 30.0, "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 531,
        "num_kv_shared_layers": 0, "use_double_wide_mlp": False, "tie_word_embeddings": True,
        "use_bidirectional_attention": "vision"}
-ODD_E = {**COMMON, "vocab_size": 531, "hidden_size": 80, "intermediate_size": 96, "num_hidden_layers": 8,
+ODD_E = {**COMMON, "vocab_size": 531, "hidden_size": 56, "intermediate_size": 72, "num_hidden_layers": 7,
          "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 32, "global_head_dim": 64,
-         "attention_k_eq_v": False, "sliding_window": 33, "layer_types": [S, S, F, S, F, S, S, F],
+         "attention_k_eq_v": False, "sliding_window": 33, "layer_types": [S, F, S, F, S, S, F],
          "final_logit_softcapping": 30.0, "hidden_size_per_layer_input": 12, "vocab_size_per_layer_input": 531,
          "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "tie_word_embeddings": False}
 ODD_MOE = {**ODD, "num_hidden_layers": 4, "layer_types": [S, S, S, F], "enable_moe_block": True, "num_experts": 7,
-           "top_k_experts": 3, "moe_intermediate_size": 40}
+           "top_k_experts": 3, "moe_intermediate_size": 24}
 NAMED = {0: "<pad>", 1: "<eos>", 2: "<bos>", 3: "<unk>", 4: "<mask>", 46: "<|tool>", 47: "<tool|>", 48: "<|tool_call>",
          49: "<tool_call|>", 50: "<|tool_response>", 51: "<tool_response|>", 52: '<|"|>', 98: "<|think|>",
          100: "<|channel>", 101: "<channel|>", 105: "<|turn>", 106: "<turn|>"}
@@ -140,7 +140,7 @@ def make(out, text_config, mlx, seed, attention):
     for position, (name, given) in enumerate(sorted(model.state_dict().items())):
         if name == "lm_head.weight" and text_config["tie_word_embeddings"]:
             continue
-        kind = ("BF16", "F16", "BF16", "F32", "BF16")[position % 5]
+        kind = ("BF16", "F16", "BF16", "F32", "BF16", "F16", "BF16")[position % 7]
         stored = checkpoint.from_float(value(rng, name, tuple(given.shape), attention), kind)
         weights[name] = torch.from_numpy(checkpoint.to_float(*stored))
         if mlx:
@@ -172,9 +172,9 @@ def main():
     torch.set_grad_enabled(False)
     torch.set_num_threads(int(os.environ.get("FORETOKEN_TOOL_THREADS", "1")))
     out = pathlib.Path(sys.argv[1])
-    make(out / "odd", ODD, False, 31, 0.6)
+    make(out / "odd", ODD, False, 4, 1.0)
     write_tokenizer(out / "odd", ODD["vocab_size"])
-    make(out / "odd_moe", ODD_MOE, False, 4, 0.5)
+    make(out / "odd_moe", ODD_MOE, False, 9, 0.5)
     make(out / "odd_e", ODD_E, True, 2, 0.45)
 
 
