@@ -16,9 +16,9 @@ std::string attend_kernel(const char* stem, int head_dim) {
 }
 
 /// Bytes of a block's tile of keys, values, scales and queries (attend.cu).
-int attend_shared_bytes(int head_dim) {
+int attend_shared_bytes(int head_dim, int queries) {
   const int dims = head_dim <= 64 ? 64 : head_dim <= 256 ? 256 : 512;
-  return kCacheRows * (2 * dims + 8) * 2 + 2 * kCacheRows * 4 + kQueryTile * dims * 4;
+  return kCacheRows * (2 * dims + 8) * 2 + 2 * kCacheRows * 4 + queries * dims * 4;
 }
 
 }  // namespace
@@ -339,9 +339,12 @@ Status CudaExecutable::make(const Attend& op) {
   args.eps = op.eps, args.scale = op.scale;
   const char* const attend = kernel_name(attend_kernel("attend", op.head_dim));
   const char* const combine = kernel_name(attend_kernel("attend_combine", op.head_dim));
-  const int shared = attend_shared_bytes(op.head_dim);
+  // Large heads leave no room for more queries in the shared memory of a block.
+  const int most = op.head_dim <= 256 ? kPromptTile : kQueryTile;
+  const char* const many =
+      most == kPromptTile ? kernel_name(attend_kernel("attend_prompt", op.head_dim)) : attend;
   operations_.emplace_back(
-      [this, args, attend, combine, shared](const StepShape& shape, const Places& places) mutable {
+      [this, args, attend, combine, many, most](const StepShape& shape, const Places& places) mutable {
         args.step = step_.table(shape);
         args.cache = places.state->blocks();
         args.rows = shape.rows, args.segments = shape.segments;
@@ -349,9 +352,13 @@ Status CudaExecutable::make(const Attend& op) {
         args.partials = partials_.at<float>();
         const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
         device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
-        const int tiles = parts_of(std::int64_t{shape.most_rows} * args.heads / args.kv_heads, kQueryTile);
-        device_->launch(
-            {attend, {tiles * args.kv_heads, std::max(1, args.splits), shape.segments}, 256, shared}, &args);
+        const int queries = args.splits > 0 ? kQueryTile : most;
+        const int tiles = parts_of(std::int64_t{shape.most_rows} * args.heads / args.kv_heads, queries);
+        device_->launch({args.splits > 0 ? attend : many,
+                         {tiles * args.kv_heads, std::max(1, args.splits), shape.segments},
+                         256,
+                         attend_shared_bytes(args.head_dim, queries)},
+                        &args);
         if (args.splits > 0)
           device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
       });

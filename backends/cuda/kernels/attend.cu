@@ -87,7 +87,7 @@ FT_KERNEL(attend_prepare, AttendArgs, 128) {
   store_cached(p, v, p.v_norm ? norm_factor(p, v) : 1.0f, values, scales + kCacheRows, position % kCacheRows);
 }
 
-constexpr int kAttendThreads = 256, kAttendWarps = 8, kQueriesOfWarp = kQueryTile / kAttendWarps;
+constexpr int kAttendThreads = 256, kAttendWarps = 8;
 
 /// A softmax that is not yet divided by its mass: lane has the dims 64 j + 2 lane, + 1.
 template <int Dims>
@@ -107,17 +107,18 @@ struct Running {
   }
 };
 
-/// The tile of one block's keys and values in shared memory, as float16; codes of 8 bits are exact in it.
-template <int Dims>
+/// The tile of one block's keys and values in shared memory, as float16; codes of 8 bits are exact in it. A
+/// warp has `Queries` queries of the block.
+template <int Dims, int Queries>
 struct Tile {
   u16 keys[kCacheRows][32 * Dims + 8];  // 16 bytes more: eight lanes that read eight rows meet no bank twice
   u16 values[kCacheRows][32 * Dims];
   float scales[2][kCacheRows];
-  float queries[kQueryTile][32 * Dims];
+  float queries[kAttendWarps * Queries][32 * Dims];
 };
 
-template <int Dims>
-FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims>& tile) {
+template <int Dims, int Queries>
+FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims, Queries>& tile) {
   const int bytes = p.kv_bits / 8;
   const u8* values = head + kCacheRows * p.head_dim * bytes;
   if (p.kv_bits == 16 && p.head_dim % 8 == 0) {
@@ -140,28 +141,6 @@ FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims>& tile) 
   }
 }
 
-/// Scores of the unit's positions, one a lane: four chains of every fourth dim. Dims beyond head_dim are
-/// zeros of the query and of the keys.
-template <int Dims>
-FT_DEVICE float score_of(const AttendArgs& p, const Tile<Dims>& tile, int query) {
-  const float* q = tile.queries[query];
-  const u16* key = tile.keys[lane_of()];
-  float s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-  for (int d = 0; d < p.head_dim; d += 8) {
-    const uint4 k = *(const uint4*)(key + d);
-    const float4 a = *(const float4*)(q + d), b = *(const float4*)(q + d + 4);
-    s0 = fma_(a.x, half_to_float((u16)(k.x & 0xffff)), s0);
-    s1 = fma_(a.y, half_to_float((u16)(k.x >> 16)), s1);
-    s2 = fma_(a.z, half_to_float((u16)(k.y & 0xffff)), s2);
-    s3 = fma_(a.w, half_to_float((u16)(k.y >> 16)), s3);
-    s0 = fma_(b.x, half_to_float((u16)(k.z & 0xffff)), s0);
-    s1 = fma_(b.y, half_to_float((u16)(k.z >> 16)), s1);
-    s2 = fma_(b.z, half_to_float((u16)(k.w & 0xffff)), s2);
-    s3 = fma_(b.w, half_to_float((u16)(k.w >> 16)), s3);
-  }
-  return (s0 + s1) + (s2 + s3);
-}
-
 /// The positions that a row of the segment sees.
 struct Seen {
   int first, end;
@@ -172,25 +151,71 @@ FT_DEVICE Seen seen_by(const AttendArgs& p, const SegmentPlace& s, int row) {
   return {p.window > 0 ? max_(0, end - p.window) : 0, end};
 }
 
-/// One unit of 32 positions for one query, which sees those of [first, end).
-template <int Dims>
-FT_DEVICE void add_unit(const AttendArgs& p, const Tile<Dims>& tile, int query, int first, int end,
-                        Running<Dims>& to) {
-  float score = score_of(p, tile, query);
-  if (p.kv_bits == 8) score = score * tile.scales[0][lane_of()];
-  if (lane_of() >= end || lane_of() < first) score = float_of(0xff800000u);
-  const float most = max_(to.top, warp_max(score)), old = exp_(to.top - most);
-  float weight = exp_(score - most);
-  to.mass = to.mass * old + warp_sum(weight);
-  to.top = most;
-  if (p.kv_bits == 8) weight = weight * tile.scales[1][lane_of()];
-  FT_UNROLL for (int i = 0; i < Dims; i++) to.sum[i] = to.sum[i] * old;
+/// What each query of a warp sees of a unit: [first, end); nothing where end <= first.
+template <int Queries>
+struct Views {
+  int first[Queries], end[Queries];
+  FT_DEVICE_MEMBER bool live(int q) const { return end[q] > first[q]; }
+};
+
+/// Scores of the unit's positions, one a lane: four chains of every fourth dim. Dims beyond head_dim are
+/// zeros of the query and of the keys. The keys are read once for all queries of the warp.
+template <int Dims, int Queries>
+FT_DEVICE void scores_of(const AttendArgs& p, const Tile<Dims, Queries>& tile, const Views<Queries>& views,
+                         float (&score)[Queries]) {
+  const u16* key = tile.keys[lane_of()];
+  float sums[Queries][4];
+  FT_UNROLL for (int q = 0; q < Queries; q++) FT_UNROLL for (int i = 0; i < 4; i++) sums[q][i] = 0;
+  for (int d = 0; d < p.head_dim; d += 8) {
+    const uint4 k = *(const uint4*)(key + d);
+    const u32 words[4] = {k.x, k.y, k.z, k.w};
+    float of[8];
+    FT_UNROLL for (int i = 0; i < 8; i++) of[i] = half_to_float((u16)(words[i / 2] >> (i % 2 * 16) & 0xffff));
+    FT_UNROLL for (int q = 0; q < Queries; q++) {
+      if (!views.live(q)) continue;
+      const float* query = tile.queries[warp_of() + kAttendWarps * q] + d;
+      const float4 a = *(const float4*)query, b = *(const float4*)(query + 4);
+      sums[q][0] = fma_(b.x, of[4], fma_(a.x, of[0], sums[q][0]));
+      sums[q][1] = fma_(b.y, of[5], fma_(a.y, of[1], sums[q][1]));
+      sums[q][2] = fma_(b.z, of[6], fma_(a.z, of[2], sums[q][2]));
+      sums[q][3] = fma_(b.w, of[7], fma_(a.w, of[3], sums[q][3]));
+    }
+  }
+  FT_UNROLL for (int q = 0; q < Queries; q++) score[q] =
+      (sums[q][0] + sums[q][1]) + (sums[q][2] + sums[q][3]);
+}
+
+/// One unit of 32 positions for the queries of a warp; their values are read once for all of them.
+template <int Dims, int Queries>
+FT_DEVICE void add_unit(const AttendArgs& p, const Tile<Dims, Queries>& tile, const Views<Queries>& views,
+                        Running<Dims> (&to)[Queries]) {
+  float weight[Queries];
+  scores_of(p, tile, views, weight);
+  int first = kCacheRows, end = 0;
+  FT_UNROLL for (int q = 0; q < Queries; q++) {
+    if (!views.live(q)) continue;
+    first = min_(first, views.first[q]), end = max_(end, views.end[q]);
+    float score = weight[q];
+    if (p.kv_bits == 8) score = score * tile.scales[0][lane_of()];
+    if (lane_of() >= views.end[q] || lane_of() < views.first[q]) score = float_of(0xff800000u);
+    const float most = max_(to[q].top, warp_max(score)), old = exp_(to[q].top - most);
+    weight[q] = exp_(score - most);
+    to[q].mass = to[q].mass * old + warp_sum(weight[q]);
+    to[q].top = most;
+    if (p.kv_bits == 8) weight[q] = weight[q] * tile.scales[1][lane_of()];
+    FT_UNROLL for (int i = 0; i < Dims; i++) to[q].sum[i] = to[q].sum[i] * old;
+  }
   for (int j = first; j < end; j++) {
-    const float w = shuffle(weight, j);
+    float w[Queries];
+    FT_UNROLL for (int q = 0; q < Queries; q++) w[q] = shuffle(weight[q], j);
     FT_UNROLL for (int i = 0; i < Dims; i += 2) {
       const u32 pair = *(const u32*)&tile.values[j][i * 32 + 2 * lane_of()];
-      to.sum[i] = fma_(w, half_to_float((u16)(pair & 0xffff)), to.sum[i]);
-      to.sum[i + 1] = fma_(w, half_to_float((u16)(pair >> 16)), to.sum[i + 1]);
+      const float low = half_to_float((u16)(pair & 0xffff)), high = half_to_float((u16)(pair >> 16));
+      FT_UNROLL for (int q = 0; q < Queries; q++) {
+        if (j < views.first[q] || j >= views.end[q]) continue;
+        to[q].sum[i] = fma_(w[q], low, to[q].sum[i]);
+        to[q].sum[i + 1] = fma_(w[q], high, to[q].sum[i + 1]);
+      }
     }
   }
 }
@@ -209,18 +234,19 @@ FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Runnin
 
 // x: (tile of queries, kv head); y: split, or one block for all; z: segment. Query i of a kv head: row i /
 // group of the segment, head i % group of the kv head's group. A warp has the queries first + warp + 8 i.
-template <int Dims>
-FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
+template <int Dims, int Queries>
+FT_DEVICE void attend(const AttendArgs& p, Tile<Dims, Queries>& tile) {
+  constexpr int kTile = kAttendWarps * Queries;
   const SegmentPlace s = p.step.segments[blockIdx.z];
   const int group = p.heads / p.kv_heads, count = s.rows * group;
-  const int kv_head = (int)blockIdx.x % p.kv_heads, first = (int)blockIdx.x / p.kv_heads * kQueryTile;
+  const int kv_head = (int)blockIdx.x % p.kv_heads, first = (int)blockIdx.x / p.kv_heads * kTile;
   if (first >= count) return;
-  const int last = min_(first + kQueryTile, count) - 1;
+  const int last = min_(first + kTile, count) - 1;
   const int lowest = seen_by(p, s, first / group).first, end = seen_by(p, s, last / group).end;
   int split = p.splits > 0 ? (int)blockIdx.y : 0;
   if (first_of_split(split) >= end || (p.splits > 0 && first_of_split(split + 1) <= lowest)) return;
   wait_for_rows();
-  for (int i = (int)threadIdx.x; i < kQueryTile * 32 * Dims; i += kAttendThreads) {
+  for (int i = (int)threadIdx.x; i < kTile * 32 * Dims; i += kAttendThreads) {
     const int query = first + i / (32 * Dims), d = i % (32 * Dims);
     const int row = s.first_row + query / group, head = kv_head * group + query % group;
     tile.queries[i / (32 * Dims)][d] = query <= last && d < p.head_dim
@@ -231,26 +257,29 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
     const int row = i / (32 * Dims - p.head_dim), at = p.head_dim + i % (32 * Dims - p.head_dim);
     tile.keys[row][at] = tile.values[row][at] = 0;
   }
-  Running<Dims> whole[kQueriesOfWarp], part[kQueriesOfWarp];
-  FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) whole[i].clear();
+  Running<Dims> whole[Queries], part[Queries];
+  FT_UNROLL for (int i = 0; i < Queries; i++) whole[i].clear();
   const int stop = p.splits > 0 ? split + 1 : 1 << 20;
   for (; split < stop && first_of_split(split) < end; split++) {
     if (first_of_split(split + 1) <= lowest) continue;
-    FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) part[i].clear();
+    FT_UNROLL for (int i = 0; i < Queries; i++) part[i].clear();
     const int begin = first_of_split(split), limit = min_(first_of_split(split + 1), end);
     for (int at = max_(begin, lowest / kCacheRows * kCacheRows); at < limit; at += kCacheRows) {
       sync_block();
       load_tile(p, head_of(p, p.step.blocks[s.first_block + at / kCacheRows], kv_head), tile);
       sync_block();
-      FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
+      Views<Queries> views;
+      bool any = false;
+      FT_UNROLL for (int i = 0; i < Queries; i++) {
         const int query = first + warp_of() + kAttendWarps * i;
         const Seen seen = seen_by(p, s, query / group);
-        if (query <= last && seen.end > at && seen.first < at + kCacheRows)
-          add_unit(p, tile, query - first, max_(0, seen.first - at), min_(seen.end - at, kCacheRows),
-                   part[i]);
+        views.first[i] = max_(0, seen.first - at);
+        views.end[i] = query <= last ? min_(seen.end - at, kCacheRows) : 0;
+        any = any || views.live(i);
       }
+      if (any) add_unit(p, tile, views, part);
     }
-    FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
+    FT_UNROLL for (int i = 0; i < Queries; i++) {
       const int query = first + warp_of() + kAttendWarps * i;
       const Seen seen = seen_by(p, s, query / group);
       if (query > last || seen.end <= begin || seen.first >= first_of_split(split + 1)) continue;
@@ -269,7 +298,7 @@ FT_DEVICE void attend(const AttendArgs& p, Tile<Dims>& tile) {
     }
   }
   if (p.splits > 0) return;
-  FT_UNROLL for (int i = 0; i < kQueriesOfWarp; i++) {
+  FT_UNROLL for (int i = 0; i < Queries; i++) {
     const int query = first + warp_of() + kAttendWarps * i;
     if (query <= last)
       store_result(p, s.first_row + query / group, kv_head * group + query % group, whole[i]);
@@ -299,21 +328,24 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
   store_result(p, row, head, whole);
 }
 
-FT_KERNEL(attend_2, AttendArgs, 256) {
-  FT_DYNAMIC(memory);
-  release_next();
-  attend<2>(p, *(Tile<2>*)memory);
-}
-FT_KERNEL(attend_8, AttendArgs, 256) {
-  FT_DYNAMIC(memory);
-  release_next();
-  attend<8>(p, *(Tile<8>*)memory);
-}
-FT_KERNEL(attend_16, AttendArgs, 256) {
-  FT_DYNAMIC(memory);
-  release_next();
-  attend<16>(p, *(Tile<16>*)memory);
-}
+}  // namespace ft::cuda
+
+#define FT_ATTEND(name, Dims, Queries)                \
+  FT_KERNEL(name, AttendArgs, 256) {                  \
+    FT_DYNAMIC(memory);                               \
+    release_next();                                   \
+    attend(p, *(Tile<Dims, Queries>*)memory);         \
+  }
+
+namespace ft::cuda {
+
+FT_ATTEND(attend_2, 2, 2)
+FT_ATTEND(attend_8, 8, 2)
+FT_ATTEND(attend_16, 16, 2)
+// For steps of many rows.
+FT_ATTEND(attend_prompt_2, 2, 4)
+FT_ATTEND(attend_prompt_8, 8, 4)
+
 FT_KERNEL(attend_combine_2, AttendArgs, 128) {
   begin_kernel();
   attend_combine<2>(p);
