@@ -40,11 +40,13 @@ struct SamplePlace {
 };
 
 struct StepTable {
-  const int* tokens;          // [rows]; t < 0 means round[-1 - t]
-  const int* positions;       // [rows]
-  const int* hidden_places;   // [rows] of the store that Input reads
-  const int* capture_places;  // [rows] of the store that Capture writes; < 0: nowhere
-  const int* logit_rows;      // [wanted]
+  const int* tokens;            // [rows]; t < 0 means round[-1 - t]
+  const int* positions;         // [rows]
+  const int* hidden_places;     // [rows] of the store that Input reads
+  const int* capture_places;    // [rows] of the store that Capture writes; < 0: nowhere
+  const int* embedding_places;  // [rows] of the store that Embed may take rows of; < 0: the table
+  const int* coordinates;       // [rows][3] of Attend::frequency_axes
+  const int* logit_rows;        // [wanted]
   const SegmentPlace* segments;
   const SamplePlace* samples;  // [wanted]
   const int* blocks;
@@ -115,6 +117,12 @@ struct NormArgs {
   CodesOut codes;
 };
 
+struct LayerNormArgs {
+  View in, out;
+  const float *weight, *bias;
+  float eps;
+};
+
 struct GatedNormArgs {
   View in, gate, out;
   const float* weight;
@@ -124,7 +132,7 @@ struct GatedNormArgs {
   CodesOut codes;  // gated_norm_codes
 };
 
-struct PairArgs {  // swiglu, geglu, add
+struct PairArgs {  // swiglu, geglu, add, sigmoid_gate (b: one number a row), bias (b.stride: 0)
   View a, b, out;  // out.data null: only codes are wanted
   CodesOut codes;  // swiglu_codes
 };
@@ -136,6 +144,11 @@ struct ConcatArgs {
 struct ScaleArgs {  // out = in * factor; a slice of a row is that with factor 1
   View in, out;
   float factor;
+};
+
+struct GeluArgs {
+  View in, out;
+  int exact;
 };
 
 struct SoftCapArgs {
@@ -165,6 +178,7 @@ struct EmbedArgs {
   int plain_wide;                // floats
   int plain_stride;
   int groups, bits, group, wide;
+  const float* given;  // rows of the step's own, as wide as `out`; null: none
   View out;
 };
 
@@ -192,6 +206,47 @@ struct PlainLinearArgs {
   int rows, outputs;
 };
 
+constexpr int kMostChosen = 32;  // experts of a row
+constexpr int kBundle = 8;       // rows of one expert that a block multiplies together
+
+struct RouteArgs {
+  View scores, out;    // out: [chosen] indices, [chosen] weights
+  const float* scale;  // [scores.width]; null: ones
+  int chosen, renormalised;
+};
+
+/// The pairs (row, place in its route) in bundles of one expert each. Pair: row * chosen + place.
+struct Bundles {
+  int* experts;  // [count] whose bundle it is; -1: none
+  int* pairs;    // [count][kBundle]; -1: none, never the first one
+  int count;
+};
+
+struct BundleArgs {
+  View routes;
+  Bundles to;
+  int* sizes;   // [experts] scratch: its pairs,
+  int* firsts;  // its first bundle
+  int rows, chosen, experts;
+};
+
+/// out[pair] = the expert's matrix * in[pair / pairs_a_row].
+struct ExpertArgs {
+  const unsigned char* records;  // packed, or plain weights [outputs][padded]
+  const signed char* codes;
+  const float* scales;
+  View in, out;  // in: of plain weights; out: a row for each pair
+  Bundles bundles;
+  int pairs_a_row;      // 1: `in` has a row for each pair
+  int tiles, groups;    // of one expert
+  int wide, k, padded;  // of plain weights
+};
+
+struct ExpertSumArgs {
+  View routes, in, out;  // in: a row for each pair
+  int chosen;
+};
+
 struct ArrangeArgs {  // columns of logits in order of ids
   View from, to;
   const int* order;  // [to.width] column of `from`
@@ -200,6 +255,7 @@ struct ArrangeArgs {  // columns of logits in order of ids
 struct RotaryArgs {
   StepTable step;
   const float* frequencies;
+  const unsigned char* axes;  // [half] of the step's coordinates; null: the position turns all
   int half, rows;
   float scale;
   float* cosines;  // [rows][half]

@@ -32,15 +32,16 @@ std::int64_t CudaExecutable::packed_bytes() const {
 }
 
 void CudaExecutable::submit(const StepArgs& args, State& state) {
-  if (!args.coordinates.empty() || args.embeddings.store != nullptr)
-    throw std::invalid_argument("cuda backend: no kernel for images in a prompt yet; use --backend cpu");
   const std::optional<DeviceSamples> kind =
       samples_ ? device_samples(args.samples, vocabulary_) : DeviceSamples::kNone;
   if (!kind) round_->collect();  // tokens by place, for penalties
   bool moved = false;
   const StepShape shape = step_.fill(args, kind.value_or(DeviceSamples::kNone), !kind, moved);
   if (moved) graphs_.clear();
-  Places places{&static_cast<const CudaState&>(state), static_cast<const CudaRows*>(args.hidden.store), {}};
+  Places places{&static_cast<const CudaState&>(state),
+                static_cast<const CudaRows*>(args.hidden.store),
+                {},
+                static_cast<const CudaRows*>(args.embeddings.store)};
   std::ranges::transform(args.capture.stores, places.captures.begin(),
                          [](const RowStore* store) { return static_cast<const CudaRows*>(store); });
   start({shape, places});

@@ -51,6 +51,7 @@ class CudaExecutable final : public Executable {
     const CudaState* state = nullptr;
     const CudaRows* hidden = nullptr;
     std::array<const CudaRows*, kMaxCaptures> captures{};
+    const CudaRows* embeddings = nullptr;
     auto operator<=>(const Places&) const = default;
   };
   using Operation = std::function<void(const StepShape&, const Places&)>;
@@ -68,7 +69,19 @@ class CudaExecutable final : public Executable {
     bool logit_rows = false;  // of the step's wanted rows only
   };
 
-  // operations.cpp, linear.cpp
+  /// A linear of the experts that a row goes to, one output row for each pair of a row and an expert.
+  struct ExpertProduct {
+    std::shared_ptr<const PackedMatrix> matrix;
+    int tiles = 0;  // of an expert
+    View in, out;
+    int pairs_a_row = 1;
+  };
+  /// Where the experts' rows lie between their kernels: of all layers in turn.
+  struct ExpertSizes {
+    std::int64_t pairs = 0, bundles = 0, experts = 0, inner_floats = 0, out_floats = 0;
+  };
+
+  // operations.cpp, linear.cpp, experts.cpp
   Status reserve(const Program& program);
   void plan_codes(const Weight& weight, int rows);
   void plan_attend(const Attend& op);
@@ -100,7 +113,17 @@ class CudaExecutable final : public Executable {
   Status add_rotary(const Attend& op, AttendArgs& args);
   Status make_spare(const Logits& op);
   Result<std::shared_ptr<const PackedMatrix>> head_of(const Logits& op);
-  void add_pair(const char* kernel, Row a, Row b, Row out);
+  void plan_experts(const Experts& op, int max_weight_bits);
+  Status reserve_experts();
+  Bundles bundles(int rows, int chosen, int experts) const;
+  Status add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
+                             const Experts& op);
+  void add_bundles(const Experts& op);
+  Status add_inner(const Experts& op, View gates, View ups);
+  void add_expert_product(const ExpertProduct& product, int chosen, int experts);
+  void add_expert_codes(View in, int chosen, const WeightKind& kind);
+  void add_activation(const Experts& op, View gate, View up);
+  void add_pair(const char* kernel, View a, View b, View out);
   void add_scale(View in, View out, float factor);
   void add_soft_cap(const Logits& op);
   void add_product(const Product& product, int row_id);
@@ -132,6 +155,8 @@ class CudaExecutable final : public Executable {
   StepMemory step_;
 
   Memory arena_, codes_, code_scales_, logits_memory_, queries_, partials_;
+  ExpertSizes expert_sizes_;
+  Memory expert_rows_, bundle_memory_;
   std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, query_floats_ = 0, partial_floats_ = 0;
   int codes_row_ = -1, codes_group_ = 0;  // what codes_ holds where the next operation runs
   std::vector<Memory> kept_;              // vectors, small matrices, tables

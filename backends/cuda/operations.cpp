@@ -46,12 +46,16 @@ Status takes(const Logits& op) {
   FT_TRY(kind_of(op.head));
   return {};
 }
-Status takes(const Route& /*op*/) { return lacks("a mixture of experts"); }
-Status takes(const Experts& /*op*/) { return lacks("a mixture of experts"); }
-Status takes(const SigmoidGate& /*op*/) { return lacks("a gate of experts"); }
-Status takes(const LayerNorm& /*op*/) { return lacks("a norm with a mean"); }
-Status takes(const Gelu& /*op*/) { return lacks("gelu"); }
-Status takes(const Bias& /*op*/) { return lacks("a bias"); }
+Status takes(const Route& op) {
+  if (op.chosen <= kMostChosen) return {};
+  return lacks(fmt::format("rows that go to {} experts, only to {}", op.chosen, kMostChosen));
+}
+Status takes(const Experts& op) {
+  for (const auto* list : {&op.gate, &op.up, &op.down}) {
+    for (const Weight& weight : *list) FT_TRY(kind_of(weight));
+  }
+  return {};
+}
 template <class Op>
 Status takes(const Op& /*op*/) {
   return {};
@@ -98,6 +102,8 @@ Status CudaExecutable::reserve(const Program& program) {
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
       for (const Weight& weight : linear->weights)
         plan_codes(requantised_as(weight, program.max_weight_bits()), options_.max_rows);
+    } else if (const auto* experts = std::get_if<Experts>(&instruction)) {
+      plan_experts(*experts, program.max_weight_bits());
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
       plan_codes(logits->head, options_.max_logit_rows);
       vocabulary_ = logits->columns();
@@ -112,6 +118,7 @@ Status CudaExecutable::reserve(const Program& program) {
   queries_ = Memory(device_, static_cast<std::size_t>(query_floats_ * 4));
   if (arena_.empty() || codes_.empty() || code_scales_.empty() || queries_.empty())
     return no_memory(*device_, "activations", total, "use a smaller prompt chunk");
+  FT_TRY(reserve_experts());
   device_->clear(code_scales_.at(), code_scales_.bytes());  // rows that a step lacks have scales too
   return step_.make(device_, options_, round_, vocabulary_);
 }
@@ -139,8 +146,9 @@ Status CudaExecutable::make(const Embed& op) {
   args.plain_wide = args.wide = table->kind.wide ? 1 : 0;
   args.bits = table->kind.bits, args.group = table->kind.group;
   args.out = view(op.out);
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) mutable {
+  operations_.emplace_back([this, args](const StepShape& shape, const Places& places) mutable {
     args.step = step_.table(shape);
+    args.given = places.embeddings == nullptr ? nullptr : places.embeddings->data();
     device_->launch({"embed", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
   });
   return {};
@@ -156,14 +164,6 @@ Status CudaExecutable::make(const Input& op) {
   });
   return {};
 }
-
-// takes() has refused programs with these before.
-Status CudaExecutable::make(const Route& /*op*/) { return lacks("a mixture of experts"); }
-Status CudaExecutable::make(const Experts& /*op*/) { return lacks("a mixture of experts"); }
-Status CudaExecutable::make(const SigmoidGate& /*op*/) { return lacks("a gate of experts"); }
-Status CudaExecutable::make(const LayerNorm& /*op*/) { return lacks("a norm with a mean"); }
-Status CudaExecutable::make(const Gelu& /*op*/) { return lacks("gelu"); }
-Status CudaExecutable::make(const Bias& /*op*/) { return lacks("a bias"); }
 
 Status CudaExecutable::make(const Capture& op) {
   CaptureArgs args{};
@@ -224,6 +224,16 @@ Status CudaExecutable::make(const Norm& op) {
   return {};
 }
 
+Status CudaExecutable::make(const LayerNorm& op) {
+  LayerNormArgs args{view(op.in), view(op.out), nullptr, nullptr, op.eps};
+  FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
+  FT_ASSIGN(args.bias, keep<float>(weights_->floats(op.bias)));
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    device_->launch({"layer_norm", {shape.rows}, 256}, &args);
+  });
+  return {};
+}
+
 Status CudaExecutable::make(const GatedNorm& op) {
   GatedNormArgs args{};
   args.in = view(op.in), args.gate = view(op.gate), args.out = view(op.out);
@@ -242,8 +252,8 @@ Status CudaExecutable::make(const GatedNorm& op) {
   return {};
 }
 
-void CudaExecutable::add_pair(const char* kernel, Row a, Row b, Row out) {
-  const PairArgs args{view(a), view(b), view(out), {}};
+void CudaExecutable::add_pair(const char* kernel, View a, View b, View out) {
+  const PairArgs args{a, b, out, {}};
   operations_.emplace_back([this, kernel, args](const StepShape& shape, const Places&) {
     device_->launch({kernel, {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
   });
@@ -252,14 +262,35 @@ void CudaExecutable::add_pair(const char* kernel, Row a, Row b, Row out) {
 Status CudaExecutable::make(const Swiglu& op) {
   PairArgs args{view(op.gate), view(op.up), view(op.out), {}};
   args.codes = codes_for_next(op.out, args.out);
-  if (args.codes.codes == nullptr) return add_pair("swiglu", op.gate, op.up, op.out), Status();
+  if (args.codes.codes == nullptr) return add_pair("swiglu", args.a, args.b, args.out), Status();
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"swiglu_codes", {parts_of(args.codes.k, 2048), shape.rows}, 128}, &args);
   });
   return {};
 }
-Status CudaExecutable::make(const Geglu& op) { return add_pair("geglu", op.gate, op.up, op.out), Status(); }
-Status CudaExecutable::make(const Add& op) { return add_pair("add", op.a, op.b, op.out), Status(); }
+Status CudaExecutable::make(const Geglu& op) {
+  return add_pair("geglu", view(op.gate), view(op.up), view(op.out)), Status();
+}
+Status CudaExecutable::make(const Add& op) {
+  return add_pair("add", view(op.a), view(op.b), view(op.out)), Status();
+}
+Status CudaExecutable::make(const SigmoidGate& op) {
+  return add_pair("sigmoid_gate", view(op.in), view(op.gate), view(op.out)), Status();
+}
+Status CudaExecutable::make(const Bias& op) {
+  FT_ASSIGN(const float* const bias, keep<float>(weights_->floats(op.bias)));
+  // One row for all: kernels only read it.
+  const View same{const_cast<float*>(bias), 0, op.in.width};  // NOLINT(*-const-cast)
+  return add_pair("add", view(op.in), same, view(op.out)), Status();
+}
+
+Status CudaExecutable::make(const Gelu& op) {
+  const GeluArgs args{view(op.in), view(op.out), op.exact ? 1 : 0};
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    device_->launch({"gelu_rows", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
+  });
+  return {};
+}
 
 void CudaExecutable::add_scale(View in, View out, float factor) {
   const ScaleArgs args{in, out, factor};
@@ -292,7 +323,8 @@ Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
   args.half = op.rotary / 2;
   if (op.rotary == 0) return {};
   for (const Rotary& known : rotaries_) {
-    if (known.op->inverse_frequencies != op.inverse_frequencies || known.op->rotary_scale != op.rotary_scale)
+    if (known.op->inverse_frequencies != op.inverse_frequencies ||
+        known.op->rotary_scale != op.rotary_scale || known.op->frequency_axes != op.frequency_axes)
       continue;
     args.cosines = known.cosines, args.sines = known.sines;
     return {};
@@ -300,6 +332,10 @@ Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
   RotaryArgs rotary{};
   FT_ASSIGN(rotary.frequencies, keep<float>(weights_->upload(op.inverse_frequencies.data(),
                                                              op.inverse_frequencies.size() * sizeof(float))));
+  if (!op.frequency_axes.empty()) {
+    FT_ASSIGN(rotary.axes,
+              keep<unsigned char>(weights_->upload(op.frequency_axes.data(), op.frequency_axes.size())));
+  }
   const std::size_t bytes =
       static_cast<std::size_t>(options_.max_rows) * static_cast<std::size_t>(args.half) * 4;
   for (float** table : {&rotary.cosines, &rotary.sines}) {

@@ -95,6 +95,7 @@ StepTable StepMemory::table_at(std::byte* base, const StepShape& shape) const {
   };
   take(table.tokens, shape.rows), take(table.positions, shape.rows);
   take(table.hidden_places, shape.rows), take(table.capture_places, shape.rows);
+  take(table.embedding_places, shape.rows), take(table.coordinates, 3 * shape.rows);
   take(table.logit_rows, shape.logit_rows);
   take(table.segments, shape.segments);
   take(table.samples, shape.logit_rows);
@@ -168,7 +169,14 @@ void StepMemory::fill_rows(const StepArgs& args, bool known, const StepTable& ho
   }
   if (args.hidden.store != nullptr) std::ranges::copy(args.hidden.places, writable(host.hidden_places));
   if (!args.capture.places.empty()) std::ranges::copy(args.capture.places, writable(host.capture_places));
+  if (args.embeddings.store != nullptr)
+    std::ranges::copy(args.embeddings.places, writable(host.embedding_places));
   std::ranges::copy(args.logit_rows, writable(host.logit_rows));
+  int* const coordinates = writable(host.coordinates);
+  for (std::size_t r = 0; r < args.tokens.size(); ++r) {
+    for (std::size_t axis = 0; axis < 3; ++axis)
+      coordinates[3 * r + axis] = args.coordinates.empty() ? host.positions[r] : args.coordinates[r][axis];
+  }
 }
 
 void StepMemory::fill_samples(const StepArgs& args, const StepTable& host) const {

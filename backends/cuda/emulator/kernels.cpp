@@ -5,6 +5,7 @@
 
 #include "backends/cuda/kernels/attend.cu"
 #include "backends/cuda/kernels/delta.cu"
+#include "backends/cuda/kernels/experts.cu"
 #include "backends/cuda/kernels/gemm.cu"
 #include "backends/cuda/kernels/linear.cu"
 #include "backends/cuda/kernels/norm.cu"

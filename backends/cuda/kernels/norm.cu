@@ -85,6 +85,23 @@ FT_KERNEL(rms_norm, NormArgs, 256) {
   }
 }
 
+// One block a row: its mean first, then the squares of what is left.
+FT_KERNEL(layer_norm, LayerNormArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.x, width = p.in.width;
+  const float* in = p.in.data + (long long)row * p.in.stride;
+  float* out = p.out.data + (long long)row * p.out.stride;
+  float sum = 0, squares = 0;
+  for (int i = (int)threadIdx.x; i < width; i += kNormThreads) sum = sum + in[i];
+  const float mean = block_sum(sum) / (float)width;
+  for (int i = (int)threadIdx.x; i < width; i += kNormThreads)
+    squares = fma_(in[i] - mean, in[i] - mean, squares);
+  sync_block();  // block_sum has one place for its sums
+  const float factor = 1.0f / sqrt_(block_sum(squares) / (float)width + p.eps);
+  for (int i = (int)threadIdx.x; i < width; i += kNormThreads)
+    out[i] = (in[i] - mean) * factor * p.weight[i] + p.bias[i];
+}
+
 // One warp a head of a row; eight warps a block.
 FT_KERNEL(gated_norm, GatedNormArgs, 256) {
   begin_kernel();
@@ -161,14 +178,47 @@ FT_KERNEL(swiglu_codes, PairArgs, 128) {
   store_codes(p.codes, row, at, gate, live);
 }
 
+/// x * sigmoid(2 y) is 0.5 x (1 + tanh y).
+FT_DEVICE float gelu(float x) {
+  const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
+  return x * sigmoid(2.0f * inner);
+}
+
+/// 0.5 x (1 + erf(x / sqrt 2)). Abramowitz and Stegun 7.1.26: absolute error of erf below 2e-7.
+FT_DEVICE float gelu_erf(float x) {
+  const float y = x * 0.70710678118f, size = magnitude(y);
+  const float t = 1.0f / fma_(0.3275911f, size, 1.0f);
+  float sum = 1.061405429f;
+  sum = fma_(sum, t, -1.453152027f);
+  sum = fma_(sum, t, 1.421413741f);
+  sum = fma_(sum, t, -0.284496736f);
+  sum = fma_(sum, t, 0.254829592f);
+  const float erf = 1.0f - sum * t * exp_(-size * size);
+  return 0.5f * x * (1.0f + (y < 0 ? -erf : erf));
+}
+
+FT_KERNEL(gelu_rows, GeluArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  const float x = p.in.data[(long long)row * p.in.stride + i];
+  p.out.data[(long long)row * p.out.stride + i] = p.exact ? gelu_erf(x) : gelu(x);
+}
+
 FT_KERNEL(geglu, PairArgs, 256) {
   begin_kernel();
   const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
   if (i >= p.out.width) return;
   const float x = p.a.data[(long long)row * p.a.stride + i], up = p.b.data[(long long)row * p.b.stride + i];
-  const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
-  // x * sigmoid(2 y) is 0.5 x (1 + tanh y).
-  p.out.data[(long long)row * p.out.stride + i] = x * sigmoid(2.0f * inner) * up;
+  p.out.data[(long long)row * p.out.stride + i] = gelu(x) * up;
+}
+
+FT_KERNEL(sigmoid_gate, PairArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y;
+  if (i >= p.out.width) return;
+  p.out.data[(long long)row * p.out.stride + i] =
+      p.a.data[(long long)row * p.a.stride + i] * sigmoid(p.b.data[(long long)row * p.b.stride]);
 }
 
 FT_KERNEL(add, PairArgs, 256) {
@@ -249,7 +299,9 @@ FT_KERNEL(rotary, RotaryArgs, 128) {
   const int item = (int)blockIdx.x * 128 + (int)threadIdx.x;
   if (item >= p.rows * p.half) return;
   const int row = item / p.half;
-  const float angle = (float)p.step.positions[row] * p.frequencies[item % p.half];
+  const int j = item % p.half;
+  const int turned_by = p.axes == nullptr ? p.step.positions[row] : p.step.coordinates[3 * row + p.axes[j]];
+  const float angle = (float)turned_by * p.frequencies[j];
   double cosine = 0, sine = 0;
   cosine_sine((double)angle, cosine, sine);
   p.cosines[item] = (float)cosine * p.scale;

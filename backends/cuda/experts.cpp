@@ -1,0 +1,195 @@
+// A mixture of experts (kernels/experts.cu): the experts' matrices are one packed matrix, gate and up of an
+// expert side by side where they are stored alike; a step's (row, expert) pairs are bundled by expert once
+// for all three products.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backends/cuda/executable.h"
+
+namespace ft::cuda {
+namespace {
+
+/// Bundles of `pairs` pairs: each expert has at most one that is not full.
+int most_bundles(std::int64_t pairs, std::int64_t experts) {
+  return static_cast<int>(std::min(pairs, experts + pairs / kBundle));
+}
+
+}  // namespace
+
+Status CudaExecutable::make(const Route& op) {
+  RouteArgs args{view(op.scores), view(op.out), nullptr, op.chosen, op.renormalised ? 1 : 0};
+  FT_ASSIGN(args.scale, keep<float>(weights_->floats(op.scale)));
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    device_->launch({"route", {shape.rows}, 256}, &args);
+  });
+  return {};
+}
+
+// ---- memory ----
+
+void CudaExecutable::plan_experts(const Experts& op, int max_weight_bits) {
+  const std::int64_t pairs = std::int64_t{options_.max_rows} * op.chosen();
+  const auto count = static_cast<std::int64_t>(op.gate.size());
+  for (const Weight* weight : {&op.gate[0], &op.up[0]})
+    plan_codes(requantised_as(*weight, max_weight_bits), options_.max_rows);
+  plan_codes(requantised_as(op.down[0], max_weight_bits), static_cast<int>(pairs));
+  ExpertSizes& sizes = expert_sizes_;
+  sizes.pairs = std::max(sizes.pairs, pairs);
+  sizes.bundles = std::max<std::int64_t>(sizes.bundles, most_bundles(pairs, count));
+  sizes.experts = std::max(sizes.experts, count);
+  sizes.inner_floats = std::max(sizes.inner_floats, pairs * 2 * round_up(op.size(), kTileOutputs));
+  sizes.out_floats = std::max(sizes.out_floats, pairs * round_up(op.out.width, kTileOutputs));
+}
+
+Status CudaExecutable::reserve_experts() {
+  const ExpertSizes& sizes = expert_sizes_;
+  if (sizes.pairs == 0) return {};
+  const std::int64_t ints = sizes.bundles * (1 + kBundle) + 2 * sizes.experts;
+  expert_rows_ = Memory(device_, static_cast<std::size_t>((sizes.inner_floats + sizes.out_floats) * 4));
+  bundle_memory_ = Memory(device_, static_cast<std::size_t>(ints * 4));
+  if (!expert_rows_.empty() && !bundle_memory_.empty()) return {};
+  return no_memory(*device_, "rows of experts", (sizes.inner_floats + sizes.out_floats + ints) * 4,
+                   "use a smaller prompt chunk");
+}
+
+/// Those of a step of `rows` rows. They lie behind one another: experts, pairs.
+Bundles CudaExecutable::bundles(int rows, int chosen, int experts) const {
+  int* const at = bundle_memory_.at<int>();
+  return {at, at + expert_sizes_.bundles, most_bundles(std::int64_t{rows} * chosen, experts)};
+}
+
+// ---- launches ----
+
+void CudaExecutable::add_expert_product(const ExpertProduct& product, int chosen, int experts) {
+  const PackedMatrix& matrix = *product.matrix;
+  if (std::ranges::find(packed_, product.matrix) == packed_.end()) packed_.push_back(product.matrix);
+  const WeightKind kind = matrix.kind;
+  ExpertArgs args{};
+  args.records = matrix.memory.at<unsigned char>();
+  args.codes = codes_.at<signed char>();
+  args.scales = code_scales_.at<float>();
+  args.in = product.in, args.out = product.out;
+  args.pairs_a_row = product.pairs_a_row;
+  args.tiles = product.tiles;
+  args.wide = kind.wide ? 1 : 0;
+  args.k = static_cast<int>(matrix.cols), args.padded = static_cast<int>(matrix.padded);
+  if (kind.bits != 0) args.groups = matrix.groups();
+  const char* const kernel =
+      kind.bits == 0 ? "expert_plain"
+                     : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0));
+  const int blocks = kind.bits == 0 ? product.tiles * kTileOutputs / 8 : product.tiles;
+  operations_.emplace_back([=, this](const StepShape& shape, const Places&) mutable {
+    args.bundles = bundles(shape.rows, chosen, experts);
+    device_->launch({kernel, {blocks, args.bundles.count}, 256}, &args);
+  });
+}
+
+/// Codes of a row for each pair.
+void CudaExecutable::add_expert_codes(View in, int chosen, const WeightKind& kind) {
+  codes_row_ = -1;
+  const QuantiseArgs args{
+      in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), in.width, kind.group}};
+  operations_.emplace_back([this, args, chosen](const StepShape& shape, const Places&) {
+    device_->launch({"quantise", {parts_of(args.out.k, 2048), shape.rows * chosen}, 128}, &args);
+  });
+}
+
+/// In place of the gate: each thread reads what it writes.
+void CudaExecutable::add_activation(const Experts& op, View gate, View up) {
+  const PairArgs args{gate, up, gate, {}};
+  const char* const kernel = op.activation == Activation::kSilu ? "swiglu" : "geglu";
+  operations_.emplace_back([this, args, kernel, chosen = op.chosen()](const StepShape& shape, const Places&) {
+    device_->launch({kernel, {parts_of(args.out.width, 256), shape.rows * chosen}, 256}, &args);
+  });
+}
+
+Status CudaExecutable::add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
+                                           const Experts& op) {
+  const int count = static_cast<int>(op.gate.size());
+  FT_ASSIGN(product.matrix, weights_->matrix(weights));
+  product.tiles = static_cast<int>(product.matrix->outputs / kTileOutputs) / count;
+  add_expert_product(product, op.chosen(), count);
+  return {};
+}
+
+void CudaExecutable::add_bundles(const Experts& op) {
+  BundleArgs args{};
+  args.routes = view(op.routes);
+  args.chosen = op.chosen(), args.experts = static_cast<int>(op.gate.size());
+  args.sizes = bundle_memory_.at<int>() + expert_sizes_.bundles * (1 + kBundle);
+  args.firsts = args.sizes + expert_sizes_.experts;
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) mutable {
+    args.rows = shape.rows;
+    args.to = bundles(shape.rows, args.chosen, args.experts);
+    device_->launch({"bundle_pairs", {1}, 256}, &args);
+  });
+}
+
+namespace {
+
+/// One matrix of each expert, as it is multiplied; all are of one kind.
+struct ExpertList {
+  std::vector<Weight> weights;
+  WeightKind kind;
+  std::vector<const Weight*> pointers() const {
+    std::vector<const Weight*> all;
+    for (const Weight& weight : weights) all.push_back(&weight);
+    return all;
+  }
+};
+
+Result<ExpertList> list_of(const std::vector<Weight>& stored, WeightStore& store, int max_weight_bits) {
+  ExpertList list;
+  for (const Weight& weight : stored) list.weights.push_back(store.reduced(weight, max_weight_bits));
+  FT_ASSIGN(list.kind, kind_of(list.weights[0]));
+  return list;
+}
+
+std::vector<const Weight*> side_by_side(const ExpertList& a, const ExpertList& b) {
+  std::vector<const Weight*> both;
+  for (std::size_t i = 0; i < a.weights.size(); ++i) both.insert(both.end(), {&a.weights[i], &b.weights[i]});
+  return both;
+}
+
+}  // namespace
+
+/// activation(gate * in) * (up * in) of each pair, where `gates` is.
+Status CudaExecutable::add_inner(const Experts& op, View gates, View ups) {
+  FT_ASSIGN(const ExpertList gate, list_of(op.gate, *weights_, program_->max_weight_bits()));
+  FT_ASSIGN(const ExpertList up, list_of(op.up, *weights_, program_->max_weight_bits()));
+  ExpertProduct product{{}, 0, view(op.in), gates, op.chosen()};
+  const auto codes = [&](const WeightKind& kind) {
+    if (kind.bits != 0) add_codes(product.in, op.in.id, op.in.width, kind.group, false);
+  };
+  codes(gate.kind);
+  if (gate.kind == up.kind) {
+    FT_TRY(add_expert_products(side_by_side(gate, up), product, op));
+  } else {
+    FT_TRY(add_expert_products(gate.pointers(), product, op));
+    codes(up.kind);
+    product.out = ups;
+    FT_TRY(add_expert_products(up.pointers(), product, op));
+  }
+  add_activation(op, gates, ups);
+  return {};
+}
+
+Status CudaExecutable::make(const Experts& op) {
+  add_bundles(op);
+  const int size = op.size(), padded = static_cast<int>(round_up(size, kTileOutputs));
+  float* const rows = expert_rows_.at<float>();
+  const View gates{rows, 2 * padded, size}, ups{rows + padded, 2 * padded, size};
+  FT_TRY(add_inner(op, gates, ups));
+  FT_ASSIGN(const ExpertList down, list_of(op.down, *weights_, program_->max_weight_bits()));
+  if (down.kind.bits != 0) add_expert_codes(gates, op.chosen(), down.kind);
+  const View outs{rows + expert_sizes_.inner_floats, static_cast<int>(round_up(op.out.width, kTileOutputs)),
+                  op.out.width};
+  FT_TRY(add_expert_products(down.pointers(), {{}, 0, gates, outs, 1}, op));
+  const ExpertSumArgs args{view(op.routes), outs, view(op.out), op.chosen()};
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    device_->launch({"sum_experts", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
+  });
+  return {};
+}
+
+}  // namespace ft::cuda

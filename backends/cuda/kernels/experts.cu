@@ -1,0 +1,233 @@
+// A mixture of experts: routes, and products of rows with the experts that they go to. A step's (row, expert)
+// pairs are sorted into bundles of one expert; a block multiplies a bundle with a tile of its matrix. Which
+// pairs share a bundle changes no bits: the columns of the matrix instruction are independent.
+#include "backends/cuda/kernels/product.cuh"
+
+namespace ft::cuda {
+
+constexpr int kRouteThreads = 256;
+
+/// Greater for higher scores, then for lower indices; NaN below all. Never 0.
+FT_DEVICE u64 rank_of(float score, int index) {
+  const u32 bits = bits_of(score + 0.0f);  // -0 as 0
+  const u32 order = score != score ? 0 : bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+  return (u64)order << 32 | (u32)~index;
+}
+
+/// Over a block of 256 threads, the same in each of them.
+FT_DEVICE u64 highest_of_block(u64 own) {
+  FT_SHARED u64 ranks[kRouteThreads / 32];
+  for (int distance = 16; distance > 0; distance >>= 1) {
+    const u32 low = (u32)shuffle_xor((int)(u32)own, distance);
+    const u32 high = (u32)shuffle_xor((int)(u32)(own >> 32), distance);
+    const u64 other = (u64)high << 32 | low;
+    own = other > own ? other : own;
+  }
+  sync_block();
+  if (lane_of() == 0) ranks[warp_of()] = own;
+  sync_block();
+  for (int i = 0; i < kRouteThreads / 32; i++) own = ranks[i] > own ? ranks[i] : own;
+  return own;
+}
+
+/// The sum of the exponentials of a row, in one order for each number of scores.
+FT_DEVICE float mass_of_block(const float* scores, int count, float highest) {
+  FT_SHARED float sums[kRouteThreads / 32];
+  float own = 0;
+  for (int i = (int)threadIdx.x; i < count; i += kRouteThreads) own = own + exp_(scores[i] - highest);
+  own = warp_sum(own);
+  if (lane_of() == 0) sums[warp_of()] = own;
+  sync_block();
+  float total = 0;
+  for (int i = 0; i < kRouteThreads / 32; i++) total = total + sums[i];
+  return total;
+}
+
+// One block a row: the best score below the last one, `chosen` times.
+FT_KERNEL(route, RouteArgs, 256) {
+  FT_SHARED int indices[kMostChosen];
+  begin_kernel();
+  const int row = (int)blockIdx.x, own = (int)threadIdx.x;
+  const float* scores = p.scores.data + (long long)row * p.scores.stride;
+  float* out = p.out.data + (long long)row * p.out.stride;
+  u64 last = ~0ull;
+  for (int n = 0; n < p.chosen; n++) {
+    u64 best = 0;
+    for (int i = own; i < p.scores.width; i += kRouteThreads) {
+      const u64 rank = rank_of(scores[i], i);
+      if (rank < last && rank > best) best = rank;
+    }
+    last = highest_of_block(best);
+    if (own == 0) indices[n] = (int)~(u32)last;
+  }
+  sync_block();
+  const float highest = scores[indices[0]];
+  float mass = 0;
+  if (p.renormalised) {
+    for (int n = 0; n < p.chosen; n++) mass = mass + exp_(scores[indices[n]] - highest);
+  } else {
+    mass = mass_of_block(scores, p.scores.width, highest);
+  }
+  if (own >= p.chosen) return;
+  const int index = indices[own];
+  const float weight = exp_(scores[index] - highest) / mass;
+  out[own] = (float)index;
+  out[p.chosen + own] = p.scale == nullptr ? weight : weight * p.scale[index];
+}
+
+FT_DEVICE int expert_of(const BundleArgs& p, int pair) {
+  return (int)p.routes.data[(long long)(pair / p.chosen) * p.routes.stride + pair % p.chosen];
+}
+
+// One block: counts the pairs of each expert, gives each its bundles, fills them.
+FT_KERNEL(bundle_pairs, BundleArgs, 256) {
+  FT_SHARED int sums[256];
+  begin_kernel();
+  const int own = (int)threadIdx.x, pairs = p.rows * p.chosen;
+  for (int i = own; i < p.experts; i += 256) p.sizes[i] = 0;
+  for (int i = own; i < p.to.count; i += 256) p.to.experts[i] = -1;
+  for (int i = own; i < p.to.count * kBundle; i += 256) p.to.pairs[i] = -1;
+  sync_block();
+  for (int i = own; i < pairs; i += 256) atomic_add(&p.sizes[expert_of(p, i)], 1);
+  sync_block();
+  const int each = (p.experts + 255) / 256;
+  const int first = min_(own * each, p.experts), end = min_(first + each, p.experts);
+  int bundles = 0;
+  for (int e = first; e < end; e++) bundles += (p.sizes[e] + kBundle - 1) / kBundle;
+  sums[own] = bundles;
+  sync_block();
+  int at = 0;
+  for (int i = 0; i < own; i++) at += sums[i];
+  for (int e = first; e < end; e++) {
+    const int count = (p.sizes[e] + kBundle - 1) / kBundle;
+    for (int i = 0; i < count; i++) p.to.experts[at + i] = e;
+    p.firsts[e] = at;
+    p.sizes[e] = 0;
+    at += count;
+  }
+  sync_block();
+  for (int i = own; i < pairs; i += 256) {
+    const int e = expert_of(p, i), place = atomic_add(&p.sizes[e], 1);
+    p.to.pairs[p.firsts[e] * kBundle + place] = i;
+  }
+}
+
+/// The input row of a place of the bundle; places without a pair repeat the first one's.
+FT_DEVICE int row_of_place(const ExpertArgs& p, const int* pairs, int place) {
+  const int pair = pairs[place];
+  return (pair < 0 ? pairs[0] : pair) / p.pairs_a_row;
+}
+
+// x: tile of the expert's matrix; y: bundle. Warp: slice of K.
+template <int Bits, int Group, int Wide>
+FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
+  constexpr int kSteps = Group / 32, kCodes = 2 * Group * Bits, kRecord = kCodes + (Wide ? 128 : 64);
+  const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
+  const int expert = p.bundles.experts[blockIdx.y];
+  if (expert < 0) return;
+  const int* pairs = p.bundles.pairs + (int)blockIdx.y * kBundle;
+  const i8* x = p.codes + (long long)row_of_place(p, pairs, quad) * p.groups * Group + t * 8 * kSteps;
+  const float* scales[2];
+  FT_UNROLL for (int i = 0; i < 2; i++) {
+    const int row = row_of_place(p, pairs, 2 * t + i);
+    scales[i] = p.scales + (long long)(row / 8) * p.groups * kScaleFloats + row % 8 / 2 * 4 + row % 2;
+  }
+  const int tile = expert * p.tiles + (int)blockIdx.x;
+  float acc[4] = {0, 0, 0, 0};
+  const int begin = p.groups * slice / kSlices, end = p.groups * (slice + 1) / kSlices;
+  for (int g = begin; g < end; g++) {
+    const u8* record = p.records + record_at(tile, g, p.groups) * kRecord;
+    u32 a[kSteps][4];
+    load_words<Bits, kSteps>(record, lane, a);
+    float scale[2], bias[2];
+    scale_of(record, kCodes, Wide, quad, scale[0], bias[0]);
+    scale_of(record, kCodes, Wide, quad + 8, scale[1], bias[1]);
+    int dot[4] = {0, 0, 0, 0};
+    FT_UNROLL for (int j = 0; j < kSteps; j++) {
+      const uint2 b = *(const uint2*)(x + (long long)g * Group + 8 * j);
+      mma_bytes(dot, a[j][0], a[j][1], a[j][2], a[j][3], b.x, b.y);
+    }
+    const float *s = scales[0] + (long long)g * kScaleFloats, *u = scales[1] + (long long)g * kScaleFloats;
+    add_group(acc, dot, scale, bias, make_float4(s[0], u[0], s[2], u[2]));
+  }
+  *(float4*)sums[slice][lane] = make_float4(acc[0], acc[1], acc[2], acc[3]);
+  sync_block();
+  if (slice != 0) return;
+  FT_UNROLL for (int i = 0; i < 4; i++) {
+    float total = sums[0][lane][i];
+    FT_UNROLL for (int j = 1; j < kSlices; j++) total = total + sums[j][lane][i];
+    const int pair = pairs[2 * t + i % 2];
+    if (pair >= 0)
+      p.out.data[(long long)pair * p.out.stride + (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8] = total;
+  }
+}
+
+}  // namespace ft::cuda
+
+#define FT_EXPERT(Bits, Group, Wide)                                            \
+  FT_KERNEL(expert_##Bits##_##Group##_##Wide, ExpertArgs, 256) {                \
+    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * 32 * 4];        \
+    begin_kernel();                                                             \
+    expert_codes<Bits, Group, Wide>(p, (float(*)[32][4])sums);                  \
+  }
+#define FT_EXPERTS(Bits, Group) FT_EXPERT(Bits, Group, 0) FT_EXPERT(Bits, Group, 1)
+
+namespace ft::cuda {
+
+FT_EXPERTS(4, 32)
+FT_EXPERTS(4, 64)
+FT_EXPERTS(4, 128)
+FT_EXPERTS(8, 32)
+FT_EXPERTS(8, 64)
+FT_EXPERTS(8, 128)
+
+// Plain weights: a warp has one output; lane i the inputs 8 i ... 8 i + 7 of each 256. x: eight outputs; y:
+// bundle.
+FT_KERNEL(expert_plain, ExpertArgs, 256) {
+  begin_kernel();
+  const int output = (int)blockIdx.x * 8 + warp_of(), lane = lane_of();
+  const int expert = p.bundles.experts[blockIdx.y];
+  if (expert < 0 || output >= p.tiles * kTileOutputs) return;
+  const int* pairs = p.bundles.pairs + (int)blockIdx.y * kBundle;
+  const float* x[kBundle];
+  float sum[kBundle];
+  FT_UNROLL for (int r = 0; r < kBundle; r++) {
+    x[r] = p.in.data + (long long)row_of_place(p, pairs, r) * p.in.stride;
+    sum[r] = 0;
+  }
+  const long long line = ((long long)expert * p.tiles * kTileOutputs + output) * p.padded;
+  for (int k = lane * 8; k < p.k; k += 256) {
+    float w[8];
+    load_weights(p.records, p.wide, line + k, w);
+    FT_UNROLL for (int r = 0; r < kBundle; r++) {
+      FT_UNROLL for (int j = 0; j < 8; j++) sum[r] = fma_(w[j], k + j < p.k ? x[r][k + j] : 0.0f, sum[r]);
+    }
+  }
+  FT_UNROLL for (int r = 0; r < kBundle; r++) {
+    const float total = warp_sum(sum[r]);
+    if (lane == 0 && pairs[r] >= 0) p.out.data[(long long)pairs[r] * p.out.stride + output] = total;
+  }
+}
+
+// A row's experts in ascending order. x: 256 columns; y: row.
+FT_KERNEL(sum_experts, ExpertSumArgs, 256) {
+  FT_SHARED int order[kMostChosen];
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y, own = (int)threadIdx.x;
+  const float* route = p.routes.data + (long long)row * p.routes.stride;
+  if (own < p.chosen) {
+    int rank = 0;
+    for (int j = 0; j < p.chosen; j++) rank += route[j] < route[own];
+    order[rank] = own;
+  }
+  sync_block();
+  if (i >= p.out.width) return;
+  float total = 0;
+  for (int n = 0; n < p.chosen; n++) {
+    const int j = order[n];
+    total = total + route[p.chosen + j] * p.in.data[((long long)row * p.chosen + j) * p.in.stride + i];
+  }
+  p.out.data[(long long)row * p.out.stride + i] = total;
+}
+
+}  // namespace ft::cuda
