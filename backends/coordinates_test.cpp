@@ -2,17 +2,23 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
+#include "backends/cuda/test_devices.h"
 #include "backends/random_weights.h"
-#include "backends/registry.h"
 
 namespace ft {
 namespace {
 
 constexpr int kRows = 40, kWidth = 32, kHeads = 2, kHeadDim = 16, kVocabulary = 50;
 
-class Coordinated : public testing::TestWithParam<const char*> {
+/// "ref", "cpu", or a device of the cuda backend.
+class Coordinated : public testing::TestWithParam<std::string> {
  protected:
-  Coordinated() {
+  void SetUp() override {
+    const bool host = GetParam() == "ref" || GetParam() == "cpu";
+    auto backend =
+        host ? make_backend({.name = GetParam(), .threads = 2, .isa = "auto"}) : cuda_on(GetParam());
+    if (!host && !backend.ok()) GTEST_SKIP() << backend.error().message;
+    backend_ = std::move(*backend);
     table_ = random_.plain(Format::kF32, kVocabulary, kWidth, 1);
     const Row x = program_.embed(table_);
     const int width = kHeads * kHeadDim;
@@ -28,7 +34,6 @@ class Coordinated : public testing::TestWithParam<const char*> {
     }
     attend.eps = 1e-6F, attend.scale = 0.25F;
     program_.capture("out", program_.attend(attend));
-    backend_ = std::move(*make_backend({GetParam(), 2, "auto"}));
     executable_ = std::move(*backend_->compile(program_, {.max_rows = kRows, .max_logit_rows = 1}));
     for (int r = 0; r < kRows; ++r) {
       tokens_.push_back((r * 7) % kVocabulary);
@@ -98,8 +103,14 @@ TEST_P(Coordinated, AGivenRowTakesThePlaceOfAnEmbedding) {
   EXPECT_NE(run({}, {store.get(), places}), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Coordinated, testing::Values("ref", "cpu"),
-                         [](const auto& param) { return std::string(param.param); });
+std::vector<std::string> devices() {
+  std::vector<std::string> all = cuda_devices();
+  all.insert(all.end(), {"ref", "cpu"});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Coordinated, testing::ValuesIn(devices()),
+                         [](const auto& param) { return param.param == "auto" ? "gpu" : param.param; });
 
 }  // namespace
 }  // namespace ft

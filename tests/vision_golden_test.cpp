@@ -81,7 +81,9 @@ class VisionGolden : public testing::TestWithParam<Case> {
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
     ASSERT_TRUE(model_.vision) << model_.vision_problem;
-    backend_ = std::move(*make_backend({GetParam().backend, 2, "auto"}));
+    Result<std::unique_ptr<Backend>> backend = make_backend({GetParam().backend, 2, "auto"});
+    if (GetParam().backend == "cuda" && !backend.ok()) GTEST_SKIP() << backend.error().message;
+    backend_ = std::move(*backend);
     DecoderOptions options;
     options.context = 256;
     options.chunk = 64;
@@ -273,7 +275,7 @@ TEST_P(VisionGolden, ChainedDraftsAreThoseOfTransformers) {
 
 std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const char* backend : {"ref", "cpu"}) {
+  for (const char* backend : {"ref", "cpu", "cuda"}) {
     all.push_back({backend, {"random", 0.1, 0.02}});
     all.push_back({backend, {"trained", 0.1, 0.02}});
   }

@@ -101,7 +101,8 @@ class CudaInstruction : public testing::TestWithParam<std::string> {
     return program.linear(in, {weight})[0];
   }
 
-  void expect_any_chunk(bool windowed);
+  enum class Family { kQwen, kGemma, kMixture, kTower };
+  void expect_any_chunk(Family family);
 
   std::unique_ptr<Backend> backend_;
   RandomWeights random_{7};
@@ -135,6 +136,68 @@ TEST_P(CudaInstruction, NormsWithoutAWeightSlicesAndScales) {
   const Row norm = program.norm(program.input(75), {}, 1e-6F);
   program.capture("out", program.append(Scale{program.append(Slice{norm, 13, 50, {}}), 0.3F, {}}));
   expect_like_the_reference(program, 75, 1e-6, "norm, slice, scale");
+}
+
+TEST_P(CudaInstruction, NormsWithAMeanBiasesAndGelu) {
+  for (const int width : {16, 75, 1152}) {
+    Program program;
+    const Row norm = program.layer_norm(program.input(width), random_.plain(Format::kBf16, 1, width, 0.3F, 1),
+                                        random_.plain(Format::kF32, 1, width, 0.5F), 1e-6F);
+    const Row moved = program.bias(norm, random_.plain(Format::kBf16, 1, width, 0.3F));
+    program.capture("out", program.concat(program.gelu(moved, false), program.gelu(moved, true)));
+    expect_like_the_reference(program, width, 1e-6, "norm with a mean, bias, gelu");
+  }
+}
+
+/// Experts in each format, of widths that suit no tile; rows that share experts and rows that do not.
+TEST_P(CudaInstruction, MixturesOfExperts) {
+  struct Kind {
+    int experts, chosen, width, size, bits;  // bits 0: plain
+    bool gemma;
+  };
+  for (const Kind& kind : {Kind{11, 3, 96, 40, 0, true}, Kind{40, 8, 128, 64, 4, false},
+                           Kind{3, 2, 192, 128, 8, true}, Kind{5, 1, 64, 50, 4, false}}) {
+    Program program;
+    const Row in = program.input(kind.width + kind.experts + 1), x = part(program, in, 0, kind.width);
+    Route route{part(program, in, kind.width, kind.experts), kind.chosen, !kind.gemma, {}, {}};
+    if (kind.gemma) route.scale = random_.plain(Format::kBf16, 1, kind.experts, 0.5F, 1);
+    Experts experts;
+    experts.in = x, experts.routes = program.append(route);
+    experts.activation = kind.gemma ? Activation::kGeluTanh : Activation::kSilu;
+    const auto matrix = [&](int rows, int cols, bool affine) {
+      return affine ? random_.affine(rows, cols, kind.bits, cols % 64 == 0 ? 64 : 32)
+                    : random_.plain(Format::kBf16, rows, cols, 0.2F);
+    };
+    for (int e = 0; e < kind.experts; ++e) {
+      experts.gate.push_back(matrix(kind.size, kind.width, kind.bits > 0));
+      experts.up.push_back(matrix(kind.size, kind.width, kind.bits > 0 && kind.experts != 3));
+      experts.down.push_back(matrix(kind.width, kind.size, kind.bits > 0 && kind.size % 32 == 0));
+    }
+    const Row gate = part(program, in, kind.width + kind.experts, 1);
+    program.capture("out", program.append(SigmoidGate{program.append(std::move(experts)), gate, {}}));
+    expect_like_the_reference(program, in.width, kind.bits == 0 ? 1e-5 : 0.03, "experts");
+  }
+}
+
+/// Equal scores: the lowest index first; NaN last.
+TEST_P(CudaInstruction, RoutesOfEqualScores) {
+  constexpr int kExperts = 37, kChosen = 6;
+  Program program;
+  const Row in = program.input(kExperts);
+  program.capture("out", program.append(Route{in, kChosen, true, {}, {}}));
+  std::vector<float> rows(static_cast<std::size_t>(kRows * kExperts));
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(random_.below(4)) - 2.0F;
+  for (std::size_t i = 5; i < rows.size(); i += 41) rows[i] = -0.0F;
+  for (std::size_t i = 7; i < rows.size(); i += 53) rows[i] = std::numeric_limits<float>::quiet_NaN();
+  const auto reference = make_ref_backend();
+  const std::vector<float> expected = run(*reference, program, rows, kExperts, kRows);
+  const std::vector<float> got = run(*backend_, program, rows, kExperts, kRows);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if (i / kChosen % 2 == 0)
+      EXPECT_EQ(got[i], expected[i]) << "expert " << i;
+    else
+      EXPECT_NEAR(got[i], expected[i], 1e-6F) << "weight " << i;
+  }
 }
 
 TEST_P(CudaInstruction, InputsOfSeveralWidthsTakeTheirOwnRows) {
@@ -290,9 +353,10 @@ TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
   TestShape recurrent = plain;
   recurrent.attention = false;
   TestShape widened = TestShape::widened();
-  widened.bits = 0;
+  TestShape mixture = TestShape::mixture(), vision = TestShape::vision();
+  widened.bits = mixture.bits = vision.bits = 0;
   for (const TestShape& shape :
-       {TestShape{}, TestShape::odd(), plain, recurrent, widened, TestShape::shared()}) {
+       {TestShape{}, TestShape::odd(), plain, recurrent, widened, TestShape::shared(), mixture, vision}) {
     const TestProgram test(shape, 1);
     const auto reference = make_ref_backend();
     std::vector<std::vector<float>> logits;
@@ -320,14 +384,18 @@ TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
 /// The shapes of a real model (small on the emulated device), every matrix of one format: rows in any chunk,
 /// beyond the first split of the cache.
 TEST_P(CudaInstruction, RealShapesHaveTheSameBitsInAnyChunk) {
-  for (const bool windowed : {false, true}) expect_any_chunk(windowed);
+  for (const Family family : {Family::kQwen, Family::kGemma, Family::kMixture, Family::kTower})
+    expect_any_chunk(family);
 }
 
-void CudaInstruction::expect_any_chunk(bool windowed) {
+void CudaInstruction::expect_any_chunk(Family family) {
   const bool small = GetParam() == "emulated";
   TestShape shape;
   shape.alike = true, shape.layers = 1;
-  if (windowed) shape.layers = 2, shape.window = small ? 9 : 150, shape.gemma = shape.shares = true;
+  if (family == Family::kGemma)
+    shape.layers = 2, shape.window = small ? 9 : 150, shape.gemma = shape.shares = true;
+  if (family == Family::kMixture) shape.experts = 40, shape.chosen = 8, shape.expert = 192;
+  shape.tower = family == Family::kTower;
   if (!small) {
     shape.hidden = 1024, shape.vocabulary = 4096, shape.mlp = 3584;
     shape.heads = 8, shape.kv_heads = 2, shape.head_dim = 256, shape.rotary = 64;
@@ -335,12 +403,17 @@ void CudaInstruction::expect_any_chunk(bool windowed) {
   }
   const TestProgram test(shape, 3);
   const auto executable =
-      std::move(backend_->compile(test.program, {.max_rows = 256, .max_logit_rows = 256}).value());
+      std::move(backend_->compile(test.program, {.max_rows = 257, .max_logit_rows = 257}).value());
   const auto state =
       std::move(backend_->make_state(test.program.layout(), {.slots = 2, .blocks = 10}).value());
   const int tokens_in_all = small ? 20 : 300;
   std::vector<float> expected;
-  for (const int chunk : small ? std::vector<int>{20, 4} : std::vector<int>{256, 1, 4, 7, 16, 40}) {
+  std::vector<int> chunks = {20, 4};
+  if (!small) {
+    chunks = {257, 33, 64, 65};
+    for (int rows = 1; rows <= 16; ++rows) chunks.push_back(rows);
+  }
+  for (const int chunk : chunks) {
     TestTimeline timeline(*executable, *state, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, 1);
     std::vector<float> all;
     for (int at = 0; at < tokens_in_all; at += chunk) {
