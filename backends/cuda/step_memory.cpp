@@ -149,6 +149,7 @@ void StepMemory::fill_segments(const StepArgs& args, const StepTable& host) cons
   SegmentPlace* to = writable(host.segments);
   int* const positions = writable(host.positions);
   int* const places = writable(host.blocks);
+  int* const coordinates = writable(host.coordinates);
   std::int64_t first_block = 0;
   int row = 0;
   for (const Segment& segment : args.segments) {
@@ -157,7 +158,12 @@ void StepMemory::fill_segments(const StepArgs& args, const StepTable& host) cons
              sequence.slot, sequence.replay, sequence.tape,     static_cast<int>(first_block)};
     std::ranges::copy(sequence.blocks, places + first_block);
     first_block += std::ssize(sequence.blocks);
-    for (int r = 0; r < segment.rows; ++r) positions[row++] = static_cast<int>(segment.position) + r;
+    for (int r = 0; r < segment.rows; ++r, ++row) {
+      positions[row] = static_cast<int>(segment.position) + r;
+      for (std::size_t axis = 0; axis < 3; ++axis)
+        coordinates[3 * static_cast<std::size_t>(row) + axis] =
+            args.coordinates.empty() ? positions[row] : args.coordinates[static_cast<std::size_t>(row)][axis];
+    }
   }
 }
 
@@ -172,11 +178,6 @@ void StepMemory::fill_rows(const StepArgs& args, bool known, const StepTable& ho
   if (args.embeddings.store != nullptr)
     std::ranges::copy(args.embeddings.places, writable(host.embedding_places));
   std::ranges::copy(args.logit_rows, writable(host.logit_rows));
-  int* const coordinates = writable(host.coordinates);
-  for (std::size_t r = 0; r < args.tokens.size(); ++r) {
-    for (std::size_t axis = 0; axis < 3; ++axis)
-      coordinates[3 * r + axis] = args.coordinates.empty() ? host.positions[r] : args.coordinates[r][axis];
-  }
 }
 
 void StepMemory::fill_samples(const StepArgs& args, const StepTable& host) const {

@@ -98,8 +98,13 @@ Result<std::unique_ptr<Slot>> DecodeBench::open(Drafter* drafter, DrafterKind ki
   options.max_tokens = 1 << 24;
   FT_ASSIGN(std::unique_ptr<Slot> slot, decoder_->open(prompt_, options, kind));
   if (drafter != nullptr) slot->drafter = drafter;
+  FT_ASSIGN(const std::unique_ptr<RowStore> fence, loaded_.backend->make_rows(1, 1));
+  float number = 0;
+  fence->write(0, {&number, 1});
+  fence->read(0, {&number, 1});
   const std::int64_t begin = steady_ns();
   while (!slot->prefilled()) FT_TRY(decoder_->prefill(*slot, decoder_->options().chunk));
+  fence->read(0, {&number, 1});  // a device is still at work when the last chunk has been submitted
   if (kind == DrafterKind::kNone) {
     figures_.prompt_per_second.push_back(static_cast<double>(prompt_.size() - 1) * 1e3 / ms_since(begin));
   }
