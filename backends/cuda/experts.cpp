@@ -52,7 +52,7 @@ Status CudaExecutable::reserve_experts() {
                    "use a smaller prompt chunk");
 }
 
-/// Those of a step of `rows` rows. They lie behind one another: experts, pairs.
+/// Those of a step of `rows` rows: the experts of all bundles, then the pairs of all.
 Bundles CudaExecutable::bundles(int rows, int chosen, int experts) const {
   int* const at = bundle_memory_.at<int>();
   return {at, at + expert_sizes_.bundles, most_bundles(std::int64_t{rows} * chosen, experts)};

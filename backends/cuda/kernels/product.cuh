@@ -1,5 +1,5 @@
-// Parts of products that linear.cu and experts.cu share: packed words as operands of the matrix instruction, a
-// group's sums, plain weights as floats.
+// Parts of products that linear.cu and experts.cu share: packed words as operands of the matrix
+// instruction, sums of a group, plain weights as floats.
 #pragma once
 
 #include "backends/cuda/kernels/layout.cuh"
