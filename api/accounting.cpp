@@ -25,6 +25,7 @@ Account account(const std::vector<Choice>& choices) {
     SpeculationReport& to = sum.speculation;
     to.rounds += from.rounds, to.drafted += from.drafted;
     to.accepted += from.accepted, to.emitted += from.emitted;
+    for (std::size_t i = 0; i < to.by_drafter.size(); ++i) to.by_drafter[i].add(from.by_drafter[i]);
     for (std::size_t i = 0; i < to.drafted_at.size(); ++i) {
       to.drafted_at[i] += from.drafted_at[i];
       to.accepted_at[i] += from.accepted_at[i];
@@ -55,6 +56,12 @@ Json speculation_json(const Account& account) {
     accepted.push_back(speculation.accepted_at[i]);
     drafted.push_back(speculation.drafted_at[i]);
   }
+  Json drafters = Json::object();
+  for (const DrafterShare& share : speculation.by_drafter) {
+    if (share.name.empty()) continue;
+    drafters[std::string(share.name)] = {
+        {"rounds", share.rounds}, {"drafted", share.drafted}, {"accepted", share.accepted}};
+  }
   const double rounds = static_cast<double>(std::max<std::int64_t>(1, speculation.rounds));
   return Json{{"engaged", account.engaged},
               {"reason", account.reason.empty() ? Json() : Json(account.reason)},
@@ -64,6 +71,7 @@ Json speculation_json(const Account& account) {
               {"accepted", speculation.accepted},
               {"accepted_by_position", std::move(accepted)},
               {"drafted_by_position", std::move(drafted)},
+              {"by_drafter", std::move(drafters)},
               {"tokens_per_round", static_cast<double>(speculation.emitted) / rounds}};
 }
 

@@ -188,7 +188,8 @@ Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const G
   return std::move(rendered.prompt.tokens);
 }
 
-Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed) {
+Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed,
+                         std::uint64_t owner) {
   FT_TRY(check_model(model_info, call.model));
   FT_TRY(check_speculation(model_info, call));
   Prepared prepared;
@@ -196,6 +197,7 @@ Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call
   const std::vector<GenerateParams::Prompt> one(1);
   for (const GenerateParams::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
     FT_ASSIGN(RequestFields fields, fields_of(model_info, call, prompt));
+    fields.slot.owner = owner;
     fields.grammar = grammar, fields.calls_come_first = either(call);
     for (int i = 0; i < call.choices; ++i) {
       RequestFields copy = fields;

@@ -15,8 +15,9 @@ struct Prepared {
   std::vector<int> prompt_tokens;  // per prompt
 };
 
-/// `random_seed` applies if the parameters have no seed.
-Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed);
+/// `random_seed` applies if the parameters have no seed. `owner`: ResponseMeta's.
+Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed,
+                         std::uint64_t owner = 0);
 
 /// The prompt's tokens as prepare() sends them to the engine, for counting.
 Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const GenerateParams& call);

@@ -255,7 +255,7 @@ Result<std::unique_ptr<DraftMemory>> DflashDrafter::save(int slot_id) {
 }
 
 Status DflashDrafter::restore(int slot_id, const DraftMemory& saved, std::int64_t length) {
-  const auto& memory = static_cast<const Memory&>(saved);  // by this drafter
+  const auto& memory = static_cast<const Memory&>(*saved.part(number()));
   FT_ASSERT(length >= memory.low() && length <= memory.first + memory.timeline.length());
   close(slot_id);
   FT_ASSIGN(Timeline timeline, memory.timeline.fork(length - memory.first));

@@ -48,7 +48,7 @@ class DflashDrafter final : public Drafter {
   void collect() override { block_->collect(); }
 
   bool remembers() const override { return true; }
-  bool restores(const DraftMemory& memory) const override { return memory.drafter() == number(); }
+  bool restores(const DraftMemory& memory) const override { return memory.part(number()) != nullptr; }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override;
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
   Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length) override;

@@ -32,7 +32,7 @@ inline constexpr int kMaxDraft = kMaxTapeRows - 1;
 /// The limit of what a request may ask for, and of a decoder that was not made for smaller blocks.
 inline constexpr int kMaxDepth = kMaxDraft;
 /// Drafters that one decoder may have.
-inline constexpr int kMaxDrafters = 8;
+inline constexpr int kMaxDrafters = 12;
 
 /// One sequence as its drafter sees it during a round. Spans are valid until the round ends.
 struct DraftSlot {
@@ -41,6 +41,7 @@ struct DraftSlot {
       tokens;  // prompt and output; the last one is pending: not yet in the target's timeline
   int prompt_tokens = 0;
   std::span<const std::int32_t> predicted;  // text that the caller expects, or empty
+  std::uint64_t owner = 0;                  // whose texts may be drafted from
   SampleRow sample;  // sampler, history, bias and mask of the next token; position = tokens.size()
   Constraint* constraint = nullptr;  // if set: the masks of tokens after drafts
   bool rejection = false;            // draft with independent noise and report the distributions
@@ -64,6 +65,8 @@ class DraftMemory {
   virtual ~DraftMemory() = default;
   /// Number of the drafter that made it.
   virtual int drafter() const = 0;
+  /// The part that this drafter made, or null.
+  virtual const DraftMemory* part(int number) const { return number == drafter() ? this : nullptr; }
   /// It covers any first `length` rows of its sequence, low() <= length.
   virtual std::int64_t low() const = 0;
   virtual std::int64_t bytes() const = 0;                    // beside blocks and a slot of its cache
@@ -95,8 +98,18 @@ class Drafter {
 
   /// Tokens that propose could offer for this slot, 0..slot.max_depth().
   virtual int plan(const DraftSlot& slot) = 0;
-  /// Who offers what plan() found last for this slot: a drafter that chooses among others names one.
-  virtual const Drafter& source(int /*slot*/) const { return *this; }
+  /// Kinds of context that acceptance is estimated for, each alone.
+  static constexpr int kKinds = 4;
+  /// The kind of what plan() found last for this slot, 0..kKinds - 1.
+  virtual int kind(int /*slot*/) const { return 0; }
+  /// What the chance of its first draft is taken for before anything was seen.
+  virtual double first_guess(int /*kind*/) const { return 0.7; }
+  /// Draft steps that it needs before the first draft of this slot, because it has not seen all its tokens.
+  virtual double catch_up(const DraftSlot& /*slot*/) const { return 0; }
+  /// The drafters among which the round chooses for this slot; empty: this one alone drafts.
+  virtual std::span<Drafter* const> members(int /*slot*/) const { return {}; }
+  /// One of members() failed for this slot and is not asked again. False: none is left.
+  virtual bool drop_member(int /*slot*/, Drafter& /*member*/) { return false; }
   /// Draft steps (passes of a network) that `depth` drafts take: 0 for text that is already there, `depth`
   /// for a chain, 1 for a whole block. If it is 0, plan() is the number of tokens that propose is sure to
   /// offer.
@@ -105,6 +118,9 @@ class Drafter {
   virtual Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) = 0;
   /// Waits for the steps that propose() submitted: `drafts` of its slots hold their values then.
   virtual void collect() {}
+
+  /// The slot is about to close: its whole text, of the user whom `owner` names.
+  virtual void learn(std::span<const std::int32_t> /*tokens*/, std::uint64_t /*owner*/) {}
 
   /// Whether save() has anything to give.
   virtual bool remembers() const { return false; }

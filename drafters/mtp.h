@@ -69,7 +69,7 @@ class MtpDrafter final : public Drafter {
   bool remembers() const override { return true; }
   Result<std::unique_ptr<DraftMemory>> save(int slot) override;
   Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
-  bool restores(const DraftMemory& memory) const override { return memory.drafter() == number(); }
+  bool restores(const DraftMemory& memory) const override { return memory.part(number()) != nullptr; }
   Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length) override;
   std::string memory_identity() const override { return identity_; }
   int plan(const DraftSlot& slot) override;

@@ -77,7 +77,7 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::save(int slot) {
 }
 
 Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t length) {
-  const auto& memory = static_cast<const Memory&>(saved);  // by this drafter
+  const auto& memory = static_cast<const Memory&>(*saved.part(number()));
   FT_ASSERT(length >= memory.low() && length <= memory.seen);
   close(slot);
   // What was skipped lies further back than the rows from which a sequence may begin.

@@ -30,9 +30,12 @@ class NgramDrafter final : public Drafter {
   }
   int plan(const DraftSlot& slot) override;
   int draft_cost(int /*depth*/) const override { return 0; }
+  /// By the length of the match.
+  int kind(int slot) const override;
+  double first_guess(int kind) const override;
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
 
-  /// Length of the match that plan() found last for this slot; the combined drafter asks for a long one.
+  /// Length of the match that plan() found last for this slot.
   int match_length(int slot) const { return slots_[static_cast<std::size_t>(slot)].match; }
 
  private:

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "drafters/combined.h"
 #include "drafters/dflash.h"
+#include "drafters/model.h"
 #include "drafters/mtp.h"
 #include "drafters/ngram.h"
+#include "drafters/recall.h"
 #include "models/draft_network.h"
 
 namespace ft {
@@ -73,6 +74,20 @@ Result<std::unique_ptr<Drafter>> open_eagle3(const DrafterContext& context) {
   return std::unique_ptr<Drafter>(std::move(made));
 }
 
+Result<std::unique_ptr<Drafter>> open_model(const DrafterContext& context) {
+  ModelDrafter::Options options;
+  options.slots = context.slots, options.blocks = context.blocks, options.memories = context.memories;
+  options.max_depth = context.max_depth, options.context = context.context;
+  FT_ASSIGN(std::unique_ptr<ModelDrafter> made,
+            ModelDrafter::make(context.backend, *network_of(context.model, "model"), options));
+  return std::unique_ptr<Drafter>(std::move(made));
+}
+
+Result<std::unique_ptr<Drafter>> open_recall(const DrafterContext& context) {
+  if (context.recall_bytes <= 0) return std::unique_ptr<Drafter>();
+  return std::unique_ptr<Drafter>(std::make_unique<RecallDrafter>(context.slots, context.recall_bytes));
+}
+
 constexpr DrafterSpec kSpecs[] = {
     {"mtp", [](const Model& model) { return model.mtp ? std::string() : model.head.sentence; },
      [](const Model& model) { return &*model.mtp; },
@@ -86,12 +101,18 @@ constexpr DrafterSpec kSpecs[] = {
      [](const Model& model) { return &network_of(model, "dflash")->programs[1]; },
      [](const Model& model) { return DflashDrafter::request(*network_of(model, "dflash")); },
      [](const Model&) { return std::int64_t{0}; }, open_dflash},
+    {"model", [](const Model& model) { return not_given(model, "model"); },
+     [](const Model& model) { return network_of(model, "model")->programs.data(); },
+     [](const Model&) { return CaptureRequest(); }, [](const Model&) { return std::int64_t{0}; }, open_model},
+    {"recall", [](const Model&) { return std::string(); },
+     [](const Model&) -> const Program* { return nullptr; }, [](const Model&) { return CaptureRequest(); },
+     [](const Model&) { return std::int64_t{0}; }, open_recall},
     {"lookup", [](const Model&) { return std::string(); },
      [](const Model&) -> const Program* { return nullptr; }, [](const Model&) { return CaptureRequest(); },
      [](const Model&) { return std::int64_t{0}; }, open_lookup},
 };
 static_assert(std::size(kSpecs) + 2 <= kMaxDrafters,
-              "the combined and a bench's synthetic one come beside them");
+              "the choice and a bench's synthetic one come beside them");
 
 const DrafterSpec* find(std::string_view name) {
   const auto* found = std::ranges::find(kSpecs, name, &DrafterSpec::name);
@@ -156,22 +177,16 @@ std::string drafter_problem(DrafterKind kind, const Model& model) {
 }
 
 std::string drafter_name(DrafterKind kind, const Model& model) {
-  const bool mtp = drafter_problem(DrafterKind::kMtp, model).empty();
-  if (kind == DrafterKind::kAuto)
-    return std::string(mtp ? CombinedDrafter::kName : DrafterKind::kLookup.name());
+  if (kind == DrafterKind::kAuto) {
+    std::string names;
+    for (const DrafterSpec* spec : drafters_of(model)) {
+      if (spec->name == DrafterKind::kRecall.name()) continue;  // whether it is there, options decide
+      names += fmt::format("{}{}", names.empty() ? "" : "+", spec->name);
+    }
+    return names;
+  }
   const bool refused = !drafter_problem(kind, model).empty();
   return std::string(refused ? DrafterKind::kLookup.name() : kind.name());
-}
-
-std::unique_ptr<Drafter> combine(std::span<const std::unique_ptr<Drafter>> drafters, int slots) {
-  MtpDrafter* head = nullptr;
-  NgramDrafter* lookup = nullptr;
-  for (const auto& drafter : drafters) {
-    if (auto* found = dynamic_cast<MtpDrafter*>(drafter.get())) head = found;
-    if (auto* found = dynamic_cast<NgramDrafter*>(drafter.get())) lookup = found;
-  }
-  if (head == nullptr || lookup == nullptr) return nullptr;
-  return std::make_unique<CombinedDrafter>(*head, *lookup, slots);
 }
 
 }  // namespace ft

@@ -26,6 +26,8 @@ class DrafterKind {
   static const DrafterKind kLookup;
   static const DrafterKind kEagle3;  // needs a folder
   static const DrafterKind kDflash;
+  static const DrafterKind kModel;
+  static const DrafterKind kRecall;
 
   /// "auto", "none" or a name of the registry; kInvalid with the list otherwise.
   static Result<DrafterKind> parse(std::string_view name);
@@ -46,6 +48,8 @@ inline constexpr DrafterKind DrafterKind::kMtp{"mtp"};
 inline constexpr DrafterKind DrafterKind::kLookup{"lookup"};
 inline constexpr DrafterKind DrafterKind::kEagle3{"eagle3"};
 inline constexpr DrafterKind DrafterKind::kDflash{"dflash"};
+inline constexpr DrafterKind DrafterKind::kModel{"model"};
+inline constexpr DrafterKind DrafterKind::kRecall{"recall"};
 
 struct DrafterContext {
   Backend& backend;
@@ -53,10 +57,11 @@ struct DrafterContext {
   CapturedRows* captured = nullptr;   // of its request; null if it asked for none
   const ImageRows* images = nullptr;  // null: prompts are text
   int slots = 1;
-  int blocks = 1;             // key/value blocks of its own cache, if it has one
-  int memories = 0;           // that may be saved at once, beside the slots
-  int max_depth = kMaxDepth;  // drafts of a slot in a round
-  std::int64_t context = 0;   // tokens of a slot, at most
+  int blocks = 1;                 // key/value blocks of its own cache, if it has one
+  int memories = 0;               // that may be saved at once, beside the slots
+  int max_depth = kMaxDepth;      // drafts of a slot in a round
+  std::int64_t context = 0;       // tokens of a slot, at most
+  std::int64_t recall_bytes = 0;  // for texts of earlier requests; 0: none are kept
 };
 
 struct DrafterSpec {
@@ -68,6 +73,7 @@ struct DrafterSpec {
   CaptureRequest (*request)(const Model& model);
   /// Bytes of one memory beside its blocks and its slot, at most.
   std::int64_t (*memory_bytes)(const Model& model);
+  /// Null: the options leave it out.
   Result<std::unique_ptr<Drafter>> (*open)(const DrafterContext& context);
 };
 
@@ -90,7 +96,5 @@ std::string drafter_problem(DrafterKind kind, const Model& model);
 /// What would draft for a request of this kind, in the words of reports: also what auto means, and what takes
 /// the place of a drafter that the model cannot have.
 std::string drafter_name(DrafterKind kind, const Model& model);
-/// The drafter of `auto` over those that were opened; null: no combination, the last one alone.
-std::unique_ptr<Drafter> combine(std::span<const std::unique_ptr<Drafter>> drafters, int slots);
 
 }  // namespace ft

@@ -16,11 +16,14 @@ Error of_drafter(const DraftFolder& folder, const Error& error) {
   return Error{code, fmt::format("drafter {}: {}", folder.name, error.message)};
 }
 
+constexpr DraftFormat kWholeModel = {"model", nullptr, nullptr, nullptr};
+
 Result<OpenedDrafter> open(const DraftFolder& folder, const DraftFormat& format, const ModelFacts& target) {
   FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::read(folder.directory));
   OpenedDrafter drafter;
   drafter.folder = folder;
   drafter.format = &format;
+  if (format.tensors == nullptr) return drafter;
   FT_ASSIGN(drafter.config, format.read_config(files, target));
   drafter.config->path = files.path;
   drafter.config->captures.name = folder.name;
@@ -30,7 +33,27 @@ Result<OpenedDrafter> open(const DraftFolder& folder, const DraftFormat& format,
   return drafter;
 }
 
+/// A whole smaller model. Whether its tokens are those of the target, a tokenizer knows: the caller compares.
+Result<DraftNetwork> load_whole(const DraftFolder& folder, const Model& target) {
+  FT_ASSIGN(Model model, load_model(folder.directory));
+  if (model.facts.vocabulary > target.facts.vocabulary) {
+    return Error{
+        Code::kInvalid,
+        fmt::format("{} has {} tokens and the target has {}; use a model with the target's tokenizer",
+                    folder.directory, model.facts.vocabulary, target.facts.vocabulary)};
+  }
+  DraftNetwork network;
+  network.name = folder.name;
+  network.directory = folder.directory;
+  network.checkpoint = std::move(model.checkpoint);
+  network.programs.push_back(std::move(model.target));
+  network.vocabulary = model.facts.vocabulary, network.context = model.facts.context;
+  network.parameters = model.facts.parameters, network.quantisation = model.facts.quantisation;
+  return network;
+}
+
 Result<DraftNetwork> build(const OpenedDrafter& drafter, const Model& target) {
+  if (drafter.format->tensors == nullptr) return load_whole(drafter.folder, target);
   DraftNetwork network;
   network.name = drafter.folder.name;
   network.directory = drafter.folder.directory;
@@ -50,7 +73,8 @@ Result<DraftNetwork> build(const OpenedDrafter& drafter, const Model& target) {
 }  // namespace
 
 std::span<const DraftFormat* const> draft_formats() {
-  static constexpr std::array<const DraftFormat*, 2> kFormats = {&dflash::kFormat, &eagle3::kFormat};
+  static constexpr std::array<const DraftFormat*, 3> kFormats = {&eagle3::kFormat, &dflash::kFormat,
+                                                                 &kWholeModel};
   return kFormats;
 }
 

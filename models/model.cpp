@@ -58,7 +58,8 @@ Result<Model> build(const std::string& name, const FamilyMatch& match, format::C
   FT_ASSIGN(const std::vector<OpenedDrafter> drafters, open_drafters(options.drafters, model.facts));
   LoadOptions with_captures = options;
   for (const OpenedDrafter& drafter : drafters) {
-    if (!drafter.config->captures.layers.empty()) with_captures.captures.push_back(drafter.config->captures);
+    if (drafter.config && !drafter.config->captures.layers.empty())
+      with_captures.captures.push_back(drafter.config->captures);
   }
   FT_TRY(match.family->build(model, *match.config, source, with_captures));
   model.facts.quantisation = source.summary();

@@ -55,6 +55,8 @@ struct DraftNetwork {
   std::vector<Program> programs;
   int most_drafts = 0;           // of one pass that drafts a block
   std::int32_t mask_token = -1;  // what is in a block where a token is to be drafted
+  int vocabulary = 0;            // of a drafting model: ids above it are unknown to it
+  std::int64_t context = 0;      // of a drafting model: tokens that it can read
   std::int64_t parameters = 0;   // of its own, counted in weights
   std::string quantisation;
 };

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "drafters/drafter.h"
+#include "speculation/round.h"
 
 namespace ft {
 
@@ -54,6 +55,7 @@ struct EngineStatus {
   std::int64_t rounds = 0;                            // of the engine; a round may serve several requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
   std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};
+  std::map<std::string, DrafterShare> by_drafter;   // by the name of who drafted
   std::int64_t engaged = 0;                         // ended requests with at least one draft
   std::map<std::string, std::int64_t> not_engaged;  // ended requests without a draft, by reason
   double prefill_seconds = 0, round_seconds = 0;    // time of the engine thread

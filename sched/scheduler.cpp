@@ -263,6 +263,13 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
     status_.drafted_at[i] += after.drafted_at[i] - before.drafted_at[i];
     status_.accepted_at[i] += after.accepted_at[i] - before.accepted_at[i];
   }
+  for (std::size_t i = 0; i < after.by_drafter.size(); ++i) {
+    const DrafterShare& now_at = after.by_drafter[i];
+    const DrafterShare& then = before.by_drafter[i];
+    if (now_at.rounds == then.rounds) continue;
+    status_.by_drafter[std::string(now_at.name)].add(
+        {{}, now_at.rounds - then.rounds, now_at.drafted - then.drafted, now_at.accepted - then.accepted});
+  }
   const std::int64_t emitted = after.emitted - before.emitted;
   if (emitted <= 0) return;
   status_.emitted += emitted;

@@ -11,16 +11,22 @@ bool same_secret(std::string_view left, std::string_view right) {
   return different == 0;
 }
 
-bool key_fits(const HttpRequest& http_request, const std::vector<std::string>& keys) {
-  if (keys.empty()) return true;
+int key_number(const HttpRequest& http_request, const std::vector<std::string>& keys) {
+  if (keys.empty()) return 0;
   std::string_view given = http_request.header("x-api-key");
   if (const std::string_view bearer = http_request.header("authorization");
       bearer.size() > 7 && same_name(bearer.substr(0, 7), "bearer ")) {
     given = bearer.substr(7);
   }
-  bool fits = false;
-  for (const std::string& key : keys) fits |= !key.empty() && same_secret(given, key);
-  return fits;
+  int number = -1;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (!keys[i].empty() && same_secret(given, keys[i])) number = static_cast<int>(i) + 1;
+  }
+  return number;
+}
+
+bool key_fits(const HttpRequest& http_request, const std::vector<std::string>& keys) {
+  return key_number(http_request, keys) >= 0;
 }
 
 }  // namespace ft::server

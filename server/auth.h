@@ -12,6 +12,8 @@
 
 namespace ft::server {
 
+/// The number of the request's key, from 1 on; 0: no key is required; -1: it has none that is valid.
+int key_number(const HttpRequest& http_request, const std::vector<std::string>& keys);
 /// True if the request has a valid key, or no key is required.
 bool key_fits(const HttpRequest& http_request, const std::vector<std::string>& keys);
 /// Compares in a time that depends only on the lengths.

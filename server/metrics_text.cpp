@@ -29,6 +29,13 @@ void by_position(Exposition& text, std::string_view name, std::string_view help,
   }
 }
 
+void by_drafter(Exposition& text, std::string_view name, std::string_view help, const EngineStatus& engine,
+                std::int64_t DrafterShare::* figure) {
+  text.counter(name, help);
+  for (const auto& [drafter, share] : engine.by_drafter)
+    text.sample(number(share.*figure), {{"drafter", drafter}});
+}
+
 void requests(Exposition& text, const EngineStatus& engine) {
   measure(text, "foretoken_slots", "Requests that can be decoded at once.", engine.slots);
   measure(text, "foretoken_requests_running", "Requests that have a slot.", engine.running);
@@ -76,6 +83,12 @@ void speculation(Exposition& text, const EngineStatus& engine) {
               engine.drafted_at);
   by_position(text, "foretoken_accepted_by_position_total", "Accepted draft tokens by position in the draft.",
               engine.accepted_at);
+  by_drafter(text, "foretoken_drafter_rounds_total", "Rounds of requests by who drafted.", engine,
+             &DrafterShare::rounds);
+  by_drafter(text, "foretoken_drafter_drafted_tokens_total", "Draft tokens by who drafted them.", engine,
+             &DrafterShare::drafted);
+  by_drafter(text, "foretoken_drafter_accepted_tokens_total", "Accepted draft tokens by who drafted them.",
+             engine, &DrafterShare::accepted);
   count(text, "foretoken_speculation_engaged_total", "Finished requests with at least one draft.",
         number(engine.engaged));
   text.counter("foretoken_speculation_idle_total", "Finished requests without a draft, by reason.");

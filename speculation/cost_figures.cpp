@@ -12,6 +12,9 @@ bool CostFigures::plausible() const {
   for (std::size_t rows = 1; rows < verify_ms.size(); ++rows) {
     if (!possible(verify_ms[rows]) || (rows > 1 && verify_ms[rows] < verify_ms[rows - 1])) return false;
   }
+  for (const double weight : draft_weight) {
+    if (!std::isfinite(weight) || weight <= 0 || weight > kMostTimes) return false;
+  }
   return possible(draft_ms);
 }
 
@@ -19,6 +22,9 @@ bool CostFigures::far_from(const CostFigures& other, double factor) const {
   const auto far = [factor](double one, double two) { return one > factor * two || two > factor * one; };
   for (std::size_t rows = 1; rows < verify_ms.size(); ++rows) {
     if (far(verify_ms[rows], other.verify_ms[rows])) return true;
+  }
+  for (std::size_t i = 0; i < draft_weight.size(); ++i) {
+    if (far(draft_weight[i], other.draft_weight[i])) return true;
   }
   return far(draft_ms, other.draft_ms);
 }

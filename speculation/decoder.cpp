@@ -5,7 +5,7 @@
 #include <limits>
 #include <new>
 
-#include "speculation/guarded.h"
+#include "drafters/guarded.h"
 
 namespace ft {
 
@@ -128,12 +128,25 @@ Status Decoder::build_drafters(int step_rows, int blocks_each) {
     context.context = options_.context;
     context.blocks = options_.slots * blocks_each + room_.draft_blocks + 1;  // one while forking
     context.memories = room_.snapshots + 1;
+    context.recall_bytes = options_.recall_bytes;
     FT_ASSIGN(std::unique_ptr<Drafter> drafter, spec->open(context));
+    if (!drafter) continue;  // these options leave it out
     drafter->set_number(static_cast<int>(drafters_.size()));
     drafters_.push_back(std::move(drafter));
   }
-  combined_ = combine(drafters_, options_.slots);
-  if (combined_) combined_->set_number(static_cast<int>(drafters_.size()));
+  if (drafters_.size() > 1) {
+    std::vector<Drafter*> members;
+    for (const auto& drafter : drafters_) members.push_back(drafter.get());
+    choice_ = std::make_unique<ChoiceDrafter>(std::move(members), options_.slots);
+    choice_->set_number(static_cast<int>(drafters_.size()));
+    switching_ = std::make_unique<ChoiceDrafter>(choice_->all(), options_.slots, true);
+    switching_->set_number(choice_->number());  // one remembers what the other does
+  }
+  for (const auto& drafter : drafters_) {
+    auto& first = prior_.first[static_cast<std::size_t>(drafter->number())];
+    for (int kind = 0; kind < Drafter::kKinds; ++kind)
+      first[static_cast<std::size_t>(kind)] = drafter->first_guess(kind);
+  }
   return {};
 }
 
@@ -203,12 +216,19 @@ void Decoder::plan_room(int blocks_each) {
 
 Drafter* Decoder::drafter(DrafterKind kind) {
   if (kind == DrafterKind::kNone) return nullptr;
-  if (kind == DrafterKind::kAuto) return combined_ ? combined_.get() : drafters_.back().get();
+  if (kind == DrafterKind::kAuto) return choice_ ? choice_.get() : drafters_.back().get();
   if (kind == SyntheticDrafter::kKind) return synthetic_.get();
+  if (kind.name() == ChoiceDrafter::kSwitching) return switching_.get();
   for (const auto& drafter : drafters_) {
     if (drafter->name() == kind.name()) return drafter.get();
   }
   return nullptr;
+}
+
+std::string Decoder::drafter_problem(DrafterKind kind) const {
+  if (kind == DrafterKind::kRecall && options_.recall_bytes <= 0)
+    return "nothing is kept of earlier requests; start with --recall-mb";
+  return ft::drafter_problem(kind, model_);
 }
 
 void Decoder::give_back_free() const {
@@ -298,12 +318,14 @@ Status Decoder::open_drafter(Slot& slot, const PrefixHit& beginning) {
 
 void Decoder::observe(const RoundShape& shape, int tokens, double ms) {
   // The backlog belongs to what drafting costs a batch, and not to what a round of this shape costs.
-  if (shape.backlog_rows == 0) costs_.observe(shape.rows, shape.draft_steps, ms, shape.slots);
+  if (shape.backlog_rows == 0)
+    costs_.observe(shape.rows, shape.draft_steps, ms, shape.slots, shape.read, shape.drafter);
   batch_.observe(shape.slots, shape.rows > shape.slots, tokens, ms);
 }
 
 void Decoder::close(Slot& slot) {
   slot.policy.teach(prior_);
+  if (slot.drafter != nullptr) slot.drafter->learn(slot.tokens, slot.options.owner);
   if (slot.drafter != nullptr) slot.drafter->close(slot.id);
   slot.timeline.reset();
   slot_used_[static_cast<std::size_t>(slot.id)] = 0;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "drafters/captured_rows.h"
+#include "drafters/choice.h"
 #include "drafters/registry.h"
 #include "drafters/synthetic.h"
 #include "models/model.h"
@@ -20,13 +21,14 @@ namespace ft {
 
 struct DecoderOptions {
   int slots = 1;
-  std::int64_t context = 4096;   // of each slot, in tokens
-  int chunk = 0;                 // prompt rows of one step; 0: what suits the backend
-  int max_depth = kMaxDepth;     // drafts of a slot in a round, at most kMaxDraft
-  int logit_rows = 0;            // rows with logits that a caller of score() needs; 0: those of a round
-  std::int64_t cache_bytes = 0;  // memory that snapshots may hold; what none of them used costs nothing
-  int snapshots = 4096;          // that there may be within those bytes
-  std::int64_t max_pixels = 0;   // of a resized image of a prompt; 0: images::kDefaultMaxPixels
+  std::int64_t context = 4096;    // of each slot, in tokens
+  int chunk = 0;                  // prompt rows of one step; 0: what suits the backend
+  int max_depth = kMaxDepth;      // drafts of a slot in a round, at most kMaxDraft
+  int logit_rows = 0;             // rows with logits that a caller of score() needs; 0: those of a round
+  std::int64_t cache_bytes = 0;   // memory that snapshots may hold; what none of them used costs nothing
+  int snapshots = 4096;           // that there may be within those bytes
+  std::int64_t recall_bytes = 0;  // memory for texts of earlier requests to draft from; 0: none
+  std::int64_t max_pixels = 0;    // of a resized image of a prompt; 0: images::kDefaultMaxPixels
 };
 
 /// Room for snapshots beside that of the slots, and what they cost.
@@ -80,10 +82,12 @@ class Decoder {
 
   /// What would draft for a request of this kind; null: nothing.
   Drafter* drafter(DrafterKind kind);
+  /// All that the model can have, by number.
+  std::span<const std::unique_ptr<Drafter>> drafters() const { return drafters_; }
   /// The first one that has a network; null: none has.
   Drafter* network_drafter();
   /// Why `kind` cannot be had, empty if it can.
-  std::string drafter_problem(DrafterKind kind) const { return ft::drafter_problem(kind, model_); }
+  std::string drafter_problem(DrafterKind kind) const;
   /// For measuring at a stated acceptance: what SyntheticDrafter::kKind names. Replaces an earlier one.
   SyntheticDrafter& force(std::vector<double> schedule, std::uint64_t seed);
 
@@ -129,7 +133,8 @@ class Decoder {
   std::string images_problem_;
   std::int64_t images_read_ = 0;
   std::vector<std::unique_ptr<Drafter>> drafters_;  // [Drafter::number()], those that the model can have
-  std::unique_ptr<Drafter> combined_;               // what auto means; null: the last of them
+  std::unique_ptr<ChoiceDrafter> switching_;        // the same drafters by turns, for the matrix
+  std::unique_ptr<ChoiceDrafter> choice_;           // what auto means; null: there is one drafter
   std::unique_ptr<SyntheticDrafter> synthetic_;
   std::unique_ptr<Round> round_;
   std::vector<char> slot_used_;  // [slots]

@@ -8,52 +8,14 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "drafters/drafter.h"
-#include "speculation/cost_figures.h"
+#include "speculation/cost_model.h"
 
 namespace ft {
-
-/// What a round costs, in any one unit of time. Its rows have a cost by their number, measured for those of
-/// one slot and continued in a straight line beyond them. Each draft step costs the same. In a batch each
-/// further slot costs something, because it has a state of its own, and each draft, because it is a row of
-/// the drafter's network too. Before anything was measured the costs are a guess.
-class CostModel {
- public:
-  static constexpr int kRows = kMaxDepth + 1;  // of the largest round of one slot
-  CostModel();
-
-  /// A round of `rows` verified rows of `slots` sequences and `passes` draft steps took `cost`.
-  void observe(int rows, int draft_steps, double cost, int slots = 1);
-  /// Fills the row counts that were not measured from those that were. `measured[rows]` > 0 is a cost; [1]
-  /// must be.
-  void calibrate(const std::array<double, kRows + 1>& measured, double draft);
-  /// What calibrate() and the rounds since have taught of one slot's rounds, in the unit that they were
-  /// measured in; calibrate(figures.verify_ms, figures.draft_ms) takes it up again.
-  CostFigures figures() const { return {verify_, draft_}; }
-
-  double verify(int rows, int slots = 1) const;
-  double draft() const { return draft_; }
-  /// The cost of a round of one slot in plain steps; `free`: its drafts need no network.
-  double round(int depth, bool free) const { return round(depth + 1, free ? 0 : depth, 1); }
-  /// Of any round.
-  double round(int rows, int draft_steps, int slots) const {
-    return (verify(rows, slots) + draft_ * draft_steps) / verify_[1];
-  }
-
- private:
-  void observe_batch(int rows, int draft_steps, double cost, int slots);
-  static double share(double late, int seen);
-
-  std::array<double, kRows + 1> verify_{};  // [rows]
-  double draft_ = 0.15;                     // one pass of the head
-  double beyond_ = 0.1;                     // a row more than kRows
-  double slot_ = 0.05;                      // a slot more than one, beside its rows
-  double batch_draft_ = 0;                  // a draft in a batch, beside its row and the passes
-  int plain_seen_ = 0, drafted_seen_ = 0;   // batches
-  bool measured_ = false;
-};
 
 /// The chance that draft i + 1 is right if those before it were, from recent rounds. A slow mean of the last
 /// observations and a fast one; where they are far apart the text has changed and the fast one counts. A
@@ -61,13 +23,19 @@ class CostModel {
 class AcceptanceEstimate {
  public:
   static constexpr double kPrior = 0.7;
+  static constexpr double kTrust = 3;
 
   explicit AcceptanceEstimate(double prior = kPrior) : prior_(prior) {}
 
   void observe(int drafted, int accepted);
   /// A round without a draft: what is known grows old.
   void age();
-  std::array<double, kMaxDraft> rates() const;
+  /// `trust`: observations that the prior weighs as much as; less where a wrong draft is dear.
+  std::array<double, kMaxDraft> rates(double trust = kTrust) const;
+  /// The last observations are far from those before them: the text has changed.
+  bool changed() const;
+  /// Something else says that the text has changed: what is known counts for little.
+  void doubt();
   /// Drafts at the first position that were seen.
   int seen() const { return seen_; }
 
@@ -82,59 +50,119 @@ class AcceptanceEstimate {
 
 /// The round that a slot's drafts come into: what its neighbours put there already.
 struct RoundSoFar {
-  int slots = 1;        // all of them
-  int rows = 0;         // of the others, each at least its pending token
-  int draft_steps = 0;  // of a head
-  double tokens = 0;    // expected of the others
+  int slots = 1;                                // all of them
+  int rows = 0;                                 // of the others, each at least its pending token
+  double draft_steps = 0;                       // of the others
+  double tokens = 0;                            // expected of the others
+  std::array<double, kMaxDrafters> steps_of{};  // [Drafter::number()] of those draft steps
+  ContextRead read = {};                        // of all sequences and the others' drafts
+  double context = 0;                           // of this slot, in units of 1024 positions
+};
+
+/// What one drafter offers a slot in this round.
+struct Offer {
+  const Drafter* drafter = nullptr;
+  int most = 0;         // drafts
+  int kind = 0;         // Drafter::kind()
+  double catch_up = 0;  // draft steps that it needs before the first draft
 };
 
 /// What earlier requests say about the next one; a decoder has one for all its slots.
 struct AcceptancePrior {
-  std::array<double, kMaxDrafters> first;  // [Drafter::number()] of the first draft
-  AcceptancePrior() { first.fill(AcceptanceEstimate::kPrior); }
+  using Kinds = std::array<double, Drafter::kKinds>;
+  std::array<Kinds, kMaxDrafters> first;  // [Drafter::number()] of the first draft
+  double budget = 0;                      // DepthPolicy's, left by requests that ended
+  AcceptancePrior() {
+    for (Kinds& kinds : first) kinds.fill(AcceptanceEstimate::kPrior);
+  }
 };
 
 class DepthPolicy {
  public:
+  /// Part of the time that may be lost to trying drafters that are not expected to be the best.
+  static constexpr double kExplore = 0.008;
+
   /// depth 0..kMaxDraft, or -1 for auto.
   explicit DepthPolicy(int depth = -1, const AcceptancePrior& prior = {});
 
-  /// At most `available` and `allowed`. `drafter`: who offers them. Among neighbours the whole round's tokens
-  /// per unit of time count: a row costs what it adds to the round.
+  /// At most the offer's `most` and `allowed` drafts. Among neighbours the whole round's tokens per unit of
+  /// time count: a row costs what it adds to the round.
+  int choose(const CostModel& costs, std::span<const Offer> offers, int allowed, const RoundSoFar& others);
+  /// With one offer.
   int choose(const CostModel& costs, int available, int allowed, const Drafter& drafter,
-             const RoundSoFar& others = {});
+             const RoundSoFar& others = {}) {
+    const Offer offer{&drafter, available};
+    return choose(costs, {&offer, 1}, allowed, others);
+  }
   /// Nothing is available.
   int choose_none();
+  /// Number of the offer that the last choice takes.
+  std::size_t chosen() const { return reason_.offer; }
   /// Tokens that the last choice expects of its slot, its bonus included.
-  double expected() const { return reason_.expected; }
-  void observe(int drafted, int accepted, const Drafter& drafter);
+  double expected() const { return reason_.best.expected; }
+  void observe(int drafted, int accepted, const Drafter& drafter, int kind = 0);
   /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
   /// rounds that measure costs draft for a sequence that is not a text.
   void teach(AcceptancePrior& prior) const;
-  /// "depth 3: drafts right .91 .85 .77, 1.21 steps a round, 2.9 tokens": why the last choice fell as it did.
+  /// "depth 3: mtp, drafts right .91 .85 .77; 2.90 tokens expected for 1.21 plain steps":
+  /// why the last choice fell as it did.
   std::string explain() const;
 
  private:
   static constexpr int kFirstProbe = 16;  // rounds at depth 0 before the first probe; doubled after each
   static constexpr int kLastProbe = 512;
+  static constexpr int kStale = 24;  // rounds after which a drafter that did not draft may be tried
+  static constexpr int kRetry = 48;  // rounds between two tries of a depth that only the costs speak against
+  static constexpr double kMostBudget = 3;  // plain steps that exploration may save up
 
-  struct Reason {
-    int chosen = 0, most = 0;
-    bool probe = false;
-    bool free = false;             // drafts cost no step
-    double steps = 1, tokens = 1;  // of the chosen depth's round, all slots together
+  /// The best depth of one offer.
+  struct Best {
+    int depth = 0;
+    double steps = 1, tokens = 1;  // of the round, all slots together
     double expected = 1;           // tokens of this slot
+    double pace() const { return tokens / steps; }
+  };
+  struct Reason {
+    std::size_t offer = 0;
+    int most = 0;
+    bool probe = false;      // nothing pays, tried nevertheless
+    bool exploring = false;  // another drafter is expected to be better
+    bool free = false;       // drafts cost no step
+    std::string_view drafter;
+    Best best;
     std::array<double, kMaxDraft> rates{};
+    std::array<double, kMaxDrafters> paces{};  // [offer]
+    std::array<std::string_view, kMaxDrafters> names{};
+    std::size_t offers = 0;
   };
 
-  AcceptanceEstimate& estimate(const Drafter& drafter) {
-    return estimates_[static_cast<std::size_t>(drafter.number())];
+  static Best at_depth(const CostModel& costs, const Offer& offer, int depth, double own_tokens,
+                       const RoundSoFar& others);
+  Best best_depth(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others) const;
+  std::array<double, kMaxDraft> rates(const CostModel& costs, const Offer& offer,
+                                      const RoundSoFar& others) const;
+  int choose_fixed(std::span<const Offer> offers, int allowed);
+  bool explore(std::span<const Offer> offers, std::span<Best> bests, const CostModel& costs,
+               const RoundSoFar& others);
+  bool try_again(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others);
+  int probe(std::span<const Offer> offers);
+
+  AcceptanceEstimate& estimate(const Drafter& drafter, int kind) {
+    return estimates_[static_cast<std::size_t>(drafter.number())][static_cast<std::size_t>(kind)];
+  }
+  const AcceptanceEstimate& estimate(const Drafter& drafter, int kind) const {
+    return estimates_[static_cast<std::size_t>(drafter.number())][static_cast<std::size_t>(kind)];
   }
 
   int fixed_;
   int idle_ = 0;  // rounds at depth 0 since the last draft
   int next_probe_ = kFirstProbe;
-  std::array<AcceptanceEstimate, kMaxDrafters> estimates_;  // [Drafter::number()]
+  int shallow_ = 0;    // rounds since a deeper one was tried
+  double budget_ = 0;  // plain steps that exploration may lose
+  std::int64_t round_ = 0;
+  using Kinds = std::array<AcceptanceEstimate, Drafter::kKinds>;
+  std::array<Kinds, kMaxDrafters> estimates_;            // [Drafter::number()]
+  std::array<std::int64_t, kMaxDrafters> last_draft_{};  // [Drafter::number()] round in which it drafted
   Reason reason_;
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <gtest/gtest.h>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace ft {
@@ -327,6 +328,117 @@ TEST(DepthPolicy, WhatOneDrafterGetsWrongSaysNothingAboutAnother) {
   for (int round = 0; round < 200; ++round) policy.observe(kMaxDepth, 0, kPasses);
   EXPECT_EQ(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses), 0);
   EXPECT_GT(policy.choose(costs, kMaxDepth, kMaxDepth, kBlock), 0);
+}
+
+/// Chance that a draft of drafter `number` is right, on a text that changes kind every 200 tokens.
+double chance_of(int number, int token) {
+  const bool first_kind = token / 200 % 2 == 0;
+  if (number == 0) return first_kind ? 0.92 : 0.3;
+  return first_kind ? 0.25 : 0.9;
+}
+
+/// Tokens for the time of a plain step; `only` >= 0: that drafter alone, -2: the better one of each kind.
+double mixed_pace(const CostModel& costs, int only) {
+  double tokens = 0, steps = 0;
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> unit(0, 1);
+    DepthPolicy policy;
+    std::array<DepthPolicy, 2> alone;
+    for (int token = 0; token < 3200;) {
+      const Offer both[] = {{&kPasses, kMaxDepth}, {&kBlock, kMaxDepth}};
+      const int better = token / 200 % 2;
+      const int who = only == -2 ? better : only;
+      DepthPolicy& chooses = only == -2 ? alone[static_cast<std::size_t>(better)] : policy;
+      const std::span<const Offer> offers =
+          who < 0 ? std::span<const Offer>(both) : std::span(both).subspan(static_cast<std::size_t>(who), 1);
+      const int drafted = chooses.choose(costs, offers, kMaxDepth, {});
+      const Drafter& drafter = *offers[chooses.chosen()].drafter;
+      int accepted = 0;
+      while (accepted < drafted && unit(random) < chance_of(drafter.number() == 0 ? 0 : 1, token)) ++accepted;
+      chooses.observe(drafted, accepted, drafter);
+      steps += costs.round(1 + drafted, costs.draft_steps(drafter, drafted), 1);
+      token += 1 + accepted, tokens += 1 + accepted;
+    }
+  }
+  return tokens / steps;
+}
+
+TEST(DrafterChoice, FollowsATextThatChangesKindAsAnOracleWould) {
+  for (const CostModel& costs : {costs_of(0.1, 0.06), costs_of(0.03, 0.1)}) {
+    const double oracle = mixed_pace(costs, -2);
+    EXPECT_GE(mixed_pace(costs, -1), 0.9 * oracle);
+    EXPECT_GT(mixed_pace(costs, -1), mixed_pace(costs, 0));
+    EXPECT_GT(mixed_pace(costs, -1), mixed_pace(costs, 1));
+  }
+}
+
+TEST(DrafterChoice, TryingAHopelessDrafterCostsLessThanOnePercent) {
+  const CostModel costs = costs_of(0.1, 0.1);
+  const auto pace = [&](bool both_there) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<double> unit(0, 1);
+    DepthPolicy policy;
+    double tokens = 0, steps = 0;
+    for (int round = 0; round < 4000; ++round) {
+      const Offer offers[] = {{&kPasses, kMaxDepth}, {&kBlock, kMaxDepth}};
+      const int drafted = policy.choose(costs, std::span(offers).first(both_there ? 2 : 1), kMaxDepth, {});
+      const Drafter& drafter = *offers[policy.chosen()].drafter;
+      int accepted = 0;
+      while (accepted < drafted && unit(random) < (drafter.number() == 0 ? 0.85 : 0.0)) ++accepted;
+      policy.observe(drafted, accepted, drafter);
+      steps += costs.round(1 + drafted, costs.draft_steps(drafter, drafted), 1);
+      tokens += 1 + accepted;
+    }
+    return tokens / steps;
+  };
+  EXPECT_GE(pace(true), 0.985 * pace(false)) << "1% for trying and some noise";
+}
+
+TEST(CostModel, LearnsWhatALongContextCosts) {
+  CostModel costs = costs_of(0.05, 0.05);
+  const auto truth = [&](int rows, double context) {
+    return costs_of(0.05, 0.05).verify(rows) + 0.05 * context + 0.02 * context * (rows - 1);
+  };
+  for (int i = 0; i < 6; ++i) {
+    costs.observe(1, 0, truth(1, 16), 1, {16, 0});
+    costs.observe(4, 0, truth(4, 16), 1, {16, 3 * 16.0});
+  }
+  EXPECT_NEAR(costs.verify(4) + costs.reading({16, 48}), truth(4, 16), 0.1);
+  EXPECT_NEAR(costs.verify(4), truth(4, 0), 1e-9) << "short contexts cost what they did";
+}
+
+TEST(DepthPolicy, BelievesWrongDraftsSoonerWhereTheyAreDear) {
+  RoundSoFar far;
+  far.context = far.read.sequences = 16;
+  CostModel costs = costs_of(0.05, 0.05);
+  costs.observe(1, 0, 1.4, 1, {16, 0});
+  costs.observe(2, 0, 2.0, 1, {16, 16});
+  DepthPolicy policy;
+  const Offer offer{&kPasses, kMaxDepth};
+  int wrong = 0;
+  while (const int depth = policy.choose(costs, {&offer, 1}, kMaxDepth, far)) {
+    policy.observe(depth, 0, kPasses);
+    ASSERT_LT(++wrong, 5);
+  }
+}
+
+/// A clock that lies: every round of more than one row was measured at three times its cost.
+TEST(DepthPolicy, ADepthThatOnlyABadMomentSpeaksAgainstIsTriedAgainSoon) {
+  CostModel truth = costs_of(0.08, 0.08);
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  for (int rows = 1; rows <= CostModel::kRows; ++rows)
+    measured[static_cast<std::size_t>(rows)] = rows == 1 ? 1 : 3 * truth.verify(rows);
+  costs.calibrate(measured, 0.4);
+  DepthPolicy policy;
+  int rounds = 0, depth = 0;
+  for (; rounds < 400 && depth < 6; ++rounds) {
+    depth = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+    policy.observe(depth, depth, kPasses);
+    costs.observe(1 + depth, depth, truth.verify(1 + depth) + depth * truth.draft());
+  }
+  EXPECT_LT(rounds, 300);
 }
 
 }  // namespace

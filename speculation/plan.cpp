@@ -1,8 +1,8 @@
 // What surrounds the round's page: the plan of each slot, prompts, endings and rejection sampling.
 #include <algorithm>
 
+#include "drafters/guarded.h"
 #include "sampling/rejection.h"
-#include "speculation/guarded.h"
 #include "speculation/round.h"
 
 namespace ft {
@@ -73,13 +73,15 @@ Status Round::prefill(Slot& slot, int rows) {
 void Round::observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt) {
   if (slot.drafter == nullptr) return;
   const Status seen = guarded([&] { return slot.drafter->observe(slot.id, tokens, prompt); });
-  if (!seen.ok()) drop_drafter(slot);
+  if (!seen.ok()) drop_drafter(slot, *slot.drafter);
 }
 
-void Round::drop_drafter(Slot& slot) {
+/// A drafter that failed for this slot is not asked again; others that it has stay.
+void Round::drop_drafter(Slot& slot, Drafter& failed) {
+  slot.drafter_failed = true;
+  if (&failed != slot.drafter && slot.drafter->drop_member(slot.id, failed)) return;
   slot.drafter->close(slot.id);
   slot.drafter = nullptr;
-  slot.drafter_failed = true;
 }
 
 /// The next `rows` rows of the step are the slot's, from its timeline's end on: where a drafter finds them.
@@ -105,6 +107,29 @@ void Round::place_rows(const Slot& slot, int rows) {
   for (int i = 0; i < rows; ++i) coordinates_.push_back(slot.positions.at(slot.timeline->length() + i));
 }
 
+namespace {
+
+double kilo_positions(const Slot& slot) { return static_cast<double>(slot.tokens.size()) / 1024; }
+
+}  // namespace
+
+/// The entry's drafts join the round.
+void Round::note_plan(const Entry& entry, const CostModel& costs, RoundSoFar& others) {
+  const int depth = entry.draft.depth;
+  shape_.deepest = std::max(shape_.deepest, depth);
+  if (entry.source != nullptr && depth > 0) {
+    double& known = others.steps_of[static_cast<std::size_t>(entry.source->number())];
+    const double more = std::max(0.0, costs.draft_steps(*entry.source, depth) - known);
+    if (more > 0) shape_.drafter = others.draft_steps > known ? -1 : entry.source->number();
+    known += more, others.draft_steps += more;
+  }
+  others.rows += depth;
+  others.tokens += entry.forced ? depth : entry.slot->policy.expected() - 1;
+  others.read.drafts += depth * kilo_positions(*entry.slot);
+  shape_.draft_steps = others.draft_steps;
+  shape_.read = others.read;
+}
+
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {
   active_ = 0;
   shape_ = {};
@@ -113,6 +138,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
   others.slots = static_cast<int>(slots.size());
   others.rows = others.slots - 1;
   others.tokens = others.slots - 1;
+  for (const Slot* slot : slots) others.read.sequences += kilo_positions(*slot);
   for (Slot* slot : slots) {
     Entry& entry = entries_[active_];
     entry.slot = slot;
@@ -122,6 +148,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
     draft.tokens = slot->tokens;
     draft.prompt_tokens = slot->prompt_tokens;
     draft.predicted = slot->options.predicted;
+    draft.owner = slot->options.owner;
     draft.sample.sampler = &slot->options.sampler;
     draft.sample.position = static_cast<std::int64_t>(slot->tokens.size());
     draft.sample.history = slot->history.counts();
@@ -150,13 +177,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
       continue;
     }
     entry.txn.emplace(std::move(*txn));
-    shape_.deepest = std::max(shape_.deepest, draft.depth);
-    if (entry.source != nullptr) {
-      shape_.draft_steps = std::max(shape_.draft_steps, entry.source->draft_cost(draft.depth));
-    }
-    others.rows += draft.depth;
-    others.draft_steps = shape_.draft_steps;
-    others.tokens += entry.forced ? draft.depth : slot->policy.expected() - 1;
+    note_plan(entry, costs, others);
     ++active_;
   }
   shape_.slots = static_cast<int>(active_);
@@ -170,30 +191,59 @@ void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& o
   const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, max_depth_));
   drafts = drafts || slot.options.depth >= 0;
   entry.source = nullptr;
-  const int offered = drafts && allowed > 0 ? available(entry) : 0;
-  draft.depth = entry.source != nullptr ? slot.policy.choose(costs, offered, allowed, *entry.source, others)
-                                        : slot.policy.choose_none();
+  offer_count_ = 0;
+  if (drafts && allowed > 0) gather_offers(entry, costs);
+  if (offer_count_ > 0) {
+    RoundSoFar so_far = others;
+    so_far.context = kilo_positions(slot);
+    draft.depth = slot.policy.choose(costs, std::span(offers_).first(offer_count_), allowed, so_far);
+    entry.source = offering_[slot.policy.chosen()];
+    entry.kind = offers_[slot.policy.chosen()].kind;
+  } else {
+    draft.depth = slot.policy.choose_none();
+  }
   entry.forced = take_forced(entry, allowed);
   if (!slot.on_depth) return;
   slot.on_depth(entry.forced ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"
                              : slot.policy.explain());
 }
 
-/// What the slot's drafter could offer; sets the entry's source.
-int Round::available(Entry& entry) {
+namespace {
+
+/// Where a depth is given, the first offer drafts: a long match, then networks, then what is left.
+int rank(const Offer& offer) {
+  constexpr int kLongMatch = 2;
+  if (offer.drafter->draft_cost(1) > 0) return 1;
+  return offer.kind >= kLongMatch ? 0 : 2;
+}
+
+}  // namespace
+
+/// What the slot's drafters could offer in this round.
+void Round::gather_offers(Entry& entry, const CostModel& costs) {
   Slot& slot = *entry.slot;
-  if (slot.drafter == nullptr) return 0;
-  int found = 0;
-  const Status planned = guarded([&]() -> Status {
-    found = slot.drafter->plan(entry.draft);
-    return {};
-  });
-  if (!planned.ok()) {
-    drop_drafter(slot);
-    return 0;
+  if (slot.drafter == nullptr) return;
+  std::array<Drafter*, kMaxDrafters> asked{slot.drafter};
+  std::size_t count = 1;
+  if (const auto members = slot.drafter->members(slot.id); !members.empty()) {
+    count = std::min(members.size(), asked.size());  // copied, because one that fails leaves the list
+    std::copy_n(members.begin(), count, asked.begin());
   }
-  entry.source = &slot.drafter->source(slot.id);
-  return found;
+  for (Drafter* const drafter : std::span(asked).first(count)) {
+    int found = 0;
+    const Status planned = guarded([&]() -> Status {
+      found = drafter->plan(entry.draft);
+      return {};
+    });
+    if (!planned.ok()) drop_drafter(slot, *drafter);
+    if (!planned.ok() || found <= 0) continue;
+    const Offer offer{drafter, found, drafter->kind(slot.id),
+                      costs.weight(*drafter) * drafter->catch_up(entry.draft)};
+    std::size_t at = offer_count_++;
+    for (; at > 0 && rank(offers_[at - 1]) > rank(offer); --at)
+      offers_[at] = offers_[at - 1], offering_[at] = offering_[at - 1];
+    offers_[at] = offer, offering_[at] = drafter;
+  }
 }
 
 /// Drafts what may come alone, if that is at least as deep as a drafter would go. A request that asked for no

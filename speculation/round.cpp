@@ -1,8 +1,8 @@
 #include "speculation/round.h"
 
+#include "drafters/guarded.h"
 #include "sampling/rejection.h"
 #include "speculation/accept.h"
-#include "speculation/guarded.h"
 
 namespace ft {
 
@@ -115,7 +115,10 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   slot.report.drafted += entry.draft.drafted;
   slot.report.accepted += counted;
   slot.report.emitted += keep;
-  if (entry.source != nullptr) slot.policy.observe(entry.draft.drafted, accepted, *entry.source);
+  if (entry.source == nullptr || entry.draft.drafted == 0) return keep;
+  slot.policy.observe(entry.draft.drafted, accepted, *entry.source, entry.kind);
+  slot.report.by_drafter[static_cast<std::size_t>(entry.source->number())].add(
+      {entry.source->name(), 1, entry.draft.drafted, counted});
   return keep;
 }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "drafters/captured_rows.h"
@@ -31,9 +32,21 @@ namespace ft {
 enum class Acceptance { kCoupled, kRejection };
 enum class Finish { kNone, kStop, kLength, kContext, kCancelled, kError };
 
+/// What one drafter did for one request.
+struct DrafterShare {
+  std::string_view name;  // empty: it drafted nothing
+  std::int64_t rounds = 0, drafted = 0, accepted = 0;
+
+  void add(const DrafterShare& other) {
+    if (name.empty()) name = other.name;
+    rounds += other.rounds, drafted += other.drafted, accepted += other.accepted;
+  }
+};
+
 /// What speculation did for one request; printed, counted and returned with the answer.
 struct SpeculationReport {
   std::int64_t rounds = 0, drafted = 0, accepted = 0, emitted = 0;
+  std::array<DrafterShare, kMaxDrafters> by_drafter{};              // [Drafter::number()]
   std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};  // by position in the draft
 };
 
@@ -48,6 +61,7 @@ struct SlotOptions {
   std::vector<LogitBias> bias;          // ascending by token
   std::vector<std::uint32_t> mask;      // see SampleRow; Slot::constraint takes its place
   std::vector<std::int32_t> predicted;  // draft source given by the caller
+  std::uint64_t owner = 0;              // DraftSlot::owner
   int logprobs = -1;                    // -1: none; else how many alternatives
 };
 
@@ -84,7 +98,9 @@ struct Slot {
 /// What one round did, for the cost model and the metrics.
 struct RoundShape {
   int slots = 0, rows = 0, deepest = 0;
-  int draft_steps = 0;   // draft steps
+  double draft_steps = 0;  // in passes of one network (CostModel)
+  int drafter = -1;        // whose draft steps these are; -1: of several, or none
+  ContextRead read;
   int backlog_rows = 0;  // draft backlog: rows that drafters had left from earlier rounds
   double device_ms = 0;  // that the host waited for a device; 0: steps run on the host
 };
@@ -107,14 +123,15 @@ class Round {
   struct Entry {
     Slot* slot = nullptr;
     DraftSlot draft;
-    const Drafter* source = nullptr;  // who offers the drafts; null: nobody, or the constraint
-    bool forced = false;              // the constraint's drafts, no drafter's
+    Drafter* source = nullptr;  // who offers the drafts; null: nobody, or the constraint
+    int kind = 0;               // of what it offers
+    bool forced = false;        // the constraint's drafts, no drafter's
     std::optional<Txn> txn;
     int first_row = 0;
     std::array<Distribution, kMaxDraft> proposal;  // ratio rule only
 
     /// Who is to draft in this round; null: nobody.
-    Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : slot->drafter; }
+    Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : source; }
     void abandon_drafts() {
       draft.drafted = draft.backlog_rows = 0;
       draft.known = true;
@@ -124,9 +141,10 @@ class Round {
   };
   void plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts);
   void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts);
-  int available(Entry& entry);
+  void gather_offers(Entry& entry, const CostModel& costs);
+  void note_plan(const Entry& entry, const CostModel& costs, RoundSoFar& others);
   static bool take_forced(Entry& entry, int allowed);
-  static void drop_drafter(Slot& slot);
+  static void drop_drafter(Slot& slot, Drafter& failed);
   void observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt);
   static void keep_allowed(Entry& entry);
   void propose();
@@ -149,6 +167,9 @@ class Round {
   std::vector<Entry> entries_;
   std::size_t active_ = 0;  // entries in use
   RoundShape shape_;
+  std::array<Offer, kMaxDrafters> offers_;         // of the slot that is planned
+  std::array<Drafter*, kMaxDrafters> offering_{};  // the same
+  std::size_t offer_count_ = 0;
   SampleScratch scratch_;
   Distribution target_distribution_;
   // One step's arguments, reused.

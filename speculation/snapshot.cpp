@@ -16,11 +16,13 @@ Result<Snapshot> Decoder::read_snapshot(ByteSource& source) {
   FT_ASSIGN(Timeline timeline, Timeline::read_from(*pool_, source));
   Snapshot snapshot{std::move(timeline), nullptr};
   std::uint8_t drafter = 0;
-  if (!get_value(source, drafter) || drafter > drafters_.size() || snapshot.high() < 1) {
+  if (!get_value(source, drafter) || drafter > drafters_.size() + (choice_ ? 1U : 0U) ||
+      snapshot.high() < 1) {
     return Error{Code::kCorrupt, "its bytes are not a snapshot"};
   }
   if (drafter > 0) {
-    FT_ASSIGN(snapshot.draft, drafters_[drafter - 1U]->read_memory(source, snapshot.high()));
+    Drafter* const owner = drafter <= drafters_.size() ? drafters_[drafter - 1U].get() : choice_.get();
+    FT_ASSIGN(snapshot.draft, owner->read_memory(source, snapshot.high()));
   }
   if (source.left() > 0 || snapshot.low() > snapshot.high()) {
     return Error{Code::kCorrupt, "its bytes are not a snapshot"};

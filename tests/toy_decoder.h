@@ -27,8 +27,10 @@ class ToyDecoder {
     model_.target = toy_.target;
     model_.mtp = toy_.head;
     model_.head.state = HeadReport::State::kReady;
+    if (toy_options.folders) add_drafters(toy_options);
     DecoderOptions options;
     options.slots = slots;
+    options.recall_bytes = toy_options.folders ? 1 << 20 : 0;
     options.context = context;
     options.chunk = 64;
     options.max_depth = max_depth;
@@ -68,6 +70,22 @@ class ToyDecoder {
   }
 
  private:
+  void add_drafters(const ToyOptions& toy_options) {
+    DraftNetwork block;
+    block.name = "dflash";
+    block.captures = {"dflash", {-1, 0}};
+    block.captured_width = 2 * toy_options.hidden;
+    block.programs = {toy_.context, toy_.block};
+    block.most_drafts = 12;
+    block.mask_token = toy_options.vocabulary - 1;
+    model_.drafters.push_back(std::move(block));
+    DraftNetwork itself;
+    itself.name = "model";
+    itself.programs = {toy_.target};
+    itself.vocabulary = toy_options.vocabulary, itself.context = 1 << 20;
+    model_.drafters.push_back(std::move(itself));
+  }
+
   ToyModel toy_;
   std::unique_ptr<Backend> backend_;
   Model model_;

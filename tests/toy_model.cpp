@@ -11,6 +11,7 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   const Weight embedding = matrix(options.vocabulary, options.hidden, 1);
   const Weight output = matrix(options.vocabulary, options.hidden, 2);
   Row x = target.embed(embedding);
+  const Row first = x;
   for (int i = 0; i < options.layers; ++i) {
     const Row in = target.norm(x, ones(options.hidden), 1e-6F);
     x = target.add(x, i == options.layers / 2 ? attention(target, in) : delta(target, in));
@@ -18,6 +19,7 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   }
   x = target.norm(x, ones(options.hidden), 1e-6F);
   target.capture("hidden", x);
+  if (options.folders) target.capture("dflash", target.concat(first, x));
   target.logits(x, output);
   target.sample();
 
@@ -31,6 +33,36 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   std::iota(ids.begin(), ids.end(), 0);
   head.logits(y, output, std::move(ids), {options.extra, {}});
   head.sample();
+  if (options.folders) block_drafter(embedding, output);
+}
+
+void ToyModel::block_drafter(const Weight& embedding, const Weight& output) {
+  constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 16;
+  Attend attend;
+  attend.q_norm = ones(kHeadDim), attend.k_norm = ones(kHeadDim);
+  attend.heads = kHeads, attend.kv_heads = kKvHeads, attend.head_dim = kHeadDim, attend.rotary = kHeadDim;
+  for (int j = 0; j < kHeadDim / 2; ++j)
+    attend.inverse_frequencies.push_back(std::pow(1e4F, -2.0F * static_cast<float>(j) / kHeadDim));
+  attend.eps = 1e-6F;
+  attend.scale = 1 / std::sqrt(static_cast<float>(kHeadDim));
+  const Weight keys = matrix(kKvHeads * kHeadDim, options.hidden, 1);
+  const Weight values = matrix(kKvHeads * kHeadDim, options.hidden, 1);
+  const Row features =
+      context.linear(context.input(2 * options.hidden), {matrix(options.hidden, 2 * options.hidden, 1)})[0];
+  const std::vector<Row> past = context.linear(features, {keys, values});
+  Attend append = attend;
+  append.q = append.k = past[0], append.v = past[1];
+  append.q_norm = attend.k_norm, append.heads = kKvHeads, append.window = 1;
+  context.attend(append);
+
+  Row x = block.embed(embedding);
+  const std::vector<Row> in = block.linear(block.norm(x, ones(options.hidden), 1e-6F),
+                                           {matrix(kHeads * kHeadDim, options.hidden, 1), keys, values});
+  attend.q = in[0], attend.k = in[1], attend.v = in[2];
+  attend.causal = false;
+  x = block.add(x, block.linear(block.attend(attend), {matrix(options.hidden, kHeads * kHeadDim, 1)})[0]);
+  block.logits(block.norm(x, ones(options.hidden), 1e-6F), output);
+  block.sample();
 }
 
 Weight ToyModel::matrix(std::int64_t rows, std::int64_t cols, float scale) {

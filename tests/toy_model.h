@@ -18,6 +18,8 @@ struct ToyOptions {
   float scale = 0.6F;  // scale of the weights; a larger one gives more varied text
   int drafts = 0;      // draft vocabulary, beside `spare` extra ids; 0: all
   int extra = 0;
+  bool folders =
+      false;  // with the drafters that have a folder of their own: a block drafter, the model itself
 };
 
 /// Owns the weights of its programs.
@@ -26,13 +28,15 @@ class ToyModel {
   explicit ToyModel(const ToyOptions& options = {});
 
   Program target;
-  Program head;  // Input [hidden], Tap [hidden]
+  Program head;            // Input [hidden], Tap [hidden]
+  Program context, block;  // of a block drafter, if `folders`; the target then captures "dflash" [2 hidden]
   ToyOptions options;
 
  private:
   Weight matrix(std::int64_t rows, std::int64_t cols, float scale);
   Weight ones(std::int64_t size);
   Row attention(Program& p, Row x);
+  void block_drafter(const Weight& embedding, const Weight& output);
   Row delta(Program& p, Row x);
   Row mlp(Program& p, Row x);
 

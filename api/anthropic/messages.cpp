@@ -13,7 +13,7 @@ Result<Exchange> messages_exchange(const ModelInfo& model_info, std::string_view
                                    const ResponseMeta& meta) {
   FT_ASSIGN(const Json json, parse_body(body));
   FT_ASSIGN(const GenerateParams call, read_messages_call(json, Purpose::kAnswer));
-  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed));
+  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed, meta.owner));
   auto writer = std::make_unique<MessagesWriter>(model_info, call, meta, prepared.prompt_tokens.front());
   return Exchange{call.stream, std::move(writer), std::move(prepared.requests)};
 }

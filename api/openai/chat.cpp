@@ -11,7 +11,7 @@ namespace ft::api {
 Result<Exchange> chat_exchange(const ModelInfo& model_info, std::string_view body, const ResponseMeta& meta) {
   FT_ASSIGN(const Json json, parse_body(body));
   FT_ASSIGN(const GenerateParams call, read_chat(json));
-  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed));
+  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed, meta.owner));
   auto writer = std::make_unique<ChatWriter>(model_info, call, meta, prepared.requests.size());
   return Exchange{call.stream, std::move(writer), std::move(prepared.requests)};
 }

@@ -50,7 +50,7 @@ Result<Exchange> completions_exchange(const ModelInfo& model_info, std::string_v
     echoes.push_back(prompt.ids.empty() ? prompt.text : model_info.tokenizer->decode(prompt.ids, false));
   }
   if (!request.suffix.empty()) FT_TRY(add_suffix(model_info, request.suffix, request.call));
-  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed);
+  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed, meta.owner);
   if (!prepared.ok()) {
     Error error = prepared.error();
     if (error.field == "messages") error.field = "prompt";

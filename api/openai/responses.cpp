@@ -26,7 +26,7 @@ Result<Exchange> responses_exchange(const ModelInfo& model_info, std::string_vie
                                     const ResponseMeta& meta) {
   FT_ASSIGN(const Json json, parse_body(body));
   FT_ASSIGN(ResponsesRequest request, read_responses(json, model_info.responses.get()));
-  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed);
+  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed, meta.owner);
   if (!prepared.ok()) return in_its_words(prepared.error());
   const bool stream = request.call.stream;
   auto writer = std::make_unique<ResponsesWriter>(model_info, std::move(request), meta);

@@ -207,9 +207,9 @@ void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation, Mode
   flags.group("Speculation");
   flags.add_list("drafter", "NAME",
                  reads_drafter(speculation.drafter, model != nullptr ? &model->drafters : nullptr),
-                 "Drafter: auto (default), mtp (MTP head), lookup (n-gram lookup) or none; eagle3=DIR or "
-                 "dflash=DIR loads "
-                 "such a drafter and drafts with it (repeatable)");
+                 "Drafter: auto (default; the best of those at hand, for each round), mtp (MTP head), lookup "
+                 "(n-gram lookup) or none; eagle3=DIR, dflash=DIR or model=DIR loads such a drafter or a "
+                 "smaller model and drafts with it (repeatable)");
   flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
             "Draft tokens per round: auto (default) or 0 to 15");
   flags.add(

@@ -1,11 +1,13 @@
 // `foretoken bench`: compares plain and speculative decoding on the same prompts, in pairs.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fmt/format.h>
 
 #include "cli/args/option_flags.h"
 #include "cli/commands/sampling_options.h"
 #include "cli/commands/subcommands.h"
+#include "cli/lab/bench_drafters.h"
 #include "cli/lab/bench_measure.h"
 #include "cli/lab/bench_prompts.h"
 #include "cli/terminal/interrupt.h"
@@ -28,7 +30,7 @@ struct Options {
   SpeculationOptions speculation;
   ForcedSchedule forced;
   int pairs = 3;
-  bool quick = false;
+  bool quick = false, drafters = false;
 };
 
 bool names_prompt(const PromptOptions& prompt) {
@@ -172,10 +174,37 @@ Status measure(const Options& options, const std::vector<BenchCase>& cases, Benc
   return {};
 }
 
+/// --drafters: one table over all prompts.
+Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
+                             const std::vector<BenchCase>& cases, Engine& engine, Terminal& terminal) {
+  DrafterTable table{loaded.model.name, loaded.backend->describe(), {}};
+  const std::vector<DrafterKind> drafters = benched_drafters(engine);
+  std::atomic<bool> stopped{false};
+  const Interrupt interrupt([&stopped] { stopped = true; });
+  Progress progress(terminal, "answers", static_cast<std::int64_t>(cases.size()) * options.pairs);
+  std::size_t turn = 0;
+  for (int pair = 0; pair < options.pairs; ++pair) {
+    for (const BenchCase& bench_case : cases) {
+      progress.set(static_cast<std::int64_t>(turn), bench_case.prompt.name);
+      FT_TRY(add_answers(engine, loaded, bench_case, drafters, turn++, stopped, table));
+    }
+  }
+  if (options.output.json) {
+    terminal.out(drafter_table_json(table) + "\n");
+  } else {
+    terminal.out(drafter_table_text(table));
+    terminal.out(fmt::format("\n{} on {}\n", table.model, table.backend));
+  }
+  bool identical = true;
+  for (const DrafterFigures& figures : table.drafters) identical = identical && figures.identical;
+  return identical || options.speculation.acceptance != Acceptance::kCoupled ? 0 : 1;
+}
+
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const std::vector<BenchCase> cases, bench_cases(options, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  if (options.drafters) return compare_drafters(options, *loaded, cases, *engine, terminal);
   BenchReport report;
   report.model = loaded->model.name, report.backend = loaded->backend->describe();
   report.expects_identical = options.speculation.acceptance == Acceptance::kCoupled;
@@ -211,12 +240,15 @@ Command bench_command() {
   command.summary = "Compare plain and speculative decoding on the same prompts";
   command.examples =
       "  foretoken bench --quick\n"
+      "  foretoken bench --drafters --drafter dflash=DIR --temperature 0\n"
       "  foretoken bench --pairs 5 --json > bench.json\n"
       "  foretoken bench -p \"Explain recursion\" --temperature 0 --drafter mtp --depth 3\n"
       "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   speed at a given acceptance\n";
   command.flags.group("Bench");
   command.flags.add_switch("quick", options->quick,
                            "Run two short prompts in a few seconds and print their answers");
+  command.flags.add_switch("drafters", options->drafters,
+                           "Compare all drafters that the model has in one table: none, each alone, auto");
   command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs per prompt (default 3)");
   command.flags.add(
       "forced-acceptance", "A,B,C", reads_probabilities(options->forced),

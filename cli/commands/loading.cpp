@@ -114,11 +114,37 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   return loaded;
 }
 
+/// A drafting model must mean the same by every id; the reason otherwise.
+Status check_tokens(const std::string& directory, const Tokenizer& own) {
+  Result<Tokenizer> other = Tokenizer::load(directory);
+  if (!other.ok()) return model_error(other.error());
+  const auto refused = [&](const std::string& why) {
+    return Error{
+        Code::kUnsupported,
+        fmt::format("drafter model: the tokenizer of {} is not that of the target: {}; use a model of "
+                    "the same family",
+                    directory, why)};
+  };
+  const std::int32_t both = std::min(own.vocab_size(), other->vocab_size());
+  for (std::int32_t id = 0; id < both; ++id) {
+    if (own.token_bytes(id) == other->token_bytes(id) && own.is_added(id) == other->is_added(id)) continue;
+    return refused(fmt::format("token {} differs", id));
+  }
+  if (other->vocab_size() > own.vocab_size())
+    return refused(
+        fmt::format("it has {} tokens and the target has {}", other->vocab_size(), own.vocab_size()));
+  return {};
+}
+
 Status load_text(const std::string& directory, LoadedModel& loaded) {
   const auto start = std::chrono::steady_clock::now();
   Result<Tokenizer> tokenizer = Tokenizer::load(directory);
   if (!tokenizer.ok()) return model_error(tokenizer.error());
   loaded.tokenizer.emplace(std::move(*tokenizer));
+  for (const DraftNetwork& network : loaded.model.drafters) {
+    if (network.name == DrafterKind::kModel.name())
+      FT_TRY(check_tokens(network.directory, *loaded.tokenizer));
+  }
   Result<ChatTemplate> chat_template = ChatTemplate::load(directory);
   if (chat_template.ok()) {
     loaded.chat_template.emplace(std::move(*chat_template));

@@ -79,12 +79,16 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add("cache-dir-mb", "N", reads_int(serve.cache_dir_mb, 1, 1 << 24),
             "Size limit of that folder in MB (default 4096); the least recently used files go first");
   flags.add(
+      "recall-mb", "N", reads_int(serve.recall_mb, 0, 1 << 16),
+      "Memory in MB for texts of earlier requests, which the drafter recall drafts from, for each API key "
+      "apart (default 64); 0: off");
+  flags.add(
       "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
       "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
   flags.add_list("drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
-                 "Default drafter of requests: auto (default), mtp, lookup or none; eagle3=DIR or dflash=DIR "
-                 "loads such a "
-                 "drafter, which is then the default (repeatable)");
+                 "Default drafter of requests: auto (default), mtp, lookup, recall or none; eagle3=DIR, "
+                 "dflash=DIR or model=DIR loads such a drafter or a smaller model, which is then the default "
+                 "(repeatable)");
   flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
             "Default draft tokens per round: auto (default) or 0 to 15");
 }
@@ -95,6 +99,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.decoder.slots = choice.slots;
   options.decoder.context = loaded.context;
   options.decoder.max_pixels = loaded.max_pixels;
+  options.decoder.recall_bytes = static_cast<std::int64_t>(choice.recall_mb) << 20;
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   FT_TRY(settle_backend(loaded, options.decoder));

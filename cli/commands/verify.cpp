@@ -24,6 +24,7 @@ struct Options {
   OutputOptions output;
   ModelOptions model;
   int prompts = 2, tokens = 24;
+  DrafterKind drafter = DrafterKind::kAuto;  // the matrix has them all: only folders matter
   bool full = false;
 };
 
@@ -141,6 +142,8 @@ Command verify_command() {
                     "Number of prompts (default 2)");
   command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),
                     "Max tokens of an answer (default 24)");
+  command.flags.add_list("drafter", "NAME=DIR", reads_drafter(options->drafter, &options->model.drafters),
+                         "Also verify the drafter in this folder: dflash=DIR or model=DIR (repeatable)");
   add_model_flags(command.flags, options->model);
   return bind_options(std::move(command), std::move(options), work);
 }

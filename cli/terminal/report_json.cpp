@@ -31,6 +31,16 @@ Json counts(const std::array<std::int64_t, kMaxDraft>& by_position, const Specul
   return list;
 }
 
+Json by_drafter(const SpeculationReport& report) {
+  Json all = Json::object();
+  for (const DrafterShare& share : report.by_drafter) {
+    if (share.name.empty()) continue;
+    all[std::string(share.name)] = {
+        {"rounds", share.rounds}, {"drafted", share.drafted}, {"accepted", share.accepted}};
+  }
+  return all;
+}
+
 Json speculation_json(const Report& report) {
   const SpeculationReport& spec = report.speculation;
   return Json{{"engaged", report.engaged},
@@ -41,6 +51,7 @@ Json speculation_json(const Report& report) {
               {"accepted", spec.accepted},
               {"drafted_by_position", counts(spec.drafted_at, spec)},
               {"accepted_by_position", counts(spec.accepted_at, spec)},
+              {"by_drafter", by_drafter(spec)},
               {"tokens_per_round", rounded(tokens_per_round(spec), 1e-4)}};
 }
 

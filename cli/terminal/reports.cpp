@@ -44,6 +44,7 @@ std::vector<double> acceptance_by_position(const SpeculationReport& report) {
 void add(SpeculationReport& sum, const SpeculationReport& more) {
   sum.rounds += more.rounds, sum.drafted += more.drafted;
   sum.accepted += more.accepted, sum.emitted += more.emitted;
+  for (std::size_t i = 0; i < sum.by_drafter.size(); ++i) sum.by_drafter[i].add(more.by_drafter[i]);
   for (std::size_t i = 0; i < sum.drafted_at.size(); ++i) {
     sum.drafted_at[i] += more.drafted_at[i];
     sum.accepted_at[i] += more.accepted_at[i];

@@ -8,6 +8,8 @@
 namespace ft::cli {
 namespace {
 
+std::vector<DrafterKind> more_drafters(const Model& model);
+
 constexpr int kBatch = 3;
 constexpr std::uint64_t kSeed = 20240229;
 constexpr SamplingKind kKinds[] = {
@@ -191,8 +193,8 @@ class Matrix {
     for (const int threads : options_.threads) {
       const bool brief = options_.size == MatrixSize::kQuick && threads != options_.threads.front();
       const MatrixSize size = brief ? MatrixSize::kBrief : options_.size;
-      const std::vector<Cell> some =
-          matrix_cells(size, threads, model_.mtp.has_value(), options_.constrain != nullptr);
+      const std::vector<Cell> some = matrix_cells(size, threads, model_.mtp.has_value(),
+                                                  options_.constrain != nullptr, more_drafters(model_));
       cells.insert(cells.end(), some.begin(), some.end());
     }
     int threads = -1;
@@ -285,9 +287,36 @@ class Matrix {
   MatrixReport report_;
 };
 
-void full_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
-  for (const DrafterKind drafter :
-       {DrafterKind::kNone, DrafterKind::kMtp, DrafterKind::kLookup, DrafterKind::kAuto}) {
+constexpr DrafterKind kSwitching{ChoiceDrafter::kSwitching};
+
+/// What the model has beside an MTP head and lookup, and all of them by turns.
+std::vector<DrafterKind> more_drafters(const Model& model) {
+  std::vector<DrafterKind> kinds;
+  for (const DraftNetwork& network : model.drafters) {
+    const Result<DrafterKind> kind = DrafterKind::parse(network.name);
+    if (kind.ok()) kinds.push_back(*kind);
+  }
+  kinds.push_back(kSwitching);
+  return kinds;
+}
+
+void more_cells(SamplingKind kind, int threads, std::span<const DrafterKind> more, std::vector<Cell>& cells) {
+  for (const DrafterKind drafter : more) {
+    for (const int depth : {1, kMaxDepth})
+      cells.push_back({kind, drafter, depth, 1, 256, Way::kCold, threads});
+    if (drafter != kSwitching) cells.push_back({kind, drafter, -1, 1, 256, Way::kCold, threads});
+    cells.push_back({kind, drafter, 5, kBatch, 7, Way::kCold, threads});
+    cells.push_back({kind, drafter, 3, 1, 256, Way::kForked, threads});
+    cells.push_back({kind, drafter, 3, kBatch, 7, Way::kWarm, threads});
+  }
+}
+
+void full_cells(SamplingKind kind, int threads, bool has_head, std::span<const DrafterKind> more,
+                std::vector<Cell>& cells) {
+  std::vector<DrafterKind> kinds = {DrafterKind::kNone, DrafterKind::kMtp, DrafterKind::kLookup,
+                                    DrafterKind::kAuto};
+  kinds.insert(kinds.end(), more.begin(), more.end());
+  for (const DrafterKind drafter : kinds) {
     if (drafter == DrafterKind::kMtp && !has_head) continue;
     for (const int depth : {0, 1, 3, 8, -1}) {
       if (drafter == DrafterKind::kNone && depth != 0) continue;
@@ -367,13 +396,15 @@ std::string Cell::text() const {
                      threads, threads == 1 ? "" : "s");
 }
 
-std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained) {
+std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained,
+                               std::span<const DrafterKind> more) {
   std::vector<Cell> cells;
   for (const SamplingKind kind : kKinds) {
     if (!constrained && (kind == SamplingKind::kGrammar || kind == SamplingKind::kBudget)) continue;
+    if (size == MatrixSize::kQuick) more_cells(kind, threads, more, cells);
     switch (size) {
       case MatrixSize::kFull:
-        full_cells(kind, threads, has_head, cells);
+        full_cells(kind, threads, has_head, more, cells);
         break;
       case MatrixSize::kQuick:
         quick_cells(kind, threads, has_head, cells);

@@ -89,36 +89,75 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   }
 }
 
+/// The best of repeated samples, and how far the next best was from it.
+struct Timing {
+  double best_ms = 0, second_ms = 0;
+  int seen = 0;
+
+  void add(double ms) {
+    if (ms <= 0) return;
+    ++seen;
+    if (best_ms == 0 || ms < best_ms) {
+      second_ms = best_ms, best_ms = ms;
+    } else if (second_ms == 0 || ms < second_ms) {
+      second_ms = ms;
+    }
+  }
+  /// Two samples agree: neither was held up by another program. One alone says nothing about that.
+  bool steady() const {
+    constexpr double kApart = 1.25;
+    return seen < 2 || second_ms <= kApart * best_ms;
+  }
+};
+
+/// Milliseconds of one pass of this drafter's network; 0: it could not be measured.
+double pass_ms(Decoder& decoder, const Drafter& network, const Plan& plan, double round_ms, bool& steady) {
+  Timing drafted;
+  int passes = 0;
+  measure(decoder, DrafterKind(network.name()), plan, [&](int depth, const RoundShape& shape, double ms) {
+    if (shape.draft_steps <= 0 || shape.rows != depth + 1) return;
+    passes = network.draft_cost(depth);
+    drafted.add(ms);
+  });
+  steady = steady && drafted.steady();
+  if (drafted.best_ms <= 0 || round_ms <= 0 || passes == 0) return 0;
+  const double least = 0.01 * decoder.costs().verify(1);
+  return std::max((drafted.best_ms - round_ms) / passes, least);
+}
+
 }  // namespace
 
-bool calibrate(Decoder& decoder, int long_sweeps) {
-  const Plan lookup{4, {0, 1, 3, 7}, {0, 3}, 200, long_sweeps};
+Calibrated calibrate(Decoder& decoder, int long_sweeps) {
+  const Plan lookup{4, {0, 1, 3, 7, 15}, {0, 3}, 200, long_sweeps};
   const Plan head{2, {3, 3}, {3}, 60, long_sweeps};
-  std::array<double, CostModel::kRows + 1> by_rows{};
-  const Drafter* network = decoder.network_drafter();
-  double with_head = 0;
-  int with_steps = 3;
-  const auto keep_best = [](double& best, double ms) {
-    if (ms > 0 && (best == 0 || ms < best)) best = ms;
-  };
+  std::array<Timing, CostModel::kRows + 1> by_rows{};
+  std::array<double, CostModel::kRows + 1> best{};
+  double reference = 0;
+  bool networks = true, steady = true;
   try {
     measure(decoder, DrafterKind::kLookup, lookup, [&](int depth, const RoundShape& shape, double ms) {
-      const auto rows = static_cast<std::size_t>(depth) + 1;
-      if (shape.rows == depth + 1) keep_best(by_rows[rows], ms);
+      if (shape.rows == depth + 1) by_rows[static_cast<std::size_t>(depth) + 1].add(ms);
     });
-    if (network != nullptr) {
-      measure(decoder, DrafterKind(network->name()), head, [&](int, const RoundShape& shape, double ms) {
-        if (shape.draft_steps > 0 && shape.rows == 4)
-          with_steps = shape.draft_steps, keep_best(with_head, ms);
-      });
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      best[i] = by_rows[i].best_ms;
+      steady = steady && by_rows[i].steady();
+    }
+    decoder.costs().calibrate(best, 0);
+    for (const auto& drafter : decoder.drafters()) {
+      if (drafter->draft_cost(1) == 0) continue;
+      const double ms = pass_ms(decoder, *drafter, head, best[4], steady);
+      networks = networks && ms > 0;
+      if (reference == 0) {
+        decoder.costs().calibrate(best, reference = ms);
+      } else if (ms > 0) {
+        decoder.costs().weigh(drafter->number(), ms / reference);
+      }
     }
   } catch (const std::exception& failure) {
+    networks = false;
     log_warn(std::string("calibration failed, draft depths use estimates: ") + failure.what());
   }
-  const bool drafted = with_head > 0 && by_rows[4] > 0;
-  const double least = 0.01 * by_rows[1];
-  decoder.costs().calibrate(by_rows, drafted ? std::max((with_head - by_rows[4]) / with_steps, least) : 0);
-  return by_rows[1] > 0 && by_rows[4] > 0 && (drafted || network == nullptr);
+  return {best[1] > 0 && best[4] > 0 && networks, steady};
 }
 
 }  // namespace ft

@@ -10,8 +10,12 @@
 
 namespace ft {
 
-/// `long_sweeps`: how often long rounds are measured. False if measuring failed; all or part of the result is
-/// then a guess.
-bool calibrate(Decoder& decoder, int long_sweeps = 1);
+struct Calibrated {
+  bool measured = false;  // false: measuring failed; all or part of the result is a guess
+  bool steady = true;     // false: repeated samples are far apart, so other programs held the machine up
+};
+
+/// `long_sweeps`: how often long rounds are measured.
+Calibrated calibrate(Decoder& decoder, int long_sweeps = 1);
 
 }  // namespace ft

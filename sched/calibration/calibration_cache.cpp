@@ -22,7 +22,7 @@ namespace ft {
 namespace {
 
 /// Version of the text's form and of what is measured; must be raised when either changes.
-constexpr std::string_view kFirstLine = "foretoken costs 1\n";
+constexpr std::string_view kFirstLine = "foretoken costs 2\n";
 
 std::int64_t seconds_now() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -73,9 +73,9 @@ Status replace(const std::string& path, const std::string& text) {
 }  // namespace
 
 std::string cost_text(const CostFigures& figures, const std::string& key, std::int64_t now_s) {
-  const std::string text =
-      fmt::format("{}key {}\nwritten {}\nrows {}\ndraft {}\n", kFirstLine, key, now_s,
-                  fmt::join(std::span(figures.verify_ms).subspan(1), " "), figures.draft_ms);
+  const std::string text = fmt::format("{}key {}\nwritten {}\nrows {}\ndraft {}\nweights {}\n", kFirstLine,
+                                       key, now_s, fmt::join(std::span(figures.verify_ms).subspan(1), " "),
+                                       figures.draft_ms, fmt::join(figures.draft_weight, " "));
   return text + fmt::format("checksum {:016x}\n", checksum(std::as_bytes(std::span(text))));
 }
 
@@ -95,6 +95,10 @@ Result<CostFigures> read_calibration(std::string_view text, const std::string& k
     good = good && take(text, rows == 1 ? "rows " : "", figures.verify_ms[rows], last ? '\n' : ' ');
   }
   good = good && take(text, "draft ", figures.draft_ms, '\n');
+  for (std::size_t i = 0; i < figures.draft_weight.size(); ++i) {
+    const bool last = i + 1 == figures.draft_weight.size();
+    good = good && take(text, i == 0 ? "weights " : "", figures.draft_weight[i], last ? '\n' : ' ');
+  }
   // This checks numbers and checksum at once: every byte is as this program writes it.
   if (!good || cost_text(figures, found_key, written_s) != whole) return damaged("it is damaged");
   if (!figures.plausible()) return damaged("its numbers are not plausible costs");
@@ -121,7 +125,7 @@ bool CalibrationCache::recall(CostModel& costs) const {
     figures.error().code == Code::kCorrupt ? log_warn(line) : log_info(line);
     return false;
   }
-  costs.calibrate(figures->verify_ms, figures->draft_ms);
+  costs.take_up(*figures);
   return true;
 }
 
@@ -129,10 +133,15 @@ void CalibrationCache::learn(Decoder& decoder) {
   constexpr int kSweepsToKeep = 2;  // one sweep may have met a busy moment
   const bool keeps = !options_.path.empty();
   kept_ = keeps && recall(decoder.costs());
-  const bool measured = !kept_ && calibrate(decoder, keeps ? kSweepsToKeep : 1);
+  const Calibrated fresh = kept_ ? Calibrated{} : calibrate(decoder, keeps ? kSweepsToKeep : 1);
+  const bool measured = fresh.measured;
   source_ = kept_ ? "remembered" : measured ? "measured" : "guessed";
   begun_with_ = decoder.costs().figures();
   if (!keeps || !measured || !begun_with_.plausible()) return;
+  if (!fresh.steady) {
+    log_info("the machine was busy while costs were calibrated; they are not kept, and rounds correct them");
+    return;
+  }
   const Status written = replace(options_.path, cost_text(begun_with_, options_.key, seconds_now()));
   kept_ = written.ok();
   if (!kept_) log_info(written.error().message + "; every start calibrates");

@@ -23,7 +23,7 @@ void read(const std::string& text) {
   }
   if (!costs->plausible()) std::abort();
   ft::CostModel model;
-  model.calibrate(costs->verify_ms, costs->draft_ms);
+  model.take_up(*costs);
   if (model.figures().far_from(*costs, 1)) std::abort();
 }
 

@@ -81,7 +81,7 @@ TEST(CostText, ComesBackBitForBit) {
   EXPECT_EQ(read->verify_ms, figures().verify_ms);
   EXPECT_EQ(read->draft_ms, figures().draft_ms);
   CostModel model;
-  model.calibrate(read->verify_ms, read->draft_ms);
+  model.take_up(*read);
   EXPECT_EQ(model.figures().verify_ms, figures().verify_ms) << "and a model takes them as they are";
   EXPECT_EQ(model.figures().draft_ms, figures().draft_ms);
 }

@@ -1,5 +1,6 @@
-#include "drafters/combined.h"
+#include "drafters/choice.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -18,6 +19,7 @@ class Recorder final : public Drafter {
   }
   void close(int slot) override { opened.erase(slot); }
   Status observe(int, std::span<const std::int32_t> tokens, bool) override {
+    if (fails) return Error{Code::kExhausted, "it fails"};
     observed += static_cast<int>(tokens.size());
     return {};
   }
@@ -35,79 +37,55 @@ class Recorder final : public Drafter {
 
   std::set<int> opened, asked;
   int available = 3, observed = 0, proposals = 0;
+  bool fails = false;
 };
 
-/// `match` tokens that occurred before, after tokens that did not.
-std::vector<std::int32_t> repeating(int match) {
-  std::vector<std::int32_t> tokens = {500};
-  for (int i = 0; i < match; ++i) tokens.push_back(i);
-  for (int i = 0; i < 10; ++i) tokens.push_back(100 + i);
-  tokens.push_back(501);
-  for (int i = 0; i < match; ++i) tokens.push_back(i);
-  return tokens;
-}
-
-class CombinedDrafterTest : public testing::Test {
+class ChoiceDrafterTest : public testing::Test {
  protected:
-  DraftSlot slot(int id, const std::vector<std::int32_t>& tokens) {
-    DraftSlot result;
-    result.id = id;
-    result.tokens = tokens;
-    result.drafts = drafts_[static_cast<std::size_t>(id)];
-    return result;
+  ChoiceDrafterTest() {
+    head_.set_number(0), other_.set_number(1), choice_.set_number(2);
+    EXPECT_TRUE(choice_.open(0, 0).ok());
+    EXPECT_TRUE(choice_.open(1, 0).ok());
   }
-  std::int32_t first_draft(int match) {
-    EXPECT_TRUE(combined_.open(0, 0).ok());
-    const std::vector<std::int32_t> tokens = repeating(match);
-    DraftSlot one = slot(0, tokens);
-    one.depth = std::min(2, combined_.plan(one));
-    DraftSlot* pointer = &one;
-    EXPECT_TRUE(combined_.propose({&pointer, 1}, {}).ok());
-    return one.drafted > 0 ? one.drafts[0] : -1;
-  }
-
-  Recorder head_;
-  NgramDrafter lookup_{2};
-  CombinedDrafter combined_{head_, lookup_, 2};
-  std::array<std::array<std::int32_t, kMaxDepth>, 2> drafts_{};
+  Recorder head_, other_;
+  ChoiceDrafter choice_{{&head_, &other_}, 2};
 };
 
-TEST_F(CombinedDrafterTest, LookupDraftsOnlyWhereItsMatchIsLong) {
-  EXPECT_EQ(first_draft(CombinedDrafter::kLongMatch - 1), 900);
-  EXPECT_EQ(head_.proposals, 1);
-  EXPECT_EQ(first_draft(CombinedDrafter::kLongMatch), 100);
-  EXPECT_EQ(head_.proposals, 1) << "the head costs nothing where it is not asked";
-}
-
-TEST_F(CombinedDrafterTest, AShortMatchIsBetterThanAHeadThatHasNothing) {
-  head_.available = 0;
-  EXPECT_EQ(first_draft(NgramDrafter::kMinMatch), 100);
-  EXPECT_EQ(first_draft(NgramDrafter::kMinMatch - 1), -1);
-}
-
-TEST_F(CombinedDrafterTest, EachSlotOfARoundGoesToItsOwnDrafter) {
-  const std::vector<std::int32_t> long_match = repeating(20);
-  const std::vector<std::int32_t> short_match = repeating(4);
-  ASSERT_TRUE(combined_.open(0, 0).ok());
-  ASSERT_TRUE(combined_.open(1, 0).ok());
-  DraftSlot a = slot(0, long_match), b = slot(1, short_match);
-  a.depth = std::min(3, combined_.plan(a));
-  b.depth = std::min(3, combined_.plan(b));
-  DraftSlot* both[] = {&a, &b};
-  ASSERT_TRUE(combined_.propose(both, {}).ok());
-  EXPECT_EQ(head_.asked, (std::set<int>{1}));
-  EXPECT_EQ(a.drafts[0], 100);
-  EXPECT_EQ(b.drafts[0], 900);
-}
-
-TEST_F(CombinedDrafterTest, BothSeeEveryCommittedRowAndBothAreClosed) {
-  ASSERT_TRUE(combined_.open(1, 0).ok());
-  EXPECT_EQ(head_.opened, (std::set<int>{1}));
+TEST_F(ChoiceDrafterTest, EachMemberSeesEveryCommittedRowAndIsClosed) {
+  EXPECT_EQ(choice_.name(), "recorder+recorder");
+  EXPECT_EQ(other_.opened, (std::set<int>{0, 1}));
   const std::vector<std::int32_t> tokens = {1, 2, 3};
-  ASSERT_TRUE(combined_.observe(1, tokens, false).ok());
+  ASSERT_TRUE(choice_.observe(1, tokens, false).ok());
   EXPECT_EQ(head_.observed, 3);
-  combined_.close(1);
-  EXPECT_TRUE(head_.opened.empty());
+  EXPECT_EQ(other_.observed, 3);
+  choice_.close(1);
+  EXPECT_EQ(head_.opened, (std::set<int>{0}));
+}
+
+TEST_F(ChoiceDrafterTest, AMemberThatFailsLeavesItsSlotAndTheOthersStay) {
+  const std::vector<std::int32_t> tokens = {1, 2, 3};
+  head_.fails = true;
+  ASSERT_TRUE(choice_.observe(0, tokens, false).ok());
+  head_.fails = false;
+  EXPECT_EQ(head_.opened, (std::set<int>{1})) << "it is closed for that slot alone";
+  ASSERT_EQ(choice_.members(0).size(), 1U);
+  EXPECT_EQ(choice_.members(0).front(), &other_);
+  EXPECT_EQ(choice_.members(1).size(), 2U);
+  other_.fails = true;
+  EXPECT_FALSE(choice_.observe(0, tokens, false).ok()) << "nobody is left";
+}
+
+TEST(SwitchingDrafter, MembersTakeTurnsOfTwoRounds) {
+  Recorder one, two;
+  ChoiceDrafter switching({&one, &two}, 1, true);
+  ASSERT_TRUE(switching.open(0, 0).ok());
+  std::vector<Drafter*> turns;
+  for (int round = 0; round < 6; ++round) {
+    ASSERT_EQ(switching.members(0).size(), 1U);
+    turns.push_back(switching.members(0).front());
+  }
+  EXPECT_NE(std::ranges::count(turns, &one), 0);
+  EXPECT_NE(std::ranges::count(turns, &two), 0);
 }
 
 class SyntheticDrafterTest : public testing::Test {

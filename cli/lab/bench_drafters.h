@@ -1,0 +1,39 @@
+// `foretoken bench --drafters`: the same prompts with every drafter that the model has, with the choice among
+// them and with none, by turns, so that a slow minute affects all of them.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "cli/lab/bench_measure.h"
+
+namespace ft::cli {
+
+/// What one drafter did over all prompts.
+struct DrafterFigures {
+  std::string name;
+  Speed speed;
+  SpeculationReport speculation;
+  double first_token_ms = 0;  // mean over answers, from the request on
+  int answers = 0;
+  bool identical = true;  // the tokens are those without a drafter
+};
+
+struct DrafterTable {
+  std::string model, backend;
+  std::vector<DrafterFigures> drafters;  // none first
+};
+
+/// Names of the drafters that the engine has, "none" first and "auto" last.
+std::vector<DrafterKind> benched_drafters(const Engine& engine);
+
+/// Adds one answer of every drafter to the table; `turn` moves the order on.
+Status add_answers(Engine& engine, const LoadedModel& loaded, const BenchCase& bench_case,
+                   std::span<const DrafterKind> drafters, std::size_t turn, const std::atomic<bool>& stopped,
+                   DrafterTable& table);
+
+std::string drafter_table_text(const DrafterTable& table);
+std::string drafter_table_json(const DrafterTable& table);
+
+}  // namespace ft::cli

@@ -1,0 +1,295 @@
+#include "drafters/model.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+namespace ft {
+namespace {
+
+/// A fork of each slot lives for the length of a proposal.
+StateOptions memory_of(const ModelDrafter::Options& options) {
+  const int partly_filled = options.slots;  // a fork copies the last block
+  return {2 * options.slots + options.memories, options.blocks + 2 * partly_filled};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelDrafter>> ModelDrafter::make(Backend& backend, const DraftNetwork& network,
+                                                         const Options& options) {
+  CompileOptions compile;
+  compile.max_rows = std::max(kChunk, options.slots * (options.max_depth + 2));
+  compile.max_logit_rows = options.slots;
+  FT_ASSIGN(std::unique_ptr<Executable> executable, backend.compile(network.programs[0], compile));
+  FT_ASSIGN(std::unique_ptr<State> state,
+            backend.make_state(network.programs[0].layout(), memory_of(options)));
+  return std::unique_ptr<ModelDrafter>(
+      new ModelDrafter(network, options, std::move(executable), std::move(state)));
+}
+
+ModelDrafter::ModelDrafter(const DraftNetwork& network, const Options& options,
+                           std::unique_ptr<Executable> executable, std::unique_ptr<State> state)
+    : model_(network),
+      options_(options),
+      network_(std::move(executable)),
+      state_(std::move(state)),
+      pool_(*state_, memory_of(options)),
+      slots_(static_cast<std::size_t>(options.slots)) {
+  identity_ =
+      fmt::format("{} {}\n{}", state_->block_bytes(), state_->slot_bytes(), to_text(network.programs[0]));
+  scratch_.reserve(static_cast<std::size_t>(network_->vocabulary()));
+  txns_.reserve(static_cast<std::size_t>(options.slots));
+}
+
+Status ModelDrafter::open(int slot, std::int64_t position) {
+  close(slot);
+  FT_ASSIGN(Timeline timeline, Timeline::open(pool_));
+  SlotState& state = slots_[static_cast<std::size_t>(slot)];
+  state.timeline = std::move(timeline);
+  state.timeline->reserve(options_.context + options_.max_depth + 1);
+  state.seen = position;
+  return {};
+}
+
+void ModelDrafter::close(int slot) {
+  SlotState& state = slots_[static_cast<std::size_t>(slot)];
+  state.chain.reset();
+  state.timeline.reset();
+  state.pending.clear();
+  state.seen = 0;
+}
+
+/// Tokens of a prompt are taken in at once, as long as none before them is missing.
+Status ModelDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, bool prompt) {
+  SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
+  const bool whole = slot.timeline->length() + std::ssize(slot.pending) == slot.seen;
+  slot.seen += std::ssize(tokens);
+  if (!prompt || !whole) {
+    slot.pending.clear();  // propose() is given all tokens
+    return {};
+  }
+  slot.pending.insert(slot.pending.end(), tokens.begin(), tokens.end());
+  if (std::ssize(slot.pending) <= kKeptBack) return {};
+  const std::size_t count = slot.pending.size() - kKeptBack;
+  FT_TRY(take_in(slot, std::span(slot.pending).first(count)));
+  slot.pending.erase(slot.pending.begin(), slot.pending.begin() + static_cast<std::ptrdiff_t>(count));
+  return {};
+}
+
+/// Appends true tokens, of which nothing is drafted yet.
+Status ModelDrafter::take_in(SlotState& slot, std::span<const std::int32_t> tokens) {
+  for (; !tokens.empty();) {
+    const auto chunk = tokens.first(std::min<std::size_t>(tokens.size(), kChunk));
+    tokens = tokens.subspan(chunk.size());
+    const bool known = std::ranges::all_of(chunk, [&](std::int32_t id) { return id < model_.vocabulary; });
+    if (!known) return Error{Code::kInvalid, "the text has a token that the drafting model lacks"};
+    const auto rows = static_cast<int>(chunk.size());
+    FT_ASSIGN(Txn txn, slot.timeline->begin(rows, rows));
+    const Segment segment = txn.segment();
+    StepArgs args;
+    args.tokens = chunk;
+    args.segments = {&segment, 1};
+    args.logits = false;
+    try {
+      network_->submit(args, *state_);
+    } catch (...) {
+      txn.rollback();
+      throw;
+    }
+    txn.commit(rows);
+  }
+  return {};
+}
+
+int ModelDrafter::plan(const DraftSlot& slot) {
+  const SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
+  if (!state.timeline || state.timeline->lost()) return 0;
+  const std::int64_t room = model_.context - std::ssize(slot.tokens);
+  return static_cast<int>(std::clamp<std::int64_t>(room, 0, slot.max_depth()));
+}
+
+/// Many rows of a prompt take less than as many passes.
+double ModelDrafter::catch_up(const DraftSlot& slot) const {
+  constexpr double kRow = 0.1;  // of a pass
+  const SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
+  if (!state.timeline) return 0;
+  const std::int64_t missing = std::ssize(slot.tokens) - state.timeline->length();
+  return kRow * static_cast<double>(std::max<std::int64_t>(0, missing - options_.max_depth));
+}
+
+SampleRow ModelDrafter::sample_row(const DraftSlot& slot, int step) const {
+  SampleRow row = slot.sample;
+  row.position += step;
+  row.stream = slot.rejection ? Stream::kDraft : Stream::kTarget;
+  row.drafts = {slot.store, step};
+  row.store = slot.store + step;
+  if (slot.constraint != nullptr && step > 0) {
+    const auto drafts = slot.drafts.first(static_cast<std::size_t>(step));  // known: run_pass() waited
+    row.mask = slot.constraint->mask(drafts).value_or(row.mask);  // without one: the round cuts here
+  }
+  return row;
+}
+
+Status ModelDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
+  Status status;
+  try {
+    status = first_pass(slots, round_tokens);
+    for (int step = 1; status.ok() && step < options_.max_depth; ++step)
+      status = next_pass(slots, step, round_tokens);
+  } catch (...) {
+    end_pass(false);
+    finish(slots, false);
+    throw;
+  }
+  if (!status.ok()) end_pass(false);
+  finish(slots, status.ok());
+  return status;
+}
+
+/// The tokens that are missing, up to the pending one, then the first draft.
+Status ModelDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
+  tokens_.clear(), logit_rows_.clear(), segments_.clear(), samples_.clear();
+  for (DraftSlot* slot : slots) {
+    SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
+    state.pending.clear();
+    if (state.timeline->length() >= std::ssize(slot->tokens))
+      return Error{Code::kInvalid, "the drafting model is ahead of its text"};
+    auto missing = slot->tokens.subspan(static_cast<std::size_t>(state.timeline->length()));
+    const std::size_t last =
+        std::min<std::size_t>(missing.size(), static_cast<std::size_t>(options_.max_depth) + 1);
+    slot->backlog_rows = static_cast<int>(missing.size() - last);
+    FT_TRY(take_in(state, missing.first(missing.size() - last)));
+    missing = missing.last(last);
+    for (const std::int32_t token : missing) {
+      if (token >= model_.vocabulary)
+        return Error{Code::kInvalid, "the text has a token that the drafting model lacks"};
+    }
+    FT_TRY(add(*slot, *state.timeline, missing, 0));
+  }
+  return run_pass(slots, 0, round_tokens);
+}
+
+Status ModelDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
+  tokens_.clear(), logit_rows_.clear(), segments_.clear(), samples_.clear();
+  for (DraftSlot* slot : slots) {
+    if (slot->depth <= step) continue;
+    SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
+    if (!state.chain) {
+      FT_ASSIGN(Timeline chain, state.timeline->fork());
+      state.chain = std::move(chain);
+    }
+    const std::int32_t draft = -1 - (slot->store + step - 1);
+    FT_TRY(add(*slot, *state.chain, {&draft, 1}, step));
+  }
+  return tokens_.empty() ? Status() : run_pass(slots, step, round_tokens);
+}
+
+/// Rows of one slot in the pass that is prepared; the last one drafts.
+Status ModelDrafter::add(DraftSlot& slot, Timeline& timeline, std::span<const std::int32_t> tokens,
+                         int step) {
+  const auto rows = static_cast<int>(tokens.size());
+  FT_ASSIGN(Txn txn, timeline.begin(rows, rows));
+  txns_.push_back(std::move(txn));
+  segments_.push_back(txns_.back().segment());
+  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
+  samples_.push_back(sample_row(slot, step));
+  return {};
+}
+
+/// Submits the prepared pass. Waits for it only where the host needs its drafts for a mask of the next, or
+/// its logits for a distribution.
+Status ModelDrafter::run_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
+  StepArgs args;
+  args.tokens = tokens_;
+  args.segments = segments_;
+  args.logit_rows = logit_rows_;
+  args.samples = samples_;
+  args.round_tokens = round_tokens;
+  args.logits = false;
+  bool wait = false;
+  for (const DraftSlot* slot : slots) {
+    if (slot->depth <= step) continue;
+    args.logits = args.logits || slot->rejection;
+    wait = wait || slot->rejection || slot->constraint != nullptr;
+  }
+  network_->submit(args, *state_);
+  collected_ = wait;
+  const StepResult result = wait ? network_->collect() : StepResult();
+  end_pass(true);
+  const auto vocabulary = static_cast<std::size_t>(network_->vocabulary());
+  std::size_t next = 0;
+  for (DraftSlot* slot : slots) {
+    if (slot->depth <= step) continue;
+    const auto at = static_cast<std::size_t>(step);
+    if (slot->rejection) {
+      distribution(result.logits.subspan(next * vocabulary, vocabulary), network_->ids(), samples_[next],
+                   scratch_, (*slot->proposal)[at], slot->drafts.first(at));
+    }
+    slot->drafted = step + 1;
+    ++next;
+  }
+  return {};
+}
+
+void ModelDrafter::end_pass(bool good) {
+  for (Txn& txn : txns_) {
+    if (good) {
+      txn.commit(txn.rows());
+    } else {
+      txn.rollback();
+    }
+  }
+  txns_.clear();
+}
+
+void ModelDrafter::finish(std::span<DraftSlot*> slots, bool good) {
+  for (DraftSlot* slot : slots) {
+    slots_[static_cast<std::size_t>(slot->id)].chain.reset();
+    if (!good) slot->drafted = 0;
+    slot->known = collected_ || !good;
+  }
+}
+
+/// A timeline of the first tokens; the tokens after those are in the text.
+struct ModelDrafter::Memory final : DraftMemory {
+  Memory(int drafter, Timeline saved) : number(drafter), timeline(std::move(saved)) {}
+  int drafter() const override { return number; }
+  std::int64_t low() const override { return std::max<std::int64_t>(1, timeline.min_fork_length()); }
+  std::int64_t bytes() const override { return 0; }
+  std::span<const std::int32_t> blocks() const override { return timeline.blocks(); }
+  bool write_to(ByteSink& sink) const override { return timeline.write_to(sink); }
+
+  int number;
+  Timeline timeline;
+};
+
+Result<std::unique_ptr<DraftMemory>> ModelDrafter::save(int slot_id) {
+  const SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
+  // What it has taken in beyond the committed tokens, it could not give back.
+  if (!slot.timeline || slot.timeline->lost() || slot.timeline->length() > slot.seen)
+    return std::unique_ptr<DraftMemory>();
+  FT_ASSIGN(Timeline timeline, slot.timeline->fork());
+  return std::unique_ptr<DraftMemory>(std::make_unique<Memory>(number(), std::move(timeline)));
+}
+
+Status ModelDrafter::restore(int slot_id, const DraftMemory& saved, std::int64_t length) {
+  const auto& memory = static_cast<const Memory&>(*saved.part(number()));
+  FT_ASSERT(length >= memory.low());
+  close(slot_id);
+  FT_ASSIGN(Timeline timeline, memory.timeline.fork(std::min(length, memory.timeline.length())));
+  SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
+  slot.timeline = std::move(timeline);
+  slot.timeline->reserve(options_.context + options_.max_depth + 1);
+  slot.seen = length;
+  return {};
+}
+
+Result<std::unique_ptr<DraftMemory>> ModelDrafter::read_memory(ByteSource& source, std::int64_t length) {
+  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source));
+  if (timeline.length() > length)
+    return Error{Code::kCorrupt, "its bytes are not the memory of a drafting model"};
+  return std::unique_ptr<DraftMemory>(std::make_unique<Memory>(number(), std::move(timeline)));
+}
+
+}  // namespace ft

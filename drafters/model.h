@@ -1,0 +1,91 @@
+// Drafts with a smaller model of the same tokenizer, which runs beside the target: a chain of its own passes
+// over its own timeline, for the whole batch at once. It reads tokens only. A prompt is seen chunk by chunk
+// as the target reads it, all but the last kKeptBack tokens; what is answered is taken in when a proposal
+// needs it. A chain runs on a fork of the timeline that is dropped afterwards, so that rejected drafts leave
+// nothing in a recurrent state. Cost: a pass per depth; a fork copies one recurrent state and at most one
+// block, and allocates its list of blocks.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "drafters/drafter.h"
+#include "models/model.h"
+#include "sampling/sample.h"
+#include "timeline/timeline.h"
+
+namespace ft {
+
+class ModelDrafter final : public Drafter {
+ public:
+  static constexpr int kKeptBack = kMaxTapeRows + 1;  // a sequence may begin at any of the last tokens
+  static constexpr int kChunk = 256;                  // rows of a slot in one pass that takes in tokens
+
+  struct Options {
+    int slots = 1;
+    int blocks = 1;             // key/value blocks of its own cache
+    int memories = 0;           // what may be saved at once, beside the slots
+    int max_depth = kMaxDepth;  // drafts of a slot in a round
+    std::int64_t context = 0;   // tokens of a slot that memory is reserved for
+  };
+  /// The network must outlive the drafter.
+  static Result<std::unique_ptr<ModelDrafter>> make(Backend& backend, const DraftNetwork& network,
+                                                    const Options& options);
+
+  std::string_view name() const override { return "model"; }
+  Status open(int slot, std::int64_t position) override;
+  void close(int slot) override;
+  Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) override;
+  int plan(const DraftSlot& slot) override;
+  int draft_cost(int depth) const override { return depth; }
+  double catch_up(const DraftSlot& slot) const override;
+  Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+  void collect() override { network_->collect(); }
+
+  bool remembers() const override { return true; }
+  bool restores(const DraftMemory& memory) const override { return memory.part(number()) != nullptr; }
+  Result<std::unique_ptr<DraftMemory>> save(int slot) override;
+  Status restore(int slot, const DraftMemory& memory, std::int64_t length) override;
+  Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& source, std::int64_t length) override;
+  std::string memory_identity() const override { return identity_; }
+
+  std::int64_t packed_bytes() const override { return network_->packed_bytes(); }
+  const TimelinePool* pool() const override { return &pool_; }
+
+ private:
+  struct SlotState {
+    std::optional<Timeline> timeline;   // of the sequence's first tokens
+    std::optional<Timeline> chain;      // the fork of a proposal
+    std::vector<std::int32_t> pending;  // the tokens after those, as far as observe() told them
+    std::int64_t seen = 0;              // committed tokens
+  };
+  struct Memory;
+  ModelDrafter(const DraftNetwork& network, const Options& options, std::unique_ptr<Executable> executable,
+               std::unique_ptr<State> state);
+
+  Status take_in(SlotState& slot, std::span<const std::int32_t> tokens);
+  Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
+  Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
+  Status run_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);
+  Status add(DraftSlot& slot, Timeline& timeline, std::span<const std::int32_t> tokens, int step);
+  void end_pass(bool good);
+  void finish(std::span<DraftSlot*> slots, bool good);
+  SampleRow sample_row(const DraftSlot& slot, int step) const;
+
+  const DraftNetwork& model_;
+  Options options_;
+  std::string identity_;  // of memories
+  std::unique_ptr<Executable> network_;
+  std::unique_ptr<State> state_;
+  TimelinePool pool_;
+  std::vector<SlotState> slots_;
+  SampleScratch scratch_;
+  bool collected_ = true;  // the last pass was
+  // One step's arguments, reused.
+  std::vector<Txn> txns_;
+  std::vector<std::int32_t> tokens_, logit_rows_;
+  std::vector<Segment> segments_;
+  std::vector<SampleRow> samples_;
+};
+
+}  // namespace ft

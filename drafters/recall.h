@@ -1,0 +1,96 @@
+// Drafts from what was said before: texts of earlier requests of the same user, prompts and answers. Where
+// the last kGram tokens of a sequence occurred in them, the places with the longest match vote for the next
+// token, and those that agree vote for the one after it. The share of votes is the chance that a draft is
+// right; a draft ends where the chance of all of it falls below kLeastChance.
+// Source: SuffixDecoding (Oliaro et al., arXiv 2411.04975), with hash chains over a ring of tokens in place
+// of a suffix tree: the same counts for the last kMostPlaces places, in a fixed memory. A text that is used
+// again is stored again with the answer that repeats it, so what falls out was not used for longest.
+// One user's text never drafts for another's: each has a ring of its own (DraftSlot::owner); the ring of the
+// user who was away longest goes first. Cost: O(places) for each round, O(1) for each token that is learnt.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <span>
+#include <vector>
+
+#include "drafters/drafter.h"
+
+namespace ft {
+
+/// The texts of one user, newest last, with the places of every gram in them.
+class RecallRing {
+ public:
+  static constexpr int kGram = 4;         // tokens of a match, at least
+  static constexpr int kMostMatch = 32;   // and at most
+  static constexpr int kMostPlaces = 24;  // that vote, the latest ones
+
+  /// `tokens`: that it holds, at most.
+  explicit RecallRing(std::size_t tokens);
+  static std::int64_t bytes_of(std::size_t tokens);
+
+  /// Takes in a text, but for parts of kKnown tokens and more that it has already.
+  void learn(std::span<const std::int32_t> text);
+  /// The continuation that most places agree on, in `out`; returns the length of the match, 0 for none.
+  int recall(std::span<const std::int32_t> text, std::vector<std::int32_t>& out, std::size_t most) const;
+
+ private:
+  static constexpr std::size_t kKnown = 64;
+  static constexpr double kLeastChance = 0.25;
+
+  static std::size_t hash(const std::int32_t* gram);
+  std::int32_t at(std::int64_t position) const {
+    return ring_[static_cast<std::size_t>(position) % ring_.size()];
+  }
+  bool holds(std::int64_t position) const {
+    return position >= 0 && position < end_ && position + std::ssize(ring_) > end_;
+  }
+  void append(std::int32_t token);
+  std::size_t known_from(std::span<const std::int32_t> text) const;
+  int match_before(std::int64_t end, std::span<const std::int32_t> text) const;
+
+  std::vector<std::int32_t> ring_;    // [power of two] token of position p at p % size; -1 between texts
+  std::vector<std::int64_t> before_;  // [ring] the place before this one with the same hash, or -1
+  std::vector<std::int64_t> heads_;   // [power of two] the latest place after a gram of this hash, or -1
+  std::int64_t end_ = 0;              // tokens ever appended
+};
+
+class RecallDrafter final : public Drafter {
+ public:
+  /// `bytes`: of all rings together; 0: nothing is learnt.
+  RecallDrafter(int slots, std::int64_t bytes)
+      : slots_(static_cast<std::size_t>(slots)), limit_bytes_(bytes) {}
+
+  std::string_view name() const override { return "recall"; }
+  Status open(int slot, std::int64_t position) override;
+  void close(int slot) override;
+  Status observe(int /*slot*/, std::span<const std::int32_t> /*tokens*/, bool /*prompt*/) override {
+    return {};  // plan() is given the tokens
+  }
+  int plan(const DraftSlot& slot) override;
+  int draft_cost(int /*depth*/) const override { return 0; }
+  int kind(int slot) const override;
+  double first_guess(int kind) const override;
+  Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+  void learn(std::span<const std::int32_t> tokens, std::uint64_t owner) override;
+
+ private:
+  struct SlotState {
+    int match = 0;
+    std::vector<std::int32_t> continuation;
+  };
+  struct User {
+    std::uint64_t owner = 0;
+    RecallRing ring;
+  };
+  std::size_t ring_tokens() const;
+  User* find(std::uint64_t owner);
+
+  static constexpr int kUsers = 8;  // rings, at most
+
+  std::vector<SlotState> slots_;
+  std::int64_t limit_bytes_;
+  std::list<User> users_;  // the one who was here last is first
+};
+
+}  // namespace ft

@@ -1,0 +1,116 @@
+#include "speculation/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ft {
+
+CostModel::CostModel() {
+  for (int rows = 1; rows <= kRows; ++rows) verify_[static_cast<std::size_t>(rows)] = 1 + 0.1 * (rows - 1);
+  weight_.fill(1);
+}
+
+void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double draft) {
+  constexpr double kMostPerRow = 1.1;  // of a plain step
+  if (measured[1] <= 0) return;
+  verify_[1] = measured[1];
+  std::size_t known = 1;
+  for (std::size_t rows = 2; rows < measured.size(); ++rows) {
+    if (measured[rows] <= 0) continue;
+    const double most = kMostPerRow * static_cast<double>(rows) * measured[1];
+    const double cost = std::clamp(measured[rows], verify_[known], std::max(verify_[known], most));
+    for (std::size_t between = known + 1; between <= rows; ++between) {
+      const double part = static_cast<double>(between - known) / static_cast<double>(rows - known);
+      verify_[between] = verify_[known] + part * (cost - verify_[known]);
+    }
+    known = rows;
+  }
+  const double slope =
+      known > 1 ? (verify_[known] - verify_[1]) / static_cast<double>(known - 1) : 0.1 * verify_[1];
+  for (std::size_t rows = known + 1; rows < verify_.size(); ++rows) verify_[rows] = verify_[rows - 1] + slope;
+  draft_ = draft > 0 ? draft : 0.15 * verify_[1];
+  beyond_ = verify_[kRows] - verify_[kRows - 1];
+  slot_ = 0.05 * verify_[1];
+  batch_draft_ = 0;
+  plain_seen_ = drafted_seen_ = 0;
+  measured_ = true;
+}
+
+void CostModel::take_up(const CostFigures& figures) {
+  calibrate(figures.verify_ms, figures.draft_ms);
+  weight_ = figures.draft_weight;
+}
+
+void CostModel::weigh(int drafter, double weight) {
+  if (weight > 0) weight_[static_cast<std::size_t>(drafter)] = weight;
+}
+
+double CostModel::verify(int rows, int slots) const {
+  const double known = verify_[static_cast<std::size_t>(std::min(rows, kRows))];
+  const double batch = slots > 1 ? (slots - 1) * slot_ + std::max(0, rows - slots) * batch_draft_ : 0;
+  return known + std::max(0, rows - kRows) * beyond_ + batch;
+}
+
+/// Of a difference, what an estimate that was corrected `seen` times takes over: the first time all of it.
+double CostModel::share(double late, int seen) {
+  constexpr double kFaster = 0.3;
+  constexpr double kSlower = 0.05;
+  return late * std::max(late < 0 ? kFaster : kSlower, 1.0 / (1 + seen));
+}
+
+/// Plain batches say what a further slot costs, drafted ones what a draft costs beyond that.
+void CostModel::observe_batch(int rows, double draft_steps, double cost, int slots) {
+  const double expected = verify(rows, slots) + draft_steps * draft_;
+  const double late = std::min(cost, 4 * expected) - expected;
+  if (rows <= slots) {
+    slot_ = std::max(0.0, slot_ + share(late, plain_seen_++) / (slots - 1));
+  } else {
+    batch_draft_ = std::max(-beyond_, batch_draft_ + share(late, drafted_seen_++) / (rows - slots));
+  }
+}
+
+/// What a long context adds is the part of a round that no figure taken at a short one explains.
+void CostModel::observe_reading(double late, const ContextRead& read) {
+  if (read.drafts <= 0) {
+    const double change = share(late, segments_seen_++) / read.sequences;
+    segment_read_ = std::max(0.0, segment_read_ + change);
+  } else {
+    row_read_ = std::max(0.0, row_read_ + share(late, rows_seen_++) / read.drafts);
+  }
+}
+
+void CostModel::observe(int rows, double draft_steps, double cost, int slots, const ContextRead& read,
+                        int drafter) {
+  constexpr double kFaster = 0.3;
+  constexpr double kSlower = 0.02;
+  constexpr double kLongContext = 2;  // of each sequence, in units of 1024 positions
+  if (cost <= 0 || rows < 1 || !measured_) return;
+  if (read.sequences > kLongContext * slots) {
+    const double expected = verify(rows, slots) + draft_steps * draft_ + reading(read);
+    return observe_reading(std::min(cost, 4 * expected) - expected, read);
+  }
+  if (slots > 1) return observe_batch(rows, draft_steps, cost, slots);
+  if (rows > kRows) return;
+  double& verify = verify_[static_cast<std::size_t>(rows)];
+  const double expected = verify + draft_steps * draft_ + reading(read);
+  const double late = std::min(cost, 4 * expected) - expected;
+  const double change = late * (late < 0 ? kFaster : kSlower);
+  const double share = verify / expected;
+  verify += change * share;
+  if (draft_steps > 0) {
+    double& weight = weight_[static_cast<std::size_t>(std::max(drafter, 0))];
+    const double drafted = change * (1 - share) / draft_steps;
+    if (drafter > 0) {
+      weight = std::max(0.01 * weight, weight + weight * drafted / draft_);
+    } else {
+      draft_ += drafted;
+    }
+  }
+  // More rows never cost less: neighbours that say so were measured at a worse moment.
+  for (int i = 1; i < rows; ++i)
+    verify_[static_cast<std::size_t>(i)] = std::min(verify_[static_cast<std::size_t>(i)], verify);
+  for (int i = rows + 1; i <= kRows; ++i)
+    verify_[static_cast<std::size_t>(i)] = std::max(verify_[static_cast<std::size_t>(i)], verify);
+}
+
+}  // namespace ft

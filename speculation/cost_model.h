@@ -1,0 +1,82 @@
+// What a round costs on this machine: calibrated once (sched/calibration), then corrected by every round. An
+// engine has one. Times on a shared machine are late, never early, so an estimate follows a faster round
+// quickly and a slower one slowly. Costs never change an answer, only how deep it is drafted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "drafters/drafter.h"
+#include "speculation/cost_figures.h"
+
+namespace ft {
+
+/// Positions of key/value caches that the rows of a round read, in units of 1024.
+struct ContextRead {
+  double sequences = 0;  // the context of each sequence, once
+  double drafts = 0;     // and once more for each of its drafts
+};
+
+/// What a round costs, in any one unit of time. Its rows have a cost by their number, measured for those of
+/// one slot and continued in a straight line beyond them. Each draft step costs the same. In a batch each
+/// further slot costs something, because it has a state of its own, and each draft, because it is a row of
+/// the drafter's network too. A long context costs something for each sequence that reads it, and for each
+/// draft that reads it again. Before anything was measured the costs are a guess.
+/// Draft steps are counted in passes of one network; the passes of others have a weight. More rows never cost
+/// less, and never more than as many rounds of one row: a figure that says so was taken at a bad moment.
+class CostModel {
+ public:
+  static constexpr int kRows = kMaxDepth + 1;  // of the largest round of one slot
+  CostModel();
+
+  /// A round of `rows` verified rows of `slots` sequences and `draft_steps` draft steps took `cost`.
+  /// `drafter`: whose steps these were; -1: of several, or of the one that steps are counted in.
+  void observe(int rows, double draft_steps, double cost, int slots = 1, const ContextRead& read = {},
+               int drafter = -1);
+  /// A pass of this drafter costs as much as `weight` passes of the one that steps are counted in.
+  void weigh(int drafter, double weight);
+  double weight(const Drafter& drafter) const { return weight_[static_cast<std::size_t>(drafter.number())]; }
+  /// Draft steps of `depth` drafts.
+  double draft_steps(const Drafter& drafter, int depth) const {
+    return weight_[static_cast<std::size_t>(drafter.number())] * drafter.draft_cost(depth);
+  }
+  /// Fills the row counts that were not measured from those that were. `measured[rows]` > 0 is a cost; [1]
+  /// must be.
+  void calibrate(const std::array<double, kRows + 1>& measured, double draft);
+  /// What calibrate() and the rounds since have taught of one slot's rounds, in the unit that they were
+  /// measured in; take_up() takes it up again.
+  CostFigures figures() const { return {verify_, draft_, weight_}; }
+
+  void take_up(const CostFigures& figures);
+
+  double verify(int rows, int slots = 1) const;
+  /// What reading a long context adds.
+  double reading(const ContextRead& read) const {
+    return segment_read_ * read.sequences + row_read_ * read.drafts;
+  }
+  double draft() const { return draft_; }
+  /// The cost of a round of one slot in plain steps; `free`: its drafts need no network.
+  double round(int depth, bool free) const { return round(depth + 1, free ? 0 : depth, 1); }
+  /// Of any round.
+  double round(int rows, double draft_steps, int slots, const ContextRead& read = {}) const {
+    return (verify(rows, slots) + draft_ * draft_steps + reading(read)) / verify_[1];
+  }
+
+ private:
+  void observe_batch(int rows, double draft_steps, double cost, int slots);
+  void observe_reading(double late, const ContextRead& read);
+  static double share(double late, int seen);
+
+  std::array<double, kRows + 1> verify_{};   // [rows]
+  double draft_ = 0.15;                      // one pass of the head
+  double beyond_ = 0.1;                      // a row more than kRows
+  double slot_ = 0.05;                       // a slot more than one, beside its rows
+  double batch_draft_ = 0;                   // a draft in a batch, beside its row and the passes
+  int plain_seen_ = 0, drafted_seen_ = 0;    // batches
+  std::array<double, kMaxDrafters> weight_;  // [Drafter::number()]
+  double segment_read_ = 0, row_read_ = 0;   // of 1024 positions
+  int segments_seen_ = 0, rows_seen_ = 0;    // rounds that taught them
+  bool measured_ = false;
+};
+
+}  // namespace ft

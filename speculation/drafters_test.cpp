@@ -1,0 +1,215 @@
+// Drafters with a folder of their own, and the choice among all of them, on the toy model: whatever drafts,
+// the answer is that of plain decoding, and a drafter that fails costs only its drafts.
+#include <random>
+#include <stdexcept>
+
+#include "program/forwarding_backend.h"
+#include "tests/late_backend.h"
+#include "tests/toy_decoder.h"
+
+namespace ft::test {
+namespace {
+
+ToyOptions with_folders() {
+  ToyOptions options;
+  options.folders = true;
+  return options;
+}
+
+std::vector<std::int32_t> prompt(unsigned seed, int count) {
+  std::mt19937 random(seed);
+  std::vector<std::int32_t> tokens;
+  for (int i = 0; i < count; ++i) tokens.push_back(static_cast<std::int32_t>(random() % 100));
+  return tokens;
+}
+
+SlotOptions options_of(unsigned seed, int depth, bool penalties = false) {
+  SlotOptions options;
+  options.max_tokens = 30;
+  options.depth = depth;
+  options.sampler.temperature = seed % 2 == 0 ? 0 : 0.8F;
+  options.sampler.seed = seed;
+  if (penalties) options.sampler.presence = 0.7F, options.sampler.repetition = 1.2F;
+  return options;
+}
+
+constexpr DrafterKind kSwitching{ChoiceDrafter::kSwitching};
+const DrafterKind kKinds[] = {DrafterKind::kDflash, DrafterKind::kModel, DrafterKind::kAuto, kSwitching};
+
+class FolderDrafters : public testing::TestWithParam<bool> {
+ protected:
+  std::unique_ptr<Backend> backend() {
+    return GetParam() ? make_late_backend(make_ref_backend(), report_) : make_ref_backend();
+  }
+  LateReport report_;
+};
+
+TEST_P(FolderDrafters, ChangeNoTokenAtAnyDepth) {
+  ToyDecoder decoder(backend(), 1, with_folders());
+  std::int64_t drafted = 0, accepted = 0;
+  for (const DrafterKind kind : kKinds) {
+    for (const int depth : {1, 3, kMaxDepth, -1}) {
+      for (const bool penalties : {false, true}) {
+        const auto seed = static_cast<unsigned>(depth + 2);
+        const SlotOptions options = options_of(seed, depth, penalties);
+        const auto plain = decoder.answer(prompt(seed, 70), options);
+        const auto slot = decoder.open(prompt(seed, 70), options, kind, 33);
+        decoder.finish(*slot);
+        EXPECT_EQ(ToyDecoder::output(*slot), plain) << kind.name() << " depth " << depth;
+        drafted += slot->report.drafted, accepted += slot->report.accepted;
+        decoder->close(*slot);
+      }
+    }
+  }
+  EXPECT_GT(accepted, 50);
+  EXPECT_GT(drafted, accepted);
+}
+
+TEST_P(FolderDrafters, ChangeNoTokenOfABatchOfDifferentDrafters) {
+  ToyDecoder decoder(backend(), 4, with_folders());
+  std::vector<std::vector<std::int32_t>> plain;
+  for (unsigned i = 0; i < 4; ++i) {
+    plain.push_back(decoder.answer(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4)));
+  }
+  std::vector<std::unique_ptr<Slot>> slots;
+  std::vector<Slot*> running;
+  for (unsigned i = 0; i < 4; ++i) {
+    slots.push_back(decoder.open(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4), kKinds[i]));
+    running.push_back(slots.back().get());
+  }
+  while (!running.empty()) {
+    decoder->round(running);
+    std::erase_if(running, [](const Slot* slot) { return slot->finish != Finish::kNone; });
+  }
+  for (unsigned i = 0; i < 4; ++i) {
+    EXPECT_EQ(ToyDecoder::output(*slots[i]), plain[i]) << kKinds[i].name();
+    EXPECT_GT(slots[i]->report.drafted, 0) << kKinds[i].name();
+    decoder->close(*slots[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, FolderDrafters, testing::Bool(),
+                         [](const auto& param) { return param.param ? "late" : "ref"; });
+
+TEST(ModelDrafter, OfTheTargetItselfIsAlwaysRight) {
+  ToyDecoder decoder(2, with_folders());
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    SlotOptions options = options_of(seed, 4);
+    options.max_tokens = 25;
+    const auto slot = decoder.open(prompt(seed, 50), options, DrafterKind::kModel, 17);
+    decoder.finish(*slot);
+    EXPECT_EQ(slot->report.accepted, slot->report.drafted) << seed;
+    EXPECT_EQ(slot->report.rounds, 5) << seed;
+    decoder->close(*slot);
+  }
+}
+
+TEST(FolderDraftersMemory, ASnapshotDraftsAsTheSequenceThatItWasTakenFrom) {
+  for (const DrafterKind kind : {DrafterKind::kDflash, DrafterKind::kModel, DrafterKind::kAuto}) {
+    ToyDecoder decoder(make_ref_backend(), 2, with_folders(), 256, 1 << 22);
+    const SlotOptions options = options_of(1, 3);
+    const auto cold = decoder.open(prompt(5, 80), options, kind);
+    const Snapshot snapshot = std::move(*decoder->snapshot(*cold));
+    ASSERT_NE(snapshot.draft, nullptr);
+    decoder.finish(*cold);
+    const std::int64_t length = snapshot.high();
+    auto warm = std::move(*decoder->open(prompt(5, 80), options, kind, {&snapshot, length}));
+    while (!warm->prefilled()) ASSERT_TRUE(decoder->prefill(*warm, 64).ok());
+    decoder.finish(*warm);
+    EXPECT_EQ(ToyDecoder::output(*warm), ToyDecoder::output(*cold)) << kind.name();
+    EXPECT_EQ(warm->report.drafted, cold->report.drafted) << kind.name();
+    EXPECT_EQ(warm->report.accepted, cold->report.accepted) << kind.name();
+    decoder->close(*warm);
+    decoder->close(*cold);
+  }
+}
+
+TEST(RecallDrafterRounds, AnAnswerThatWasGivenBeforeIsDraftedFromMemoryForItsUserOnly) {
+  ToyDecoder decoder(2, with_folders());
+  SlotOptions options = options_of(0, 8);
+  options.max_tokens = 60;
+  options.owner = 7;
+  const auto before = decoder.answer(prompt(9, 40), options, DrafterKind::kRecall);
+  const auto again = decoder.open(prompt(9, 40), options, DrafterKind::kRecall);
+  decoder.finish(*again);
+  EXPECT_EQ(ToyDecoder::output(*again), before);
+  EXPECT_LT(again->report.rounds, 20);
+  decoder->close(*again);
+  options.owner = 8;
+  const auto other = decoder.open(prompt(9, 40), options, DrafterKind::kRecall);
+  decoder.finish(*other);
+  EXPECT_EQ(other->report.drafted, 0) << "another user's text";
+  decoder->close(*other);
+}
+
+/// Throws at one step of one of its programs.
+struct Fault {
+  int runs = 0, fail_at = 0;
+  bool of_target = false;
+};
+
+class FaultyExecutable final : public ForwardingExecutable {
+ public:
+  FaultyExecutable(std::unique_ptr<Executable> executable, bool target, Fault& fault)
+      : ForwardingExecutable(std::move(executable)), target_(target), fault_(fault) {}
+  void submit(const StepArgs& args, State& state) override {
+    if (++fault_.runs == fault_.fail_at) {
+      fault_.of_target = target_;
+      throw std::runtime_error("the device is gone");
+    }
+    inner().submit(args, state);
+  }
+
+ private:
+  bool target_;
+  Fault& fault_;
+};
+
+/// The target is the program that a decoder compiles first.
+class FaultyBackend final : public ForwardingBackend {
+ public:
+  explicit FaultyBackend(Fault& fault) : ForwardingBackend(make_ref_backend()), fault_(fault) {}
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    FT_ASSIGN(std::unique_ptr<Executable> executable, inner().compile(program, options));
+    return std::unique_ptr<Executable>(
+        std::make_unique<FaultyExecutable>(std::move(executable), compiled_++ == 0, fault_));
+  }
+
+ private:
+  Fault& fault_;
+  int compiled_ = 0;
+};
+
+TEST(FolderDraftersFailure, CostsOnlyDraftsWhereverADrafterThrows) {
+  ToyDecoder whole(1, with_folders());
+  const SlotOptions options = options_of(1, 3);
+  const auto plain = whole.answer(prompt(3, 60), options);
+  int failed = 0;
+  for (const DrafterKind kind : kKinds) {
+    for (int at = 1;; ++at) {
+      Fault fault;
+      ToyDecoder decoder(std::make_unique<FaultyBackend>(fault), 1, with_folders());
+      const auto slot = decoder.open(prompt(3, 60), options, kind);
+      fault.runs = 0;
+      fault.fail_at = at;
+      try {
+        decoder.finish(*slot);
+      } catch (const std::runtime_error&) {
+        ASSERT_TRUE(fault.of_target) << kind.name() << " step " << at;
+        continue;  // the target's own step: the request is lost, as it must be
+      }
+      EXPECT_EQ(ToyDecoder::output(*slot), plain) << kind.name() << " step " << at;
+      const bool over = fault.runs < at;
+      failed += over ? 0 : 1;
+      decoder->close(*slot);
+      fault.fail_at = 0;
+      EXPECT_EQ(decoder.answer(prompt(3, 60), options, kind), plain) << "a new slot after step " << at;
+      if (over) break;
+    }
+  }
+  EXPECT_GT(failed, 20);
+}
+
+}  // namespace
+}  // namespace ft::test
