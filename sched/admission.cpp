@@ -53,6 +53,7 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
     report.weights += model.vision->tower.bytes_per_step() + model.vision->merger.bytes_per_step();
     report.scratch += scratch_of(model.vision->tower, pixels / (settings.patch * settings.patch), 0);
   }
+  report.scratch += options.recall_bytes;
   report.context_bytes = block_bytes * options.slots / kBlockRows;
   report.key_values = block_bytes * (positions / kBlockRows);
   report.cache = options.cache_bytes;

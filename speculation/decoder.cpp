@@ -143,9 +143,8 @@ Status Decoder::build_drafters(int step_rows, int blocks_each) {
     switching_->set_number(choice_->number());  // one remembers what the other does
   }
   for (const auto& drafter : drafters_) {
-    auto& first = prior_.first[static_cast<std::size_t>(drafter->number())];
     for (int kind = 0; kind < Drafter::kKinds; ++kind)
-      first[static_cast<std::size_t>(kind)] = drafter->first_guess(kind);
+      prior_.expect(drafter->number(), kind, drafter->first_guess(kind));
   }
   return {};
 }
@@ -227,7 +226,7 @@ Drafter* Decoder::drafter(DrafterKind kind) {
 
 std::string Decoder::drafter_problem(DrafterKind kind) const {
   if (kind == DrafterKind::kRecall && options_.recall_bytes <= 0)
-    return "nothing is kept of earlier requests; start with --recall-mb";
+    return "nothing is kept of earlier requests; start with --lookup-memory-mb";
   return ft::drafter_problem(kind, model_);
 }
 

@@ -1,89 +1,22 @@
 #include "speculation/depth.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace ft {
 
-namespace {
-
-constexpr double kEnough = 8;  // weight from which two means can tell a change
-constexpr double kApart = 0.32;
-
-}  // namespace
-
-void AcceptanceEstimate::observe(int drafted, int accepted) {
-  constexpr double kSlow = 28;      // observations that the slow mean remembers
-  constexpr double kFast = 8;       // and the fast one
-  constexpr double kUnseen = 0.96;  // weight that a position keeps for a round that did not reach it
-  for (int i = 0; i < kMaxDraft; ++i) {
-    Position& at = positions_[static_cast<std::size_t>(i)];
-    if (i < std::min(drafted, accepted + 1)) {
-      const double right = i < accepted ? 1 : 0;
-      at.weight = std::min(at.weight + 1, kSlow);
-      at.slow += (right - at.slow) / at.weight;
-      at.fast += (right - at.fast) / std::min(at.weight, kFast);
-    } else if (drafted > 0) {
-      at.weight *= kUnseen;
-    }
-  }
-  seen_ += drafted > 0 ? 1 : 0;
-}
-
-void AcceptanceEstimate::age() {
-  constexpr double kKept = 0.99;
-  constexpr double kLeast = 4;
-  for (Position& at : positions_) at.weight = std::max(std::min(at.weight, kLeast), at.weight * kKept);
-}
-
-bool AcceptanceEstimate::changed() const {
-  const Position& at = positions_[0];
-  return at.weight > kEnough && std::abs(at.fast - at.slow) > kApart;
-}
-
-void AcceptanceEstimate::doubt() {
-  constexpr double kLeft = 1.5;
-  for (Position& at : positions_) at.weight = std::min(at.weight, kLeft);
-}
-
-std::array<double, kMaxDraft> AcceptanceEstimate::rates(double trust) const {
-  std::array<double, kMaxDraft> rates{};
-  double before = prior_;
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    const Position& at = positions_[i];
-    double rate = (trust * before + at.weight * at.slow) / (trust + at.weight);
-    if (at.weight > kEnough && std::abs(at.fast - at.slow) > kApart) rate = at.fast;
-    before = rates[i] = rate;
-  }
-  return rates;
-}
-
-DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior) : fixed_(depth), budget_(prior.budget) {
+DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
+    : fixed_(depth), budget_(prior.budget), credit_(prior.credit) {
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
     for (std::size_t kind = 0; kind < estimates_[i].size(); ++kind)
-      estimates_[i][kind] = AcceptanceEstimate(prior.first[i][kind]);
+      estimates_[i][kind] = AcceptanceEstimate(prior.rates[i][kind]);
   }
 }
 
 int DepthPolicy::choose_none() {
   reason_ = {};
   return 0;
-}
-
-/// Where one more draft costs much of a plain step, the prior counts for less, so that a wrong one is
-/// believed sooner.
-std::array<double, kMaxDraft> DepthPolicy::rates(const CostModel& costs, const Offer& offer,
-                                                 const RoundSoFar& others) const {
-  constexpr double kDear = 0.25;  // plain steps
-  ContextRead more = others.read;
-  more.drafts += others.context;
-  const double plain = costs.round(others.rows + 1, 0, others.slots, others.read);
-  const double drafted =
-      costs.round(others.rows + 2, costs.draft_steps(*offer.drafter, 1), others.slots, more);
-  const double extra = std::max(drafted / plain - 1, 1e-6);
-  const double trust = AcceptanceEstimate::kTrust * std::clamp(kDear / extra, 0.3, 1.0);
-  return estimate(*offer.drafter, offer.kind).rates(trust);
 }
 
 /// The round with `depth` drafts of the offer, of which this slot is expected to emit `own_tokens` tokens.
@@ -94,15 +27,23 @@ DepthPolicy::Best DepthPolicy::at_depth(const CostModel& costs, const Offer& off
   if (depth > 0) drafting += std::max(0.0, costs.draft_steps(*offer.drafter, depth) - own) + offer.catch_up;
   ContextRead read = others.read;
   read.drafts += depth * others.context;
-  return {depth, costs.round(others.rows + 1 + depth, drafting, others.slots, read),
-          others.tokens + own_tokens, own_tokens};
+  Best best;
+  best.depth = depth;
+  best.steps = costs.round(others.rows + 1 + depth, drafting, others.slots, read);
+  best.tokens = others.tokens + own_tokens, best.expected = own_tokens;
+  const double plain =
+      depth == 0 ? best.steps : costs.round(others.rows + 1, others.draft_steps, others.slots, others.read);
+  best.extra = best.steps - plain;
+  best.saves = plain / (others.tokens + 1);
+  return best;
 }
 
+/// The depth with the most expected tokens for its time that costs no more extra time than `credit`.
 DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& offer, int most,
-                                          const RoundSoFar& others) const {
+                                          const RoundSoFar& others, const AcceptanceEstimate::Rates& right,
+                                          double credit) const {
   constexpr double kBatchMargin = 1.1;  // many slots choose by one estimate: its errors add up
   const double margin = others.slots > 1 ? kBatchMargin : 1;
-  const std::array<double, kMaxDraft> right = rates(costs, offer, others);
   double chain = 1;
   double tokens = 1;
   Best best = at_depth(costs, offer, 0, 1, others);
@@ -110,6 +51,7 @@ DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& o
     chain *= right[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
     const Best deeper = at_depth(costs, offer, depth, tokens, others);
+    if (deeper.extra > credit) break;
     if (deeper.tokens - best.tokens > (deeper.steps - best.steps) * margin * best.pace()) best = deeper;
   }
   return best;
@@ -131,14 +73,22 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   reason_ = {};
   ++round_;
   if (fixed_ >= 0) return choose_fixed(offers, allowed);
+  credit_ = std::min(kMostCredit, credit_ + kEarn);
   std::array<Best, kMaxDrafters> bests;
   const std::size_t count = std::min(offers.size(), bests.size());
+  int networks = 0;
+  for (const Offer& offer : offers.first(count)) {
+    const bool network = offer.most > 0 && offer.drafter->draft_cost(1) > 0;
+    if (network) networks_[static_cast<std::size_t>(offer.drafter->number())] = true;
+    networks += network ? 1 : 0;
+  }
+  reason_.rivals = networks > 1;
   std::size_t first = count;
   for (std::size_t i = 0; i < count; ++i) {
     const int most = std::min({offers[i].most, allowed, kMaxDraft});
     bests[i].tokens = 0;  // it offers nothing
     if (most <= 0) continue;
-    bests[i] = best_depth(costs, offers[i], most, others);
+    bests[i] = best_depth(costs, offers[i], most, others, rates(offers[i]), credit(offers[i]));
     reason_.paces[i] = bests[i].pace(), reason_.names[i] = offers[i].drafter->name();
     if (first == count || bests[i].pace() > bests[first].pace()) first = i;
   }
@@ -148,7 +98,7 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     reason_.offer = i, reason_.best = bests[i];
     reason_.most = std::min({offers[i].most, allowed, kMaxDraft});
     reason_.drafter = offers[i].drafter->name(), reason_.free = offers[i].drafter->draft_cost(1) == 0;
-    reason_.rates = rates(costs, offers[i], others);
+    reason_.rates = rates(offers[i]);
   };
   take(first);
   budget_ = std::min(kMostBudget, budget_ + kExplore * bests[first].steps / others.slots);
@@ -163,7 +113,7 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     last_draft_[static_cast<std::size_t>(offers[reason_.offer].drafter->number())] = round_;
     return reason_.best.depth;
   }
-  return probe(offers.first(count));
+  return probe(costs, offers.first(count), allowed, others);
 }
 
 /// What is never tried is never learnt: a drafter that has not drafted for long may do so once, if what that
@@ -175,10 +125,9 @@ bool DepthPolicy::explore(std::span<const Offer> offers, std::span<Best> bests, 
     const auto number = static_cast<std::size_t>(offers[i].drafter->number());
     if (i == best || bests[i].tokens <= 0 || round_ - last_draft_[number] < kStale) continue;
     Best tried = bests[i];
-    if (tried.depth == 0)
-      tried = at_depth(costs, offers[i], 1, 1 + rates(costs, offers[i], others)[0], others);
+    if (tried.depth == 0) tried = at_depth(costs, offers[i], 1, 1 + rates(offers[i])[0], others);
     const double loss = std::max(0.0, tried.steps - tried.tokens / bests[best].pace()) / others.slots;
-    if (loss > budget_) continue;
+    if (loss > budget_ || tried.extra > credit_) continue;
     budget_ -= loss;
     bests[i] = tried;
     reason_.offer = i;
@@ -194,23 +143,24 @@ bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int most
   shallow_ = 0;
   const Best plain = at_depth(costs, offer, 0, 1, others);
   double chain = 1, tokens = 1;
-  int deeper = 0;
-  double pace = reason_.best.pace(), expected = 1;
+  Best deeper;
+  double pace = reason_.best.pace();
   for (int depth = 1; depth <= most; ++depth) {
     chain *= reason_.rates[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
     const Best there = at_depth(costs, offer, depth, tokens, others);
     const double hoped = there.tokens / (plain.steps + 0.5 * (there.steps - plain.steps));
-    if (hoped > pace) pace = hoped, deeper = depth, expected = tokens;
+    if (hoped > pace && there.extra <= credit(offer)) pace = hoped, deeper = there;
   }
-  if (deeper <= reason_.best.depth) return false;
-  reason_.best.depth = deeper;
-  reason_.best.expected = expected;
+  if (deeper.depth <= reason_.best.depth) return false;
+  reason_.best = deeper;
   return true;
 }
 
-/// No depth of any offer pays: the most hopeful one is tried now and then, less often each time.
-int DepthPolicy::probe(std::span<const Offer> offers) {
+/// No depth of any offer pays: the most hopeful one is tried now and then, less often each time. A network
+/// that drafts a whole block in one pass shows more at little more cost.
+int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, int allowed,
+                       const RoundSoFar& others) {
   std::size_t hopeful = reason_.offer;
   double most = -1;
   for (std::size_t i = 0; i < offers.size(); ++i) {
@@ -219,44 +169,62 @@ int DepthPolicy::probe(std::span<const Offer> offers) {
     known.age();
     if (known.rates()[0] > most) most = known.rates()[0], hopeful = i;
   }
+  const Offer& offer = offers[hopeful];
+  const int deepest = std::min({offer.most, allowed, kMaxDraft});
+  reason_.held =
+      best_depth(costs, offer, deepest, others, rates(offer), std::numeric_limits<double>::max()).depth > 0;
   if (++idle_ < next_probe_) return 0;
+  const bool block = offer.drafter->draft_cost(1) > 0 && offer.drafter->draft_cost(deepest) == 1;
+  AcceptanceEstimate::Rates hoped;
+  hoped.fill(AcceptanceEstimate::kPrior);
+  Best tried = at_depth(costs, offer, 1, 1 + most, others);
+  if (block) {
+    const Best deeper = best_depth(costs, offer, deepest, others, hoped, credit_);
+    if (deeper.depth > 1) tried = deeper;
+  }
+  if (tried.extra > credit_) return 0;  // as soon as there is credit for it
   idle_ = 0;
   next_probe_ = std::min(2 * next_probe_, kLastProbe);
   reason_.offer = hopeful;
   reason_.probe = true;
-  reason_.drafter = offers[hopeful].drafter->name();
-  return reason_.best.depth = 1;
+  reason_.best = tried;
+  reason_.drafter = offer.drafter->name();
+  return tried.depth;
 }
 
 void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int kind) {
   AcceptanceEstimate& known = estimate(drafter, kind);
-  const bool before = known.changed();
+  const bool before = known.poor();
   known.observe(drafted, accepted);
-  if (!before && known.changed()) {  // what others did on the text before says little about this one
-    for (Kinds& kinds : estimates_) {
-      for (AcceptanceEstimate& other : kinds) {
-        if (&other != &known) other.doubt();
-      }
-    }
+  if (fixed_ < 0 && drafted > 0)
+    credit_ = std::clamp(credit_ + accepted * reason_.best.saves - reason_.best.extra, 0.0, kMostCredit);
+  // What other networks did on the text before says little about this one.
+  for (std::size_t i = 0; !before && known.poor() && drafter.draft_cost(1) > 0 && i < estimates_.size(); ++i) {
+    if (networks_[i] && static_cast<int>(i) != drafter.number()) estimates_[i][0].doubt();
   }
-  // A probe that was right is followed by another at once.
-  if (reason_.probe && drafted > 0 && accepted == drafted) idle_ = next_probe_ - 1;
+  // A probe that was right, or that paid, is followed by another at once.
+  const bool paid = accepted * reason_.best.saves > reason_.best.extra;
+  if (reason_.probe && drafted > 0 && (paid || accepted == drafted)) idle_ = next_probe_ - 1;
 }
 
 void DepthPolicy::teach(AcceptancePrior& prior) const {
   if (fixed_ >= 0) return;
   constexpr double kShare = 0.25;
-  constexpr double kWhole = 8;     // drafts that speak for a whole request
+  constexpr double kWhole = 4;     // drafts that speak for a whole request
   constexpr double kLeast = 0.15;  // so that a new text is not refused for what others were
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
     for (std::size_t kind = 0; kind < estimates_[i].size(); ++kind) {
       const AcceptanceEstimate& known = estimates_[i][kind];
-      const double share = kShare * std::min(1.0, known.seen() / kWhole);
-      double& first = prior.first[i][kind];
-      first = std::max(kLeast, (1 - share) * first + share * known.rates()[0]);
+      const AcceptanceEstimate::Rates rates = known.rates();
+      for (std::size_t at = 0; at < rates.size(); ++at) {
+        const double share = kShare * std::min(1.0, known.seen(at) / kWhole);
+        double& taught = prior.rates[i][kind][at];
+        taught = std::max(kLeast, (1 - share) * taught + share * rates[at]);
+      }
     }
   }
   prior.budget = budget_;
+  prior.credit = std::max(credit_, kLeastCredit);
 }
 
 std::string DepthPolicy::explain() const {
@@ -273,7 +241,10 @@ std::string DepthPolicy::explain() const {
       others += fmt::format("{} {} {:.2f}", others.empty() ? "; others, tokens a step:" : ",",
                             reason_.names[i], reason_.paces[i]);
   }
-  if (reason_.probe) return fmt::format("depth 1: a probe of {} right{}", source, rates);
+  if (reason_.probe) return fmt::format("depth {}: a probe of {} right{}", depth, source, rates);
+  if (depth == 0 && reason_.held)
+    return fmt::format("depth 0: {} right{}, a depth would pay; wrong drafts have cost enough for now",
+                       source, rates);
   if (depth == 0) return fmt::format("depth 0: {} right{}, no depth pays{}", source, rates, others);
   return fmt::format("depth {}: {}{} right{}; {:.2f} tokens expected for {:.2f} plain steps{}", depth,
                      reason_.exploring ? "exploring " : "", source, rates, reason_.best.tokens,

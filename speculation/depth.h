@@ -8,45 +8,16 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "drafters/drafter.h"
+#include "speculation/acceptance_estimate.h"
 #include "speculation/cost_model.h"
 
 namespace ft {
-
-/// The chance that draft i + 1 is right if those before it were, from recent rounds. A slow mean of the last
-/// observations and a fast one; where they are far apart the text has changed and the fast one counts. A
-/// position that was seldom reached is taken to be like the one before it.
-class AcceptanceEstimate {
- public:
-  static constexpr double kPrior = 0.7;
-  static constexpr double kTrust = 3;
-
-  explicit AcceptanceEstimate(double prior = kPrior) : prior_(prior) {}
-
-  void observe(int drafted, int accepted);
-  /// A round without a draft: what is known grows old.
-  void age();
-  /// `trust`: observations that the prior weighs as much as; less where a wrong draft is dear.
-  std::array<double, kMaxDraft> rates(double trust = kTrust) const;
-  /// The last observations are far from those before them: the text has changed.
-  bool changed() const;
-  /// Something else says that the text has changed: what is known counts for little.
-  void doubt();
-  /// Drafts at the first position that were seen.
-  int seen() const { return seen_; }
-
- private:
-  struct Position {
-    double weight = 0, slow = 0, fast = 0;
-  };
-  double prior_;
-  int seen_ = 0;
-  std::array<Position, kMaxDraft> positions_{};
-};
 
 /// The round that a slot's drafts come into: what its neighbours put there already.
 struct RoundSoFar {
@@ -69,18 +40,31 @@ struct Offer {
 
 /// What earlier requests say about the next one; a decoder has one for all its slots.
 struct AcceptancePrior {
-  using Kinds = std::array<double, Drafter::kKinds>;
-  std::array<Kinds, kMaxDrafters> first;  // [Drafter::number()] of the first draft
+  using Kinds = std::array<AcceptanceEstimate::Rates, Drafter::kKinds>;
+  std::array<Kinds, kMaxDrafters> rates;  // [Drafter::number()][kind]
   double budget = 0;                      // DepthPolicy's, left by requests that ended
+  double credit = 1;                      // the same
+
   AcceptancePrior() {
-    for (Kinds& kinds : first) kinds.fill(AcceptanceEstimate::kPrior);
+    for (Kinds& kinds : rates) kinds.fill(AcceptanceEstimate::Rates());
+    for (int drafter = 0; drafter < kMaxDrafters; ++drafter) {
+      for (int kind = 0; kind < Drafter::kKinds; ++kind) expect(drafter, kind, AcceptanceEstimate::kPrior);
+    }
+  }
+  /// Every draft of this drafter and kind is taken to be right with this chance.
+  void expect(int drafter, int kind, double rate) {
+    rates[static_cast<std::size_t>(drafter)][static_cast<std::size_t>(kind)].fill(rate);
   }
 };
 
+/// While little is known of a drafter, its wrong drafts cost at most what the policy's credit allows, so that
+/// an answer never takes much longer than without drafts. The credit grows by kEarn of the time and by what
+/// accepted drafts save.
 class DepthPolicy {
  public:
   /// Part of the time that may be lost to trying drafters that are not expected to be the best.
-  static constexpr double kExplore = 0.008;
+  static constexpr double kExplore = 0.007;
+  static constexpr double kEarn = 0.01;
 
   /// depth 0..kMaxDraft, or -1 for auto.
   explicit DepthPolicy(int depth = -1, const AcceptancePrior& prior = {});
@@ -110,16 +94,20 @@ class DepthPolicy {
 
  private:
   static constexpr int kFirstProbe = 16;  // rounds at depth 0 before the first probe; doubled after each
-  static constexpr int kLastProbe = 512;
+  static constexpr int kLastProbe = 128;
   static constexpr int kStale = 24;  // rounds after which a drafter that did not draft may be tried
   static constexpr int kRetry = 48;  // rounds between two tries of a depth that only the costs speak against
-  static constexpr double kMostBudget = 3;  // plain steps that exploration may save up
+  static constexpr double kMostBudget = 3;     // plain steps that exploration may save up
+  static constexpr double kMostCredit = 6;     // plain steps
+  static constexpr double kLeastCredit = 0.3;  // of a request that begins
 
   /// The best depth of one offer.
   struct Best {
     int depth = 0;
     double steps = 1, tokens = 1;  // of the round, all slots together
     double expected = 1;           // tokens of this slot
+    double extra = 0;              // steps more than without this slot's drafts
+    double saves = 1;              // steps that one more token of this slot is worth
     double pace() const { return tokens / steps; }
   };
   struct Reason {
@@ -128,9 +116,11 @@ class DepthPolicy {
     bool probe = false;      // nothing pays, tried nevertheless
     bool exploring = false;  // another drafter is expected to be better
     bool free = false;       // drafts cost no step
+    bool rivals = false;     // several networks could draft
+    bool held = false;       // a depth would pay and there is no credit for it
     std::string_view drafter;
     Best best;
-    std::array<double, kMaxDraft> rates{};
+    AcceptanceEstimate::Rates rates{};
     std::array<double, kMaxDrafters> paces{};  // [offer]
     std::array<std::string_view, kMaxDrafters> names{};
     std::size_t offers = 0;
@@ -138,14 +128,21 @@ class DepthPolicy {
 
   static Best at_depth(const CostModel& costs, const Offer& offer, int depth, double own_tokens,
                        const RoundSoFar& others);
-  Best best_depth(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others) const;
-  std::array<double, kMaxDraft> rates(const CostModel& costs, const Offer& offer,
-                                      const RoundSoFar& others) const;
+  Best best_depth(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others,
+                  const AcceptanceEstimate::Rates& right, double credit) const;
+  AcceptanceEstimate::Rates rates(const Offer& offer) const {
+    const AcceptanceEstimate& known = estimate(*offer.drafter, offer.kind);
+    return reason_.rivals && offer.drafter->draft_cost(1) > 0 ? known.rates_now() : known.rates();
+  }
+  /// Steps that drafts of this offer may cost: what is known to pay needs no credit.
+  double credit(const Offer& offer) const {
+    return estimate(*offer.drafter, offer.kind).sure() ? std::numeric_limits<double>::max() : credit_;
+  }
   int choose_fixed(std::span<const Offer> offers, int allowed);
   bool explore(std::span<const Offer> offers, std::span<Best> bests, const CostModel& costs,
                const RoundSoFar& others);
   bool try_again(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others);
-  int probe(std::span<const Offer> offers);
+  int probe(const CostModel& costs, std::span<const Offer> offers, int allowed, const RoundSoFar& others);
 
   AcceptanceEstimate& estimate(const Drafter& drafter, int kind) {
     return estimates_[static_cast<std::size_t>(drafter.number())][static_cast<std::size_t>(kind)];
@@ -159,9 +156,11 @@ class DepthPolicy {
   int next_probe_ = kFirstProbe;
   int shallow_ = 0;    // rounds since a deeper one was tried
   double budget_ = 0;  // plain steps that exploration may lose
+  double credit_ = 0;  // plain steps that wrong drafts may lose
   std::int64_t round_ = 0;
   using Kinds = std::array<AcceptanceEstimate, Drafter::kKinds>;
   std::array<Kinds, kMaxDrafters> estimates_;            // [Drafter::number()]
+  std::array<bool, kMaxDrafters> networks_{};            // [Drafter::number()] those that need passes
   std::array<std::int64_t, kMaxDrafters> last_draft_{};  // [Drafter::number()] round in which it drafted
   Reason reason_;
 };

@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/lab/machine.h"
+#include "drafters/registry.h"
 
 namespace ft::cli {
 namespace {
@@ -27,9 +28,12 @@ CalibrationCacheOptions calibration_place(const std::string& choice, const Model
   if (choice == "measure" || choice.empty()) return {};
   const Result<std::string> folder = packed_weights_folder(choice);
   if (!folder.ok() || folder->empty()) return {};  // auto without a home folder
-  const std::string what = fmt::format("{} {}\n{}\n{}\n{}\n{}", mapped ? "mapped" : "packed",
-                                       CostModel::kRows, read_machine().processor, backend.describe(),
-                                       to_text(model.target), model.mtp ? to_text(*model.mtp) : "no head");
+  std::string what = fmt::format("{} {}\n{}\n{}\n{}", mapped ? "mapped" : "packed", CostModel::kRows,
+                                 read_machine().processor, backend.describe(), to_text(model.target));
+  for (const DrafterSpec* drafter : drafters_of(model)) {
+    const Program* network = drafter->network(model);
+    if (network != nullptr) what += fmt::format("\n{}\n{}", drafter->name, to_text(*network));
+  }
   constexpr std::size_t kDigits = 16;  // as in the names of packed-weight files
   CalibrationCacheOptions options;
   options.path =

@@ -78,10 +78,9 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "Also keep the prefix cache in this folder across restarts (default: memory only)");
   flags.add("cache-dir-mb", "N", reads_int(serve.cache_dir_mb, 1, 1 << 24),
             "Size limit of that folder in MB (default 4096); the least recently used files go first");
-  flags.add(
-      "recall-mb", "N", reads_int(serve.recall_mb, 0, 1 << 16),
-      "Memory in MB for texts of earlier requests, which the drafter recall drafts from, for each API key "
-      "apart (default 64); 0: off");
+  flags.add("lookup-memory-mb", "N", reads_int(serve.lookup_memory_mb, 0, 1 << 16),
+            "Memory in MB for texts of earlier requests, from which the drafter recall drafts, each API key "
+            "for itself (default 64); 0: off");
   flags.add(
       "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
       "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
@@ -99,7 +98,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.decoder.slots = choice.slots;
   options.decoder.context = loaded.context;
   options.decoder.max_pixels = loaded.max_pixels;
-  options.decoder.recall_bytes = static_cast<std::int64_t>(choice.recall_mb) << 20;
+  options.decoder.recall_bytes = static_cast<std::int64_t>(choice.lookup_memory_mb) << 20;
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   FT_TRY(settle_backend(loaded, options.decoder));

@@ -22,8 +22,8 @@ struct ServeOptions {
   int queue = 256;
   int grace_s = 30;
   int cache_mb = 1024;
-  int recall_mb = 64;     // 0: off
-  std::string cache_dir;  // empty: none
+  int lookup_memory_mb = 64;  // 0: off
+  std::string cache_dir;      // empty: none
   int cache_dir_mb = 4096;
   int memory_mb = 0;  // 0: what the machine has left
   int head_s = 10, idle_s = 75;

@@ -220,6 +220,7 @@ class Matrix {
     options.slots = 2 * kBatch;  // a forked cell has the original beside the copy
     options.snapshots = kBatch;
     options.cache_bytes = std::int64_t{1} << 40;  // unlimited for these sequences
+    options.recall_bytes = std::int64_t{1} << 22;
     std::size_t longest = 0;
     for (const MatrixPrompt& prompt : prompts_) longest = std::max(longest, prompt.ids.size());
     options.context = static_cast<std::int64_t>(longest) + options_.tokens + 1;
@@ -291,7 +292,7 @@ constexpr DrafterKind kSwitching{ChoiceDrafter::kSwitching};
 
 /// What the model has beside an MTP head and lookup, and all of them by turns.
 std::vector<DrafterKind> more_drafters(const Model& model) {
-  std::vector<DrafterKind> kinds;
+  std::vector<DrafterKind> kinds = {DrafterKind::kRecall};
   for (const DraftNetwork& network : model.drafters) {
     const Result<DrafterKind> kind = DrafterKind::parse(network.name);
     if (kind.ok()) kinds.push_back(*kind);

@@ -1,0 +1,66 @@
+// How likely drafts of one drafter are right, learnt from the rounds of one request (speculation/depth.h chooses
+// by it). AcceptanceLevel is one set of rates by position. AcceptanceEstimate adds that a text may change: its
+// rates_now() follow a change within two or three rounds, which counts where another drafter could take over.
+#pragma once
+
+#include <array>
+
+#include "drafters/drafter.h"
+
+namespace ft {
+
+/// The chance that draft i + 1 is right if those before it were, from recent rounds. A slow mean of the last
+/// observations and a fast one; where they are far apart the text has changed and the fast one counts. A
+/// position that was seldom reached is taken to differ from the one before it as it did in earlier requests.
+class AcceptanceLevel {
+ public:
+  using Rates = std::array<double, kMaxDraft>;
+
+  explicit AcceptanceLevel(const Rates& prior) : prior_(prior) {}
+  void observe(int drafted, int accepted);
+  /// A round without a draft: what is known grows old.
+  void age();
+  /// Something else says that the text has changed: what is known counts for little.
+  void doubt();
+  Rates rates() const;
+  /// Enough was seen of late to know it without the prior.
+  bool sure() const;
+  /// Drafts at this position that were seen.
+  int seen(std::size_t position) const { return positions_[position].seen; }
+
+ private:
+  struct Position {
+    double weight = 0, slow = 0, fast = 0;
+    int seen = 0;
+  };
+  Rates prior_;
+  std::array<Position, kMaxDraft> positions_{};
+};
+
+/// A drafter does well on some parts of a text and poorly on others. Both levels are estimated, and the chance
+/// that it does poorly now: a hidden Markov model of two states, filtered round by round.
+class AcceptanceEstimate {
+ public:
+  using Rates = AcceptanceLevel::Rates;
+  static constexpr double kPrior = 0.7;
+
+  explicit AcceptanceEstimate(double prior = kPrior);
+  explicit AcceptanceEstimate(const Rates& prior);
+
+  void observe(int drafted, int accepted);
+  void age();
+  void doubt();
+  /// Of recent rounds together.
+  Rates rates() const { return all_.rates(); }
+  /// Of the two levels, by their chances.
+  Rates rates_now() const;
+  bool poor() const { return poor_ > 0.5; }
+  bool sure() const { return all_.sure() || (poor() ? poorly_ : well_).sure(); }
+  int seen(std::size_t position) const { return all_.seen(position); }
+
+ private:
+  AcceptanceLevel all_, well_, poorly_;
+  double poor_ = 0;  // chance that it does poorly now
+};
+
+}  // namespace ft

@@ -1,0 +1,187 @@
+// The policy with several drafters, with one that drafts blocks, and where nothing is ever right: tokens for the
+// time of a plain step, by simulated costs and acceptance.
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "speculation/simulated_drafting.h"
+
+namespace ft {
+namespace {
+
+const Source* const kDrafters[] = {&kPasses, &kFree, &kBlock};
+constexpr int kSegment = 200;  // tokens of one kind of text
+
+/// A part of a text: how often drafts of kPasses, kFree and kBlock are right, and whether it repeats what was
+/// there before, so that lookup finds longer and longer matches.
+struct Part {
+  std::array<double, 3> right;
+  bool repeats = false;
+};
+
+struct Pace {
+  double tokens = 0, steps = 0;
+  int rounds = 0;
+  double value() const { return tokens / steps; }
+};
+
+/// One answer after the other, each with what the earlier ones taught.
+class Simulation {
+ public:
+  Simulation(const CostModel& costs, std::vector<Part> parts, int length, int answers)
+      : costs_(costs), parts_(std::move(parts)), length_(length), answers_(answers) {
+    for (int kind = 0; kind < Drafter::kKinds; ++kind) {
+      constexpr double kByMatch[] = {0.4, 0.6, 0.85, 0.9};
+      prior_.expect(kFree.number(), kind, kByMatch[kind]);
+    }
+  }
+
+  /// `who`: numbers of the drafters that are there. `depth`: -1 for auto.
+  Pace run(std::span<const int> who, int depth = -1) {
+    Pace pace;
+    AcceptancePrior prior = prior_;
+    for (int answer = 0; answer < answers_; ++answer) {
+      random_.seed(static_cast<unsigned>(answer));
+      DepthPolicy policy(depth, prior);
+      for (int token = 0; token < length_;) token += round(policy, who, token, pace);
+      policy.teach(prior);
+    }
+    return pace;
+  }
+
+  /// For each part the drafter that is right most often, with a policy that only meets such parts.
+  Pace oracle() {
+    Pace pace;
+    std::vector<AcceptancePrior> priors(parts_.size(), prior_);
+    for (int answer = 0; answer < answers_; ++answer) {
+      random_.seed(static_cast<unsigned>(answer));
+      std::vector<DepthPolicy> policies;
+      for (const AcceptancePrior& prior : priors) policies.emplace_back(-1, prior);
+      for (int token = 0; token < length_;) {
+        const std::size_t part = part_at(token);
+        const auto& right = parts_[part].right;
+        const int best[] = {static_cast<int>(std::ranges::max_element(right) - right.begin())};
+        token += round(policies[part], best, token, pace);
+      }
+      for (std::size_t i = 0; i < parts_.size(); ++i) policies[i].teach(priors[i]);
+    }
+    return pace;
+  }
+
+ private:
+  std::size_t part_at(int token) const { return static_cast<std::size_t>(token / kSegment) % parts_.size(); }
+
+  /// What lookup finds: matches that grow where the text repeats itself, short ones now and then elsewhere.
+  int match_kind(const Part& part, int token) {
+    const int since = token % kSegment;
+    if (!part.repeats) return unit_(random_) < 0.15 ? 0 : -1;
+    return since < 4 ? -1 : since < 8 ? 0 : since < 16 ? 1 : since < 28 ? 2 : 3;
+  }
+
+  /// Tokens that it emits.
+  int round(DepthPolicy& policy, std::span<const int> who, int token, Pace& pace) {
+    const Part& part = parts_[part_at(token)];
+    const int match = match_kind(part, token);
+    std::vector<Offer> offers;
+    for (const int number : who) {
+      if (number == kFree.number() && match < 0) continue;
+      offers.push_back({kDrafters[number], kMaxDepth, number == kFree.number() ? match : 0});
+    }
+    const int drafted = offers.empty() ? policy.choose_none() : policy.choose(costs_, offers, kMaxDepth, {});
+    int accepted = 0;
+    double draft_steps = 0;
+    if (drafted > 0) {
+      const Offer& offer = offers[policy.chosen()];
+      const double right = part.right[static_cast<std::size_t>(offer.drafter->number())];
+      while (accepted < drafted && unit_(random_) < right) ++accepted;
+      policy.observe(drafted, accepted, *offer.drafter, offer.kind);
+      draft_steps = costs_.draft_steps(*offer.drafter, drafted);
+    }
+    pace.steps += costs_.round(1 + drafted, draft_steps, 1);
+    pace.tokens += 1 + accepted;
+    ++pace.rounds;
+    return 1 + accepted;
+  }
+
+  const CostModel& costs_;
+  std::vector<Part> parts_;
+  int length_, answers_;
+  AcceptancePrior prior_;
+  std::mt19937 random_;
+  std::uniform_real_distribution<double> unit_{0, 1};
+};
+
+const CostModel kMachines[] = {costs_of(0.1, 0.06), costs_of(0.03, 0.1), costs_of(0.1, 0.2)};
+constexpr int kAll[] = {0, 1, 2}, kWithLookup[] = {0, 1}, kNetworks[] = {0, 2};
+constexpr int kEach[][1] = {{0}, {1}, {2}};
+
+TEST(DrafterChoice, OfANetworkAndLookupReachesTheOracleWhereATextRepeatsItselfByTurns) {
+  for (const CostModel& costs : kMachines) {
+    Simulation text(costs, {{{0.8, 0.15, 0.5}}, {{0.8, 0.97, 0.5}, true}}, 3200, 8);
+    EXPECT_GE(text.run(kWithLookup).value(), 0.97 * text.oracle().value());
+  }
+}
+
+/// Nothing but wrong drafts shows that another network would be better now, and two rounds of those cost 5% of
+/// such a part.
+TEST(DrafterChoice, OfTwoNetworksFollowsATextThatChangesKind) {
+  for (const CostModel& costs : kMachines) {
+    Simulation text(costs, {{{0.92, 0.1, 0.25}}, {{0.3, 0.1, 0.9}}}, 3200, 8);
+    const double both = text.run(kNetworks).value();
+    EXPECT_GE(both, 0.88 * text.oracle().value());
+    EXPECT_GT(both, 1.2 * std::max(text.run(kEach[0]).value(), text.run(kEach[2]).value()));
+  }
+}
+
+TEST(DrafterChoice, OfThreeBeatsEachOfThemOnAMixedText) {
+  for (const CostModel& costs : kMachines) {
+    Simulation text(costs, {{{0.8, 0.15, 0.4}}, {{0.8, 0.97, 0.6}, true}, {{0.6, 0.15, 0.93}}}, 3200, 8);
+    const double all = text.run(kAll).value();
+    EXPECT_GE(all, 0.85 * text.oracle().value());
+    for (const auto& one : kEach) EXPECT_GT(all, 1.1 * text.run(one).value()) << one[0];
+  }
+}
+
+TEST(DrafterChoice, TryingAHopelessDrafterCostsLessThanOnePercent) {
+  const CostModel costs = costs_of(0.1, 0.1);
+  Simulation text(costs, {{{0.85, 0, 0}}}, 4000, 4);
+  EXPECT_GE(text.run(kNetworks).value(), 0.985 * text.run(kEach[0]).value())
+      << "1% for trying and some noise";
+}
+
+TEST(DrafterChoice, NeverFallsBelowPlainDecodingWhereNoDraftIsRight) {
+  for (const CostModel& costs :
+       {costs_of(0.1, 0.06), costs_of(0.03, 0.1), costs_of(0.2, 0.5), costs_of(0.5, 1)}) {
+    for (const int length : {60, 200, 1600}) {
+      Simulation text(costs, {{{0, 0, 0}}}, length, 6400 / length);
+      for (const std::span<const int> who : {std::span<const int>(kAll), std::span<const int>(kEach[0]),
+                                             std::span<const int>(kEach[1]), std::span<const int>(kEach[2])})
+        EXPECT_GE(text.run(who).value(), 0.98)
+            << length << " tokens, drafters " << who.size() << " from " << who[0];
+    }
+  }
+}
+
+/// A policy that stopped after one wrong block would draft a third of these tokens in a round.
+TEST(BlockDrafter, DraftsNearlyAsManyTokensARoundAsTheBestFixedDepth) {
+  for (const CostModel& costs :
+       {costs_of(0.03, 0.15), costs_of(0.1, 0.15), costs_of(0.1, 0.4), costs_of(0.05, 0.3)}) {
+    for (const double right : {0.75, 0.9}) {
+      Simulation text(costs, {{{0, 0, right}}}, 200, 16);
+      Pace best;
+      best.steps = 1;
+      for (int depth = 1; depth <= kMaxDepth; ++depth) {
+        const Pace fixed = text.run(kEach[2], depth);
+        if (fixed.value() > best.value()) best = fixed;
+      }
+      const Pace chosen = text.run(kEach[2]);
+      EXPECT_GE(chosen.value(), 0.94 * best.value()) << right;
+      EXPECT_GE(chosen.tokens / chosen.rounds, 0.8 * best.tokens / best.rounds) << right;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ft
