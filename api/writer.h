@@ -24,7 +24,7 @@ struct ResponseMeta {
   std::int64_t created_s = 0;
   std::uint64_t seed = 0;   // random; for requests without a seed
   std::string request_id;   // of the HTTP request, for errors within a stream
-  std::uint64_t owner = 0;  // number of the client's API key, from 1 on; 0: none
+  std::uint64_t owner = 0;  // number of the client's API key; 0: none is required
 };
 
 class AnswerWriter {

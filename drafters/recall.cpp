@@ -180,7 +180,8 @@ std::size_t RecallDrafter::ring_tokens() const {
 }
 
 void RecallDrafter::learn(std::span<const std::int32_t> tokens, std::uint64_t owner) {
-  if (ring_tokens() < 1024) return;
+  if (ring_tokens() < kLeastTokens) return;
+  ++learnt_;
   User* user = find(owner);
   if (user == nullptr) {
     if (users_.size() >= kUsers) users_.pop_back();

@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "base/byte_stream.h"
 #include "drafters/drafter.h"
 
 namespace ft {
@@ -33,6 +34,10 @@ class RecallRing {
   void learn(std::span<const std::int32_t> text);
   /// The continuation that most places agree on, in `out`; returns the length of the match, 0 for none.
   int recall(std::span<const std::int32_t> text, std::vector<std::int32_t>& out, std::size_t most) const;
+  /// What it holds, from the oldest token to the newest; -1 between two texts.
+  std::vector<std::int32_t> texts() const;
+  /// One token more, or the end of a text.
+  void append(std::int32_t token);
 
  private:
   static constexpr std::size_t kKnown = 64;
@@ -45,7 +50,6 @@ class RecallRing {
   bool holds(std::int64_t position) const {
     return position >= 0 && position < end_ && position + std::ssize(ring_) > end_;
   }
-  void append(std::int32_t token);
   std::size_t known_from(std::span<const std::int32_t> text) const;
   int match_before(std::int64_t end, std::span<const std::int32_t> text) const;
 
@@ -74,6 +78,14 @@ class RecallDrafter final : public Drafter {
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
   void learn(std::span<const std::int32_t> tokens, std::uint64_t owner) override;
 
+  /// Texts that were learnt so far.
+  std::int64_t learnt() const { return learnt_; }
+  /// All texts of all users (drafters/recall_memory.cpp). False if the sink did not take all.
+  bool write_to(ByteSink& sink) const;
+  /// In place of what it knows. kCorrupt if these bytes are not such texts of a model with this vocabulary;
+  /// it then keeps what it knows.
+  Status read_from(ByteSource& source, int vocabulary);
+
  private:
   struct SlotState {
     int match = 0;
@@ -86,10 +98,12 @@ class RecallDrafter final : public Drafter {
   std::size_t ring_tokens() const;
   User* find(std::uint64_t owner);
 
-  static constexpr int kUsers = 8;  // rings, at most
+  static constexpr int kUsers = 8;                   // rings, at most
+  static constexpr std::size_t kLeastTokens = 1024;  // of a ring
 
   std::vector<SlotState> slots_;
   std::int64_t limit_bytes_;
+  std::int64_t learnt_ = 0;
   std::list<User> users_;  // the one who was here last is first
 };
 

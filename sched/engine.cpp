@@ -46,6 +46,7 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> fo
       options_(options),
       memory_(memory),
       costs_(options.costs),
+      lookup_(options.lookup),
       scheduler_(*decoder_, tokenizer, format_of(options, decoder_->model()),
                  {options.unread_ms, options.snapshot_tokens, {}, folder_.get()}),
       thread_([this] { loop(); }) {}
@@ -140,6 +141,7 @@ void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector
 
 void Engine::loop() {
   costs_.learn(*decoder_);
+  lookup_.load(*decoder_);
   publish();
   {
     const std::lock_guard lock(mutex_);
@@ -149,11 +151,13 @@ void Engine::loop() {
   while (wait_for_work()) {
     admit();
     scheduler_.step();
+    if (scheduler_.idle()) lookup_.store(*decoder_, scheduler_.now_ms());
     publish();
   }
   scheduler_.cancel_all();
   end_waiting(true);
   costs_.judge(decoder_->costs());
+  lookup_.store(*decoder_, scheduler_.now_ms(), true);
   publish();
 }
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "sched/calibration/calibration_cache.h"
+#include "sched/lookup_memory.h"
 #include "sched/scheduler.h"
 
 namespace ft {
@@ -28,6 +29,7 @@ struct EngineOptions {
   std::int64_t snapshot_tokens = 2048;      // between two snapshots of a long prompt
   CacheFolderOptions folder;                // the prefix cache's second tier, if it names a directory
   CalibrationCacheOptions costs;            // the calibration cache, if it names a file
+  LookupMemoryOptions lookup;               // the texts of recall, if it names a file
   const ChatFormat* chat_format = nullptr;  // outlives the engine; null: the family's, without a template
 };
 
@@ -84,6 +86,7 @@ class Engine {
   const EngineOptions options_;
   const MemoryReport memory_;
   CalibrationCache costs_;  // belongs to the engine thread; unchanged since calibrated_
+  LookupMemory lookup_;     // belongs to the engine thread
   Scheduler scheduler_;     // belongs to the engine thread
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,5 +1,10 @@
 #include "server/auth.h"
 
+#include <algorithm>
+#include <span>
+
+#include "base/checksum.h"
+
 namespace ft::server {
 
 bool same_secret(std::string_view left, std::string_view right) {
@@ -27,6 +32,13 @@ int key_number(const HttpRequest& http_request, const std::vector<std::string>& 
 
 bool key_fits(const HttpRequest& http_request, const std::vector<std::string>& keys) {
   return key_number(http_request, keys) >= 0;
+}
+
+std::uint64_t key_owner(const HttpRequest& http_request, const std::vector<std::string>& keys) {
+  const int number = key_number(http_request, keys);
+  if (number <= 0) return 0;
+  const std::string& key = keys[static_cast<std::size_t>(number) - 1];
+  return std::max<std::uint64_t>(1, checksum(std::as_bytes(std::span(key))));
 }
 
 }  // namespace ft::server

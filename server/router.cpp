@@ -231,9 +231,8 @@ Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model
   }
   for (const DecodingRoute& route : kDecoding) {
     if (http_request.path != route.path) continue;
-    const api::ResponseMeta meta{
-        api::random_id(""), now_s(), api::random_seed(), http_request.id,
-        static_cast<std::uint64_t>(std::max(0, key_number(http_request, options_.api_keys)))};
+    const api::ResponseMeta meta{api::random_id(""), now_s(), api::random_seed(), http_request.id,
+                                 key_owner(http_request, options_.api_keys)};
     Result<api::Exchange> exchange = route.decode(model_info, http_request.body, meta);
     if (!exchange.ok()) return refusal(http_request, exchange.error());
     return std::move(*exchange);

@@ -1,6 +1,7 @@
-// How likely drafts of one drafter are right, learnt from the rounds of one request (speculation/depth.h chooses
-// by it). AcceptanceLevel is one set of rates by position. AcceptanceEstimate adds that a text may change: its
-// rates_now() follow a change within two or three rounds, which counts where another drafter could take over.
+// How likely drafts of one drafter are right, learnt from the rounds of one request (speculation/depth.h
+// chooses by it). AcceptanceLevel is one set of rates by position. AcceptanceEstimate adds that a text may
+// change: its rates_now() follow a change within two or three rounds, which counts where another drafter could
+// take over.
 #pragma once
 
 #include <array>
@@ -37,8 +38,8 @@ class AcceptanceLevel {
   std::array<Position, kMaxDraft> positions_{};
 };
 
-/// A drafter does well on some parts of a text and poorly on others. Both levels are estimated, and the chance
-/// that it does poorly now: a hidden Markov model of two states, filtered round by round.
+/// A drafter does well on some parts of a text and poorly on others. Both levels are estimated, and the
+/// chance that it does poorly now: a hidden Markov model of two states, filtered round by round.
 class AcceptanceEstimate {
  public:
   using Rates = AcceptanceLevel::Rates;

@@ -199,7 +199,8 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
   if (fixed_ < 0 && drafted > 0)
     credit_ = std::clamp(credit_ + accepted * reason_.best.saves - reason_.best.extra, 0.0, kMostCredit);
   // What other networks did on the text before says little about this one.
-  for (std::size_t i = 0; !before && known.poor() && drafter.draft_cost(1) > 0 && i < estimates_.size(); ++i) {
+  const bool fell = !before && known.poor() && drafter.draft_cost(1) > 0;
+  for (std::size_t i = 0; fell && i < estimates_.size(); ++i) {
     if (networks_[i] && static_cast<int>(i) != drafter.number()) estimates_[i][0].doubt();
   }
   // A probe that was right, or that paid, is followed by another at once.

@@ -1,5 +1,5 @@
-// The policy with several drafters, with one that drafts blocks, and where nothing is ever right: tokens for the
-// time of a plain step, by simulated costs and acceptance.
+// The policy with several drafters, with one that drafts blocks, and where nothing is ever right: tokens for
+// the time of a plain step, by simulated costs and acceptance.
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <random>
@@ -124,8 +124,8 @@ TEST(DrafterChoice, OfANetworkAndLookupReachesTheOracleWhereATextRepeatsItselfBy
   }
 }
 
-/// Nothing but wrong drafts shows that another network would be better now, and two rounds of those cost 5% of
-/// such a part.
+/// Nothing but wrong drafts shows that another network would be better now, and two rounds of those cost 5%
+/// of such a part.
 TEST(DrafterChoice, OfTwoNetworksFollowsATextThatChangesKind) {
   for (const CostModel& costs : kMachines) {
     Simulation text(costs, {{{0.92, 0.1, 0.25}}, {{0.3, 0.1, 0.9}}}, 3200, 8);

@@ -1,6 +1,7 @@
 #include "cli/commands/serving.h"
 
 #include <chrono>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -81,6 +82,8 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add("lookup-memory-mb", "N", reads_int(serve.lookup_memory_mb, 0, 1 << 16),
             "Memory in MB for texts of earlier requests, from which the drafter recall drafts, each API key "
             "for itself (default 64); 0: off");
+  flags.add("lookup-memory", "DIR", reads_text(serve.lookup_memory),
+            "Also keep those texts in this folder across restarts (default: memory only)");
   flags.add(
       "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
       "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
@@ -92,8 +95,19 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "Default draft tokens per round: auto (default) or 0 to 15");
 }
 
+/// Token ids of another model mean other words, so each model has a file of its own.
+LookupMemoryOptions lookup_place(const Model& model, const std::string& folder) {
+  if (folder.empty()) return {};
+  const std::string key = fingerprint(model.name + "\n" + to_text(model.target));
+  return {(std::filesystem::path(folder) / (key.substr(0, 16) + ".texts")).string(), key};
+}
+
 Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice) {
   const auto start = std::chrono::steady_clock::now();
+  if (!choice.lookup_memory.empty() && choice.lookup_memory_mb == 0) {
+    return Error{Code::kInvalid,
+                 "--lookup-memory: there is no memory to keep; use --lookup-memory-mb 1 or more"};
+  }
   EngineOptions options;
   options.decoder.slots = choice.slots;
   options.decoder.context = loaded.context;
@@ -103,6 +117,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   FT_TRY(settle_backend(loaded, options.decoder));
   options.costs = loaded.costs;
+  options.lookup = lookup_place(loaded.model, choice.lookup_memory);
   options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
   if (!choice.cache_dir.empty()) {

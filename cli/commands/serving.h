@@ -23,6 +23,7 @@ struct ServeOptions {
   int grace_s = 30;
   int cache_mb = 1024;
   int lookup_memory_mb = 64;  // 0: off
+  std::string lookup_memory;  // folder; empty: none
   std::string cache_dir;      // empty: none
   int cache_dir_mb = 4096;
   int memory_mb = 0;  // 0: what the machine has left

@@ -1,21 +1,15 @@
 #include "sched/calibration/calibration_cache.h"
 
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <span>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "base/checksum.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
+#include "base/replace_file.h"
 #include "sched/calibration/calibrate.h"
 
 namespace ft {
@@ -41,34 +35,6 @@ bool take(std::string_view& text, std::string_view before, Number& number, char 
 }
 
 Error damaged(const char* what) { return Error{Code::kCorrupt, what}; }
-
-Status failed(const std::string& path, const char* task) {
-  return Error{Code::kIo, fmt::format("{}: cannot {}: {}", path, task, std::strerror(errno))};
-}
-
-/// Replaces the file in one step, without a sync: the checksum detects a file that a crash has torn.
-Status replace(const std::string& path, const std::string& text) {
-  std::error_code failure;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
-  if (failure) {
-    return Error{Code::kIo, fmt::format("{}: cannot make its folder: {}", path, failure.message())};
-  }
-  rlimit limit{};
-  // Growing beyond the limit would end the process (SIGXFSZ).
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && text.size() > limit.rlim_cur) {
-    errno = EFBIG;
-    return failed(path, "write it");
-  }
-  std::string part = path + ".XXXXXX";
-  const int fd = ::mkostemp(part.data(), O_CLOEXEC);
-  if (fd < 0) return failed(path, "create it");
-  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  Status status = written ? Status() : failed(path, "write it");
-  ::close(fd);
-  if (status.ok() && ::rename(part.c_str(), path.c_str()) != 0) status = failed(path, "rename it");
-  if (!status.ok()) ::unlink(part.c_str());
-  return status;
-}
 
 }  // namespace
 
@@ -142,7 +108,7 @@ void CalibrationCache::learn(Decoder& decoder) {
     log_info("the machine was busy while costs were calibrated; they are not kept, and rounds correct them");
     return;
   }
-  const Status written = replace(options_.path, cost_text(begun_with_, options_.key, seconds_now()));
+  const Status written = replace_file(options_.path, cost_text(begun_with_, options_.key, seconds_now()));
   kept_ = written.ok();
   if (!kept_) log_info(written.error().message + "; every start calibrates");
 }

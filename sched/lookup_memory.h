@@ -1,0 +1,46 @@
+// The texts that the drafter recall drafts from, in a file that survives restarts (`--lookup-memory`). One file
+// for each model in that folder; it holds what the memory holds, so it is bounded by it. It has the users' texts
+// as tokens, so only its owner can read it. A file that is damaged or of another model is not used, one line in
+// the log says so, and the next write replaces it. Writing never fails a request. Owner: sched/engine.h; thread:
+// the engine's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "speculation/decoder.h"
+
+namespace ft {
+
+class RecallDrafter;
+
+struct LookupMemoryOptions {
+  std::string path;  // empty: no file
+  std::string key;   // the model; a file with another key is not used
+};
+
+class LookupMemory {
+ public:
+  /// Between two writes of a running engine.
+  static constexpr double kRestMs = 60'000;
+
+  explicit LookupMemory(LookupMemoryOptions options) : options_(std::move(options)) {}
+  void load(Decoder& decoder);
+  /// Writes what was learnt since the last write, if there is anything and the last one is kRestMs ago.
+  void store(Decoder& decoder, double now_ms, bool at_once = false);
+
+ private:
+  LookupMemoryOptions options_;
+  std::int64_t written_ = 0;  // texts that were learnt when it was written last
+  double last_ms_ = 0;
+};
+
+/// The file's bytes. For tests and LookupMemory.
+std::string lookup_file(const RecallDrafter& drafter, const std::string& key);
+/// kCorrupt if they are damaged, kNotFound if they are of another model; the drafter then keeps what it has.
+Status read_lookup_file(std::string_view bytes, const std::string& key, int vocabulary,
+                        RecallDrafter& drafter);
+
+}  // namespace ft
