@@ -1,5 +1,5 @@
-// Any bytes as texts of earlier requests: an Error with a sentence and nothing kept, or texts that are written
-// as they were read and draft only tokens of the vocabulary.
+// Any bytes as texts of earlier requests: an Error with a sentence and nothing kept, or texts that are
+// written as they were read and draft only tokens of the vocabulary.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

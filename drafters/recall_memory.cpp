@@ -1,5 +1,5 @@
-// The texts of a RecallDrafter as bytes, and back: the number of users, and for each the owner and the tokens of
-// the ring from the oldest to the newest, -1 between two texts.
+// The texts of a RecallDrafter as bytes, and back: the number of users, and for each the owner and the
+// tokens of the ring from the oldest to the newest, -1 between two texts.
 #include <algorithm>
 
 #include "drafters/recall.h"

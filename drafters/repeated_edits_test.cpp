@@ -1,5 +1,5 @@
-// An agent that writes one file ten times, a little different each time, in requests of their own: rounds with
-// lookup in the request's own text alone, and with recall of the earlier requests beside it.
+// An agent that writes one file ten times, a little different each time, in requests of their own: rounds
+// with lookup in the request's own text alone, and with recall of the earlier requests beside it.
 #include <array>
 #include <fstream>
 #include <gtest/gtest.h>

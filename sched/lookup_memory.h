@@ -1,8 +1,8 @@
-// The texts that the drafter recall drafts from, in a file that survives restarts (`--lookup-memory`). One file
-// for each model in that folder; it holds what the memory holds, so it is bounded by it. It has the users' texts
-// as tokens, so only its owner can read it. A file that is damaged or of another model is not used, one line in
-// the log says so, and the next write replaces it. Writing never fails a request. Owner: sched/engine.h; thread:
-// the engine's.
+// The texts that the drafter recall drafts from, in a file that survives restarts (`--lookup-memory`). One
+// file for each model in that folder; it holds what the memory holds, so it is bounded by it. It has the
+// users' texts as tokens, so only its owner can read it. A file that is damaged or of another model is not
+// used, one line in the log says so, and the next write replaces it. Writing never fails a request. Owner:
+// sched/engine.h; thread: the engine's.
 #pragma once
 
 #include <cstdint>

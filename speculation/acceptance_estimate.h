@@ -1,7 +1,7 @@
 // How likely drafts of one drafter are right, learnt from the rounds of one request (speculation/depth.h
 // chooses by it). AcceptanceLevel is one set of rates by position. AcceptanceEstimate adds that a text may
-// change: its rates_now() follow a change within two or three rounds, which counts where another drafter could
-// take over.
+// change: its rates_now() follow a change within two or three rounds, which counts where another drafter
+// could take over.
 #pragma once
 
 #include <array>

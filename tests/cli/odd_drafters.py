@@ -1,0 +1,110 @@
+"""Writes small random drafters for a target: EAGLE-3, with a part of the vocabulary, and DFlash. Their sizes are odd.
+
+They are seldom right, so nearly all that they draft is rejected. Only the standard library is used.
+"""
+
+import json
+import pathlib
+import random
+import struct
+
+HEADS, KV_HEADS, HEAD_DIM, WIDE = 2, 1, 24, 56
+
+
+def write_tensors(path, tensors):
+    """`tensors`: name to (dtype, shape, bytes)."""
+    header, data = {}, b""
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+class Weights:
+    """Random tensors in bfloat16, the same for the same seed."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        self.tensors = {}
+
+    def matrix(self, name, rows, columns):
+        scale = columns ** -0.5
+        self._add(name, [rows, columns], (self.random.gauss(0, scale) for _ in range(rows * columns)))
+
+    def norm(self, name, size):
+        self._add(name, [size], (1 + self.random.gauss(0, 0.1) for _ in range(size)))
+
+    def _add(self, name, shape, values):
+        upper = b"".join(struct.pack("<f", value)[2:] for value in values)
+        self.tensors[name + ".weight"] = ("BF16", shape, upper)
+
+
+def sizes_of(target):
+    config = json.loads((pathlib.Path(target) / "config.json").read_text())
+    return config.get("text_config", config)
+
+
+def layer(weights, prefix, reads, width):
+    for name, rows in (("q_proj", HEADS * HEAD_DIM), ("k_proj", KV_HEADS * HEAD_DIM), ("v_proj", KV_HEADS * HEAD_DIM)):
+        weights.matrix(f"{prefix}self_attn.{name}", rows, reads)
+    weights.matrix(prefix + "self_attn.o_proj", width, HEADS * HEAD_DIM)
+    weights.matrix(prefix + "mlp.gate_proj", WIDE, width)
+    weights.matrix(prefix + "mlp.up_proj", WIDE, width)
+    weights.matrix(prefix + "mlp.down_proj", width, WIDE)
+    weights.norm(prefix + "input_layernorm", width)
+    weights.norm(prefix + "post_attention_layernorm", width)
+
+
+def shape(target):
+    return {"hidden_size": target["hidden_size"], "num_attention_heads": HEADS, "num_key_value_heads": KV_HEADS,
+            "head_dim": HEAD_DIM, "intermediate_size": WIDE, "vocab_size": target["vocab_size"], "rms_norm_eps": 1e-6,
+            "hidden_act": "silu", "attention_bias": False}
+
+
+def write_eagle3(folder, target_folder, seed=1):
+    """Reads three boundaries of the target and drafts every third token id of its vocabulary."""
+    target = sizes_of(target_folder)
+    width, layers = target["hidden_size"], target["num_hidden_layers"]
+    drafts = list(range(0, target["vocab_size"], 3))
+    weights = Weights(seed)
+    weights.matrix("fc", width, 3 * width)
+    layer(weights, "layers.0.", 2 * width, width)
+    weights.norm("layers.0.hidden_norm", width)
+    weights.norm("norm", width)
+    weights.matrix("lm_head", len(drafts), width)
+    offsets = [token - i for i, token in enumerate(drafts)]
+    weights.tensors["d2t"] = ("I64", [len(drafts)], struct.pack(f"<{len(drafts)}q", *offsets))
+    can = set(drafts)
+    weights.tensors["t2d"] = ("BOOL", [target["vocab_size"]], bytes(i in can for i in range(target["vocab_size"])))
+    config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3",
+              "draft_vocab_size": len(drafts), "eagle_aux_hidden_state_layer_ids": [1, layers // 2, layers - 1],
+              "norm_before_residual": True, "target_hidden_size": None,
+              "transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1, **shape(target)}}
+    return finish(folder, config, weights)
+
+
+def write_dflash(folder, target_folder, seed=2):
+    """Blocks of 12 from two layers of the target."""
+    target = sizes_of(target_folder)
+    width, layers = target["hidden_size"], target["num_hidden_layers"]
+    weights = Weights(seed)
+    weights.matrix("fc", width, 2 * width)
+    weights.norm("hidden_norm", width)
+    weights.norm("norm", width)
+    layer(weights, "layers.0.", width, width)
+    weights.norm("layers.0.self_attn.q_norm", HEAD_DIM)
+    weights.norm("layers.0.self_attn.k_norm", HEAD_DIM)
+    config = {"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "num_hidden_layers": 1, "block_size": 12,
+              "num_target_layers": layers, "layer_types": ["full_attention"], **shape(target),
+              "dflash_config": {"mask_token_id": target["vocab_size"] - 2, "target_layer_ids": [0, layers - 2]}}
+    return finish(folder, config, weights)
+
+
+def finish(folder, config, weights):
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    write_tensors(folder / "model.safetensors", weights.tensors)
+    return str(folder)
