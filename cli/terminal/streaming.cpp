@@ -57,6 +57,22 @@ void Streaming::end() {
   terminal_.flush();
 }
 
+namespace {
+
+/// " (mtp 12 of 20, lookup 5 of 5)"; empty if one drafter drafted all.
+std::string shares_text(const SpeculationReport& report) {
+  std::string text;
+  int drafters = 0;
+  for (const DrafterShare& share : report.by_drafter) {
+    if (share.rounds == 0) continue;
+    text +=
+        fmt::format("{}{} {} of {}", drafters++ == 0 ? "" : ", ", share.name, share.accepted, share.drafted);
+  }
+  return drafters > 1 ? fmt::format(" ({})", text) : "";
+}
+
+}  // namespace
+
 std::string answer_note(const GatheredAnswer& answer) {
   const Report& report = answer.report;
   std::string drafting = fmt::format("no drafts: {}", report.reason);
@@ -64,6 +80,7 @@ std::string answer_note(const GatheredAnswer& answer) {
     drafting = fmt::format("{} drafted {}, accepted {}, {:.2f} tokens per round", report.drafter,
                            report.speculation.drafted, report.speculation.accepted,
                            tokens_per_round(report.speculation));
+    drafting += shares_text(report.speculation);
   }
   return fmt::format("{} tokens, {:.1f} tokens/s; prompt {} tokens in {:.0f} ms; {}; {}",
                      report.completion_tokens, report.tokens_per_second(), report.prompt_tokens,

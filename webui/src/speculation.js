@@ -107,5 +107,15 @@ export function figures({report, timings, live}) {
       title: `${report.accepted} of ${report.drafted} drafted tokens were what the model wanted`,
     });
   }
+  const drafters = Object.entries(report?.by_drafter ?? {});
+  if (drafters.length > 1) {
+    for (const [name, {drafted, accepted, rounds}] of drafters) {
+      shown.push({
+        label: `by ${name}`,
+        value: String(accepted),
+        title: `${accepted} of ${drafted} tokens that ${name} drafted in ${rounds} rounds were accepted`,
+      });
+    }
+  }
   return shown;
 }
