@@ -34,7 +34,9 @@ SlotOptions options_of(unsigned seed, int depth, bool penalties = false) {
 }
 
 constexpr DrafterKind kSwitching{ChoiceDrafter::kSwitching};
-const DrafterKind kKinds[] = {DrafterKind::kDflash, DrafterKind::kModel, DrafterKind::kAuto, kSwitching};
+const DrafterKind kKinds[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel,
+                              DrafterKind::kAuto, kSwitching};
+constexpr unsigned kKindCount = std::size(kKinds);
 
 class FolderDrafters : public testing::TestWithParam<bool> {
  protected:
@@ -66,14 +68,14 @@ TEST_P(FolderDrafters, ChangeNoTokenAtAnyDepth) {
 }
 
 TEST_P(FolderDrafters, ChangeNoTokenOfABatchOfDifferentDrafters) {
-  ToyDecoder decoder(backend(), 4, with_folders());
+  ToyDecoder decoder(backend(), kKindCount, with_folders());
   std::vector<std::vector<std::int32_t>> plain;
-  for (unsigned i = 0; i < 4; ++i) {
+  for (unsigned i = 0; i < kKindCount; ++i) {
     plain.push_back(decoder.answer(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4)));
   }
   std::vector<std::unique_ptr<Slot>> slots;
   std::vector<Slot*> running;
-  for (unsigned i = 0; i < 4; ++i) {
+  for (unsigned i = 0; i < kKindCount; ++i) {
     slots.push_back(decoder.open(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4), kKinds[i]));
     running.push_back(slots.back().get());
   }
@@ -81,7 +83,7 @@ TEST_P(FolderDrafters, ChangeNoTokenOfABatchOfDifferentDrafters) {
     decoder->round(running);
     std::erase_if(running, [](const Slot* slot) { return slot->finish != Finish::kNone; });
   }
-  for (unsigned i = 0; i < 4; ++i) {
+  for (unsigned i = 0; i < kKindCount; ++i) {
     EXPECT_EQ(ToyDecoder::output(*slots[i]), plain[i]) << kKinds[i].name();
     EXPECT_GT(slots[i]->report.drafted, 0) << kKinds[i].name();
     decoder->close(*slots[i]);
@@ -105,7 +107,8 @@ TEST(ModelDrafter, OfTheTargetItselfIsAlwaysRight) {
 }
 
 TEST(FolderDraftersMemory, ASnapshotDraftsAsTheSequenceThatItWasTakenFrom) {
-  for (const DrafterKind kind : {DrafterKind::kDflash, DrafterKind::kModel, DrafterKind::kAuto}) {
+  for (const DrafterKind kind :
+       {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel, DrafterKind::kAuto}) {
     ToyDecoder decoder(make_ref_backend(), 2, with_folders(), 256, 1 << 22);
     const SlotOptions options = options_of(1, 3);
     const auto cold = decoder.open(prompt(5, 80), options, kind);

@@ -19,6 +19,7 @@ const std::vector<std::int32_t> kPrompt = {3, 1, 4, 1, 5};
 
 ToyOptions tiny() {
   ToyOptions options;
+  options.folders = true;
   options.vocabulary = kVocabulary;
   options.hidden = 32;
   return options;
@@ -88,7 +89,7 @@ struct Counts {
 };
 
 Counts sample(ToyDecoder& decoder, const Case& parameters, Acceptance acceptance, int depth,
-              std::uint64_t first) {
+              std::uint64_t first, DrafterKind drafter = DrafterKind::kMtp) {
   Counts counts;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     SlotOptions options;
@@ -99,7 +100,7 @@ Counts sample(ToyDecoder& decoder, const Case& parameters, Acceptance acceptance
     options.acceptance = acceptance;
     options.depth = depth;
     options.max_tokens = depth + 2;  // enough budget for the first round to draft at full depth
-    const auto slot = decoder.open(kPrompt, options, DrafterKind::kMtp);
+    const auto slot = decoder.open(kPrompt, options, drafter);
     Slot* one = slot.get();
     while (slot->output_tokens() < kTokens && slot->finish == Finish::kNone) decoder->round({&one, 1});
     int code = 0;
@@ -157,6 +158,23 @@ TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
   }
   EXPECT_GT(accepted, kSeeds / 2) << "nothing was accepted: this proves nothing";
   EXPECT_GT(drafted, accepted + kSeeds / 2) << "nothing was rejected: this proves nothing";
+}
+
+/// EAGLE-3 drafts two thirds of the vocabulary: what it lacks must still come as often as the target says.
+TEST_P(DistributionTest, IsExactWhicheverNetworkDrafts) {
+  const Case parameters = case_of(GetParam());
+  const std::vector<double> expected = exact(decoder_, parameters);
+  for (const DrafterKind drafter : {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel}) {
+    std::int64_t drafted = 0, accepted = 0;
+    for (const Acceptance rule : {Acceptance::kCoupled, Acceptance::kRejection}) {
+      const Counts counts = sample(decoder_, parameters, rule, 3, 17, drafter);
+      EXPECT_LT(surprise(counts.of, expected), 3.5)
+          << drafter.name() << (rule == Acceptance::kRejection ? " ratio" : " coupled");
+      drafted += counts.drafted, accepted += counts.accepted;
+    }
+    EXPECT_GT(accepted, kSeeds / 10) << drafter.name() << ": nothing was accepted, this proves nothing";
+    EXPECT_GE(drafted, accepted) << drafter.name();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, DistributionTest, testing::Values("plain", "penalties", "mask", "filters"),

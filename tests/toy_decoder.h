@@ -79,6 +79,12 @@ class ToyDecoder {
     block.most_drafts = 12;
     block.mask_token = toy_options.vocabulary - 1;
     model_.drafters.push_back(std::move(block));
+    DraftNetwork labelled;
+    labelled.name = "eagle3";
+    labelled.captures = {"eagle3", {-1, 0}};
+    labelled.captured_width = 2 * toy_options.hidden;
+    labelled.programs = {toy_.features, toy_.labelled};
+    model_.drafters.push_back(std::move(labelled));
     DraftNetwork itself;
     itself.name = "model";
     itself.programs = {toy_.target};

@@ -20,6 +20,7 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   x = target.norm(x, ones(options.hidden), 1e-6F);
   target.capture("hidden", x);
   if (options.folders) target.capture("dflash", target.concat(first, x));
+  if (options.folders) target.capture("eagle3", target.concat(first, x));
   target.logits(x, output);
   target.sample();
 
@@ -34,6 +35,25 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   head.logits(y, output, std::move(ids), {options.extra, {}});
   head.sample();
   if (options.folders) block_drafter(embedding, output);
+  if (options.folders) labelled_drafter(embedding);
+}
+
+void ToyModel::labelled_drafter(const Weight& embedding) {
+  const int hidden = options.hidden;
+  features.capture("feature",
+                   features.linear(features.input(2 * hidden), {matrix(hidden, 2 * hidden, 1)})[0]);
+  const Row feature = labelled.input(hidden);
+  Row x = labelled.concat(labelled.embed(embedding), feature);
+  x = labelled.linear(x, {matrix(hidden, 2 * hidden, 1)})[0];
+  x = labelled.add(x, attention(labelled, labelled.norm(x, ones(hidden), 1e-6F)));
+  labelled.capture("hidden", x);
+  Logits logits;
+  for (int token = 0; token < options.vocabulary; ++token)
+    if (token % 3 != 1) logits.labels.push_back(token);
+  logits.in = labelled.norm(x, ones(hidden), 1e-6F);
+  logits.head = matrix(static_cast<std::int64_t>(logits.labels.size()), hidden, 2);
+  labelled.logits(std::move(logits));
+  labelled.sample();
 }
 
 void ToyModel::block_drafter(const Weight& embedding, const Weight& output) {

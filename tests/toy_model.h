@@ -18,8 +18,9 @@ struct ToyOptions {
   float scale = 0.6F;  // scale of the weights; a larger one gives more varied text
   int drafts = 0;      // draft vocabulary, beside `spare` extra ids; 0: all
   int extra = 0;
-  bool folders =
-      false;  // with the drafters that have a folder of their own: a block drafter, the model itself
+  /// With the drafters that have a folder of their own: one like EAGLE-3 with two thirds of the vocabulary, a
+  /// block drafter, the model itself.
+  bool folders = false;
 };
 
 /// Owns the weights of its programs.
@@ -28,8 +29,10 @@ class ToyModel {
   explicit ToyModel(const ToyOptions& options = {});
 
   Program target;
-  Program head;            // Input [hidden], Tap [hidden]
-  Program context, block;  // of a block drafter, if `folders`; the target then captures "dflash" [2 hidden]
+  Program head;  // Input [hidden], Tap [hidden]
+  // If `folders`; the target then captures "dflash" and "eagle3" [2 hidden].
+  Program context, block;      // of a block drafter
+  Program features, labelled;  // of one like EAGLE-3: its rows are labelled with token ids
   ToyOptions options;
 
  private:
@@ -37,6 +40,7 @@ class ToyModel {
   Weight ones(std::int64_t size);
   Row attention(Program& p, Row x);
   void block_drafter(const Weight& embedding, const Weight& output);
+  void labelled_drafter(const Weight& embedding);
   Row delta(Program& p, Row x);
   Row mlp(Program& p, Row x);
 

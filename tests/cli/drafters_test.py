@@ -35,22 +35,22 @@ class DraftersTest(cli_test.CliTest):
 class Matrix(DraftersTest):
     def test_every_drafter_changes_no_token_of_an_odd_qwen(self):
         odd = GOLDEN / "odd"
-        report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads", "1",
-                                  *self.drafters(odd), "--drafter", f"model={odd}")
+        report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads",
+                                  "1", *self.drafters(odd), "--drafter", f"model={odd}")
         self.check_matrix(report, "mtp", "eagle3", "dflash", "model", "recall", "lookup", "auto", "switching")
 
     def test_every_drafter_changes_no_token_of_an_odd_gemma(self):
         odd = GOLDEN / "gemma4" / "odd"
-        report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads", "1",
-                                  *self.drafters(odd))
+        report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads",
+                                  "1", *self.drafters(odd))
         self.check_matrix(report, "eagle3", "dflash", "recall", "switching")
 
 
 class Comparison(DraftersTest):
     def test_bench_drafters_prints_one_table_of_the_same_tokens(self):
         model = cli_test.MODEL
-        command = ("bench", "--drafters", "--pairs", "1", "--temperature", "0", "-p", "What is a ring buffer?", "-n", "24",
-                   *self.drafters(model))
+        command = ("bench", "--drafters", "--pairs", "1", "--temperature", "0", "-p", "What is a ring buffer?",
+                   "-n", "24", *self.drafters(model))
         report = self.expect_json(0, *command)
         names = [one["drafter"] for one in report["drafters"]]
         self.assertEqual(names, ["none", "mtp", "eagle3", "dflash", "lookup", "auto"])
