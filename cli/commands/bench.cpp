@@ -4,11 +4,14 @@
 #include <chrono>
 #include <fmt/format.h>
 
+#include "base/replace_file.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/sampling_options.h"
 #include "cli/commands/subcommands.h"
+#include "cli/lab/bandwidth.h"
 #include "cli/lab/bench_drafters.h"
 #include "cli/lab/bench_measure.h"
+#include "cli/lab/bench_page.h"
 #include "cli/lab/bench_prompts.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
@@ -31,6 +34,7 @@ struct Options {
   ForcedSchedule forced;
   int pairs = 3;
   bool quick = false, drafters = false;
+  std::string html;  // file for the page of --drafters; empty: none
 };
 
 bool names_prompt(const PromptOptions& prompt) {
@@ -174,10 +178,20 @@ Status measure(const Options& options, const std::vector<BenchCase>& cases, Benc
   return {};
 }
 
+/// --html: the same figures drawn, with what the calibration says about rounds.
+Status write_page(const std::string& path, const LoadedModel& loaded, const DrafterTable& table) {
+  BenchPage page;
+  page.table = table;
+  BandwidthProbe probe(loaded.backend_options.threads, loaded.backend.get());
+  page.limit_ms = static_cast<double>(loaded.model.target.bytes_per_step()) / probe.gb_per_s() * 1e-6;
+  return replace_file(path, bench_page(page));
+}
+
 /// --drafters: one table over all prompts.
 Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
                              const std::vector<BenchCase>& cases, Engine& engine, Terminal& terminal) {
-  DrafterTable table{loaded.model.name, loaded.backend->describe(), {}};
+  DrafterTable table;
+  table.model = loaded.model.name, table.backend = loaded.backend->describe();
   const std::vector<DrafterKind> drafters = benched_drafters(engine);
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
@@ -189,6 +203,7 @@ Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
       FT_TRY(add_answers(engine, loaded, bench_case, drafters, turn++, stopped, table));
     }
   }
+  if (!options.html.empty()) FT_TRY(write_page(options.html, loaded, table));
   if (options.output.json) {
     terminal.out(drafter_table_json(table) + "\n");
   } else {
@@ -204,6 +219,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const std::vector<BenchCase> cases, bench_cases(options, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
+  if (!options.html.empty() && !options.drafters)
+    return Error{Code::kInvalid, "--html draws the comparison of drafters; use it with --drafters"};
   if (options.drafters) return compare_drafters(options, *loaded, cases, *engine, terminal);
   BenchReport report;
   report.model = loaded->model.name, report.backend = loaded->backend->describe();
@@ -249,6 +266,8 @@ Command bench_command() {
                            "Run two short prompts in a few seconds and print their answers");
   command.flags.add_switch("drafters", options->drafters,
                            "Compare all drafters that the model has in one table: none, each alone, auto");
+  command.flags.add("html", "FILE", reads_text(options->html),
+                    "With --drafters: also draw the figures as one page in this file");
   command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs per prompt (default 3)");
   command.flags.add(
       "forced-acceptance", "A,B,C", reads_probabilities(options->forced),

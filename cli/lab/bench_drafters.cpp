@@ -1,5 +1,6 @@
 #include "cli/lab/bench_drafters.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,7 @@ using Json = nlohmann::ordered_json;
 struct Timed {
   GatheredAnswer answer;
   double first_token_ms = 0;
+  std::vector<std::pair<std::string, bool>> pieces;
 };
 
 Result<Timed> timed_answer(Engine& engine, const LoadedModel& loaded, const BenchCase& bench_case,
@@ -25,8 +27,11 @@ Result<Timed> timed_answer(Engine& engine, const LoadedModel& loaded, const Benc
   FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
   Timed timed;
   timed.answer = gather(ticket, [&](const Event& event) {
-    if (event.kind == Event::Kind::kToken && timed.first_token_ms == 0)
-      timed.first_token_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    if (event.kind == Event::Kind::kToken) {
+      if (timed.pieces.empty())
+        timed.first_token_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+      timed.pieces.emplace_back(loaded.tokenizer->decode({&event.token, 1}, false), event.drafted);
+    }
     if (stopped) ticket.cancel();
   });
   if (timed.answer.finish == Finish::kError) return timed.answer.error;
@@ -34,8 +39,11 @@ Result<Timed> timed_answer(Engine& engine, const LoadedModel& loaded, const Benc
   return timed;
 }
 
-void add_to(DrafterFigures& figures, const Timed& timed, bool identical) {
+void add_to(DrafterFigures& figures, const Timed& timed, bool identical, const std::string& prompt) {
   const Report& report = timed.answer.report;
+  auto speeds = std::ranges::find(figures.prompts, prompt, &PromptSpeeds::name);
+  if (speeds == figures.prompts.end()) speeds = figures.prompts.insert(speeds, {prompt, {}});
+  speeds->tokens_per_second.push_back(report.tokens_per_second());
   figures.speed.add(report.completion_tokens, report.decode_ms);
   add(figures.speculation, report.speculation);
   ++figures.answers;
@@ -78,7 +86,9 @@ Status add_answers(Engine& engine, const LoadedModel& loaded, const BenchCase& b
     FT_ASSIGN(answers[at], timed_answer(engine, loaded, bench_case, drafters[at], stopped));
   }
   for (std::size_t i = 0; i < drafters.size(); ++i)
-    add_to(table.drafters[i], answers[i], answers[i].answer.ids == answers[0].answer.ids);
+    add_to(table.drafters[i], answers[i], answers[i].answer.ids == answers[0].answer.ids,
+           bench_case.prompt.name);
+  if (table.answer.empty()) table.answer = std::move(answers.back().pieces);
   return {};
 }
 

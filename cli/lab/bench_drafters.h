@@ -4,11 +4,18 @@
 
 #include <atomic>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/lab/bench_measure.h"
 
 namespace ft::cli {
+
+/// Of one prompt, answer by answer.
+struct PromptSpeeds {
+  std::string name;
+  std::vector<double> tokens_per_second;
+};
 
 /// What one drafter did over all prompts.
 struct DrafterFigures {
@@ -18,11 +25,14 @@ struct DrafterFigures {
   double first_token_ms = 0;  // mean over answers, from the request on
   int answers = 0;
   bool identical = true;  // the tokens are those without a drafter
+  std::vector<PromptSpeeds> prompts;
 };
 
 struct DrafterTable {
   std::string model, backend;
   std::vector<DrafterFigures> drafters;  // none first
+  /// The first answer of auto: texts, and whether they were accepted drafts.
+  std::vector<std::pair<std::string, bool>> answer;
 };
 
 /// Names of the drafters that the engine has, "none" first and "auto" last.
