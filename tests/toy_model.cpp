@@ -67,9 +67,9 @@ void ToyModel::block_drafter(const Weight& embedding, const Weight& output) {
   attend.scale = 1 / std::sqrt(static_cast<float>(kHeadDim));
   const Weight keys = matrix(kKvHeads * kHeadDim, options.hidden, 1);
   const Weight values = matrix(kKvHeads * kHeadDim, options.hidden, 1);
-  const Row features =
+  const Row feature =
       context.linear(context.input(2 * options.hidden), {matrix(options.hidden, 2 * options.hidden, 1)})[0];
-  const std::vector<Row> past = context.linear(features, {keys, values});
+  const std::vector<Row> past = context.linear(feature, {keys, values});
   Attend append = attend;
   append.q = append.k = past[0], append.v = past[1];
   append.q_norm = attend.k_norm, append.heads = kKvHeads, append.window = 1;
