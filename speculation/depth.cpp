@@ -73,7 +73,8 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   reason_ = {};
   ++round_;
   if (fixed_ >= 0) return choose_fixed(offers, allowed);
-  credit_ = std::min(kMostCredit, credit_ + kEarn);
+  const double plain = costs.round(others.rows + 1, others.draft_steps, others.slots, others.read);
+  credit_ = std::min(kMostCredit, credit_ + kEarn * plain / others.slots);
   std::array<Best, kMaxDrafters> bests;
   const std::size_t count = std::min(offers.size(), bests.size());
   int networks = 0;
