@@ -126,7 +126,7 @@ std::string drafter_table_json(const DrafterTable& table) {
                         {"by_drafter", std::move(by)},
                         {"identical", figures.identical}});
   }
-  return Json{{"model", table.model}, {"backend", table.backend}, {"drafters", std::move(list)}}.dump(2);
+  return Json{{"model", table.model}, {"backend", table.backend}, {"drafters", std::move(list)}}.dump();
 }
 
 }  // namespace ft::cli

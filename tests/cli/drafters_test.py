@@ -37,7 +37,7 @@ class Matrix(DraftersTest):
         odd = GOLDEN / "odd"
         report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads",
                                   "1", *self.drafters(odd), "--drafter", f"model={odd}")
-        self.check_matrix(report, "mtp", "eagle3", "dflash", "model", "recall", "lookup", "auto", "switching")
+        self.check_matrix(report, "mtp", "eagle3", "dflash", "model", "recall", "auto", "switching")
 
     def test_every_drafter_changes_no_token_of_an_odd_gemma(self):
         odd = GOLDEN / "gemma4" / "odd"
