@@ -1,5 +1,5 @@
-// `foretoken bench --drafters --html FILE`: the figures of the comparison drawn as one page that needs nothing else:
-// no script, no request, light and dark as the reader's system has it.
+// `foretoken bench --drafters --html FILE`: the figures of the comparison drawn as one page that needs
+// nothing else: no script, no request, light and dark as the reader's system has it.
 #pragma once
 
 #include <string>
