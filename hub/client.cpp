@@ -33,11 +33,7 @@ bool Patience::wait(const Judgement& judgement) {
 }
 
 HubClient::HubClient(const HubSettings& settings, Transport& transport, const Pace& pace, PullEvents& events)
-    : settings_(settings),
-      transport_(transport),
-      pace_(pace),
-      events_(events),
-      connection_(transport.connect()) {}
+    : settings_(settings), pace_(pace), events_(events), connection_(transport.connect()) {}
 
 std::string HubClient::token_for(const std::string& url) {
   const std::lock_guard lock(mutex_);

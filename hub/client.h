@@ -76,7 +76,6 @@ class HubClient {
   Result<std::string> with_known_refs(Error error, const Repository& repository);
 
   const HubSettings& settings_;
-  Transport& transport_;
   const Pace& pace_;
   PullEvents& events_;
   std::unique_ptr<Connection> connection_;

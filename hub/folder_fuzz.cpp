@@ -12,7 +12,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::string folder = [] {
-    std::string name = (std::filesystem::temp_directory_path() / "foretoken-index-fuzz-XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "foretoken-folder-fuzz-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) std::abort();
     return name;
   }();
