@@ -22,6 +22,7 @@ struct Curl {
   decltype(&curl_easy_init) easy_init = nullptr;
   decltype(&curl_easy_setopt) setopt = nullptr;
   decltype(&curl_easy_perform) perform = nullptr;
+  decltype(&curl_easy_getinfo) getinfo = nullptr;
   decltype(&curl_easy_reset) reset = nullptr;
   decltype(&curl_easy_cleanup) cleanup = nullptr;
   decltype(&curl_easy_strerror) strerror = nullptr;
@@ -41,9 +42,10 @@ struct Curl {
     };
     return find(global_init, "curl_global_init") && find(easy_init, "curl_easy_init") &&
            find(setopt, "curl_easy_setopt") && find(perform, "curl_easy_perform") &&
-           find(reset, "curl_easy_reset") && find(cleanup, "curl_easy_cleanup") &&
-           find(strerror, "curl_easy_strerror") && find(slist_append, "curl_slist_append") &&
-           find(slist_free_all, "curl_slist_free_all") && global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+           find(getinfo, "curl_easy_getinfo") && find(reset, "curl_easy_reset") &&
+           find(cleanup, "curl_easy_cleanup") && find(strerror, "curl_easy_strerror") &&
+           find(slist_append, "curl_slist_append") && find(slist_free_all, "curl_slist_free_all") &&
+           global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   }
 };
 
@@ -159,6 +161,14 @@ class CurlConnection final : public Connection {
 
   Error failure(const HttpRequest& request, CURLcode code, std::string_view detail) const {
     std::string what(detail.empty() ? library_.strerror(code) : detail);
+    long proxy_status = 0;  // of its answer to CONNECT; 0: none was sent
+    library_.getinfo(curl_, CURLINFO_HTTP_CONNECTCODE, &proxy_status);
+    if (proxy_status >= 400 && proxy_status < 500) {
+      return {Code::kIo,
+              fmt::format("{} cannot be reached: the proxy refuses the connection with status {}; set "
+                          "https_proxy=http://USER:PASSWORD@HOST:PORT, or no_proxy to go around it",
+                          origin_of(request.url), proxy_status)};
+    }
     if (code == CURLE_OPERATION_TIMEDOUT) what = "it was silent for too long";
     if (code == CURLE_PARTIAL_FILE) what = "the answer was shorter than announced";
     if (code == CURLE_PEER_FAILED_VERIFICATION) {

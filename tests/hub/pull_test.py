@@ -186,9 +186,18 @@ class Refusals(PullTest):
         self.assertIn("HF_TOKEN", said)
 
     def test_gated(self):
+        for status in (401, 403):
+            hub = self.start_hub()
+            hub.faults.append(lambda r, status=status: Answer(status, {"X-Error-Code": "GatedRepo"}, b"{}"))
+            self.assertIn(hub.endpoint + "/" + REPO, self.expect_error("acceptance of its licence", hub))
+
+    def test_401_without_a_code_and_404_of_a_file(self):
         hub = self.start_hub()
-        hub.faults.append(lambda r: Answer(403, {"X-Error-Code": "GatedRepo"}, b"{}"))
-        self.assertIn(hub.endpoint + "/" + REPO, self.expect_error("acceptance of its licence", hub))
+        hub.faults.append(lambda r: Answer(401))
+        self.expect_error("does not exist, is private or is misspelt", hub)
+        hub = self.start_hub()
+        hub.faults.append(lambda r: Answer(404, {"X-Error-Code": "EntryNotFound"}) if "/resolve/" in r.path else None)
+        self.expect_error("404", hub)
 
     def test_an_unknown_revision_lists_those_there_are(self):
         self.expect_error("has no branch, tag or commit 'beta'; it has main, dev, v1", self.start_hub(),
