@@ -51,6 +51,8 @@ Status configure(const CommandLine& line, const std::vector<Command>& commands) 
   std::string path = !line.config.empty() ? line.config : named != nullptr ? named : "";
   const bool required = !path.empty();
   if (!required) path = default_settings_path();
+  // `start` becomes another command, which must read the same file.
+  if (!line.config.empty()) ::setenv("FORETOKEN_CONFIG", line.config.c_str(), 1);
   std::vector<Setting> settings;
   if (!path.empty()) {
     FT_ASSIGN(settings, read_settings(path, required));

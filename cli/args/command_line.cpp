@@ -24,7 +24,7 @@ constexpr const char* kFirstSteps =
     "  foretoken start                              choose a model, fetch it if needed, chat\n"
     "  foretoken pull ORG/NAME                      fetch a model; foretoken models lists them\n"
     "  foretoken bench --quick                      the shipped model, plain against speculative\n"
-    "  foretoken run -p \"Write a haiku in Python\"    one answer\n"
+    "  foretoken run \"Write a haiku in Python\"       one answer\n"
     "  foretoken chat                               a conversation\n"
     "  foretoken SUBCOMMAND --help                  flags and examples\n";
 
@@ -146,6 +146,12 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!parsers[i]->parsed()) continue;
     if (const auto extras = parsers[i]->remaining(); !extras.empty()) {
+      if (!extras.front().starts_with('-')) {
+        return Error{Code::kInvalid, commands[i].name + ": '" + extras.front() +
+                                         "' is one word too many; write a text with spaces in quotes, or see "
+                                         "foretoken " +
+                                         commands[i].name + " --help"};
+      }
       const std::string near = meant(extras.front(), commands[i]);
       const std::string next =
           near.empty() ? "see foretoken " + commands[i].name + " --help" : "did you mean " + near + "?";

@@ -67,12 +67,14 @@ Command run_command() {
   command.name = "run";
   command.summary = "Answer one prompt";
   command.examples =
-      "  foretoken run -p \"Write a Python function that adds two numbers\"\n"
+      "  foretoken run \"Write a Python function that adds two numbers\"\n"
+      "  echo \"Name three rivers\" | foretoken run\n"
       "  foretoken run -f notes.txt --system \"Summarise in one line\" --temperature 0\n"
       "  git diff | foretoken run --raw -n 64 --json\n"
       "  foretoken run --messages talk.json --tools tools.json --json\n"
       "  foretoken run -p \"Name a cat and its age\" --json-schema cat.json\n"
       "  foretoken run --prompt-ids 332,807,7 -n 16 --drafter none --json\n";
+  command.flags.positional = "prompt";
   add_prompt_flags(command.flags, options->prompt);
   add_answer_flags(command.flags, options->answer);
   add_constraint_flags(command.flags, options->constraint);

@@ -35,6 +35,12 @@ struct LineEditor::Edited {
     of(line).interrupted = true;
     return CC_NEWLINE;
   }
+  /// A Ctrl-D that came while the terminal was not in the editor's mode arrives as NUL: the kernel keeps an
+  /// end of input as that byte once lines are off.
+  static unsigned char end_input(EditLine* line, int) {
+    const LineInfo* typed = el_line(line);
+    return typed->lastchar == typed->buffer ? CC_EOF : CC_NORM;
+  }
 
   explicit Edited(const std::string& file) : history_file(file) {
     // libedit counts columns by locale and splits characters if the locale is not UTF-8.
@@ -54,6 +60,8 @@ struct LineEditor::Edited {
     el_set(line, EL_SETTY, "-d", "-isig", nullptr);
     el_set(line, EL_ADDFN, "ft-leave-line", "Leave this line", leave_line);
     el_set(line, EL_BIND, "^C", "ft-leave-line", nullptr);
+    el_set(line, EL_ADDFN, "ft-end-input", "End the input if the line is empty", end_input);
+    el_set(line, EL_BIND, "^@", "ft-end-input", nullptr);
     el_set(line, EL_BIND, "^R", "em-inc-search-prev", nullptr);
   }
   ~Edited() {

@@ -13,6 +13,7 @@
 namespace ft::cli {
 namespace {
 
+constexpr char kEarlyEnd = 0;  // a Ctrl-D typed before the terminal was in this mode
 constexpr char kControlC = 3, kControlD = 4, kEscape = 27, kBackspace = 8, kDelete = 127;
 
 /// Keys arrive one by one and unseen while it lives.
@@ -52,7 +53,8 @@ enum class Key { kUp, kDown, kEnter, kQuit, kHelp, kErase, kDigit, kOther };
 /// Arrow keys are ESC [ A and ESC [ B (or ESC O A); j and k work too.
 Key read_key(char& digit) {
   const std::optional<char> byte = read_byte();
-  if (!byte || *byte == kControlC || *byte == kControlD || *byte == 'q') return Key::kQuit;
+  const bool ended = !byte || *byte == kControlC || *byte == kControlD || *byte == kEarlyEnd;
+  if (ended || *byte == 'q') return Key::kQuit;
   if (*byte == '\r' || *byte == '\n') return Key::kEnter;
   if (*byte == '?') return Key::kHelp;
   if (*byte == 'k') return Key::kUp;

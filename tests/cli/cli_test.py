@@ -78,6 +78,8 @@ class Usage(CliTest):
     def test_wrong_flags_are_status_2(self):
         for arguments, words in (
                 (("run", "--colour"), "run: unknown flag '--colour'"),
+                (("run", "one", "two"), "run: 'two' is one word too many; write a text with spaces in quotes"),
+                (("run", "one", "-p", "two", "-f", "x"), "only one of them"),
                 (("rum",), "did you mean 'run'?"),
                 (("run", "-p", "a", "--temperature", "hot"), "--temperature: expected"),
                 (("run", "-p", "a", "--top-p", "0"), "--top-p: expected"),
@@ -270,6 +272,7 @@ class Work(CliTest):
         (self.folder / "m.json").write_text(json.dumps(talk))
         settings = ("-n", "6", "--temperature", "0")
         wanted = self.expect_json(0, "run", "-p", ask, *settings)["token_ids"]
+        self.assertEqual(self.expect_json(0, "run", ask, *settings)["token_ids"], wanted)
         self.assertEqual(self.expect_json(0, "run", "-f", "p.txt", *settings)["token_ids"], wanted)
         self.assertEqual(self.expect_json(0, "run", "--messages", "m.json", *settings)["token_ids"], wanted)
         self.assertEqual(self.expect_json(0, "run", *settings, given=ask.encode() + b"\n")["token_ids"], wanted)

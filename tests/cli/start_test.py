@@ -115,8 +115,9 @@ class StartTest(unittest.TestCase):
         self.leave(screen)
 
     def leave(self, screen):
-        """The chat waits for the next line; the cleanup ends it. cli_test.py tests how a chat is left."""
-        screen.wait("> ")
+        """Ctrl-D may come before the editor takes the terminal back."""
+        screen.send(CONTROL_D)
+        self.assertEqual(screen.end(), 0, screen.text)
 
     def leaves(self, screen):
         self.assertEqual(screen.end(), 130, screen.text)
@@ -145,6 +146,21 @@ class Paths(StartTest):
         screen = self.start()
         screen.send("\nHello there\n")
         screen.wait("tokens/s")
+        self.leave(screen)
+
+    def test_a_settings_file_is_passed_on(self):
+        (self.folder / "settings.toml").write_text('[chat]\nmax-tokens = 3\n')
+        screen = self.start("--model", "little", "--where", "chat", "--config", str(self.folder / "settings.toml"))
+        screen.wait("Ctrl-D to leave")
+        screen.send("Tell a long story\n")
+        self.assertIn("3 tokens", screen.wait("tokens/s"))
+        self.leave(screen)
+
+    def test_control_d_typed_during_an_answer_is_not_lost(self):
+        self.remember()
+        screen = self.start()
+        screen.send("\nTell a long story\n")
+        screen.wait("story")
         self.leave(screen)
 
     def test_arrow_keys_and_numbers_choose(self):
