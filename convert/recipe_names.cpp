@@ -10,7 +10,7 @@ namespace {
 using format::Quantisation;
 using format::QuantMode;
 
-constexpr std::size_t kMaxRules = 256;
+constexpr std::size_t kMaxRules = 4096;
 constexpr std::size_t kMaxPatternBytes = 1024;
 
 struct UniformRow {
@@ -68,7 +68,7 @@ class FileReader {
     const toml::node* rules = root.get("rule");
     if (rules == nullptr) return recipe;
     const toml::array* list = rules->as_array();
-    if (list == nullptr || list->size() > kMaxRules) return wrong(*rules, "at most 256 tables [[rule]]");
+    if (list == nullptr || list->size() > kMaxRules) return wrong(*rules, "at most 4096 tables [[rule]]");
     for (const toml::node& entry : *list) {
       const toml::table* table = entry.as_table();
       if (table == nullptr) return wrong(entry, "a table [[rule]]");

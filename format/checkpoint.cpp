@@ -48,9 +48,9 @@ bool is_mtp_name(std::string_view name) {
          name.starts_with("model.mtp.");
 }
 
-Result<Checkpoint> Checkpoint::open(const std::string& directory) {
+Result<Checkpoint> Checkpoint::open(const std::string& directory, const std::string& head_file) {
   return with_memory_guard("open the model", directory, [&]() -> Result<Checkpoint> {
-    FT_ASSIGN(const ShardList list, list_shards(directory));
+    FT_ASSIGN(const ShardList list, list_shards(directory, head_file));
     Checkpoint checkpoint;
     checkpoint.directory_ = directory;
     FT_TRY(checkpoint.load_shards(list.shards, list.sidecar, list.vision));

@@ -36,7 +36,8 @@ inline constexpr std::size_t kMaxShards = 4096;
 
 class Checkpoint {
  public:
-  static Result<Checkpoint> open(const std::string& directory);
+  /// `head_file`: a sidecar elsewhere, in place of the directory's own MTP head; empty: none.
+  static Result<Checkpoint> open(const std::string& directory, const std::string& head_file = "");
   /// Tensors made in memory. `owner` keeps their bytes; messages name `name` instead of a folder.
   static Result<Checkpoint> of_memory(std::string name, std::vector<TensorView> tensors,
                                       std::string metadata_format, std::shared_ptr<const void> owner);
@@ -56,8 +57,8 @@ class Checkpoint {
   std::string state_fingerprint() const;
   /// __metadata__.format of the shards: "mlx", "pt", or "" if they have none or disagree.
   const std::string& metadata_format() const { return metadata_format_; }
-  /// The file that holds the MTP head, relative to the directory: a sidecar, or the shard with `mtp.`
-  /// tensors; "" if the checkpoint has no MTP head.
+  /// The file that holds the MTP head, relative to the directory: a sidecar (`head_file` is as it was given),
+  /// or the shard with `mtp.` tensors; "" if the checkpoint has no MTP head.
   const std::string& mtp_file() const { return mtp_file_; }
   bool mtp_is_sidecar() const { return mtp_is_sidecar_; }
 

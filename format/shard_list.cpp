@@ -188,7 +188,7 @@ Status glob_shards(const std::string& directory, ShardList& list) {
 
 }  // namespace
 
-Result<ShardList> list_shards(const std::string& directory) {
+Result<ShardList> list_shards(const std::string& directory, const std::string& head_file) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
     return Error{fs::exists(directory, error) ? Code::kInvalid : Code::kNotFound,
@@ -197,7 +197,10 @@ Result<ShardList> list_shards(const std::string& directory) {
                      "; give the directory that holds config.json and the safetensors files"};
   }
   ShardList list;
-  FT_ASSIGN(list.sidecar, find_sidecar(directory));
+  list.sidecar = head_file;
+  if (head_file.empty()) {
+    FT_ASSIGN(list.sidecar, find_sidecar(directory));
+  }
   if (exists(directory, kIndexName)) {
     FT_TRY(read_index(directory, list));
   } else {

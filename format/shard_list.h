@@ -20,6 +20,7 @@ struct ShardList {
   std::string index_path;  // for messages; "" without an index
 };
 
-Result<ShardList> list_shards(const std::string& directory);
+/// `head_file`: the sidecar, in place of what the directory names; empty: look for one.
+Result<ShardList> list_shards(const std::string& directory, const std::string& head_file = "");
 
 }  // namespace ft::format

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "format/out_of_memory.h"
 #include "models/draft_network.h"
@@ -73,12 +74,25 @@ Result<Model> build(const std::string& name, const FamilyMatch& match, format::C
   return model;
 }
 
+/// Takes over what config.json of a grafted MTP head says.
+Status add_head_config(const std::string& head_directory, format::ConfigFiles& files) {
+  FT_ASSIGN(const format::JsonDocument patch,
+            format::read_json_object((std::filesystem::path(head_directory) / "config.json").string()));
+  files.config->merge_patch(*patch);
+  return {};
+}
+
 Result<Model> load(const std::string& directory, const LoadOptions& options) {
   std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::read(directory));
+  FT_ASSIGN(format::ConfigFiles files, format::ConfigFiles::read(directory));
+  std::string head_file;
+  if (!options.head_directory.empty()) {
+    FT_TRY(add_head_config(options.head_directory, files));
+    head_file = (std::filesystem::path(options.head_directory) / "mtp.safetensors").string();
+  }
   FT_ASSIGN(const FamilyMatch match, read_config(files));
-  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory));
+  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory, head_file));
   FT_ASSIGN(Model model, build(path.filename().string(), match, std::move(checkpoint), options));
   model.directory = directory;
   return model;

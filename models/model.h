@@ -95,6 +95,9 @@ struct LoadOptions {
   int draft_bits = -1;
   /// Drafters with a folder of their own; each name once.
   std::vector<DraftFolder> drafters = {};
+  /// A folder with a grafted MTP head: mtp.safetensors in place of the model's own, and config.json, whose
+  /// keys replace those of the model (RFC 7396). Empty: none.
+  std::string head_directory = {};
   /// What the target captures for them; load_model adds what the configs of `drafters` name.
   std::vector<CapturedLayers> captures = {};
 };

@@ -64,7 +64,7 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
   fields.tools = prompt.tools;
   fields.parse = prompt.templated;
   fields.stops = ask.answer.stops;
-  fields.drafter = ask.speculation.drafter;
+  fields.drafter = loaded.drafter(ask.speculation.drafter);
   fields.slot.sampler = ask.sampler;
   fields.slot.bias = ask.bias;
   fields.slot.acceptance = ask.speculation.acceptance;

@@ -8,9 +8,16 @@
 #include <map>
 #include <memory>
 
+#include "backends/registry.h"
+#include "cli/commands/loading.h"
 #include "cli/commands/model_path.h"
+#include "cli/commands/text_file.h"
+#include "cli/library/library.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
+#include "cli/verify/acceptance.h"
+#include "cli/verify/measuring_text.h"
+#include "cli/verify/text_quality.h"
 #include "convert/comparison.h"
 
 namespace ft::cli {
@@ -47,7 +54,14 @@ Status check_folders(const ConversionFlags& flags, const std::string& command) {
 Result<std::string> find_source(const std::string& named) {
   std::error_code ignored;
   if (named.ends_with(".gguf") && std::filesystem::is_regular_file(named, ignored)) return named;
-  return find_model(named);
+  if (std::filesystem::exists(named, ignored) || looks_like_path(named)) return find_model(named);
+  // A name may be of a model that does not run as it is: that is why it is converted.
+  FT_ASSIGN(const KnownModel known, find_known(named));
+  if (known.assessment.tier == Tier::kIncomplete) {
+    return Error{Code::kCorrupt, fmt::format("{} is incomplete: {}; {}", named, known.assessment.reason,
+                                             known.assessment.next)};
+  }
+  return known.found.directory;
 }
 
 Result<ConversionReport> run_conversion(const convert::Source& source, const convert::Recipe& recipe,
@@ -78,8 +92,76 @@ Result<ConversionReport> run_conversion(const convert::Source& source, const con
   return report;
 }
 
+namespace {
+
+/// One side of the comparison.
+struct Side {
+  TextQuality text;
+  SpeculationReport head;  // no rounds: the model has no MTP head
+};
+
+Result<Side> measure_side(const std::string& directory, const std::vector<std::int32_t>& ids, int threads,
+                          TextMeter& meter, bool is_reference) {
+  Result<Model> model = load_model(directory);
+  if (!model.ok()) return model_error(model.error());
+  BackendOptions options;
+  options.threads = threads;
+  options.activations = 16;  // rounded activations would hide what rounded weights do
+  FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(options));
+  Side side;
+  if (is_reference) {
+    FT_ASSIGN(side.text, meter.take_reference(*backend, *model));
+  } else {
+    FT_ASSIGN(side.text, meter.measure(*backend, *model));
+  }
+  if (model->mtp) {
+    FT_ASSIGN(side.head, measure_acceptance(*backend, *model, ids, DrafterKind::kMtp));
+  }
+  return side;
+}
+
+std::string or_none(const SpeculationReport& head) {
+  return head.rounds == 0 ? "no head" : acceptance_text(head);
+}
+
+/// Perplexity and acceptance before and after. What cannot be measured is said, not guessed.
+Status compare_quality(const convert::Source& source, const ConversionFlags& flags,
+                       const std::string& text_file, ConversionReport& report) {
+  std::error_code ignored;
+  if (source.quantised || !std::filesystem::is_directory(source.directory, ignored)) {
+    report.notes.push_back("perplexity was not compared: the source does not run as it is");
+    return {};
+  }
+  const Result<Tokenizer> tokenizer = Tokenizer::load(flags.out);
+  if (!tokenizer.ok()) {
+    report.notes.push_back("perplexity was not compared: " + tokenizer.error().message);
+    return {};
+  }
+  std::string text(measuring_text());
+  if (!text_file.empty()) {
+    FT_ASSIGN(text, read_text_file(text_file, kMaxPromptBytes));
+  }
+  FT_ASSIGN(const std::vector<std::int32_t> ids, tokenizer->encode(text, false));
+  constexpr std::int64_t kMostTokens = 4096, kWindow = 512;
+  TextMeter meter(ids, kMostTokens, kWindow);
+  FT_ASSIGN(const Side before, measure_side(source.directory, ids, flags.threads, meter, true));
+  FT_ASSIGN(const Side after, measure_side(flags.out, ids, flags.threads, meter, false));
+  report.quality = QualityReport{before.text.tokens,    before.text.perplexity,
+                                 after.text.perplexity, after.text.divergence,
+                                 before.head,           after.head};
+  report.notes.push_back(
+      fmt::format("perplexity on {} tokens: {:.4f} before, {:.4f} after; divergence {:.5f}",
+                  before.text.tokens, before.text.perplexity, after.text.perplexity, after.text.divergence));
+  report.notes.push_back(
+      fmt::format("acceptance by position: {} before, {} after", or_none(before.head), or_none(after.head)));
+  return {};
+}
+
+}  // namespace
+
 Status verify_conversion(const convert::Source& source, const convert::Recipe& recipe,
-                         const ConversionFlags& flags, ConversionReport& report) {
+                         const ConversionFlags& flags, const std::string& text_file,
+                         ConversionReport& report) {
   FT_ASSIGN(const convert::Plan plan, convert::make_plan(source, recipe));
   FT_ASSIGN(const convert::Comparison found, convert::compare(plan, flags.out, flags.threads, {}));
   if (!found.changed.empty()) {
@@ -95,6 +177,7 @@ Status verify_conversion(const convert::Source& source, const convert::Recipe& r
   };
   std::map<std::string, Summary> formats;
   for (const convert::TensorError& error : found.quantised) {
+    report.tensors.push_back({error.name, format::quantisation_text(error.q), error.cosine, error.relative});
     Summary& summary = formats[format::quantisation_text(error.q)];
     ++summary.tensors, summary.error += error.relative;
     if (summary.worst == nullptr || error.cosine < summary.worst->cosine) summary.worst = &error;
@@ -105,7 +188,7 @@ Status verify_conversion(const convert::Source& source, const convert::Recipe& r
                                        summary.worst->cosine, summary.worst->name));
   }
   report.notes.push_back(fmt::format("{} tensors equal the source byte for byte", found.kept));
-  return {};
+  return compare_quality(source, flags, text_file, report);
 }
 
 void show_conversion(const ConversionReport& report, bool json, Terminal& terminal) {

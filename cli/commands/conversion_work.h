@@ -20,17 +20,19 @@ void add_work_flags(FlagSet& flags, ConversionFlags& options);
 /// kInvalid unless both the source and the folder to write are given.
 Status check_folders(const ConversionFlags& flags, const std::string& command);
 
-/// A model folder by path or name, or a .gguf file.
+/// A model folder or GGUF file, by path or by a name of `foretoken models`.
 Result<std::string> find_source(const std::string& named);
 
 /// Runs the plan, or with plan_only only describes it.
 Result<ConversionReport> run_conversion(const convert::Source& source, const convert::Recipe& recipe,
                                         const ConversionFlags& flags, Terminal& terminal);
 
-/// Reads the written folder back and adds what it finds to the notes of the report: per format the lowest
-/// cosine and the mean error. kCorrupt if a tensor that must equal the source does not.
+/// Reads the written folder back and adds what it finds to the report: cosine and error of every matrix, then
+/// perplexity and acceptance before and after on `text_file` (empty: a built-in text). kCorrupt if a tensor
+/// that must equal the source does not.
 Status verify_conversion(const convert::Source& source, const convert::Recipe& recipe,
-                         const ConversionFlags& flags, ConversionReport& report);
+                         const ConversionFlags& flags, const std::string& text_file,
+                         ConversionReport& report);
 
 /// Prints the report, as JSON if asked.
 void show_conversion(const ConversionReport& report, bool json, Terminal& terminal);

@@ -10,6 +10,7 @@
 #include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
 #include "cli/lab/synth_model.h"
+#include "cli/library/head_donors.h"
 #include "cli/library/library.h"
 #include "cli/terminal/report_json.h"
 
@@ -66,6 +67,7 @@ void show(const Inspection& found, Terminal& terminal) {
                 {"experts", fmt::format("{} of width {} in a layer, {} of them for one token", found.experts,
                                         found.expert_size, found.experts_per_token)});
   }
+  for (const std::string& donor : found.head_donors) rows.push_back({"could give a head", donor});
   if (!found.packed_cache.folder.empty()) {
     rows.push_back(
         {"packed weights", fmt::format("{} file{}, {} in {}", found.packed_cache.files,
@@ -126,6 +128,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
+  if (!model.head.usable()) found.head_donors = head_donors(model, options.model);
   found.gpu = judge_gpu(model, context, options.kv_bits, options.device);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");

@@ -28,8 +28,9 @@ struct Inspection {
   std::string verdict;                                   // "fits", "tight", "does not fit"
   std::string gpu;                                       // the same for the GPU that is there; empty: none
   std::string head_state, head_sentence, head_file;
-  std::string drafter;  // the drafter of `auto`
-  std::string program;  // the instructions, if requested
+  std::vector<std::string> head_donors;  // what would give it a head (cli/library/head_donors.h)
+  std::string drafter;                   // the drafter of `auto`
+  std::string program;                   // the instructions, if requested
   PackedFiles packed_cache;
   std::string tier, tier_reason, tier_next;  // empty: a synthetic model
 };

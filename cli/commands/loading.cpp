@@ -9,6 +9,7 @@
 #include "cli/commands/model_path.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/lab/synth_model.h"
+#include "cli/library/heads.h"
 #include "drafters/registry.h"
 #include "hub/repository.h"
 #include "sched/admission.h"
@@ -46,7 +47,10 @@ Result<std::string> text_directory(const std::string& named) {
 Result<Model> load_named(const std::string& named, const LoadOptions& options) {
   if (is_synth_name(named)) return make_synth_model(named, options);
   FT_ASSIGN(const std::string directory, find_model(named));
-  Result<Model> model = load_model(directory, options);
+  LoadOptions with_head = options;
+  if (const KeptHead kept = kept_head(directory); options.head_directory.empty())
+    with_head.head_directory = kept.directory;
+  Result<Model> model = load_model(directory, with_head);
   if (!model.ok()) return model_error(model.error());
   // A snapshot of the hub's cache is a folder named by its commit.
   if (const std::string name = hub::name_of_snapshot(directory); !name.empty()) model->name = name;
@@ -81,6 +85,26 @@ Status suits(const Backend& backend, const Model& model, const DecoderOptions& o
   return check_memory(memory, options);
 }
 
+/// A grafted drafter drafts unless the person names folders.
+Status take_companion(const ModelOptions& choice, LoadOptions& options, LoadedModel& loaded) {
+  if (!choice.drafters.empty() || is_synth_name(choice.directory)) return {};
+  FT_ASSIGN(const std::string directory, find_model(choice.directory));
+  const KeptHead kept = kept_head(directory);
+  if (!kept.companion) return {};
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(kept.companion->directory, ignored)) {
+    return Error{Code::kNotFound,
+                 fmt::format("the drafter that was grafted onto {} is not at {} any more; forget it with: "
+                             "foretoken graft --onto {} --remove",
+                             choice.directory, kept.companion->directory, choice.directory)};
+  }
+  FT_ASSIGN(const DrafterChoice chosen,
+            parse_drafter(kept.companion->name + "=" + kept.companion->directory));
+  options.drafters = {*kept.companion};
+  loaded.companion = chosen.kind;
+  return {};
+}
+
 /// Loads only the model and the backend.
 Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choice, Terminal* terminal) {
   const auto start = std::chrono::steady_clock::now();
@@ -88,6 +112,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   LoadOptions load_options;
   load_options.draft_vocab_size = choice.draft_vocab_size, load_options.draft_bits = choice.draft_bits;
   load_options.drafters = choice.drafters;
+  FT_TRY(take_companion(choice, load_options, *loaded));
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
   FT_ASSIGN(const std::string folder, packed_weights_folder(choice.packed_cache));
   BackendOptions options;

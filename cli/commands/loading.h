@@ -30,9 +30,13 @@ struct LoadedModel {
   int kv_bits = 16;                               // KV-cache precision of the backend
   double load_ms = 0;                             // so far; packing by the engine is added later
   BackendOptions backend_options;                 // with which the backend was made
+  DrafterKind companion = DrafterKind::kAuto;     // what auto means: a grafted drafter, if there is one
   std::string calibration;                        // --calibration, of which `costs` come
   PackedCacheOptions packed_cache;                // for the backend
   CalibrationCacheOptions costs;                  // for its engine
+
+  /// What drafts where `asked` is asked for.
+  DrafterKind drafter(DrafterKind asked) const { return asked == DrafterKind::kAuto ? companion : asked; }
 };
 
 /// Loads everything for run, chat and bench. A missing template is allowed, since --raw skips it. The later

@@ -26,13 +26,12 @@ std::vector<std::string> shipped_model_places(const std::string& program) {
   return places;
 }
 
-namespace {
-
-/// A name like a path is not looked for elsewhere: its disk may be unplugged.
 bool looks_like_path(const std::string& named) {
   return named.starts_with('/') || named.starts_with('.') || named.starts_with('~') || named.ends_with('/') ||
          std::count(named.begin(), named.end(), '/') > 1;
 }
+
+namespace {
 
 Result<std::string> find_by_name(const std::string& named) {
   if (looks_like_path(named)) {

@@ -1,10 +1,14 @@
 // `foretoken quantize`: writes a model in fewer bits, in the layout of MLX.
+#include <atomic>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/args/option_flags.h"
+#include "cli/commands/bit_calibration.h"
 #include "cli/commands/conversion_work.h"
 #include "cli/commands/subcommands.h"
 #include "cli/commands/text_file.h"
+#include "cli/terminal/interrupt.h"
 #include "convert/recipe_names.h"
 
 namespace ft::cli {
@@ -17,6 +21,8 @@ struct Options {
   std::string recipe;
   std::optional<int> bits, group;
   bool verify = false;
+  std::string text, calibrate;
+  std::optional<float> average_bits;
 };
 
 /// num_hidden_layers of either level of config.json.
@@ -47,13 +53,39 @@ Result<convert::Recipe> read_recipe(const Options& options, const convert::Sourc
   return recipe;
 }
 
+/// Measures which matrices deserve more bits.
+Result<CalibratedRecipe> calibrate(const Options& options, const convert::Source& source,
+                                   const convert::Recipe& base, Terminal& terminal) {
+  BitCalibration calibration;
+  FT_ASSIGN(calibration.text, read_text_file(options.calibrate, kMaxPromptBytes));
+  calibration.average_bits = static_cast<double>(options.average_bits.value_or(0));
+  calibration.threads = options.files.threads;
+  std::atomic<bool> stopped{false};
+  const Interrupt interrupt([&stopped] { stopped = true; });
+  std::unique_ptr<Progress> bar;
+  return calibrate_bits(source, base, calibration, [&](std::int64_t done, std::int64_t all) {
+    if (!bar) bar = std::make_unique<Progress>(terminal, "measuring", all);
+    bar->set(done, fmt::format("{} of {} matrices", done, all));
+    return !stopped.load();
+  });
+}
+
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::string from, find_source(options.files.from));
   FT_ASSIGN(const convert::Source source, convert::open_source(from));
-  FT_ASSIGN(const convert::Recipe recipe, read_recipe(options, source));
+  FT_ASSIGN(convert::Recipe recipe, read_recipe(options, source));
+  CalibratedRecipe calibrated;
+  if (!options.calibrate.empty()) {
+    FT_ASSIGN(calibrated, calibrate(options, source, recipe, terminal));
+    recipe = calibrated.recipe;
+  }
   Result<ConversionReport> report = run_conversion(source, recipe, options.files, terminal);
   if (!report.ok()) return report.error();
-  if (options.verify && report->written) FT_TRY(verify_conversion(source, recipe, options.files, *report));
+  if (!calibrated.note.empty()) report->notes.push_back(calibrated.note);
+  if (!calibrated.toml.empty() && report->written)
+    FT_TRY(write_text_file(options.files.out + "/recipe.toml", calibrated.toml));
+  if (options.verify && report->written)
+    FT_TRY(verify_conversion(source, recipe, options.files, options.text, *report));
   show_conversion(*report, options.output.json, terminal);
   return 0;
 }
@@ -69,6 +101,7 @@ Command quantize_command() {
       "  foretoken quantize ~/models/Qwen3.5-4B ~/models/Qwen3.5-4B-4bit\n"
       "  foretoken quantize SRC OUT --format mxfp4 --mtp 8\n"
       "  foretoken quantize SRC OUT --recipe mixed-4-6+gdn --verify\n"
+      "  foretoken quantize SRC OUT --calibrate notes.txt --average-bits 4.5\n"
       "  foretoken quantize SRC OUT --bits 6 --group-size 32 --plan      sizes only, nothing is written\n";
   FlagSet& flags = command.flags;
   flags.group("Model");
@@ -91,14 +124,28 @@ Command quantize_command() {
             "MTP head: keep as stored (default), 8 bits, same as the target, or drop");
   flags.add("vision", "CHOICE", reads_choice(options->vision, {"keep", "drop"}),
             "Vision tower: keep as stored (default) or drop");
-  flags.add_switch("verify", options->verify,
-                   "Read the result back: cosine and error of every tensor against the source");
+  flags.group("Measure");
+  flags.add(
+      "calibrate", "FILE", reads_text(options->calibrate),
+      "Choose the bits of each matrix: measure on this text what each one needs; as large as the chosen "
+      "format, or as --average-bits says");
+  flags.add("average-bits", "X", reads_number(options->average_bits, {2, 9}),
+            "With --calibrate: bits a weight with scales, on average (default: those of the chosen format)");
+  flags.add_switch(
+      "verify", options->verify,
+      "Read the result back: cosine of every matrix; perplexity and acceptance before and after");
+  flags.add("text", "FILE", reads_text(options->text),
+            "With --verify: the text to measure on (default: a built-in one)");
   add_work_flags(flags, options->files);
   command.check = [options]() -> Status {
     if (!options->recipe.empty() && (options->bits || options->group || options->format != "affine")) {
       return Error{Code::kInvalid,
                    "--recipe takes the place of --format, --bits and --group-size; give one of them"};
     }
+    if (options->average_bits && options->calibrate.empty())
+      return Error{Code::kInvalid, "--average-bits belongs to --calibrate FILE; give that too"};
+    if (!options->text.empty() && !options->verify)
+      return Error{Code::kInvalid, "--text belongs to --verify; give that too"};
     return check_folders(options->files, "quantize");
   };
   return bind_options(std::move(command), std::move(options), work);

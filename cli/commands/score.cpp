@@ -9,6 +9,7 @@
 #include "cli/commands/prompt.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/report_json.h"
+#include "cli/verify/text_quality.h"
 
 namespace ft::cli {
 namespace {
@@ -22,13 +23,6 @@ struct Options {
   int top = 5;
   int chunk = 0;
 };
-
-/// Sums in double and in ascending token order, so that the figure is the same on every machine.
-double logsumexp(std::span<const float> logits, float highest) {
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - static_cast<double>(highest));
-  return static_cast<double>(highest) + std::log(sum);
-}
 
 ScoredPosition score_row(std::int32_t id, std::span<const float> logits, int top,
                          std::vector<std::int32_t>& order) {

@@ -153,7 +153,7 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->context = loaded.context;
   model_info->sampler = choose_sampler(sampling, model.facts.sampling);
   model_info->bias = sampling.bias;
-  model_info->default_drafter = choice.drafter, model_info->default_depth = choice.depth;
+  model_info->default_drafter = loaded.drafter(choice.drafter), model_info->default_depth = choice.depth;
   model_info->id = model.name;
   model_info->aliases = choice.aliases, model_info->any_model = choice.any_model;
   model_info->created_s =
@@ -162,7 +162,7 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->family = model.facts.family, model_info->quantisation = model.facts.quantisation;
   model_info->backend = loaded.backend->describe();
   model_info->drafter_problem = decoder.drafter_problem(DrafterKind::kMtp);
-  model_info->drafter = drafter_name(choice.drafter, model);
+  model_info->drafter = drafter_name(model_info->default_drafter, model);
   model_info->version = FORETOKEN_VERSION;
   model_info->parameters = model.facts.parameters, model_info->bytes = decoder.packed_bytes();
   model_info->draft_vocabulary = model.draft_vocabulary;

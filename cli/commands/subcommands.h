@@ -28,6 +28,7 @@ Command inspect_command();
 Command doctor_command();
 Command quantize_command();
 Command convert_command();
+Command graft_command();
 Command synth_command();
 Command completions_command();
 Command manual_command();

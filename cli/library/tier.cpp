@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/library/heads.h"
 #include "format/config_files.h"
 #include "models/family.h"
 
@@ -41,7 +42,7 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
   if (summary.gguf) {
     found.tier = summary.complete() ? Tier::kConvertible : Tier::kIncomplete;
     found.reason = summary.complete() ? "GGUF files do not run as they are" : summary.problem;
-    found.next = "take its MLX or its original repository";
+    if (summary.complete()) found.next = fmt::format("foretoken convert {} OUT", summary.directory);
     return found;
   }
   if (summary.config.empty() || summary.model_type.empty()) {
@@ -57,7 +58,7 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
     return found;
   }
   found.family = match->family->name;
-  found.has_head = !summary.head_file.empty();
+  found.has_head = !summary.head_file.empty() || !kept_head(summary.directory).directory.empty();
   if (!summary.complete()) {
     found.tier = Tier::kIncomplete;
     found.reason = summary.problem;
@@ -65,7 +66,7 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
   } else if (summary.foreign) {
     found.tier = Tier::kConvertible;
     found.reason = fmt::format("its weights are {}, which does not run as it is", summary.quantisation);
-    found.next = "take its MLX or its original repository";
+    found.next = fmt::format("foretoken convert {} OUT", name.empty() ? summary.directory : name);
   } else if (found.verified = find_verified(summary.identity); found.verified) {
     found.tier = Tier::kVerified;
     found.reason =
@@ -78,7 +79,8 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
     found.tier = Tier::kNoHead;
     found.reason = summary.head_in_config ? "the configuration names an MTP head whose tensors are absent"
                                           : "it has no MTP head";
-    found.next = "a conversion that keeps the mtp tensors drafts faster";
+    found.next = fmt::format("foretoken inspect {} tells who could give it one",
+                             name.empty() ? summary.directory : name);
   }
   return found;
 }

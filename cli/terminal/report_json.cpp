@@ -189,41 +189,44 @@ std::string tokenize_json(const std::vector<std::int32_t>& ids, const std::vecto
 }
 
 std::string inspect_json(const Inspection& found) {
-  Json out{
-      {"directory", found.directory},
-      {"name", found.name},
-      {"family", found.family},
-      {"quantisation", found.quantisation},
-      {"parameters", found.parameters},
-      {"active_parameters", found.active_parameters},
-      {"file_bytes", found.file_bytes},
-      {"step_bytes", found.step_bytes},
-      {"sizes",
-       {{"layers", found.layers},
-        {"full_attention_layers", found.full_attention_layers},
-        {"hidden", found.hidden},
-        {"intermediate", found.intermediate},
-        {"experts", found.experts},
-        {"experts_per_token", found.experts_per_token},
-        {"expert_size", found.expert_size},
-        {"heads", found.heads},
-        {"kv_heads", found.kv_heads},
-        {"head_dim", found.head_dim},
-        {"vocabulary", found.vocabulary},
-        {"draft_vocabulary", found.draft_vocabulary},
-        {"draft_bits", found.draft_bits},
-        {"tied", found.tied},
-        {"max_context", found.max_context}}},
-      {"memory",
-       {{"context", found.context},
-        {"weight_bytes", found.weight_bytes},
-        {"state_bytes", found.state_bytes},
-        {"needed_bytes", found.memory_needed},
-        {"available_bytes", found.memory_available}}},
-      {"verdict", found.verdict},
-      {"gpu", found.gpu.empty() ? Json(nullptr) : Json(found.gpu)},
-      {"head", {{"state", found.head_state}, {"sentence", found.head_sentence}, {"file", found.head_file}}},
-      {"drafter", found.drafter}};
+  Json out{{"directory", found.directory},
+           {"name", found.name},
+           {"family", found.family},
+           {"quantisation", found.quantisation},
+           {"parameters", found.parameters},
+           {"active_parameters", found.active_parameters},
+           {"file_bytes", found.file_bytes},
+           {"step_bytes", found.step_bytes},
+           {"sizes",
+            {{"layers", found.layers},
+             {"full_attention_layers", found.full_attention_layers},
+             {"hidden", found.hidden},
+             {"intermediate", found.intermediate},
+             {"experts", found.experts},
+             {"experts_per_token", found.experts_per_token},
+             {"expert_size", found.expert_size},
+             {"heads", found.heads},
+             {"kv_heads", found.kv_heads},
+             {"head_dim", found.head_dim},
+             {"vocabulary", found.vocabulary},
+             {"draft_vocabulary", found.draft_vocabulary},
+             {"draft_bits", found.draft_bits},
+             {"tied", found.tied},
+             {"max_context", found.max_context}}},
+           {"memory",
+            {{"context", found.context},
+             {"weight_bytes", found.weight_bytes},
+             {"state_bytes", found.state_bytes},
+             {"needed_bytes", found.memory_needed},
+             {"available_bytes", found.memory_available}}},
+           {"verdict", found.verdict},
+           {"gpu", found.gpu.empty() ? Json(nullptr) : Json(found.gpu)},
+           {"head",
+            {{"state", found.head_state},
+             {"sentence", found.head_sentence},
+             {"file", found.head_file},
+             {"donors", found.head_donors}}},
+           {"drafter", found.drafter}};
   if (!found.tier.empty()) {
     out["tier"] = found.tier;
     out["runs"] = true;
@@ -311,6 +314,21 @@ std::string conversion_json(const ConversionReport& report) {
                  {"files_kept", report.files_kept},
                  {"seconds", rounded(report.seconds, 1e-3)}};
   object["notes"] = report.notes;
+  if (!report.tensors.empty()) object["tensors"] = Json::array();
+  for (const TensorFigure& tensor : report.tensors) {
+    object["tensors"].push_back(Json{{"name", tensor.name},
+                                     {"format", tensor.format},
+                                     {"cosine", rounded(tensor.cosine, 1e-7)},
+                                     {"relative_error", rounded(tensor.relative, 1e-6)}});
+  }
+  if (const auto& quality = report.quality) {
+    object["quality"] = {{"tokens", quality->tokens},
+                         {"perplexity_before", rounded(quality->perplexity_before, 1e-4)},
+                         {"perplexity_after", rounded(quality->perplexity_after, 1e-4)},
+                         {"divergence", rounded(quality->divergence, 1e-6)},
+                         {"acceptance_before", acceptance_by_position(quality->head_before)},
+                         {"acceptance_after", acceptance_by_position(quality->head_after)}};
+  }
   return dump(object);
 }
 

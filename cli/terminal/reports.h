@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,14 +79,29 @@ void add(SpeculationReport& sum, const SpeculationReport& more);
 /// The quantile at `share` of the sorted values, interpolated. 0 for an empty list.
 double quantile(std::vector<double> values, double share);
 
+/// One quantised matrix against its source.
+struct TensorFigure {
+  std::string name, format;
+  double cosine = 1, relative = 0;  // relative: error over the root mean square
+};
+
+/// A model before and after a conversion, on a text.
+struct QualityReport {
+  std::int64_t tokens = 0;
+  double perplexity_before = 0, perplexity_after = 0, divergence = 0;
+  SpeculationReport head_before, head_after;  // of the MTP head; no rounds: it has none
+};
+
 /// What `quantize` or `convert` did, or would do.
 struct ConversionReport {
   std::string directory, recipe, source_format;
   std::int64_t source_bytes = 0, bytes = 0;
   double bits_per_weight = 0, seconds = 0;
   bool written = false;
-  int files_kept = 0;              // of an earlier run that was stopped
-  std::vector<std::string> notes;  // what could not be kept exactly
+  int files_kept = 0;                 // of an earlier run that was stopped
+  std::vector<std::string> notes;     // what could not be kept exactly
+  std::vector<TensorFigure> tensors;  // with --verify
+  std::optional<QualityReport> quality;
 };
 
 }  // namespace ft::cli

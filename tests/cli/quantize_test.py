@@ -22,7 +22,7 @@ import time
 import unittest
 
 PROGRAM = None
-TIMEOUT_S = 300
+TIMEOUT_S = 900
 H, LAYERS, VOCABULARY = 64, 4, 160  # the last of four layers is full attention
 LINEAR = {"in_proj_qkv": (256, H), "in_proj_z": (128, H), "in_proj_a": (4, H), "in_proj_b": (4, H),
           "out_proj": (H, 128)}
@@ -269,6 +269,65 @@ class Work(QuantizeTest):
         self.assertFalse(self.out.exists())
 
 
+class Calibrate(QuantizeTest):
+    """The random model with a tokenizer of 160 words."""
+
+    def setUp(self):
+        super().setUp()
+        words = {f"w{i}": i for i in range(VOCABULARY)}
+        (self.source / "tokenizer.json").write_text(json.dumps({
+            "version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": {"type": "WhitespaceSplit"},
+            "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": False, "use_regex": False},
+            "model": {"type": "WordLevel", "vocab": words, "unk_token": "w0"}}))
+        rng = random.Random(3)
+        self.text = self.folder / "text"
+        self.text.write_text(" ".join(f"w{rng.randrange(VOCABULARY)}" for _ in range(200)))
+
+    def weights(self, folder):
+        return (folder / "model.safetensors").read_bytes()
+
+    def test_the_size_is_that_of_the_format_and_the_recipe_repeats_it(self):
+        uniform, again = self.folder / "uniform", self.folder / "again"
+        wanted = json.loads(self.quantize("--bits", "4", "--json", out=uniform).stdout)
+        report = json.loads(self.quantize("--bits", "4", "--calibrate", self.text, "--json").stdout)
+        self.assertLessEqual(report["bytes"], wanted["bytes"])
+        self.assertGreater(report["bytes"], 0.95 * wanted["bytes"])
+        self.assertTrue(any("measured alone" in note for note in report["notes"]), report["notes"])
+        widths = json.loads((self.out / "config.json").read_text())["quantization"]
+        self.assertGreater(len({entry["bits"] for entry in widths.values() if isinstance(entry, dict)}), 1)
+        self.quantize("--recipe", self.out / "recipe.toml", out=again)
+        self.assertEqual(self.weights(again), self.weights(self.out))
+
+    def test_threads_change_nothing_and_average_bits_give_the_size(self):
+        self.quantize("--calibrate", self.text, "--threads", "1", "--average-bits", "5.5")
+        other = self.folder / "other"
+        report = json.loads(self.quantize("--calibrate", self.text, "--threads", "2", "--average-bits", "5.5", "--json",
+                                          out=other).stdout)
+        self.assertEqual(self.weights(other), self.weights(self.out))
+        self.assertEqual((other / "recipe.toml").read_text(), (self.out / "recipe.toml").read_text())
+        self.assertGreater(report["bits_per_weight"], 5)
+
+    def test_verify_tells_perplexity_and_acceptance(self):
+        self.text.write_text(self.text.read_text() * 2)
+        report = json.loads(self.quantize("--bits", "8", "--verify", "--text", self.text, "--json").stdout)
+        quality = report["quality"]
+        self.assertAlmostEqual(quality["perplexity_after"] / quality["perplexity_before"], 1, delta=0.1)
+        self.assertEqual((len(quality["acceptance_before"]), len(quality["acceptance_after"])), (3, 3))
+        names = {tensor["name"] for tensor in report["tensors"]}
+        self.assertIn("language_model.model.layers.0.mlp.gate_proj.weight", names)
+        self.assertGreater(min(tensor["cosine"] for tensor in report["tensors"]), 0.999)
+
+    def test_what_cannot_be_measured_is_refused(self):
+        self.refused(2, "leave --format at affine", self.source, self.out, "--calibrate", self.text, "--format",
+                     "mxfp4")
+        self.refused(2, "--average-bits belongs to --calibrate", self.source, self.out, "--average-bits", "4")
+        self.refused(2, "--text belongs to --verify", self.source, self.out, "--text", self.text)
+        self.text.write_text("w1 w2")
+        self.refused(2, "has 2 tokens; give 64 or more", self.source, self.out, "--calibrate", self.text)
+        self.assertFalse(self.out.exists())
+
+
 class Refused(QuantizeTest):
     def test_wrong_usage(self):
         self.refused(2, "needs two places", self.source)
@@ -343,6 +402,28 @@ class AgainstMlx(QuantizeTest):
                 self.quantize("--force", "--format", mode, *(["--bits", bits, "--group-size", group] if bits else []))
                 self.check_bits(mx)
                 self.check_logits(mx, load)
+
+
+@unittest.skipUnless(TRAINED, "needs FORETOKEN_TRAINED")
+class Trained(QuantizeTest):
+    def test_calibrated_widths_beat_a_uniform_one_of_equal_size(self):
+        golden = pathlib.Path(__file__).resolve().parents[1] / "golden/model"
+        calibration, held_out = self.folder / "calibration", self.folder / "held-out"
+        texts = [(golden / f"heldout_{kind}.txt").read_text() for kind in ("code", "chat", "docs", "tool")]
+        # Windows of all four kinds; what is measured later was not calibrated on.
+        calibration.write_text("".join(text[:1000] for text in texts))
+        held_out.write_text("".join(text[len(text) // 2:len(text) // 2 + 3600] for text in texts))
+        for model, bits in (("qwen3.5-tiny", 3), ("qwen3.5-tiny", 4), ("qwen3.5-moe-tiny", 3), ("qwen3.5-moe-tiny", 4)):
+            self.source = pathlib.Path(TRAINED) / model
+            found = []
+            for more in ((), ("--calibrate", calibration)):
+                report = json.loads(self.quantize("--force", "--bits", bits, *more, "--verify", "--text", held_out,
+                                                  "--json").stdout)
+                found.append((report["quality"]["perplexity_after"], report["bytes"], report["quality"]["divergence"]))
+            before = report["quality"]["perplexity_before"]
+            print(f"{model} {bits} bits, perplexity: source {before:.4f}, uniform {found[0]}, calibrated {found[1]}")
+            self.assertLess(found[1][0], found[0][0])
+            self.assertLessEqual(found[1][1], found[0][1])
 
 
 if __name__ == "__main__":

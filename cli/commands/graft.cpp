@@ -1,0 +1,116 @@
+// `foretoken graft`: keeps the MTP head of another checkpoint, or a drafter in a folder of its own, for a
+// model that lacks one. It is checked first, and the files of the model stay as they are.
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/grafting.h"
+#include "cli/commands/loading.h"
+#include "cli/commands/model_path.h"
+#include "cli/commands/subcommands.h"
+#include "cli/library/heads.h"
+
+namespace ft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  OutputOptions output;
+  GraftOptions graft;
+  bool remove = false;
+};
+
+void show(const GraftReport& report, bool json, Terminal& terminal) {
+  if (json) {
+    terminal.out(nlohmann::ordered_json{{"model", report.model},
+                                        {"from", report.from},
+                                        {"drafter", report.drafter},
+                                        {"kept_in", report.kept_in},
+                                        {"bytes", report.bytes},
+                                        {"acceptance", report.acceptance},
+                                        {"notes", report.notes}}
+                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+                 "\n");
+    return;
+  }
+  for (const std::string& note : report.notes) terminal.out(note + "\n");
+  terminal.out(fmt::format("{} drafts for {} from now on; kept in {}\n",
+                           report.drafter == "mtp" ? "the MTP head" : report.drafter, report.model,
+                           report.kept_in));
+}
+
+Result<int> remove(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::string onto, find_model(options.graft.onto));
+  const std::string folder = head_folder_of(onto);
+  std::error_code failed;
+  const bool was = !folder.empty() && fs::remove_all(folder, failed) > 0;
+  if (failed) return Error{Code::kIo, fmt::format("{} cannot be deleted: {}", folder, failed.message())};
+  terminal.out(options.output.json ? nlohmann::json{{"removed", was}}.dump() + "\n"
+               : was               ? fmt::format("removed what was grafted onto {}\n", options.graft.onto)
+                                   : fmt::format("nothing is grafted onto {}\n", options.graft.onto));
+  return was ? 0 : 1;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  if (options.remove) return remove(options, terminal);
+  FT_ASSIGN(const GraftReport report, graft(options.graft, terminal));
+  show(report, options.output.json, terminal);
+  return 0;
+}
+
+}  // namespace
+
+Command graft_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "graft";
+  command.summary = "Give a model the MTP head of another checkpoint, or a drafter of its own";
+  command.examples =
+      "  foretoken graft --head ~/models/Qwen3.5-9B --onto ~/models/Qwen3.5-9B-4bit\n"
+      "  foretoken graft --head ~/models/my-eagle3 --onto Qwen3.5-9B-4bit\n"
+      "  foretoken graft --onto Qwen3.5-9B-4bit --remove\n";
+  FlagSet& flags = command.flags;
+  flags.group("Model");
+  flags
+      .add("head", "NAME", reads_text(options->graft.head),
+           "Where the head comes from: a checkpoint with an MTP head (the original), or a folder of EAGLE-3 "
+           "or "
+           "DFlash")
+      .setting = false;
+  flags
+      .add("onto", "NAME", reads_text(options->graft.onto),
+           "The model that gets it: a folder, ORG/REPO or a name of `foretoken models`; its files stay as "
+           "they "
+           "are")
+      .setting = false;
+  flags.group("Work");
+  flags
+      .add(
+          "out", "FILE", reads_text(options->graft.out),
+          "Write the MTP head to this file, such as MODEL/mtp.safetensors (default: foretoken's data folder, "
+          "where every start looks)")
+      .setting = false;
+  flags.add("text", "FILE", reads_text(options->graft.text),
+            "Measure acceptance on this text (default: a built-in one)");
+  flags
+      .add_switch("force", options->graft.force,
+                  "Keep it although its drafts are rejected, or although the model has a head")
+      .setting = false;
+  flags.add_switch("remove", options->remove, "Remove what was grafted onto the model").setting = false;
+  flags
+      .add("threads", "N", reads_int(options->graft.threads, 0, 1024),
+           "Worker threads; 0 (default): one per core")
+      .letter = "t";
+  command.check = [options]() -> Status {
+    if (options->graft.onto.empty())
+      return Error{Code::kInvalid, "graft onto which model? use foretoken graft --head FROM --onto MODEL"};
+    if (options->graft.head.empty() != options->remove)
+      return Error{Code::kInvalid, "give either --head FROM or --remove"};
+    return {};
+  };
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

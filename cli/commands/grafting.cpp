@@ -1,0 +1,307 @@
+#include "cli/commands/grafting.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "backends/registry.h"
+#include "cli/commands/loading.h"
+#include "cli/commands/model_path.h"
+#include "cli/commands/text_file.h"
+#include "cli/commands/weight_matrix.h"
+#include "cli/library/heads.h"
+#include "cli/terminal/reports.h"
+#include "cli/verify/acceptance.h"
+#include "cli/verify/measuring_text.h"
+#include "convert/head.h"
+#include "models/draft_network.h"
+#include "models/family.h"
+
+namespace ft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Below it a head is of another model, or stored in another way.
+constexpr double kLowestAcceptance = 0.3;
+/// Of a healthy head on ordinary text.
+constexpr double kUsualAcceptance = 0.6;
+constexpr int kComparedRows = 256;
+constexpr double kSameEmbedding = 0.98;  // cosine of a row with that of the original
+
+/// Removes a half-made folder unless it was kept.
+class Workplace {
+ public:
+  explicit Workplace(std::string folder) : folder_(std::move(folder)) {}
+  ~Workplace() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(folder_, ignored);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  const std::string& folder() const { return folder_; }
+  void keep() { kept_ = true; }
+
+ private:
+  std::string folder_;
+  bool kept_ = false;
+};
+
+Error does_not_fit(const GraftOptions& options, const std::string& what) {
+  return {Code::kInvalid,
+          fmt::format("the head of {} does not fit {}: {}; take the checkpoint that {} was made "
+                      "of",
+                      options.head, options.onto, what, options.onto)};
+}
+
+Status check_sizes(const GraftOptions& options, const ModelFacts& from, const ModelFacts& onto) {
+  struct Size {
+    const char* name;
+    std::int64_t wanted, found;
+  };
+  if (from.family != onto.family)
+    return does_not_fit(options, fmt::format("its family is {}, not {}", from.family, onto.family));
+  for (const Size& size :
+       {Size{"hidden size", onto.width, from.width}, Size{"vocabulary", onto.vocabulary, from.vocabulary},
+        Size{"number of attention heads", onto.heads, from.heads},
+        Size{"number of key-value heads", onto.kv_heads, from.kv_heads},
+        Size{"size of an attention head", onto.head_dim, from.head_dim},
+        Size{"size of the MLP", onto.intermediate, from.intermediate},
+        Size{"number of experts", onto.experts, from.experts}}) {
+    if (size.wanted != size.found)
+      return does_not_fit(options, fmt::format("its {} is {}, not {}", size.name, size.found, size.wanted));
+  }
+  return {};
+}
+
+const Attend* first_attention(const Program& program) {
+  for (const Instruction& instruction : program.instructions()) {
+    if (const auto* attend = std::get_if<Attend>(&instruction)) return attend;
+  }
+  return nullptr;
+}
+
+/// The head was trained with the rotary part of its own model.
+Status check_rotary(const GraftOptions& options, const Program& trained, const Program& grafted) {
+  const Attend* a = first_attention(trained);
+  const Attend* b = first_attention(grafted);
+  if (a == nullptr || b == nullptr || a->inverse_frequencies == b->inverse_frequencies) return {};
+  return does_not_fit(options, "its rotary part turns with other frequencies (rope_parameters)");
+}
+
+/// The offset that the family adds to the norms of a loaded head.
+float norm_offset_of(const Program& head) {
+  for (const Instruction& instruction : head.instructions()) {
+    if (const auto* norm = std::get_if<Norm>(&instruction)) return norm->weight.offset;
+  }
+  return 0;
+}
+
+/// A head reads its target's embedding: rows of another model's would mean nothing to it.
+Status check_embedding(const GraftOptions& options, const Weight& from, const Weight& onto,
+                       std::vector<std::string>& notes) {
+  const std::int64_t step = std::max<std::int64_t>(1, onto.rows / kComparedRows);
+  const convert::MatrixPointer theirs = matrix_of(from), ours = matrix_of(onto);
+  std::vector<float> a(static_cast<std::size_t>(onto.cols)), b(a.size());
+  double lowest = 1;
+  for (std::int64_t row = 0; row < onto.rows; row += step) {
+    theirs->read(row, 1, a.data());
+    ours->read(row, 1, b.data());
+    double aa = 0, bb = 0, ab = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+      aa += x * x, bb += y * y, ab += x * y;
+    }
+    if (aa > 0 && bb > 0) lowest = std::min(lowest, ab / std::sqrt(aa * bb));
+  }
+  if (lowest < kSameEmbedding && !options.force) {
+    return does_not_fit(options, fmt::format("their embeddings differ (lowest cosine of a row {:.3f}), so it "
+                                             "belongs to another model",
+                                             lowest));
+  }
+  notes.push_back(fmt::format("embeddings: lowest cosine of a row {:.4f}", lowest));
+  return {};
+}
+
+/// The ids of the measuring text; empty for a model without a tokenizer.
+Result<std::vector<std::int32_t>> measuring_ids(const GraftOptions& options, const std::string& onto) {
+  std::error_code ignored;
+  if (!fs::exists(fs::path(onto) / "tokenizer.json", ignored)) return std::vector<std::int32_t>();
+  FT_ASSIGN(const Tokenizer tokenizer, Tokenizer::load(onto));
+  std::string text(measuring_text());
+  if (!options.text.empty()) {
+    FT_ASSIGN(text, read_text_file(options.text, kMaxPromptBytes));
+  }
+  return tokenizer.encode(text, false);
+}
+
+Status check_tokenizer(const GraftOptions& options, const std::string& from, const std::string& onto) {
+  std::error_code ignored;
+  if (!fs::exists(fs::path(onto) / "tokenizer.json", ignored) ||
+      !fs::exists(fs::path(from) / "tokenizer.json", ignored))
+    return {};
+  FT_ASSIGN(const Tokenizer tokenizer, Tokenizer::load(from));
+  FT_ASSIGN(const std::vector<std::int32_t> others, tokenizer.encode(measuring_text(), false));
+  FT_ASSIGN(const Tokenizer own, Tokenizer::load(onto));
+  FT_ASSIGN(const std::vector<std::int32_t> wanted, own.encode(measuring_text(), false));
+  if (others == wanted) return {};
+  return does_not_fit(options, "their tokenizers give different ids for the same text");
+}
+
+/// Measures the drafts, and refuses a head whose drafts the model rejects.
+Status judge(const GraftOptions& options, const Model& model, DrafterKind kind,
+             const std::vector<std::int32_t>& ids, GraftReport& report) {
+  if (ids.empty()) {
+    report.notes.push_back("acceptance was not measured: the model has no tokenizer.json");
+    return {};
+  }
+  BackendOptions backend_options;
+  backend_options.threads = options.threads;
+  FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(backend_options));
+  FT_ASSIGN(const SpeculationReport found, measure_acceptance(*backend, model, ids, kind));
+  report.acceptance = acceptance_by_position(found);
+  report.notes.push_back(fmt::format("acceptance by position: {}; {:.2f} tokens per round",
+                                     acceptance_text(found), tokens_per_round(found)));
+  const double first = report.acceptance.empty() ? 0 : report.acceptance.front();
+  if (first < kLowestAcceptance && !options.force) {
+    return Error{
+        Code::kInvalid,
+        fmt::format("{} accepts {:.0f}% of the first drafts of {}, where {:.0f}% and more are usual: the "
+                    "head is of another model, or its norms are stored in another way; take the head of "
+                    "the original, or keep it with --force",
+                    options.onto, 100 * first, options.head, 100 * kUsualAcceptance)};
+  }
+  if (first < kUsualAcceptance) {
+    report.notes.push_back(
+        fmt::format("that is low: {:.0f}% and more are usual on such text", 100 * kUsualAcceptance));
+  }
+  return {};
+}
+
+/// What config.json must say about the head, in the form of the model's own.
+nlohmann::json head_config(const nlohmann::json& from, const nlohmann::json& onto) {
+  const auto section = from.find("text_config");
+  const nlohmann::json& text = section != from.end() && section->is_object() ? *section : from;
+  nlohmann::json layers = {{"mtp_num_hidden_layers", text.value("mtp_num_hidden_layers", 1)}};
+  nlohmann::json config = onto.contains("text_config") ? nlohmann::json{{"text_config", layers}} : layers;
+  config["mtplx_mtp_norm_encoding"] = "final";
+  const auto contract = from.find("mtplx_mtp_contract");
+  config["mtplx_mtp_contract"] = contract != from.end() ? *contract : nlohmann::json();
+  return config;
+}
+
+Result<std::string> begin_workplace(const std::string& model_directory) {
+  const std::string kept = head_folder_of(model_directory);
+  if (kept.empty())
+    return Error{Code::kIo, "there is no home folder to keep the head in; set HOME or XDG_DATA_HOME"};
+  const std::string work = fmt::format("{}.part-{}", kept, ::getpid());
+  std::error_code failed;
+  fs::create_directories(work, failed);
+  if (failed) return Error{Code::kIo, fmt::format("{} cannot be made: {}", work, failed.message())};
+  return work;
+}
+
+Result<std::string> place(const GraftOptions& options, const std::string& kept, Workplace& work) {
+  std::error_code failed;
+  if (!options.out.empty()) {
+    fs::copy_file(fs::path(work.folder()) / "mtp.safetensors", options.out,
+                  options.force ? fs::copy_options::overwrite_existing : fs::copy_options::none, failed);
+    if (failed)
+      return Error{Code::kIo, fmt::format("{} cannot be written: {}", options.out, failed.message())};
+    return options.out;
+  }
+  fs::remove_all(kept, failed);
+  fs::rename(work.folder(), kept, failed);
+  if (failed) return Error{Code::kIo, fmt::format("{} cannot be written: {}", kept, failed.message())};
+  work.keep();
+  return kept;
+}
+
+Result<GraftReport> graft_head(const GraftOptions& options, const std::string& from,
+                               const std::string& onto) {
+  Result<Model> donor = load_model(from), target = load_model(onto);
+  if (!donor.ok()) return model_error(donor.error());
+  if (!target.ok()) return model_error(target.error());
+  if (!donor->head.usable())
+    return Error{Code::kInvalid, fmt::format("{} gives no head: {}", options.head, donor->head.sentence)};
+  if (target->head.usable() && !options.force) {
+    return Error{Code::kInvalid, fmt::format("{} has an MTP head already ({}); put another in its place with "
+                                             "--force",
+                                             options.onto, target->head.file)};
+  }
+  GraftReport report{target->name, from, "mtp", {}, 0, {}, {}};
+  FT_TRY(check_sizes(options, donor->facts, target->facts));
+  FT_ASSIGN(const std::vector<std::int32_t> ids, measuring_ids(options, onto));
+  FT_TRY(check_tokenizer(options, from, onto));
+  FT_TRY(check_embedding(options, donor->embedding, target->embedding, report.notes));
+
+  FT_ASSIGN(const std::string folder, begin_workplace(onto));
+  Workplace work(folder);
+  FT_ASSIGN(const format::ConfigFiles from_files, format::ConfigFiles::read(from));
+  FT_ASSIGN(const format::ConfigFiles onto_files, format::ConfigFiles::read(onto));
+  FT_TRY(write_text_file((fs::path(folder) / "config.json").string(),
+                         head_config(*from_files.config, *onto_files.config).dump(1) + "\n"));
+  const float offset = norm_offset_of(*donor->mtp);
+  FT_ASSIGN(const convert::WrittenHead written,
+            convert::write_head(*donor->checkpoint, offset, (fs::path(folder) / "mtp.safetensors").string()));
+  report.bytes = static_cast<std::int64_t>(written.bytes);
+  report.notes.insert(report.notes.begin(), fmt::format("{} tensors, {}, norms {}", written.tensors,
+                                                        bytes_text(static_cast<double>(written.bytes)),
+                                                        offset == 0 ? "as stored" : "with 1 added"));
+  LoadOptions with_head;
+  with_head.head_directory = folder;
+  Result<Model> grafted = load_model(onto, with_head);
+  if (!grafted.ok()) return model_error(grafted.error());
+  if (!grafted->head.usable()) return does_not_fit(options, grafted->head.sentence);
+  FT_TRY(check_rotary(options, *donor->mtp, *grafted->mtp));
+  FT_TRY(judge(options, *grafted, DrafterKind::kMtp, ids, report));
+  FT_ASSIGN(report.kept_in, place(options, head_folder_of(onto), work));
+  return report;
+}
+
+/// A folder of EAGLE-3 or DFlash: the format whose loader takes it.
+Result<GraftReport> graft_companion(const GraftOptions& options, const std::string& from,
+                                    const std::string& onto, const Error& no_model) {
+  if (!options.out.empty())
+    return Error{Code::kInvalid, "--out is for an MTP head; a drafter stays in its own folder"};
+  std::string refusals;
+  for (const DraftFormat* format : draft_formats()) {
+    LoadOptions with_drafter;
+    with_drafter.drafters = {{std::string(format->name), fs::absolute(from).string()}};
+    const Result<Model> model = load_model(onto, with_drafter);
+    if (!model.ok()) {
+      refusals += fmt::format("; {}", model.error().message);
+      continue;
+    }
+    GraftReport report{model->name, from, std::string(format->name), {}, 0, {}, {}};
+    FT_ASSIGN(const std::vector<std::int32_t> ids, measuring_ids(options, onto));
+    FT_TRY(judge(options, *model, DrafterKind(format->name), ids, report));
+    FT_TRY(keep_companion(onto, with_drafter.drafters.front()));
+    report.kept_in = with_drafter.drafters.front().directory;
+    report.bytes = static_cast<std::int64_t>(model->drafters.front().checkpoint->total_bytes());
+    return report;
+  }
+  return Error{Code::kInvalid, fmt::format("{} is neither a checkpoint nor a drafter of {}: {}{}",
+                                           options.head, options.onto, no_model.message, refusals)};
+}
+
+}  // namespace
+
+Result<GraftReport> graft(const GraftOptions& options, Terminal& terminal) {
+  FT_ASSIGN(const std::string onto, find_model(options.onto));
+  FT_ASSIGN(const std::string from, find_model(options.head));
+  std::error_code ignored;
+  if (fs::equivalent(from, onto, ignored))
+    return Error{Code::kInvalid, "--head and --onto name the same model; give the original as --head"};
+  terminal.note("checking the head; its acceptance is measured on a text");
+  Result<format::ConfigFiles> files = format::ConfigFiles::read(from);
+  if (!files.ok()) return files.error();
+  const Result<FamilyMatch> match = read_config(*files);
+  return match.ok() ? graft_head(options, from, onto) : graft_companion(options, from, onto, match.error());
+}
+
+}  // namespace ft::cli

@@ -1,0 +1,68 @@
+#include "cli/library/heads.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands/text_file.h"
+#include "hub/summary.h"
+
+namespace ft::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kCompanion = "companion.json";
+constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 16;
+
+std::optional<DraftFolder> read_companion(const fs::path& folder) {
+  const Result<std::string> text = read_text_file((folder / kCompanion).string(), kMaxRecordBytes);
+  if (!text.ok()) return std::nullopt;
+  const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
+  if (!record.is_object()) return std::nullopt;
+  const auto name = record.find("drafter"), directory = record.find("directory");
+  if (name == record.end() || directory == record.end() || !name->is_string() || !directory->is_string())
+    return std::nullopt;
+  return DraftFolder{name->get<std::string>(), directory->get<std::string>()};
+}
+
+}  // namespace
+
+std::string heads_folder() {
+  const char* data = std::getenv("XDG_DATA_HOME");
+  if (data != nullptr && *data == '/') return std::string(data) + "/foretoken/heads";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home != '\0' ? std::string(home) + "/.local/share/foretoken/heads"
+                                          : std::string();
+}
+
+std::string head_folder_of(const std::string& model_directory) {
+  const std::string folder = heads_folder();
+  const std::string identity = folder.empty() ? "" : hub::summarise_folder(model_directory).identity;
+  return identity.empty() ? "" : folder + "/" + identity;
+}
+
+KeptHead kept_head(const std::string& model_directory) {
+  KeptHead kept;
+  std::error_code ignored;
+  // Most people keep none, and then the model's headers need not be read.
+  if (!fs::is_directory(heads_folder(), ignored)) return kept;
+  const std::string folder = head_folder_of(model_directory);
+  if (folder.empty()) return kept;
+  if (fs::exists(fs::path(folder) / "mtp.safetensors", ignored)) kept.directory = folder;
+  kept.companion = read_companion(folder);
+  return kept;
+}
+
+Status keep_companion(const std::string& model_directory, const DraftFolder& companion) {
+  const std::string folder = head_folder_of(model_directory);
+  if (folder.empty())
+    return Error{Code::kIo, "there is no home folder to keep the drafter in; set HOME or XDG_DATA_HOME"};
+  std::error_code ignored;  // writing reports it
+  fs::create_directories(folder, ignored);
+  const nlohmann::ordered_json record = {{"drafter", companion.name}, {"directory", companion.directory}};
+  return write_text_file((fs::path(folder) / kCompanion).string(),
+                         record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace ft::cli
