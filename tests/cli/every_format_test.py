@@ -85,7 +85,7 @@ class EveryFormat:
 
     def likeliest(self, out):
         report = self.run_program("score", "--model", out, "--prompt-ids", ",".join(map(str, IDS)), "--json",
-                                  "--activations", "16")
+                                  "--activations", "16", "--threads", "1")
         return [position["argmax"] for position in json.loads(report)["positions"]]
 
     def check_in_mlx(self, out):
@@ -106,7 +106,7 @@ class EveryFormat:
                 self.run_program("quantize", self.source, out, *FORMATS[name])
                 self.check_kept_bytes(out)
                 verdict = json.loads(self.run_program("verify", "--model", out, "--prompts", "1", "--tokens", "8",
-                                                      "--json"))
+                                                      "--threads", "1", "--json"))
                 self.assertTrue(verdict["identical"])
                 note = f"{verdict['compared']} tokens verified"
                 if self.LOADS_IN_MLX and MLX:

@@ -417,8 +417,8 @@ class Trained(QuantizeTest):
             self.source = pathlib.Path(TRAINED) / model
             found = []
             for more in ((), ("--calibrate", calibration)):
-                report = json.loads(self.quantize("--force", "--bits", bits, *more, "--verify", "--text", held_out,
-                                                  "--json").stdout)
+                report = json.loads(self.quantize("--force", "--bits", bits, *more, "--threads", "1", "--verify",
+                                                  "--text", held_out, "--json").stdout)
                 found.append((report["quality"]["perplexity_after"], report["bytes"], report["quality"]["divergence"]))
             before = report["quality"]["perplexity_before"]
             print(f"{model} {bits} bits, perplexity: source {before:.4f}, uniform {found[0]}, calibrated {found[1]}")

@@ -197,7 +197,7 @@ class Refusals(PullTest):
         self.expect_error("does not exist, is private or is misspelt", hub)
         hub = self.start_hub()
         hub.faults.append(lambda r: Answer(404, {"X-Error-Code": "EntryNotFound"}) if "/resolve/" in r.path else None)
-        self.expect_error("404", hub)
+        self.expect_error("is not in the repository any more", hub)
 
     def test_an_unknown_revision_lists_those_there_are(self):
         self.expect_error("has no branch, tag or commit 'beta'; it has main, dev, v1", self.start_hub(),
