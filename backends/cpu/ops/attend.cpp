@@ -97,7 +97,7 @@ class AttendOp final : public Operation {
         for (std::int64_t r = 0; r < segment.rows; ++r) {
           if (!op_.shared) append(step, segment, first_row + r, segment.position + r, kv_head, worker);
           for (int head = kv_head * group; head < (kv_head + 1) * group; ++head)
-            prepare_query(step, first_row + r, head);
+            prepare_query(step, first_row + r, head, worker);
         }
         for (std::int64_t first = 0; first < queries; first += kQueryTile)
           attend(step, segment, first_row, kv_head, first, std::min(queries, first + kQueryTile), worker);
@@ -121,7 +121,7 @@ class AttendOp final : public Operation {
         const std::int64_t r = item / heads;
         const auto head = static_cast<int>(item % heads);
         if (head < op_.heads) {
-          prepare_query(step, first_row + r, head);
+          prepare_query(step, first_row + r, head, worker);
         } else {
           append(step, segment, first_row + r, segment.position + r, head - op_.heads, worker);
         }
@@ -132,9 +132,9 @@ class AttendOp final : public Operation {
 
   float* query(std::int64_t row, int head) const { return query_ + (row * op_.heads + head) * op_.head_dim; }
 
-  void prepare_query(const Step& step, std::int64_t row, int head) const {
+  void prepare_query(const Step& step, std::int64_t row, int head, int worker) const {
     const std::int64_t stride = op_.gated ? 2 * op_.head_dim : op_.head_dim;
-    prepare_head(step, q_norm_, q_.row(row) + head * stride, row, query(row, head));
+    prepare_head(step, q_norm_, step.of(q_, worker).row(row) + head * stride, row, query(row, head));
   }
 
   void prepare_head(const Step& step, const std::vector<float>& norm, const float* in, std::int64_t row,
@@ -165,14 +165,14 @@ class AttendOp final : public Operation {
     const std::int64_t place = position % kBlockRows;
     const std::int64_t column = static_cast<std::int64_t>(head) * op_.head_dim;
     float* scratch = worker_scratch_ + worker * worker_floats_;
-    prepare_head(step, k_norm_, k_.row(row) + column, row, scratch);
+    prepare_head(step, k_norm_, step.of(k_, worker).row(row) + column, row, scratch);
     if (cache.bits == 8) {
       store_codes(step, scratch, scratch + cache.padded, keys, kBlockRows, 1, place);
     } else {
       auto* halves = reinterpret_cast<std::uint16_t*>(keys) + place;
       for (int d = 0; d < op_.head_dim; ++d) halves[d * kBlockRows] = saturated_f16(scratch[d]);
     }
-    const float* value = v_.row(row) + column;
+    const float* value = step.of(v_, worker).row(row) + column;
     if (!v_norm_.empty()) {
       step.kernels->rms_norm(value, v_norm_.data(), op_.head_dim, op_.eps, scratch);
       value = scratch;
@@ -228,7 +228,8 @@ class AttendOp final : public Operation {
       args.position[at] = op_.causal ? segment.position + r : segment.position + segment.rows - 1;
       args.first[at] = op_.window > 0 ? std::max<std::int64_t>(0, segment.position + r + 1 - op_.window) : 0;
       if (op_.gated)
-        args.gate[at] = q_.row(first_row + r) + static_cast<std::int64_t>(2 * head + 1) * op_.head_dim;
+        args.gate[at] =
+            step.of(q_, worker).row(first_row + r) + static_cast<std::int64_t>(2 * head + 1) * op_.head_dim;
       args.out[at] = out_.row(first_row + r) + static_cast<std::int64_t>(head) * op_.head_dim;
     }
     step.kernels->attend(args);

@@ -163,5 +163,43 @@ TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
   }
 }
 
+/// Each worker of a small batch has its own copy of a sliced row and does not wait for the others' copies.
+TEST(CpuAttend, SlicedRowsHaveTheSameBitsWithAnyThreads) {
+  constexpr int kRows = 16, kSteps = 100;
+  const AttendShape shape{4, 4, 16, false, 0, false};
+  RandomWeights random(3);
+  Program program;
+  const Row in = program.input(shape.width());
+  const Row all = program.linear(in, {picks(random, 0, shape.width(), shape.width())})[0];
+  Attend attend;
+  attend.q = program.append(Slice{all, 0, shape.query_width(), {}});
+  attend.k = program.append(Slice{all, shape.query_width(), shape.kv_width(), {}});
+  attend.v = program.append(Slice{all, shape.query_width() + shape.kv_width(), shape.kv_width(), {}});
+  attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
+  attend.eps = 1e-6F, attend.scale = 0.3F, attend.causal = false;
+  program.capture("out", program.attend(attend));
+  const std::vector<float> rows = exact_rows(random, kSteps * kRows * shape.width());
+  const auto run = [&](int threads) {
+    const auto backend = std::move(make_backend({.name = "cpu", .threads = threads}).value());
+    const auto executable = std::move(backend->compile(program, {.max_rows = 32}).value());
+    const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
+    const std::vector<std::int32_t> blocks = {0}, tokens(kRows, 0);
+    const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, 0, kRows, kRows}};
+    std::vector<float> out;
+    for (int step = 0; step < kSteps; ++step) {
+      StepArgs args;
+      args.tokens = tokens, args.segments = segments;
+      const auto given = std::span(rows).subspan(static_cast<std::size_t>(step * kRows * shape.width()),
+                                                 static_cast<std::size_t>(kRows * shape.width()));
+      const auto got =
+          run_rows(*backend, *executable, *state, args, given, shape.heads * shape.head_dim).captured;
+      out.insert(out.end(), got.begin(), got.end());
+    }
+    return out;
+  };
+  const std::vector<float> alone = run(1);
+  for (const int threads : {2, 4}) EXPECT_EQ(run(threads), alone) << threads;
+}
+
 }  // namespace
 }  // namespace ft
