@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/assert.h"
-#include "images/picture.h"
+#include "images/largest.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ft::images;
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   const Picture& picture = **loaded;
-  if (picture.pixels.size.pixels() > settings.max_pixels) __builtin_trap();
+  if (picture.pixels.size.pixels() > largest_pixels(settings)) __builtin_trap();
   std::vector<float> patch(static_cast<std::size_t>(settings.patch_floats()));
   for (const std::int64_t index : {std::int64_t{0}, picture.patches() - 1})
     write_patch(picture, settings, index, patch.data());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "images/largest.h"
 #include "speculation/prompt_images.h"
 
 namespace ft {
@@ -10,6 +11,12 @@ namespace ft {
 std::int64_t pixel_limit(const images::Settings& settings, std::int64_t asked) {
   const std::int64_t most = std::min(settings.max_pixels, asked > 0 ? asked : images::kDefaultMaxPixels);
   return std::max<std::int64_t>(most, std::int64_t{settings.side()} * settings.side());
+}
+
+std::int64_t tower_pixels(const images::Settings& settings, std::int64_t asked) {
+  images::Settings within = settings;
+  within.max_pixels = pixel_limit(settings, asked);
+  return images::largest_pixels(within);
 }
 
 std::vector<std::int32_t> content_keys(std::span<const std::int32_t> tokens,
@@ -25,7 +32,7 @@ std::vector<std::int32_t> content_keys(std::span<const std::int32_t> tokens,
 
 Result<std::unique_ptr<ImageEncoder>> ImageEncoder::make(Backend& backend, const VisionModel& model,
                                                          std::int64_t max_pixels) {
-  std::unique_ptr<ImageEncoder> encoder(new ImageEncoder(model, pixel_limit(model.settings, max_pixels)));
+  std::unique_ptr<ImageEncoder> encoder(new ImageEncoder(model, tower_pixels(model.settings, max_pixels)));
   FT_TRY(encoder->build(backend));
   return encoder;
 }

@@ -17,7 +17,7 @@ namespace ft {
 
 class ImageEncoder {
  public:
-  /// For pictures of at most `max_pixels`. `model` must outlive the encoder.
+  /// For pictures that are resized to at most `max_pixels`. `model` must outlive the encoder.
   static Result<std::unique_ptr<ImageEncoder>> make(Backend& backend, const VisionModel& model,
                                                     std::int64_t max_pixels);
   /// Fills rows [first, first + picture.tokens()) of `out`, a store of the target's width.
@@ -43,5 +43,7 @@ class ImageEncoder {
 
 /// Pixels of a resized picture, at most, for a limit that a person gave (0: the default).
 std::int64_t pixel_limit(const images::Settings& settings, std::int64_t asked);
+/// What the tower must take for such a limit: images::largest_pixels().
+std::int64_t tower_pixels(const images::Settings& settings, std::int64_t asked);
 
 }  // namespace ft
