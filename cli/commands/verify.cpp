@@ -40,6 +40,11 @@ std::string table(const MatrixReport& report) {
   return table_text(rows);
 }
 
+std::string pictures_line(const MatrixReport& report) {
+  if (!report.images_problem.empty()) return "no prompt with pictures: " + report.images_problem;
+  return fmt::format("{} of {} prompts show pictures", report.pictured, report.prompts);
+}
+
 /// Runs one size of the matrix with a progress bar.
 Result<MatrixReport> run_part(const LoadedModel& loaded, int prompt_count, MatrixOptions matrix,
                               std::atomic<bool>& stopped, Terminal& terminal) {
@@ -111,9 +116,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
     terminal.out(verify_json(*report, loaded->model.name, backend) + "\n");
   } else {
     terminal.out(table(*report));
-    terminal.out(fmt::format(
-        "\n{} on {}\n{} cells, {} tokens compared with plain decoding, {} different: ", loaded->model.name,
-        backend, report->cells.size(), report->compared, report->differing));
+    terminal.out(
+        fmt::format("\n{} on {}\n{}\n{} cells, {} tokens compared with plain decoding, {} different: ",
+                    loaded->model.name, backend, pictures_line(*report), report->cells.size(),
+                    report->compared, report->differing));
     const bool good = report->identical();
     terminal.out(good ? Style::kGood : Style::kBad, good ? "identical" : "NOT IDENTICAL");
     terminal.out(report->complete ? "\n" : " (stopped early)\n");

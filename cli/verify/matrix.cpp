@@ -69,6 +69,7 @@ SlotOptions slot_options(SamplingKind kind, int tokens, int vocabulary) {
 /// One sequence of a cell: its start and its result.
 struct Sequence {
   std::span<const std::int32_t> prompt;
+  std::span<const PromptImage> images;
   int tokens = 0;       // max
   int start_round = 0;  // the round in which it joins the others
   std::vector<std::int32_t> answer;
@@ -114,7 +115,8 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
   std::unique_ptr<Slot> slot;
   if (cell.way != Way::kCold && sequence.prompt.size() > 1) {
     OpenSlots open(decoder, 1);
-    FT_ASSIGN(std::unique_ptr<Slot> original, decoder.open(sequence.prompt, options, cell.drafter));
+    FT_ASSIGN(std::unique_ptr<Slot> original,
+              decoder.open(sequence.prompt, options, cell.drafter, {}, sequence.images));
     open.set(0, std::move(original));
     Slot* first = open.at(0);
     FT_TRY(prefill_all(decoder, *first, cell.chunk));
@@ -123,12 +125,12 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
     } else {
       FT_ASSIGN(const Snapshot snapshot, decoder.snapshot(*first));
       const PrefixHit beginning{&snapshot, snapshot.low()};
-      FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter, beginning));
+      FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter, beginning, sequence.images));
     }
     // The original continues for a round, which exposes memory shared by mistake.
     decoder.round({&first, 1});
   } else {
-    FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter));
+    FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter, {}, sequence.images));
   }
   slot->constraint = std::move(constraint);
   if (cell.sampling == SamplingKind::kStop) {
@@ -178,15 +180,15 @@ std::vector<Sequence> sequences_of(const Cell& cell, const std::vector<MatrixPro
   std::vector<Sequence> sequences;
   for (int i = 0; i < cell.batch; ++i) {
     const MatrixPrompt& prompt = prompts[(first + static_cast<std::size_t>(i)) % prompts.size()];
-    sequences.push_back({prompt.ids, std::max(1, tokens - 5 * i), 2 * i, {}, 0, 0});
+    sequences.push_back({prompt.ids, prompt.images, std::max(1, tokens - 5 * i), 2 * i, {}, 0, 0});
   }
   return sequences;
 }
 
 class Matrix {
  public:
-  Matrix(const Model& model, const std::vector<MatrixPrompt>& prompts, const MatrixOptions& options)
-      : model_(model), prompts_(prompts), options_(options) {}
+  Matrix(const Model& model, std::vector<MatrixPrompt> prompts, const MatrixOptions& options)
+      : model_(model), prompts_(std::move(prompts)), options_(options) {}
 
   Result<MatrixReport> run() {
     std::vector<Cell> cells;
@@ -222,9 +224,27 @@ class Matrix {
     options.cache_bytes = std::int64_t{1} << 40;  // unlimited for these sequences
     options.recall_bytes = std::int64_t{1} << 22;
     std::size_t longest = 0;
-    for (const MatrixPrompt& prompt : prompts_) longest = std::max(longest, prompt.ids.size());
+    for (const MatrixPrompt& prompt : prompts_) {
+      longest = std::max(longest, prompt.ids.size());
+      for (const PromptImage& image : prompt.images)
+        options.max_pixels = std::max(options.max_pixels, image.picture->pixels.size.pixels());
+    }
     options.context = static_cast<std::int64_t>(longest) + options_.tokens + 1;
     FT_ASSIGN(decoder_, Decoder::make(*backend_, model_, options));
+    return drop_unreadable();
+  }
+
+  /// Leaves out prompts with pictures where the backend reads none, and says so.
+  Status drop_unreadable() {
+    if (!decoder_->images_problem().empty()) {
+      const auto left_out =
+          std::erase_if(prompts_, [](const MatrixPrompt& prompt) { return !prompt.images.empty(); });
+      if (left_out > 0) report_.images_problem = decoder_->images_problem();
+    }
+    if (prompts_.empty()) return Error{Code::kUnsupported, decoder_->images_problem()};
+    report_.prompts = static_cast<int>(prompts_.size());
+    report_.pictured = static_cast<int>(
+        std::ranges::count_if(prompts_, [](const MatrixPrompt& one) { return !one.images.empty(); }));
     return {};
   }
 
@@ -280,7 +300,7 @@ class Matrix {
   }
 
   const Model& model_;
-  const std::vector<MatrixPrompt>& prompts_;
+  std::vector<MatrixPrompt> prompts_;
   const MatrixOptions& options_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Decoder> decoder_;
@@ -426,6 +446,8 @@ void MatrixReport::add(MatrixReport other) {
                std::make_move_iterator(other.cells.end()));
   compared += other.compared, differing += other.differing;
   complete = complete && other.complete;
+  prompts += other.prompts, pictured += other.pictured;
+  if (images_problem.empty()) images_problem = std::move(other.images_problem);
 }
 
 Result<MatrixReport> run_matrix(const Model& model, const std::vector<MatrixPrompt>& prompts,

@@ -18,6 +18,7 @@ namespace ft::cli {
 struct MatrixPrompt {
   std::string name;
   std::vector<std::int32_t> ids;
+  std::vector<PromptImage> images = {};  // in order
 };
 
 enum class SamplingKind { kGreedy, kSampled, kPenalties, kMaskAndBias, kStop, kGrammar, kBudget };
@@ -49,7 +50,9 @@ struct CellResult {
 struct MatrixReport {
   std::vector<CellResult> cells;
   std::int64_t compared = 0, differing = 0;
-  bool complete = true;  // false if interrupted
+  bool complete = true;           // false if interrupted
+  int prompts = 0, pictured = 0;  // prompts, and those of them with pictures
+  std::string images_problem;     // why prompts with pictures were left out; empty: none was
   void add(MatrixReport other);
   bool identical() const { return differing == 0 && compared > 0; }
 };
