@@ -1,7 +1,9 @@
 // The page in a browser against the real server and the shipped model.
 
 import assert from 'node:assert/strict';
+import {readFile} from 'node:fs/promises';
 import {after, before, test} from 'node:test';
+import {fileURLToPath} from 'node:url';
 import {startBrowser} from './browser.js';
 import {startServer} from './server.js';
 import {
@@ -34,6 +36,8 @@ const TOOLS = JSON.stringify([
     },
   },
 ]);
+
+const PICTURE = fileURLToPath(new URL('../../assets/shapes.png', import.meta.url));
 
 let browser;
 let server;
@@ -209,6 +213,70 @@ test('a tool call is shown, and the answer continues with its result', () =>
     await finished(on);
     await on.getByRole('article', {name: 'Result of a tool'}).first().waitFor();
     assert.equal(await answers(on).count(), 2);
+  }));
+
+const thumbnails = (on) => on.locator('form.composer').getByRole('img', {name: 'shapes.png'});
+
+/** Pastes the picture into the message, or drops it on the page. */
+async function give(on, kind) {
+  const data = await readFile(PICTURE, 'base64');
+  await on.evaluate(
+    ([how, base64]) => {
+      const transfer = new DataTransfer();
+      const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+      transfer.items.add(new File([bytes], 'shapes.png', {type: 'image/png'}));
+      const common = {bubbles: true, cancelable: true};
+      if (how === 'paste') {
+        const event = new ClipboardEvent('paste', {...common, clipboardData: transfer});
+        document.querySelector('#composer').dispatchEvent(event);
+      } else {
+        const event = new DragEvent('drop', {...common, dataTransfer: transfer});
+        document.querySelector('main').dispatchEvent(event);
+      }
+    },
+    [kind, data],
+  );
+}
+
+test('a picture is attached, answered, kept and sent again with the next question', () =>
+  page(async (on) => {
+    const bodies = [];
+    await on.route('**/v1/chat/completions', (route) => {
+      bodies.push(route.request().postDataJSON());
+      return route.continue();
+    });
+    await settings(on, GREEDY);
+    await on.locator('input[type=file]').setInputFiles(PICTURE);
+    await thumbnails(on).waitFor();
+    await ask(on, 'Describe the picture.');
+    assert.match(await words(on), /red circle/);
+    assert.equal(await thumbnails(on).count(), 0);
+    const mine = on.getByRole('article', {name: 'You'}).getByRole('img', {name: 'shapes.png'});
+    assert.ok(await mine.evaluate((one) => one.naturalWidth > 0));
+    await on.reload();
+    await mine.waitFor();
+    await ask(on, 'What colour is the circle?');
+    const [first, second] = bodies;
+    assert.match(first.messages[0].content[0].image_url.url, /^data:image\/png;base64,/);
+    assert.deepEqual(second.messages[0], first.messages[0]);
+    assert.equal(second.messages[2].content, 'What colour is the circle?');
+    assert.equal(await on.getByRole('alert').count(), 0);
+  }));
+
+test('pictures are pasted and dropped, taken away, and sent without words', () =>
+  page(async (on) => {
+    await settings(on, {...GREEDY, 'Max tokens': '8'});
+    await give(on, 'paste');
+    await thumbnails(on).waitFor();
+    await give(on, 'drop');
+    await thumbnails(on).nth(1).waitFor();
+    await button(on, 'Remove shapes.png').first().click();
+    assert.equal(await thumbnails(on).count(), 1);
+    await composer(on).press('Enter');
+    await answers(on).first().waitFor();
+    await finished(on);
+    assert.equal(await on.getByRole('heading', {level: 1}).innerText(), 'shapes.png');
+    assert.equal(await on.getByRole('alert').count(), 0);
   }));
 
 test('thinking is folded and can be opened', () =>

@@ -58,6 +58,35 @@ test('the empty page says what runs', () =>
     }
   }));
 
+test('a model without a tower hides pictures, a file dropped there does not open', () =>
+  page(async (on) => {
+    await ready(on);
+    assert.equal(await button(on, 'Attach a picture').count(), 0);
+    const kept = await on.evaluate(() => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File(['x'], 'a.png', {type: 'image/png'}));
+      const event = new DragEvent('drop', {bubbles: true, cancelable: true, dataTransfer: transfer});
+      document.querySelector('main').dispatchEvent(event);
+      return event.defaultPrevented;
+    });
+    assert.equal(kept, true);
+    assert.equal(await on.getByRole('img').count(), 0);
+  }));
+
+test('a file that is no picture is told and not attached', () =>
+  page(
+    async (on) => {
+      await ready(on);
+      await button(on, 'Attach a picture').waitFor();
+      await on
+        .locator('input[type=file]')
+        .setInputFiles({name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('words')});
+      await notice(on).getByText('notes.txt is not a picture').waitFor();
+      assert.equal(await button(on, 'Send (Enter)').isDisabled(), true);
+    },
+    {modalities: ['text', 'image']},
+  ));
+
 test('a server that asks for a key gets one, a wrong one is asked for again', () =>
   page(
     async (on) => {

@@ -1,6 +1,7 @@
 // Requests and answers: settings and messages to a request body, chunks to an answer. Pure.
 
 import {brokenStream} from './failures.js';
+import {contentOf} from './pictures.js';
 import {LiveFigures, appendTokens} from './speculation.js';
 
 export const MAX_TITLE_CHARS = 48;
@@ -58,7 +59,7 @@ function toWire(message) {
   if (message.role === 'tool') {
     return {role: 'tool', tool_call_id: message.toolCallId, content: message.content};
   }
-  if (message.role !== 'assistant') return {role: message.role, content: message.content};
+  if (message.role !== 'assistant') return {role: message.role, content: contentOf(message)};
   const wire = {role: 'assistant', content: message.content};
   if (message.reasoning) wire.reasoning_content = message.reasoning;
   if (message.toolCalls?.length) {
@@ -155,9 +156,9 @@ export function prettyArguments(text) {
   }
 }
 
-/** The title of a conversation: the first line of its first message. */
-export function titleOf(text) {
-  const line = text.trim().split('\n')[0].trim();
+/** The title of a conversation: the first line of its first message, or the name of its first picture. */
+export function titleOf(text, pictures = []) {
+  const line = (text.trim() || (pictures[0]?.name ?? '')).split('\n')[0].trim();
   const letters = [...line];
   if (letters.length === 0) return 'New conversation';
   return letters.length <= MAX_TITLE_CHARS

@@ -7,6 +7,7 @@ const KEPT = [
   'id',
   'role',
   'content',
+  'pictures',
   'reasoning',
   'toolCalls',
   'toolCallId',
@@ -29,6 +30,7 @@ export class Message {
   role = 'user';
   toolCallId = null;
   content = $state('');
+  pictures = $state.raw([]); // [{name, url}] of a user's message; url is a data URI
   reasoning = $state('');
   toolCalls = $state.raw([]);
   runs = $state.raw([]);

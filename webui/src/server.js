@@ -34,10 +34,12 @@ async function getJson(path, key) {
   return response.json();
 }
 
-/** What runs: {props, models}. Throws ServerFailure. */
+/** What runs: {props, models, seesPictures}. Throws ServerFailure. */
 export async function describe(key) {
   const [props, list] = await Promise.all([getJson('/props', key), getJson('/v1/models', key)]);
-  return {props, models: (list.data ?? []).map((one) => one.id)};
+  const models = list.data ?? [];
+  const seesPictures = models.some((one) => one.modalities?.includes?.('image') ?? false);
+  return {props, models: models.map((one) => one.id), seesPictures};
 }
 
 /** Streams an answer; `onChunk` gets each parsed chunk. Throws ServerFailure, or AbortError when stopped. */

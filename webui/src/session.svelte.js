@@ -10,7 +10,13 @@ const ASK_AGAIN_MS = 700;
 
 export class Session {
   settings = $state(loadSettings(DEFAULTS));
-  server = $state.raw({state: 'connecting', progress: 0, props: null, models: []});
+  server = $state.raw({
+    state: 'connecting',
+    progress: 0,
+    props: null,
+    models: [],
+    seesPictures: false,
+  });
   heads = $state.raw([]);
   current = $state.raw(null); // the list entry of the open conversation, null before its first message
   messages = $state.raw([]);
@@ -42,8 +48,8 @@ export class Session {
       await new Promise((resolve) => setTimeout(resolve, ASK_AGAIN_MS));
     }
     try {
-      const {props, models} = await describe(this.settings.apiKey);
-      this.server = {state: 'ready', progress: 1, props, models};
+      const found = await describe(this.settings.apiKey);
+      this.server = {state: 'ready', progress: 1, ...found};
       this.failure = null;
     } catch (error) {
       this.server = {...this.server, state: 'refused'};
@@ -120,22 +126,24 @@ export class Session {
 
   // ---- asking --------------------------------------------------------------------------------------------
 
-  async send(text) {
-    if (this.active !== null || text.trim() === '') return;
+  /** `pictures`: [{name, url}], shown before the text. */
+  async send(text, pictures = []) {
+    if (this.active !== null || (text.trim() === '' && pictures.length === 0)) return;
     if (this.current === null) {
-      const head = {id: newId(), title: titleOf(text), created: Date.now(), updated: Date.now()};
+      const head = {id: newId(), title: titleOf(text, pictures), created: Date.now(), updated: Date.now()};
       this.heads = [head, ...this.heads];
       this.current = head;
       history.replaceState(null, '', `#${head.id}`);
     }
-    await this.#ask([...this.messages, new Message({role: 'user', content: text})]);
+    await this.#ask([...this.messages, new Message({role: 'user', content: text, pictures})]);
   }
 
-  /** Replaces a message of the user; the conversation continues from there. */
+  /** Replaces the text of a user's message; its pictures stay. The conversation continues from there. */
   async edit(id, text) {
     const at = this.messages.findIndex((message) => message.id === id);
     if (this.active !== null || at < 0 || text.trim() === '') return;
-    await this.#ask([...this.messages.slice(0, at), new Message({role: 'user', content: text})]);
+    const {pictures} = this.messages[at];
+    await this.#ask([...this.messages.slice(0, at), new Message({role: 'user', content: text, pictures})]);
   }
 
   /** Drops this answer and later messages, and asks again. */

@@ -180,6 +180,8 @@ class Stream {
 function answerTo(body) {
   const last = body.messages[body.messages.length - 1];
   if (last.role === 'tool') return {content: `The tool said: ${last.content}`};
+  if (Array.isArray(last.content))
+    return {content: `Parts: ${last.content.map(({type}) => type).join(', ')}`};
   const asked = String(last.content).toLowerCase();
   return ANSWERS.find(([word]) => asked.includes(word))[1];
 }
@@ -254,7 +256,10 @@ async function handle(mock, request, response) {
   }
   if (path === '/props') return json(response, 200, mock.props);
   if (path === '/v1/models')
-    return json(response, 200, {object: 'list', data: mock.models.map((id) => ({id}))});
+    return json(response, 200, {
+      object: 'list',
+      data: mock.models.map((id) => ({id, modalities: mock.modalities})),
+    });
   if (path === '/v1/chat/completions') {
     const body = await read(request);
     mock.bodies.push(body);
@@ -283,6 +288,7 @@ export async function startMock(options = {}) {
     breakWith: null,
     delayMs: 4,
     models: ['qwen3.5-tiny'],
+    modalities: ['text'],
     bodies: [],
     props: {
       model: 'qwen3.5-tiny',
