@@ -13,24 +13,34 @@ Error at_part(const std::string& at, const Error& error) {
   return Error{error.code, fmt::format("{}: {}", at, error.message), at};
 }
 
+bool is_web_address(std::string_view url) {
+  return url.starts_with("http://") || url.starts_with("https://");
+}
+
 Json canonical(std::string url, const std::string& path, const std::string& detail) {
   return Json{{"type", "image"}, {"url", std::move(url)}, {"at", path}, {"detail", detail}};
 }
 
 Result<Json> of_url(const std::string& url, const std::string& at, const std::string& path,
                     const std::string& detail) {
-  if (url.starts_with("http://") || url.starts_with("https://")) {
-    return Error{
-        Code::kUnsupported,
-        fmt::format("{}: images are not fetched from other servers; send the image itself as a data URI "
-                    "(data:image/png;base64,...)",
-                    at),
-        at};
-  }
+  if (is_web_address(url)) return canonical(url, at, detail);
   if (!url.starts_with("data:")) {
     return wrong(at, "must be a data URI such as data:image/png;base64,...");
   }
   return canonical(url, path, detail);
+}
+
+Result<std::string> fetched(const ImageInput& input, const std::string& url) {
+  if (!input.fetch) {
+    return Error{Code::kUnsupported,
+                 "images are not fetched from other servers, unless foretoken serve runs with --image-urls; "
+                 "send the image itself as a data URI (data:image/png;base64,...)"};
+  }
+  Result<std::string> file = input.fetch(url);
+  if (file.ok()) return file;
+  const Error& error = file.error();
+  return Error{error.code,
+               fmt::format("the image was not fetched: {}; send it as a data URI", error.message)};
 }
 
 /// The bytes of a data URI in base64.
@@ -116,19 +126,33 @@ Result<Pictures> load_images(const ImageInput& input, const std::vector<GivenIma
     const std::string& at = given[kMaxImages].at;
     return wrong(at, fmt::format("a request may have {} images, found {}", kMaxImages, given.size()));
   }
+  std::size_t remote = 0;
   for (const GivenImage& image : given) {
     if (!input.problem.empty()) {
       return Error{Code::kUnsupported,
                    fmt::format("{}: {}; send the content without the image", image.at, input.problem),
                    image.at};
     }
-    const Result<std::string> file = bytes_of(image.url);
+    const bool web = is_web_address(image.url);
+    if (web && ++remote > kMaxFetchedImages) {
+      return wrong(image.at, fmt::format("a request may name {} images by their address; send the others as "
+                                         "data URIs",
+                                         kMaxFetchedImages));
+    }
+    const Result<std::string> file = web ? fetched(input, image.url) : bytes_of(image.url);
     if (!file.ok()) return at_part(image.at, file.error());
     auto picture = load_image(input, *file, image.low_detail);
     if (!picture.ok()) return at_part(image.at, picture.error());
     pictures.push_back(std::move(*picture));
   }
   return pictures;
+}
+
+bool may_fetch_images(std::string_view body) {
+  for (const std::string_view sign : {"\"http", "previous_response_id"}) {
+    if (body.find(sign) != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 }  // namespace ft::api

@@ -23,13 +23,16 @@ Result<Json> read_anthropic_image(const Json& block, const std::string& path);
 Json image_part(std::string_view file, const std::string& at);
 
 struct GivenImage {
-  std::string url;  // a data URI
+  std::string url;  // a data URI, or an http(s) address
   std::string at;   // the part, for errors
   bool low_detail = false;
 };
 /// Takes the images out of the messages. Only users' messages and the results of tools may have some.
 Result<std::vector<GivenImage>> take_images(Json& messages);
-/// Decodes them; kInvalid beyond kMaxImages.
+/// Decodes them, and fetches those at web addresses first if `input` may; kInvalid beyond kMaxImages.
 Result<Pictures> load_images(const ImageInput& input, const std::vector<GivenImage>& given);
+/// Whether load_images() may have to fetch something for this body. A text that begins with an address counts
+/// too, and so does a conversation that continues a stored one.
+bool may_fetch_images(std::string_view body);
 
 }  // namespace ft::api

@@ -92,6 +92,41 @@ TEST(ImageParts, AModelWithoutATowerRefusesThem) {
   EXPECT_NE(refused.error().message.find("text only"), std::string::npos);
 }
 
+TEST(ImageParts, AWebAddressIsRefusedWhereNothingIsFetched) {
+  const auto refused = load_images(input(), {{"https://example.org/a.png", "here.url", false}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_EQ(refused.error().field, "here.url");
+  EXPECT_NE(refused.error().message.find("--image-urls"), std::string::npos);
+}
+
+TEST(ImageParts, AWebAddressIsFetchedWhereThatIsOn) {
+  std::vector<std::string> asked;
+  ImageInput fetching = input();
+  fetching.fetch = [&](const std::string& url) -> Result<std::string> {
+    asked.push_back(url);
+    if (url.ends_with("gone")) return Error{Code::kInvalid, "its server answered with status 404"};
+    return picture();
+  };
+  EXPECT_TRUE(load_images(fetching, {{"http://a.org/x", "here", false}}).ok());
+  const auto gone = load_images(fetching, {{"http://a.org/gone", "here", false}});
+  ASSERT_FALSE(gone.ok());
+  EXPECT_EQ(gone.error().field, "here");
+  EXPECT_NE(gone.error().message.find("status 404"), std::string::npos) << gone.error().message;
+  EXPECT_EQ(asked, (std::vector<std::string>{"http://a.org/x", "http://a.org/gone"}));
+}
+
+TEST(ImageParts, ARequestHasALimitedNumberOfFetchedImages) {
+  int fetches = 0;
+  ImageInput fetching = input();
+  fetching.fetch = [&](const std::string&) -> Result<std::string> { return ++fetches, picture(); };
+  std::vector<GivenImage> many(kMaxFetchedImages, {"http://a.org/x", "here", false});
+  EXPECT_TRUE(load_images(fetching, many).ok());
+  many.push_back(many.front());
+  EXPECT_FALSE(load_images(fetching, many).ok());
+  EXPECT_EQ(fetches, 2 * static_cast<int>(kMaxFetchedImages));
+}
+
 TEST(ImagePrompt, EachPlaceholderBecomesTheTokensOfItsImage) {
   const auto pictures = load_images(input(), {{"data:;base64," + encode_base64(picture()), "a", false}});
   ASSERT_TRUE(pictures.ok());

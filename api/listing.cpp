@@ -133,6 +133,7 @@ HttpResponse props_reply(const ModelInfo& model_info) {
       {"context", model_info.context},
       {"modalities", modalities(model_info)},
       {"max_pixels", model_info.images.max_pixels},
+      {"image_urls", model_info.images.fetch != nullptr},
       {"slots", model_info.slots},
       {"parameters", model_info.parameters},
       {"bytes", model_info.bytes},

@@ -1,13 +1,11 @@
-// The only user of libcurl: its easy interface, one handle a connection. It is opened at run time, so that a
-// program on a machine without it does everything but fetch. Proxies (https_proxy, no_proxy) are libcurl's
-// own. Certificates are always verified.
+// libcurl's easy interface, one handle a connection. Proxies (https_proxy, no_proxy) are libcurl's own.
+// Certificates are always verified.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <curl/curl.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "hub/curl_library.h"
 #include "hub/transport.h"
 
 namespace ft::hub {
@@ -15,39 +13,6 @@ namespace {
 
 constexpr long kConnectTimeoutS = 10;
 constexpr std::size_t kMaxHeaders = 200, kMaxHeaderBytes = 16384;
-
-/// The functions of libcurl.so.4, whose interface has not changed since 2006.
-struct Curl {
-  decltype(&curl_global_init) global_init = nullptr;
-  decltype(&curl_easy_init) easy_init = nullptr;
-  decltype(&curl_easy_setopt) setopt = nullptr;
-  decltype(&curl_easy_perform) perform = nullptr;
-  decltype(&curl_easy_getinfo) getinfo = nullptr;
-  decltype(&curl_easy_reset) reset = nullptr;
-  decltype(&curl_easy_cleanup) cleanup = nullptr;
-  decltype(&curl_easy_strerror) strerror = nullptr;
-  decltype(&curl_slist_append) slist_append = nullptr;
-  decltype(&curl_slist_free_all) slist_free_all = nullptr;
-
-  /// False if the library is absent or cannot start.
-  bool open() {
-    void* library = nullptr;
-    for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4", "libcurl.4.dylib"}) {
-      if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    }
-    if (library == nullptr) return false;
-    const auto find = [library](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-      return function != nullptr;
-    };
-    return find(global_init, "curl_global_init") && find(easy_init, "curl_easy_init") &&
-           find(setopt, "curl_easy_setopt") && find(perform, "curl_easy_perform") &&
-           find(getinfo, "curl_easy_getinfo") && find(reset, "curl_easy_reset") &&
-           find(cleanup, "curl_easy_cleanup") && find(strerror, "curl_easy_strerror") &&
-           find(slist_append, "curl_slist_append") && find(slist_free_all, "curl_slist_free_all") &&
-           global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  }
-};
 
 struct Answer {
   HttpHead head;
@@ -201,15 +166,14 @@ class CurlTransport final : public Transport {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> make_transport(const HubSettings& settings, const Pace& pace) {
-  static Curl library;
-  static const bool opened = library.open();
-  if (!opened) {
+  const Curl* library = curl_library();
+  if (library == nullptr) {
     return Error{
         Code::kUnsupported,
         "models are fetched with libcurl, which is not on this machine: install the package libcurl4, "
         "or run `hf download ORG/NAME`, which fills the same cache"};
   }
-  return std::unique_ptr<Transport>(std::make_unique<CurlTransport>(library, settings, pace));
+  return std::unique_ptr<Transport>(std::make_unique<CurlTransport>(*library, settings, pace));
 }
 
 }  // namespace ft::hub

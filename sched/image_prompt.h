@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +20,8 @@ struct Model;
 
 /// Images in one request, at most.
 inline constexpr std::size_t kMaxImages = 64;
+/// Of those, images at web addresses, which are fetched one after the other.
+inline constexpr std::size_t kMaxFetchedImages = 8;
 /// Pixels of a resized image whose detail is "low".
 inline constexpr std::int64_t kLowDetailPixels = std::int64_t{512} * 512;
 
@@ -27,6 +30,8 @@ struct ImageInput {
   images::Settings settings;
   std::int64_t max_pixels = 0;    // of a resized image
   std::int32_t image_token = -1;  // the placeholder
+  /// The file at an http or https address, or a sentence; it waits. Empty: such images are refused.
+  std::function<Result<std::string>(const std::string& url)> fetch;
 };
 
 /// `max_pixels`: of --max-pixels; 0: the default.

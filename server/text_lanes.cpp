@@ -6,6 +6,7 @@
 #include <future>
 #include <utility>
 
+#include "api/image_parts.h"
 #include "api/openai/responses.h"
 #include "base/free_memory.h"
 
@@ -22,6 +23,8 @@ bool continues(const HttpRequest& http_request, const api::ModelInfo* model_info
 
 net::awaitable<TextLanes::Lane> TextLanes::lane_of(const HttpRequest& http_request,
                                                    std::shared_ptr<const api::ModelInfo> model_info) {
+  const bool fetches = model_info != nullptr && model_info->images.fetch != nullptr;
+  if (fetches && api::may_fetch_images(http_request.body)) co_return Lane::kFetching;
   if (http_request.body.size() > kLongTextBytes) co_return Lane::kLong;
   std::size_t bytes = http_request.body.size();
   // A short body may continue a long conversation.
@@ -34,13 +37,18 @@ net::awaitable<TextLanes::Lane> TextLanes::lane_of(const HttpRequest& http_reque
 net::awaitable<void> TextLanes::run(Lane lane, std::function<void()> work) {
   // post() is not usable here: its coroutine would resume on its own executor, which is the I/O thread's.
   co_await net::co_spawn(
-      lane == Lane::kLong ? long_ : short_,
+      pool(lane),
       [lane, &work]() -> net::awaitable<void> {
         work();
-        if (lane == Lane::kLong) return_free_memory();
+        if (lane != Lane::kShort) return_free_memory();
         co_return;
       },
       net::use_awaitable);
+}
+
+net::thread_pool& TextLanes::pool(Lane lane) {
+  if (lane == Lane::kFetching) return fetching_;
+  return lane == Lane::kLong ? long_ : short_;
 }
 
 void TextLanes::settle() {
@@ -54,6 +62,7 @@ void TextLanes::settle() {
 void TextLanes::join() {
   short_.join();
   long_.join();
+  fetching_.join();
 }
 
 }  // namespace ft::server

@@ -86,6 +86,19 @@ TEST_F(TextLanesTest, ABodyIsLongBeyondTheLimit) {
   EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'))), Lane::kLong);
 }
 
+TEST_F(TextLanesTest, OnlyWhereImagesAreFetchedARequestThatMayNameOneHasItsOwnLane) {
+  const HttpRequest named = with_body("/v1/chat/completions", R"({"url": "https://example.org/a.png"})");
+  const HttpRequest continued = with_body("/v1/responses", R"({"previous_response_id": "a"})");
+  const HttpRequest text = with_body("/v1/chat/completions", R"({"content": "see https://example.org"})");
+  auto model_info = std::make_shared<api::ModelInfo>();
+  model_info_ = model_info;
+  EXPECT_EQ(lane_of(named), Lane::kShort);
+  model_info->images.fetch = [](const std::string&) { return Result<std::string>(std::string()); };
+  EXPECT_EQ(lane_of(named), Lane::kFetching);
+  EXPECT_EQ(lane_of(continued), Lane::kFetching);
+  EXPECT_EQ(lane_of(text), Lane::kShort);
+}
+
 TEST_F(TextLanesTest, ALongConversationMakesAShortBodyLong) {
   auto model_info = std::make_shared<api::ModelInfo>();
   model_info->responses = std::make_shared<api::ResponseStore>();

@@ -1,0 +1,38 @@
+// A file at a web address that a client named, such as an image: the server must not become a client's way
+// into its own network. Every address is judged when libcurl is about to connect to it, after name resolution
+// and at each redirect, so what was judged is what is connected to. Proxies of the environment are not used:
+// they would connect elsewhere. Cookies and credentials are never sent.
+//   size       at most WebFileLimits::bytes, also if the answer announces less
+//   time       of all redirects together
+//   redirects  at most kMaxRedirects, http and https only, never from https to http
+// Thread-safe; the calling thread waits. Errors: kInvalid, with a sentence for the client that names the host
+// and nothing about the network; kUnsupported without libcurl.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace ft::hub {
+
+inline constexpr int kMaxRedirects = 3;
+
+/// Whether an address of 4 or 16 bytes (network order) is a public one: none of a private network, of this
+/// machine, of a link, a group or a documentation range, and no other form of such an IPv4 address. Source:
+/// IANA's special-purpose address registries.
+bool is_public_address(std::span<const std::uint8_t> address);
+
+struct WebFileLimits {
+  std::size_t bytes = std::size_t{20} << 20;  // that of images::kMaxFileBytes
+  std::int64_t total_ms = 10'000;
+  /// Judges each address before it is connected to. Tests hand in their own; the program does not.
+  std::function<bool(std::span<const std::uint8_t> address)> allows = is_public_address;
+};
+
+Result<std::string> fetch_web_file(const std::string& url, const WebFileLimits& limits);
+
+}  // namespace ft::hub
