@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "drafters/image_rows.h"
+
 namespace ft {
 namespace {
 
@@ -48,10 +50,8 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
   add(model.target);
   for (const Program* network : drafter_networks(model)) add(*network);
   if (model.vision) {
-    const images::Settings& settings = model.vision->settings;
-    const std::int64_t pixels = pixel_limit(settings, options.max_pixels);
     report.weights += model.vision->tower.bytes_per_step() + model.vision->merger.bytes_per_step();
-    report.scratch += scratch_of(model.vision->tower, pixels / (settings.patch * settings.patch), 0);
+    report.scratch += image_bytes(model, options);
   }
   report.scratch += options.recall_bytes;
   report.context_bytes = block_bytes * options.slots / kBlockRows;
@@ -60,18 +60,38 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
   return report;
 }
 
+std::int64_t image_bytes(const Model& model, const DecoderOptions& options) {
+  if (!model.vision) return 0;
+  const VisionModel& vision = *model.vision;
+  const images::Settings& settings = vision.settings;
+  const std::int64_t patches =
+      tower_pixels(settings, options.max_pixels) / (std::int64_t{settings.patch} * settings.patch);
+  const std::int64_t tokens = patches / (std::int64_t{settings.merge} * settings.merge);
+  constexpr std::int64_t kRowsOfWidth = 4;  // hidden, joined, the copy between them, float16 keys and values
+  const std::int64_t floats = patches * (vision.patch_width() + kRowsOfWidth * vision.width) +
+                              std::int64_t{model.facts.width} * options.slots *
+                                  std::min<std::int64_t>(options.context, kMaxImageTokens);
+  return scratch_of(vision.tower, patches, 0) + scratch_of(vision.merger, tokens, 0) +
+         floats * static_cast<std::int64_t>(sizeof(float));
+}
+
 Status check_memory(const MemoryReport& needed, const DecoderOptions& options) {
   if (needed.limit <= 0 || needed.total() <= needed.limit) return {};
   const std::int64_t rest = needed.limit - (needed.total() - needed.key_values);
   const std::int64_t fits =
       needed.context_bytes > 0 ? rest / needed.context_bytes - 2 * kBlockRows : options.context;
+  const std::string beside =
+      needed.total() - needed.weights <= needed.limit
+          ? ", or --packed-weights auto, with which the cpu backend reads weights that "
+            "do not fit from the disk"
+          : "";
   const std::string advice =
       fits >= kBlockRows
           ? fmt::format(
                 "{} slots would fit with {} tokens each; use a smaller --context, fewer --slots or "
                 "a smaller --cache-mb",
                 options.slots, fits)
-          : std::string("use fewer --slots, a smaller --cache-mb or a smaller model");
+          : std::string("use fewer --slots, a smaller --cache-mb or a smaller model") + beside;
   return Error{
       Code::kExhausted,
       fmt::format("{} slots of {} tokens need {:.2f} GB of memory and {:.2f} GB may be used: weights "
@@ -80,6 +100,16 @@ Status check_memory(const MemoryReport& needed, const DecoderOptions& options) {
                   options.slots, options.context, gigabytes(needed.total()), gigabytes(needed.limit),
                   gigabytes(needed.weights), gigabytes(needed.key_values), gigabytes(needed.states),
                   gigabytes(needed.scratch), gigabytes(needed.cache), advice)};
+}
+
+std::string page_cache_warning(const MemoryReport& needed, std::int64_t token_bytes) {
+  const std::int64_t room = std::max<std::int64_t>(0, needed.limit - (needed.total() - needed.weights));
+  const double missing = 1 - static_cast<double>(room) / static_cast<double>(needed.weights);
+  return fmt::format(
+      "the weights have {:.2f} GB and {:.2f} GB of memory are left for them, so they stay in the page cache: "
+      "a "
+      "token reads {:.2f} GB of them, about {:.2f} GB from the disk; a model with fewer bits avoids that",
+      gigabytes(needed.weights), gigabytes(room), gigabytes(token_bytes), missing * gigabytes(token_bytes));
 }
 
 Status check_prompt(std::int64_t prompt_tokens, std::int64_t context) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/result.h"
 #include "models/model.h"
@@ -18,8 +19,16 @@ namespace ft {
 /// Memory that `asked` needs. Weights count as in the files until a decoder has packed them.
 MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& asked);
 
+/// Of that, what pictures need beside the tower's weights: its activations, keys, values and rows for a
+/// picture of the largest size, and the rows of images of every slot. 0 without a tower.
+std::int64_t image_bytes(const Model& model, const DecoderOptions& options);
+
 /// kExhausted if `needed` is more than its limit (0: no limit).
 Status check_memory(const MemoryReport& needed, const DecoderOptions& options);
+
+/// What it costs that the weights do not fit and are read from the page cache; `token_bytes` of them for one
+/// token.
+std::string page_cache_warning(const MemoryReport& needed, std::int64_t token_bytes);
 
 /// kExhausted if the prompt leaves no room for an answer in a slot.
 Status check_prompt(std::int64_t prompt_tokens, std::int64_t context);

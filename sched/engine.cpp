@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/free_memory.h"
+#include "base/log.h"
 #include "sched/admission.h"
 #include "sched/machine_memory.h"
 
@@ -23,7 +24,11 @@ Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& mod
   const std::int64_t of_device = backend.limits(model.target.layout()).memory_bytes;
   memory.limit = options.memory_bytes > 0 ? options.memory_bytes : of_device;
   if (memory.limit <= 0) memory.limit = available_memory();
-  FT_TRY(check_memory(memory, options.decoder));
+  MemoryReport resident = memory;
+  if (options.weights_mapped && memory.total() > memory.limit) resident.weights = 0;
+  FT_TRY(check_memory(resident, options.decoder));
+  if (resident.weights == 0 && memory.weights > 0)
+    log_warn(page_cache_warning(memory, model.target.bytes_per_step()));
   std::unique_ptr<CacheFolder> folder;
   if (!options.folder.directory.empty()) {
     FT_ASSIGN(folder, CacheFolder::open(options.folder));  // an owned folder fails before packing

@@ -26,6 +26,7 @@ struct EngineOptions {
   std::size_t unread_events = kMailboxEvents;
   double unread_ms = 60'000;                // how long a mailbox may stay full
   std::int64_t memory_bytes = 0;            // limit for everything; 0: what the machine has left
+  bool weights_mapped = false;              // the backend maps packed weights, which may be larger than that
   std::int64_t snapshot_tokens = 2048;      // between two snapshots of a long prompt
   CacheFolderOptions folder;                // the prefix cache's second tier, if it names a directory
   CalibrationCacheOptions costs;            // the calibration cache, if it names a file

@@ -39,6 +39,7 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded) {
   options.decoder.slots = 1;
   options.decoder.context = loaded.context;
   options.decoder.max_pixels = loaded.max_pixels;
+  options.weights_mapped = maps_weights(loaded);
   options.costs = loaded.costs;
   options.chat_format = loaded.chat_format;
   Result<std::unique_ptr<Engine>> engine =

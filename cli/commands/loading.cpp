@@ -196,6 +196,10 @@ std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int
   return fmt::format("fits: {} are free on {}", bytes_text(free), (*backend)->describe());
 }
 
+bool maps_weights(const LoadedModel& loaded) {
+  return !loaded.packed_cache.folder.empty() && loaded.backend->name() == "cpu";
+}
+
 Status settle_backend(LoadedModel& loaded, const DecoderOptions& options) {
   BackendOptions& made = loaded.backend_options;
   if (made.name != "auto" || loaded.backend->name() != "cuda") return {};

@@ -47,6 +47,8 @@ Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& c
                                                            Terminal* terminal = nullptr);
 /// Whether the model runs on a GPU of this machine with one stream, or why not; empty: there is none.
 std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device);
+/// Whether the backend maps packed weights from a file, so that they may be larger than memory.
+bool maps_weights(const LoadedModel& loaded);
 /// With --backend auto: takes the CPU instead of the GPU if a decoder of these options does not fit there.
 Status settle_backend(LoadedModel& loaded, const DecoderOptions& options);
 Result<Tokenizer> load_tokenizer(const ModelOptions& choice);

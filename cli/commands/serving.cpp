@@ -10,6 +10,7 @@
 #include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/sampling_options.h"
+#include "hub/web_file.h"
 #include "server/auth.h"
 
 namespace ft::cli {
@@ -62,6 +63,9 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
                  "(repeatable). localhost and addresses of this machine are always accepted");
   flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
   flags.add_switch("any-model", serve.any_model, "Accept every model name (default: refuse unknown names)");
+  flags.add_switch("image-urls", serve.image_urls,
+                   "Fetch images that a request names by an http or https address (default: refuse them). "
+                   "Only public addresses are asked, for at most 10 s and 20 MiB an image");
   flags.add_switch("log-json", serve.log_json, "Log each request as a JSON line");
   flags.add("head-timeout", "SECONDS", reads_int(serve.head_s, 1, 3600),
             "Max seconds to receive a request header (default 10)");
@@ -116,6 +120,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
   options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
   FT_TRY(settle_backend(loaded, options.decoder));
+  options.weights_mapped = maps_weights(loaded);
   options.costs = loaded.costs;
   options.lookup = lookup_place(loaded.model, choice.lookup_memory);
   options.chat_format = loaded.chat_format;
@@ -149,6 +154,9 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   }
   model_info->images = image_input(model, loaded.max_pixels);
   if (!decoder.images_problem().empty()) model_info->images.problem = decoder.images_problem();
+  if (choice.image_urls) {
+    model_info->images.fetch = [](const std::string& url) { return hub::fetch_web_file(url, {}); };
+  }
   model_info->vocabulary = model.facts.vocabulary;
   model_info->context = loaded.context;
   model_info->sampler = choose_sampler(sampling, model.facts.sampling);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "backends/cpu/memory.h"
+#include "base/assert.h"
 #include "base/checksum.h"
 
 namespace ft::cpu {
@@ -115,6 +116,12 @@ class Part {
     return {};
   }
 
+  /// Replaces the first bytes.
+  Status rewrite(std::span<const std::byte> bytes) {
+    if (::lseek(fd_, 0, SEEK_SET) != 0) return failed("write it");
+    return write(bytes);
+  }
+
   Status rename(const std::string& path) {
     if (::fsync(fd_) != 0) return failed("write it");
     if (::rename(path_.c_str(), path.c_str()) != 0) return failed("rename it");
@@ -186,24 +193,64 @@ bool PackedFile::intact(int piece) const {
   return checksum(piece_of(data_, piece)) == checksums_[static_cast<std::size_t>(piece)];
 }
 
-Status write_packed(const PackedCacheKey& key, std::span<const std::byte> data,
-                    std::span<const std::uint64_t> checksums,
-                    const std::function<void(std::int64_t)>& progress) {
+struct PackedWriter::State {
+  explicit State(const PackedCacheKey& wanted) : key(wanted), part(wanted.path + ".part") {}
+
+  /// Writes the gathered piece.
+  Status close_piece() {
+    checksums.push_back(checksum(piece));
+    FT_TRY(part.write(piece));
+    written += static_cast<std::int64_t>(piece.size());
+    piece.clear();
+    return {};
+  }
+
+  PackedCacheKey key;
+  Part part;
+  std::vector<std::byte> piece;  // not yet written, at most kPieceBytes
+  std::vector<std::uint64_t> checksums;
+  std::int64_t written = 0;
+};
+
+PackedWriter::PackedWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PackedWriter::PackedWriter(PackedWriter&&) noexcept = default;
+PackedWriter& PackedWriter::operator=(PackedWriter&&) noexcept = default;
+PackedWriter::~PackedWriter() = default;
+
+Result<PackedWriter> PackedWriter::open(const PackedCacheKey& key) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(key.path).parent_path(), failure);
   if (failure) {
     return Error{Code::kIo, fmt::format("{}: cannot make its folder: {}", key.path, failure.message())};
   }
-  const std::vector<std::byte> front = make_front(key, checksums);
-  Part part(key.path + ".part");
-  FT_TRY(part.open());
-  FT_TRY(part.reserve(static_cast<std::int64_t>(front.size() + data.size())));
-  FT_TRY(part.write(front));
-  for (int piece = 0; piece < piece_count(key.bytes); ++piece) {
-    FT_TRY(part.write(piece_of(data, piece)));
-    progress(piece * kPieceBytes);
+  auto state = std::make_unique<State>(key);
+  const std::int64_t front = data_offset(piece_count(key.bytes));
+  FT_TRY(state->part.open());
+  FT_TRY(state->part.reserve(front + key.bytes));
+  FT_TRY(state->part.write(std::vector<std::byte>(static_cast<std::size_t>(front))));
+  state->piece.reserve(static_cast<std::size_t>(kPieceBytes));
+  return PackedWriter(std::move(state));
+}
+
+Status PackedWriter::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t room = static_cast<std::size_t>(kPieceBytes) - state_->piece.size();
+    const std::span<const std::byte> some = bytes.first(std::min(room, bytes.size()));
+    state_->piece.insert(state_->piece.end(), some.begin(), some.end());
+    bytes = bytes.subspan(some.size());
+    if (state_->piece.size() == static_cast<std::size_t>(kPieceBytes)) FT_TRY(state_->close_piece());
   }
-  return part.rename(key.path);
+  return {};
+}
+
+Status PackedWriter::finish() {
+  State& state = *state_;
+  const std::int64_t left = state.key.bytes - state.written - static_cast<std::int64_t>(state.piece.size());
+  FT_ASSERT(left >= 0);
+  FT_TRY(append(std::vector<std::byte>(static_cast<std::size_t>(left))));
+  if (!state.piece.empty()) FT_TRY(state.close_piece());
+  FT_TRY(state.part.rewrite(make_front(state.key, state.checksums)));
+  return state.part.rename(state.key.path);
 }
 
 }  // namespace ft::cpu

@@ -14,7 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,10 +57,24 @@ class PackedFile {
 int piece_count(std::int64_t bytes);
 std::span<const std::byte> piece_of(std::span<const std::byte> data, int piece);
 
-/// Writes `data` [key.bytes], whose pieces have these checksums, and calls progress(bytes) now and then.
-/// kExhausted if the disk is full or another process is writing the same file.
-Status write_packed(const PackedCacheKey& key, std::span<const std::byte> data,
-                    std::span<const std::uint64_t> checksums,
-                    const std::function<void(std::int64_t)>& progress);
+/// Writes a file from front to back, so that nobody needs memory for all weights. Until finish() there is an
+/// unfinished file beside it, which goes with the writer.
+class PackedWriter {
+ public:
+  /// Reserves the space. kExhausted if the disk is full or another process is writing the same file.
+  static Result<PackedWriter> open(const PackedCacheKey& key);
+  PackedWriter(PackedWriter&&) noexcept;
+  PackedWriter& operator=(PackedWriter&&) noexcept;
+  ~PackedWriter();
+
+  Status append(std::span<const std::byte> bytes);
+  /// Fills up with zeros to key.bytes; the file is there when it returns.
+  Status finish();
+
+ private:
+  struct State;
+  explicit PackedWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace ft::cpu

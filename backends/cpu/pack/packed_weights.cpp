@@ -1,6 +1,8 @@
 #include "backends/cpu/pack/packed_weights.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -87,12 +89,12 @@ Status PackedWeights::fill(ThreadPool& pool, const PackedCacheOptions& packed_ca
     const Status mapped = map(pool, key);
     if (mapped.ok()) return {};
     if (mapped.error().code != Code::kNotFound) log_warn(mapped.error().message);
+    Status written = stream(pool, key, progress);
+    if (written.ok()) written = map(pool, key);
+    if (written.ok()) return {};
+    log_warn(written.error().message + "; the next start packs the weights again");
   }
   FT_TRY(pack(pool, progress));
-  if (kept) {
-    const Status written = keep(pool, key, progress);
-    if (!written.ok()) log_warn(written.error().message + "; the next start packs the weights again");
-  }
   place();
   return {};
 }
@@ -139,7 +141,23 @@ Status PackedWeights::map(ThreadPool& pool, const PackedCacheKey& key) {
   return {};
 }
 
+std::vector<PackScratch> PackedWeights::scratch_of(const ThreadPool& pool) const {
+  PackScratch largest;
+  for (const Packed& packed : packed_) largest.fit(packed);
+  return std::vector<PackScratch>(static_cast<std::size_t>(pool.workers()), largest);
+}
+
 /// Every worker packs the blocks that it will read, so their memory is near its core.
+void PackedWeights::pack_job(ThreadPool& pool, const Job& job, std::byte* to,
+                             std::vector<PackScratch>& scratch) const {
+  auto work = [&](int worker, int workers) {
+    const Packed& packed = packed_[job.index];
+    pack_blocks(job.weight, job.ids, packed, packed.first_block(worker, workers),
+                packed.first_block(worker + 1, workers), to, scratch[static_cast<std::size_t>(worker)]);
+  };
+  pool.run(work);
+}
+
 Status PackedWeights::pack(ThreadPool& pool, const PackProgress& progress) {
   own_->memory = Memory::allocate(bytes_);
   if (own_->memory.empty()) {
@@ -148,38 +166,37 @@ Status PackedWeights::pack(ThreadPool& pool, const PackProgress& progress) {
                              "one with fewer bits",
                              static_cast<double>(bytes_) * 1e-9)};
   }
-  PackScratch largest;
-  for (const Packed& packed : packed_) largest.fit(packed);
-  std::vector<PackScratch> scratch(static_cast<std::size_t>(pool.workers()), largest);
-  auto work = [this, &scratch, &progress](int worker, int workers) {
-    for (const Job& job : jobs_) {
-      const Packed& packed = packed_[job.index];
-      if (worker == 0) tell(progress, kPacking, job.offset, bytes_);
-      pack_blocks(job.weight, job.ids, packed, packed.first_block(worker, workers),
-                  packed.first_block(worker + 1, workers), own_->memory.data() + job.offset,
-                  scratch[static_cast<std::size_t>(worker)]);
-    }
-  };
-  pool.run(work);
+  std::vector<PackScratch> scratch = scratch_of(pool);
+  for (const Job& job : jobs_) {
+    tell(progress, kPacking, job.offset, bytes_);
+    pack_job(pool, job, own_->memory.data() + job.offset, scratch);
+  }
   tell(progress, kPacking, bytes_, bytes_);
   return {};
 }
 
-Status PackedWeights::keep(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const {
-  const std::span<const std::byte> data(own_->memory.data(), static_cast<std::size_t>(key.bytes));
-  std::vector<std::uint64_t> checksums(static_cast<std::size_t>(piece_count(key.bytes)));
-  auto work = [&](int worker, int workers) {
-    const Range range = partition(static_cast<std::int64_t>(checksums.size()), 1, worker, workers);
-    for (std::int64_t piece = range.first; piece < range.last; ++piece) {
-      checksums[static_cast<std::size_t>(piece)] = checksum(piece_of(data, static_cast<int>(piece)));
-    }
-  };
-  pool.run(work);
-  const auto told = [&](std::int64_t done) { tell(progress, kWriting, done, key.bytes); };
-  const Status written = write_packed(key, data, checksums, told);
+/// Memory: the largest weight.
+Status PackedWeights::stream(ThreadPool& pool, const PackedCacheKey& key,
+                             const PackProgress& progress) const {
+  FT_ASSIGN(PackedWriter writer, PackedWriter::open(key));
+  std::int64_t largest = 0;
+  for (const Job& job : jobs_) largest = std::max(largest, round_up(packed_[job.index].bytes(), 64));
+  const Memory memory = Memory::allocate(largest);
+  if (memory.empty()) return Error{Code::kExhausted, key.path + ": no memory for its largest weight"};
+  std::vector<PackScratch> scratch = scratch_of(pool);
+  for (const Job& job : jobs_) {
+    tell(progress, kPacking, job.offset, bytes_);
+    const auto bytes = static_cast<std::size_t>(round_up(packed_[job.index].bytes(), 64));
+    std::memset(memory.data(), 0, bytes);
+    pack_job(pool, job, memory.data(), scratch);
+    FT_TRY(writer.append({memory.data(), bytes}));
+  }
+  tell(progress, kPacking, bytes_, bytes_);
+  tell(progress, kWriting, bytes_, key.bytes);
+  FT_TRY(writer.finish());
   tell(progress, kWriting, key.bytes, key.bytes);
-  if (written.ok()) log_info(key.path + ": written; the next start maps it");
-  return written;
+  log_info(key.path + ": written; later starts map it too");
+  return {};
 }
 
 /// The weights are there: for this program and for later ones.

@@ -1,7 +1,8 @@
 // All packed weights of one program: planned one by one, then filled at once. All workers either pack them
-// from the checkpoint or map them from the packed-weight cache (prepared.h), which every start checks
-// completely. If there is no good cache file, the weights are packed and the file is written for the next
-// start. A file that cannot be written is logged and is not a failure. A weight that another program of the
+// from the checkpoint or map them from the packed-weight cache (packed_cache.h), which every start checks
+// completely. If there is no good cache file, it is written first, one weight after the other, so that a
+// model larger than memory can be packed too. A file that cannot be written is logged and is not a failure:
+// the weights are packed into memory. A weight that another program of the
 // same backend has packed in the same way is not packed again: both use one copy, as the MTP head does with
 // the LM head of its target where it drafts among the whole vocabulary. A weight that a program has twice is
 // packed once. Thread: the engine thread; the pool's workers join it in fill(). Cost: packing reads and
@@ -74,7 +75,9 @@ class PackedWeights {
   PackedCacheKey key(const PackedCacheOptions& packed_cache) const;
   Status map(ThreadPool& pool, const PackedCacheKey& key);
   Status pack(ThreadPool& pool, const PackProgress& progress);
-  Status keep(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const;
+  Status stream(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const;
+  void pack_job(ThreadPool& pool, const Job& job, std::byte* to, std::vector<PackScratch>& scratch) const;
+  std::vector<PackScratch> scratch_of(const ThreadPool& pool) const;
   void place();
 
   std::shared_ptr<SharedWeights> shared_;
