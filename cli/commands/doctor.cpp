@@ -1,4 +1,5 @@
 // `foretoken doctor`: checks the machine, the backend and the model, and says how to fix problems.
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,6 +7,7 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/doctor_bundle.h"
 #include "cli/commands/doctor_deep.h"
+#include "cli/commands/inspection.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
 #include "cli/commands/text_file.h"
@@ -16,6 +18,8 @@ namespace ft::cli {
 namespace {
 
 using Kind = Finding::Kind;
+
+constexpr std::int64_t kDoctorContext = 4096;  // tokens that the memory for pictures covers
 
 struct Options {
   OutputOptions output;
@@ -48,6 +52,12 @@ void check_model(const std::string& named, std::vector<Finding>& findings) {
                       fmt::format("the model {} loads ({}, {}{})", model->directory, facts.family,
                                   facts.quantisation, experts),
                       ""});
+  const Inspection seen =
+      inspect(*model, Machine{}, std::min<std::int64_t>(facts.context, kDoctorContext), 16, false);
+  findings.push_back(
+      {Kind::kGood,
+       (seen.images_problem.empty() ? "pictures are read by a tower of " : "pictures: ") + tower_text(seen),
+       ""});
   findings.push_back(
       model->head.usable()
           ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}

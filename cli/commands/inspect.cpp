@@ -29,10 +29,9 @@ struct Options {
 };
 
 std::string parameters_text(const Inspection& found) {
-  std::string all = fmt::format("{:.4g} million", static_cast<double>(found.parameters) / 1e6);
+  const std::string all = count_text(found.parameters);
   if (found.active_parameters == found.parameters) return all;
-  return fmt::format("{}, {:.4g} million of them for one token", all,
-                     static_cast<double>(found.active_parameters) / 1e6);
+  return fmt::format("{}, {} of them for one token", all, count_text(found.active_parameters));
 }
 
 void show(const Inspection& found, Terminal& terminal) {
@@ -49,12 +48,14 @@ void show(const Inspection& found, Terminal& terminal) {
       {"vocabulary",
        fmt::format("{}{}", found.vocabulary, found.tied ? ", LM head tied to the embedding" : "")},
       {"context", fmt::format("up to {}", found.max_context)},
-      {"memory", fmt::format("{} weights + {} state at {} tokens = {}; {} are free", size(found.weight_bytes),
-                             size(found.state_bytes), found.context, size(found.memory_needed),
-                             size(found.memory_available))},
+      {"memory", fmt::format("{} weights + {} state at {} tokens{} = {}; {} are free",
+                             size(found.weight_bytes), size(found.state_bytes), found.context,
+                             found.image_bytes > 0 ? " + " + size(found.image_bytes) + " for pictures" : "",
+                             size(found.memory_needed), size(found.memory_available))},
       {"verdict", found.verdict},
       {"on the GPU", found.gpu.empty() ? "no GPU is used here" : found.gpu},
       {"tier", found.tier.empty() ? "none: a synthetic model" : found.tier + ": " + found.tier_reason},
+      {"vision tower", tower_text(found)},
       {"MTP head",
        fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
       {"drafter", found.drafted_among.empty()
@@ -63,9 +64,11 @@ void show(const Inspection& found, Terminal& terminal) {
   };
   if (found.experts > 0) {
     const auto layers = std::ranges::find(rows, "layers", [](const auto& row) { return row.front(); });
-    rows.insert(layers + 1,
-                {"experts", fmt::format("{} of width {} in a layer, {} of them for one token", found.experts,
-                                        found.expert_size, found.experts_per_token)});
+    rows.insert(
+        layers + 1,
+        {"experts", fmt::format("{} of width {} in a layer, {} of them for one token: {} of {} are read",
+                                found.experts, found.expert_size, found.experts_per_token,
+                                size(found.step_bytes), size(found.held_bytes))});
   }
   for (const std::string& donor : found.head_donors) rows.push_back({"could give a head", donor});
   if (!found.packed_cache.folder.empty()) {

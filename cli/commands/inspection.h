@@ -15,7 +15,10 @@ struct Inspection {
   std::string directory, name, family, quantisation;
   std::int64_t parameters = 0, active_parameters = 0, file_bytes = 0;
   int experts = 0, experts_per_token = 0, expert_size = 0;  // 0: dense
-  std::int64_t step_bytes = 0;                              // weights read for one token
+  std::int64_t step_bytes = 0, held_bytes = 0;         // weights read for one token, and with all experts
+  std::int64_t tower_parameters = 0, tower_bytes = 0;  // of the vision tower; 0: images_problem says why
+  std::int64_t max_pixels = 0;                         // of a picture, by default
+  std::string images_problem;                          // empty: prompts may have pictures
   int layers = 0, full_attention_layers = 0, hidden = 0, vocabulary = 0;
   int draft_bits = 0;         // bits of the requantised MTP matrices; 0: all as stored
   int draft_vocabulary = 0;   // default size
@@ -23,7 +26,7 @@ struct Inspection {
   int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
   bool tied = false;
   std::int64_t max_context = 0, context = 0;  // tokens; memory is computed for `context`
-  std::int64_t weight_bytes = 0, state_bytes = 0;
+  std::int64_t weight_bytes = 0, state_bytes = 0, image_bytes = 0;
   std::int64_t memory_needed = 0, memory_available = 0;  // bytes
   std::string verdict;                                   // "fits", "tight", "does not fit"
   std::string gpu;                                       // the same for the GPU that is there; empty: none
@@ -34,6 +37,11 @@ struct Inspection {
   PackedFiles packed_cache;
   std::string tier, tier_reason, tier_next;  // empty: a synthetic model
 };
+
+/// "27.3 billion", "3.35 million".
+std::string count_text(std::int64_t count);
+/// "3.35 million parameters in 16 bits, 6.7 MB, ..." or why there is none.
+std::string tower_text(const Inspection& found);
 
 /// `kv_bits`: KV-cache precision, 16 or 8.
 Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,

@@ -197,6 +197,12 @@ std::string inspect_json(const Inspection& found) {
            {"active_parameters", found.active_parameters},
            {"file_bytes", found.file_bytes},
            {"step_bytes", found.step_bytes},
+           {"held_bytes", found.held_bytes},
+           {"tower",
+            {{"parameters", found.tower_parameters},
+             {"bytes", found.tower_bytes},
+             {"max_pixels", found.max_pixels},
+             {"problem", found.images_problem.empty() ? Json(nullptr) : Json(found.images_problem)}}},
            {"sizes",
             {{"layers", found.layers},
              {"full_attention_layers", found.full_attention_layers},
@@ -217,6 +223,7 @@ std::string inspect_json(const Inspection& found) {
             {{"context", found.context},
              {"weight_bytes", found.weight_bytes},
              {"state_bytes", found.state_bytes},
+             {"image_bytes", found.image_bytes},
              {"needed_bytes", found.memory_needed},
              {"available_bytes", found.memory_available}}},
            {"verdict", found.verdict},
@@ -292,6 +299,9 @@ std::string verify_json(const MatrixReport& report, const std::string& model, co
                    {"complete", report.complete},
                    {"compared", report.compared},
                    {"differing", report.differing},
+                   {"prompts", report.prompts},
+                   {"prompts_with_pictures", report.pictured},
+                   {"images_problem", report.images_problem},
                    {"cells", std::move(cells)}});
 }
 

@@ -303,6 +303,15 @@ class Work(CliTest):
         self.assertEqual(found["sizes"]["draft_bits"], 4)
         self.assertIn("attend", found["program"])
         self.assertIn("in 4 bits", self.expect(0, "inspect").stdout.decode())
+        # The tower of the shipped model: 3,353,984 numbers of 16 bits (assets/qwen3.5-tiny/README.md).
+        self.assertEqual((found["tower"]["parameters"], found["tower"]["bytes"]), (3353984, 6707968))
+        self.assertGreater(found["memory"]["image_bytes"], 4 * 320 * (48 * 48 + 80))
+        self.assertIn("vision tower:", found["program"])
+        self.assertIn("3.35 million parameters in 16 bits", self.expect(0, "doctor", "--no-probe").stdout.decode())
+        large = self.expect(0, "inspect", "--model", "synth:qwen3.5-35b-a3b?layers=1").stdout.decode()
+        self.assertRegex(large, r"parameters +[\d.]+ billion, [\d.]+ (billion|million) of them for one token")
+        blind = self.expect_json(0, "inspect", "--model", "synth:tiny")
+        self.assertIn("text only", blind["tower"]["problem"])
         large = self.expect_json(0, "inspect", "--model", "synth:tiny?vocabulary=65536", "--program")
         self.assertEqual(large["sizes"]["draft_vocabulary"], 32768 + 2048)
         self.assertIn("32768 ids, 2048 extra", large["program"])
@@ -367,6 +376,12 @@ class Work(CliTest):
         self.assertGreater(len(report["cells"]), 40)
         self.assertTrue(all(cell["differing"] == 0 and cell["compared"] > 0 for cell in report["cells"]))
 
+    def test_verify_shows_pictures_to_a_model_with_a_tower(self):
+        tower = str(ROOT / "tests" / "golden" / "vision")
+        report = self.expect_json(0, "verify", "--model", tower, "--prompts", "5", "--tokens", "4", "--threads", "2")
+        self.assertTrue(report["identical"] and report["complete"])
+        self.assertEqual((report["prompts"], report["prompts_with_pictures"]), (5, 2))
+
     def test_verify_takes_a_model_of_odd_sizes_with_a_head_of_its_own_and_no_tokenizer(self):
         odd = str(ROOT / "tests" / "golden" / "odd")
         self.assertFalse(self.expect_json(0, "inspect", odd)["sizes"]["tied"])
@@ -380,7 +395,11 @@ class Work(CliTest):
         found = self.expect_json(0, "inspect", experts)
         self.assertEqual((found["sizes"]["experts"], found["sizes"]["experts_per_token"]), (11, 3))
         self.assertLess(found["active_parameters"], found["parameters"])
-        self.assertIn(b"11 of width 24 in a layer, 3 of them for one token", self.expect(0, "inspect", experts).stdout)
+        self.assertIn(b"11 of width 24 in a layer, 3 of them for one token: ",
+                      self.expect(0, "inspect", experts).stdout)
+        self.assertLess(found["step_bytes"], found["held_bytes"])
+        self.assertIn(b"11 experts, 3 of them for one token: ",
+                      self.expect(0, "doctor", "--no-probe", "--model", experts).stdout)
         report = self.expect_json(0, "verify", "--model", experts, "--prompts", "2", "--tokens", "12")
         self.assertTrue(report["identical"] and report["complete"])
         self.assertTrue(any(cell["drafted"] > 0 for cell in report["cells"]))
