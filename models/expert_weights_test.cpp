@@ -98,6 +98,27 @@ void quantise(CopiedModel& copy, const std::string& module) {
   copy.tensors[module + ".biases"] = {format::DType::kBF16, {kExperts, rows, cols / 32}, text(codes.biases)};
 }
 
+/// Replaces a matrix by codes of 8 bits in groups of 32, or by the values that these codes have.
+void quantise_router(CopiedModel& copy, const std::string& module, bool as_codes) {
+  const Tensor plain = copy.tensors.at(module + ".weight");
+  const std::int64_t rows = plain.shape[0], cols = plain.shape[1];
+  std::vector<float> values(static_cast<std::size_t>(rows * cols));
+  format::load_floats(reinterpret_cast<const std::byte*>(plain.data.data()), plain.dtype, 0, values.size(),
+                      values.data());
+  const format::AffineMatrix codes = format::quantise_affine(values, rows, cols, 8, 32, format::DType::kBF16);
+  const auto text = [](const auto& data) {
+    return std::string(reinterpret_cast<const char*>(data.data()), data.size() * sizeof(data[0]));
+  };
+  if (!as_codes) {
+    format::dequantise_rows(format::stored(codes, module), 0, rows, values.data());
+    copy.tensors[module + ".weight"] = {format::DType::kF32, {rows, cols}, text(values)};
+    return;
+  }
+  copy.tensors[module + ".weight"] = {format::DType::kU32, {rows, cols / 4}, text(codes.words)};
+  copy.tensors[module + ".scales"] = {format::DType::kBF16, {rows, cols / 32}, text(codes.scales)};
+  copy.tensors[module + ".biases"] = {format::DType::kBF16, {rows, cols / 32}, text(codes.biases)};
+}
+
 class ExpertWeightsTest : public testing::Test {
  protected:
   void SetUp() override { set_log_level(LogLevel::kOff); }
@@ -130,6 +151,30 @@ TEST_F(ExpertWeightsTest, QuantisedStacksAreSlicedWithTheirScales) {
   EXPECT_NE(stacked, plain);
   unstack(copy_, mlp(1));
   EXPECT_EQ(logits_of(copy_.write()), stacked);
+}
+
+TEST_F(ExpertWeightsTest, RouterAndSharedGateMayHaveBitsOfTheirOwn) {
+  CopiedModel plain{"tests/golden/odd_experts"};
+  std::string overrides = R"("quantization": {"bits": 4, "group_size": 32)";
+  for (const int layer : {0, 1}) {
+    for (CopiedModel* copy : {&copy_, &plain}) {
+      unfuse(*copy, mlp(layer));
+      quantise(*copy, mlp(layer) + "switch_mlp.gate_proj");
+      quantise(*copy, mlp(layer) + "switch_mlp.up_proj");
+      for (const char* module : {"gate", "shared_expert_gate"})
+        quantise_router(*copy, mlp(layer) + module, copy == &copy_);
+    }
+    for (const char* module : {"gate", "shared_expert_gate"}) {
+      overrides += fmt::format(
+          R"(, "language_model.model.layers.{}.mlp.{}": {{"bits": 8, "group_size": 32}})", layer, module);
+    }
+  }
+  const std::size_t brace = copy_.config.find('{') + 1;
+  copy_.config.insert(brace, overrides + "},");
+  plain.config.insert(brace, R"("quantization": {"bits": 4, "group_size": 32},)");
+  const std::vector<float> codes = logits_of(copy_.write());
+  ASSERT_FALSE(codes.empty());
+  EXPECT_EQ(codes, logits_of(plain.write()));
 }
 
 TEST_F(ExpertWeightsTest, AMissingExpertIsNamedWithItsLayer) {

@@ -1,0 +1,114 @@
+// Depths where the cost of a round grows with the distinct experts that its rows choose. A clock that is
+// counted, not read: a round costs what is read for every row, and something for each distinct expert.
+#include <algorithm>
+#include <array>
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+
+#include "speculation/depth.h"
+
+namespace ft {
+namespace {
+
+constexpr int kExperts = 256, kChosen = 8;
+constexpr double kShared = 1, kExpert = 1.0 / kChosen;  // a plain step costs 2, half of it for its experts
+constexpr double kDraft = 0.1;                          // of a pass of the head
+
+class Head final : public Drafter {
+ public:
+  Head() { set_number(0); }
+  std::string_view name() const override { return "head"; }
+  Status open(int, std::int64_t) override { return {}; }
+  void close(int) override {}
+  Status observe(int, std::span<const std::int32_t>, bool) override { return {}; }
+  int plan(const DraftSlot&) override { return 0; }
+  int draft_cost(int depth) const override { return depth; }
+  Status propose(std::span<DraftSlot*>, std::span<std::int32_t>) override { return {}; }
+};
+const Head kHead;
+
+/// Rows choose experts at random, but for a share of them that they have in common with the row before.
+class Routing {
+ public:
+  explicit Routing(double kept) : kept_(kept) {}
+  double round_cost(int rows) {
+    std::set<int> row, all;
+    for (int r = 0; r < rows; ++r) {
+      std::set<int> next;
+      for (const int expert : row) {
+        if (unit() < kept_) next.insert(expert);
+      }
+      while (next.size() < kChosen) next.insert(static_cast<int>(random_() % kExperts));
+      all.insert(next.begin(), next.end());
+      row = std::move(next);
+    }
+    return kShared + kExpert * static_cast<double>(all.size());
+  }
+  double unit() { return std::uniform_real_distribution(0.0, 1.0)(random_); }
+
+ private:
+  double kept_;
+  std::mt19937 random_{7};
+};
+
+/// What the calibration measures at start: rounds of these rows, once each.
+CostModel calibrated(Routing routing) {
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  for (const std::size_t rows : {1U, 2U, 4U, 8U}) measured[rows] = routing.round_cost(static_cast<int>(rows));
+  costs.calibrate(measured, kDraft);
+  return costs;
+}
+
+/// Tokens for the time of a plain step over 60 answers of 200 tokens; each draft is right with a chance of
+/// `right`. `costs` learns from the rounds.
+double pace(Routing routing, CostModel costs, double right, int depth = -1) {
+  AcceptancePrior prior;
+  double tokens = 0, spent = 0;
+  for (int answer = 0; answer < 60; ++answer) {
+    DepthPolicy policy(depth, prior);
+    for (int length = 0; length < 200;) {
+      const int drafted = policy.choose(costs, kMaxDepth, kMaxDepth, kHead);
+      int accepted = 0;
+      while (accepted < drafted && routing.unit() < right) ++accepted;
+      policy.observe(drafted, accepted, kHead);
+      const double cost = routing.round_cost(drafted + 1) + kDraft * drafted;
+      costs.observe(drafted + 1, drafted, cost);
+      spent += cost, length += 1 + accepted, tokens += 1 + accepted;
+    }
+    policy.teach(prior);
+  }
+  return tokens / spent * (kShared + kExpert * kChosen);
+}
+
+TEST(ExpertsCost, UnderUniformRoutingDraftsThatDoNotPayCostAtMostTwoPercent) {
+  const Routing uniform(0);
+  for (const double right : {0.0, 0.2, 0.4}) {
+    EXPECT_LT(pace(uniform, calibrated(uniform), right, 1), 1) << "a draft of every round pays: " << right;
+    EXPECT_GE(pace(uniform, calibrated(uniform), right), 0.98) << right;
+  }
+}
+
+TEST(ExpertsCost, DraftsPayWhereNeighboursShareTheirExperts) {
+  const Routing shared(0.8);
+  double best = 0;
+  for (int depth = 0; depth <= 4; ++depth)
+    best = std::max(best, pace(shared, calibrated(shared), 0.75, depth));
+  EXPECT_GE(best, 1.2);
+  EXPECT_GE(pace(shared, calibrated(shared), 0.75), 0.97 * best);
+}
+
+TEST(ExpertsCost, TheSameAcceptancePaysOrNotByTheExpertsAlone) {
+  const Routing uniform(0), shared(0.9);
+  EXPECT_LT(pace(uniform, calibrated(uniform), 0.5, 2), 1);
+  EXPECT_GT(pace(shared, calibrated(shared), 0.5, 2), 1.05);
+}
+
+TEST(ExpertsCost, RoundsCorrectACalibrationWhoseRowsSharedTheirExperts) {
+  const Routing uniform(0);
+  EXPECT_GE(pace(uniform, calibrated(Routing(1)), 0.4), 0.97);
+}
+
+}  // namespace
+}  // namespace ft
