@@ -354,12 +354,6 @@ class Errors(unittest.TestCase):
         error = self.refused(anthropic.NotFoundError, "claude-unknown", model="claude-unknown")
         self.assertEqual(error.body["error"]["type"], "not_found_error")
 
-    def test_pictures_are_refused_with_their_place(self):
-        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
-        content = [{"type": "text", "text": "What is this?"}, image]
-        self.refused(anthropic.BadRequestError, "messages[0].content[1]",
-                     messages=[{"role": "user", "content": content}])
-
     def test_a_prompt_beyond_the_context_says_so_in_the_known_words(self):
         long = [{"role": "user", "content": "word " * 6000}]
         error = self.refused(anthropic.BadRequestError, "prompt is too long: ", messages=long)

@@ -58,7 +58,8 @@ def main():
     environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ.get('PATH', '')}"}
     install(environment)
     with Server("--api-key", "secret") as server:
-        environment.update(SERVER_URL=server.url, SERVER_KEY="secret", SERVER_MODEL=server.facts["model"])
+        environment.update(SERVER_URL=server.url, SERVER_KEY="secret", SERVER_MODEL=server.facts["model"],
+                           PICTURE=str(ROOT / "assets/shapes.png"))
         done = subprocess.run(["node", "--test", "sdk.test.mjs"], cwd=FOLDER, env=environment, check=False,
                               timeout=300)
     sys.exit(done.returncode)

@@ -2,9 +2,7 @@
 
     FORETOKEN=build/release/foretoken tools/sdk_test tests/server/openai_test.py [-v] [Class.test]
 """
-import base64
 import json
-import pathlib
 import subprocess
 import time
 import unittest
@@ -14,7 +12,6 @@ import openai
 from openai_fixture import WEATHER, OpenAiTest, user
 from server_process import program
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 END_TOKEN = "8178"  # <|im_end|> of the shipped model
 PATCH = {"type": "custom", "name": "apply_patch", "description": "Applies a patch to a file"}
 
@@ -277,29 +274,6 @@ class Errors(OpenAiTest):
         error = self.refused(openai.BadRequestError, lambda: self.client.chat.completions.create(
             model=self.model, messages=[{"role": "wizard", "content": "x"}]))
         self.assertEqual(error.param, "messages[0].role")
-
-    def test_an_image_is_described(self):
-        data = base64.b64encode((ROOT / "assets/shapes.png").read_bytes()).decode()
-        url = "data:image/png;base64," + data
-        answer = self.client.chat.completions.create(
-            model=self.model, temperature=0, messages=[{"role": "user", "content": [
-                {"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "Describe the picture."}]}])
-        self.assertIn("circle", answer.choices[0].message.content)
-        response = self.client.responses.create(
-            model=self.model, temperature=0, input=[{"role": "user", "content": [
-                {"type": "input_image", "image_url": url}, {"type": "input_text", "text": "Describe the picture."}]}])
-        self.assertEqual(response.output_text, answer.choices[0].message.content)
-        self.assertEqual(response.usage.input_tokens, answer.usage.prompt_tokens)
-
-    def test_broken_images_are_refused(self):
-        part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
-        error = self.refused(openai.BadRequestError, lambda: self.client.chat.completions.create(
-            model=self.model, messages=[{"role": "user", "content": [part]}]))
-        self.assertEqual(error.param, "messages[0].content[0]")
-        self.assertIn("PNG, JPEG", error.message)
-        self.refused(openai.BadRequestError, lambda: self.client.responses.create(
-            model=self.model, input=[{"role": "user", "content": [
-                {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]}]))
 
     def test_a_prompt_beyond_the_context(self):
         error = self.refused(openai.BadRequestError, lambda: self.ask("word " * 9000))

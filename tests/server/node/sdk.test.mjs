@@ -1,6 +1,7 @@
 // The JavaScript SDKs, npm `openai` and Vercel's `ai`, against the server at $SERVER_URL (tests/server/node_test.py
 // starts it). The tests check form and equality, not the words of the small model.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
@@ -12,6 +13,7 @@ import { z } from "zod";
 const url = `${process.env.SERVER_URL}/v1`;
 const apiKey = process.env.SERVER_KEY;
 const model = process.env.SERVER_MODEL;
+const picture = readFileSync(process.env.PICTURE); // a red circle and a blue square
 const client = new OpenAI({ baseURL: url, apiKey });
 const provider = createOpenAICompatible({
   name: "foretoken",
@@ -168,4 +170,61 @@ test("ai: generateObject gives an object of the schema", async () => {
   });
   assert.equal(typeof object.name, "string");
   assert.equal(typeof object.capital, "boolean");
+});
+
+test("openai: an image is described in chat and responses", async () => {
+  const url = `data:image/png;base64,${picture.toString("base64")}`;
+  const answer = await client.chat.completions.create({
+    model,
+    temperature: 0,
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "image_url", image_url: { url } },
+          { type: "text", text: "Describe the picture." },
+        ],
+      },
+    ],
+  });
+  assert.match(answer.choices[0].message.content, /red circle/);
+  const response = await client.responses.create({
+    model,
+    temperature: 0,
+    input: [
+      {
+        role: "user",
+        content: [
+          { type: "input_image", image_url: url, detail: "auto" },
+          { type: "input_text", text: "Describe the picture." },
+        ],
+      },
+    ],
+  });
+  assert.equal(response.output_text, answer.choices[0].message.content);
+  assert.equal(response.usage.input_tokens, answer.usage.prompt_tokens);
+});
+
+test("ai: an image is described, whole and streamed", async () => {
+  const fields = {
+    model: provider(model),
+    temperature: 0,
+    maxOutputTokens: 24,
+    messages: [
+      {
+        role: "user",
+        content: [
+          { type: "image", image: picture, mediaType: "image/png" },
+          { type: "text", text: "Describe the picture." },
+        ],
+      },
+    ],
+  };
+  const whole = await generateText(fields);
+  assert.match(whole.text, /red circle/);
+  const stream = streamText(fields);
+  let text = "";
+  for await (const piece of stream.textStream) text += piece;
+  assert.equal(text, whole.text);
+  assert.equal((await stream.usage).inputTokens, whole.usage.inputTokens);
 });
