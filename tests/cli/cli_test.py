@@ -308,7 +308,8 @@ class Work(CliTest):
         self.assertTrue(0.99 * stored < found["tower"]["bytes"] < stored, found["tower"])
         self.assertGreater(found["memory"]["image_bytes"], 4 * 320 * (48 * 48 + 80))
         self.assertIn("vision tower:", found["program"])
-        self.assertIn("read by a tower of 3.35 million parameters in 10.2 bits", self.expect(0, "doctor", "--no-probe").stdout.decode())
+        self.assertIn(b"read by a tower of 3.35 million parameters in 10.2 bits",
+                      self.expect(0, "doctor", "--no-probe").stdout)
         large = self.expect(0, "inspect", "--model", "synth:qwen3.5-35b-a3b?layers=1").stdout.decode()
         self.assertRegex(large, r"parameters +[\d.]+ billion, [\d.]+ (billion|million) of them for one token")
         blind = self.expect_json(0, "inspect", "--model", "synth:tiny")
