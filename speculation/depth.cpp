@@ -114,6 +114,9 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     last_draft_[static_cast<std::size_t>(offers[reason_.offer].drafter->number())] = round_;
     return reason_.best.depth;
   }
+  constexpr double kLikely = 0.5;  // then costs alone speak against drafts
+  if (reason_.rates[0] > kLikely && try_again(costs, offers[reason_.offer], reason_.most, others))
+    return reason_.best.depth;
   return probe(costs, offers.first(count), allowed, others);
 }
 

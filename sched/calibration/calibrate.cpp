@@ -125,23 +125,42 @@ double pass_ms(Decoder& decoder, const Drafter& network, const Plan& plan, doubl
   return std::max((drafted.best_ms - round_ms) / passes, least);
 }
 
+/// Samples of rounds of each size; more of them while they disagree.
+bool sample_rounds(Decoder& decoder, const Plan& plan, std::array<double, CostModel::kRows + 1>& best) {
+  constexpr int kMostTries = 3;
+  std::array<Timing, CostModel::kRows + 1> by_rows{};
+  bool steady = false;
+  for (int tries = 0; tries < kMostTries && !steady; ++tries) {
+    measure(decoder, DrafterKind::kLookup, plan, [&](int depth, const RoundShape& shape, double ms) {
+      if (shape.rows == depth + 1) by_rows[static_cast<std::size_t>(depth) + 1].add(ms);
+    });
+    steady = std::ranges::all_of(by_rows, &Timing::steady);
+  }
+  for (std::size_t i = 0; i < best.size(); ++i) best[i] = by_rows[i].best_ms;
+  return steady;
+}
+
 }  // namespace
+
+CostFigures believed_of(CostFigures unsteady) {
+  const CostFigures guess = CostModel().figures();
+  const double plain = unsteady.verify_ms[1] / guess.verify_ms[1];
+  for (std::size_t rows = 2; rows < unsteady.verify_ms.size(); ++rows)
+    unsteady.verify_ms[rows] = std::min(unsteady.verify_ms[rows], plain * guess.verify_ms[rows]);
+  unsteady.draft_ms = std::min(unsteady.draft_ms, plain * guess.draft_ms);
+  constexpr double kMostPasses = 3;  // of the first network, that a pass of another one is taken for
+  for (double& weight : unsteady.draft_weight) weight = std::min(weight, kMostPasses);
+  return unsteady;
+}
 
 Calibrated calibrate(Decoder& decoder, int long_sweeps) {
   const Plan lookup{4, {0, 1, 3, 7, 15}, {0, 3}, 200, long_sweeps};
   const Plan head{2, {3, 3}, {3}, 60, long_sweeps};
-  std::array<Timing, CostModel::kRows + 1> by_rows{};
   std::array<double, CostModel::kRows + 1> best{};
   double reference = 0;
   bool networks = true, steady = true;
   try {
-    measure(decoder, DrafterKind::kLookup, lookup, [&](int depth, const RoundShape& shape, double ms) {
-      if (shape.rows == depth + 1) by_rows[static_cast<std::size_t>(depth) + 1].add(ms);
-    });
-    for (std::size_t i = 0; i < best.size(); ++i) {
-      best[i] = by_rows[i].best_ms;
-      steady = steady && by_rows[i].steady();
-    }
+    steady = sample_rounds(decoder, lookup, best);
     decoder.costs().calibrate(best, 0);
     for (const auto& drafter : decoder.drafters()) {
       if (drafter->draft_cost(1) == 0) continue;
@@ -157,7 +176,9 @@ Calibrated calibrate(Decoder& decoder, int long_sweeps) {
     networks = false;
     log_warn(std::string("calibration failed, draft depths use estimates: ") + failure.what());
   }
-  return {best[1] > 0 && best[4] > 0 && networks, steady};
+  const bool measured = best[1] > 0 && best[4] > 0 && networks;
+  if (measured && !steady) decoder.costs().take_up(believed_of(decoder.costs().figures()));
+  return {measured, steady};
 }
 
 }  // namespace ft

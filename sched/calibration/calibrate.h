@@ -15,6 +15,11 @@ struct Calibrated {
   bool steady = true;     // false: repeated samples are far apart, so other programs held the machine up
 };
 
+/// What is believed of figures taken while other programs held the machine up: nothing costs more than the
+/// guess that a cost model begins with. A figure that is too high would keep drafts away for the whole run,
+/// and nothing would measure it again; one that is too low is corrected by the rounds that it allows.
+CostFigures believed_of(CostFigures unsteady);
+
 /// `long_sweeps`: how often long rounds are measured.
 Calibrated calibrate(Decoder& decoder, int long_sweeps = 1);
 

@@ -12,6 +12,7 @@
 #include "base/checksum.h"
 #include "base/log.h"
 #include "program/forwarding_backend.h"
+#include "sched/calibration/calibrate.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test {
@@ -285,6 +286,31 @@ TEST_F(CalibrationCacheTest, AShortRunOfSlowRoundsKeepsTheFile) {
     file.judge(costs);
   });
   EXPECT_EQ(start().source, "remembered");
+}
+
+/// A clock that lies: rounds of more rows and draft passes seem to take many times what they do.
+TEST(BelievedCosts, OfABusyMachineDoNotKeepDraftsAway) {
+  CostFigures busy = figures();
+  for (std::size_t rows = 2; rows < busy.verify_ms.size(); ++rows)
+    busy.verify_ms[rows] = 3 * busy.verify_ms[1] * static_cast<double>(rows);
+  busy.draft_ms = 4 * busy.verify_ms[1];
+  busy.draft_weight.fill(20);
+  const CostFigures believed = believed_of(busy);
+  EXPECT_TRUE(believed.plausible());
+  CostModel model;
+  model.take_up(believed);
+  EXPECT_LT(model.round(1, false), 1.5) << "a draft may pay again";
+  EXPECT_LT(model.round(8, false), 4);
+  EXPECT_EQ(believed.verify_ms[1], busy.verify_ms[1]);
+}
+
+TEST(BelievedCosts, KeepWhatIsCheaperThanTheGuess) {
+  CostFigures cheap = figures();
+  for (std::size_t rows = 2; rows < cheap.verify_ms.size(); ++rows)
+    cheap.verify_ms[rows] = cheap.verify_ms[1] * (1 + 0.01 * static_cast<double>(rows));
+  cheap.draft_ms = 0.05 * cheap.verify_ms[1];
+  EXPECT_EQ(believed_of(cheap).verify_ms, cheap.verify_ms);
+  EXPECT_EQ(believed_of(cheap).draft_ms, cheap.draft_ms);
 }
 
 }  // namespace
