@@ -70,7 +70,8 @@ std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers) {
                        : offer.kind == ModelOffer::Kind::kPull ? "to fetch"
                                                                : "else";
     if (std::string_view(kind) != heading) rows.push_back({heading = kind, true});
-    rows.push_back({offer.text, false});
+    const bool named = !offer.name.empty() && offer.text.starts_with(offer.name);
+    rows.push_back({offer.text, false, named ? offer.name.size() : 0});
   }
   return rows;
 }

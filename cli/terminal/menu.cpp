@@ -109,6 +109,30 @@ std::string Menu::cut(const std::string& text) const {
   return line;
 }
 
+/// A name that is too long for the row keeps its end, so that the size after it is seen.
+std::string Menu::shown(const MenuRow& row) const {
+  constexpr std::size_t kBefore = 7, kAfter = 16, kLeast = 12;  // mark and number; size and fit; name
+  const auto columns = static_cast<std::size_t>(std::max(terminal_.columns(), 0));
+  const std::size_t room = std::max(kLeast, columns - std::min(columns, kBefore + kAfter));
+  if (row.name_bytes <= room) return row.text;
+  return "..." + row.text.substr(row.name_bytes - room + 3);
+}
+
+/// The text in lines of whole words.
+std::string Menu::wrapped(const std::string& text) const {
+  const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, 20));
+  std::string lines;
+  std::size_t used = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    if (used > 0 && used + 1 + end - at > room) lines += '\n', used = 0;
+    if (used > 0) lines += ' ', ++used;
+    lines += text.substr(at, end - at), used += end - at;
+    at = end + 1;
+  }
+  return lines;
+}
+
 std::size_t Menu::draw(const std::vector<MenuRow>& rows, std::size_t selected, const std::string& typed) {
   const std::vector<std::size_t> choices = choices_of(rows);
   std::string text;
@@ -120,7 +144,7 @@ std::size_t Menu::draw(const std::vector<MenuRow>& rows, std::size_t selected, c
     }
     const bool here = number == selected;
     ++number;
-    const std::string line = cut(fmt::format("{} {:2}  {}", here ? ">" : " ", number, row.text));
+    const std::string line = cut(fmt::format("{} {:2}  {}", here ? ">" : " ", number, shown(row)));
     text += "\r\x1b[K" + line + "\n";
   }
   text += "\r\x1b[K" + cut(fmt::format("[{}] ", typed.empty() ? std::to_string(selected + 1) : typed));
@@ -158,7 +182,7 @@ std::optional<std::size_t> Menu::choose_by_keys(const std::string& title, const 
         terminal_.err("\n");
         return std::nullopt;
       case Key::kHelp:
-        terminal_.err("\r\x1b[K" + help + "\n");
+        terminal_.err("\r\x1b[K" + wrapped(help) + "\n");
         continue;  // the list is drawn again below
       case Key::kOther:
         break;
@@ -173,14 +197,16 @@ std::optional<std::size_t> Menu::choose_by_line(const std::string& title, const 
   terminal_.err(cut(title) + "\n");
   std::size_t number = 0;
   for (const MenuRow& row : rows) {
-    terminal_.err(cut(row.heading ? "  " + row.text : fmt::format("  {:2}  {}", ++number, row.text)) + "\n");
+    terminal_.err(cut(row.heading ? "  " + row.text : fmt::format("  {:2}  {}", ++number, shown(row))) +
+                  "\n");
   }
   for (;;) {
     const std::optional<std::string> typed = line("[1] > ");
     if (!typed || *typed == "q") return std::nullopt;
     if (typed->empty()) return choices.front();
     if (const auto chosen = numbered(*typed, choices.size())) return choices[*chosen];
-    terminal_.err(*typed == "?" ? help + "\n" : fmt::format("a number from 1 to {}, or q\n", choices.size()));
+    terminal_.err(*typed == "?" ? wrapped(help) + "\n"
+                                : fmt::format("a number from 1 to {}, or q\n", choices.size()));
   }
 }
 

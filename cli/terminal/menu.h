@@ -13,7 +13,8 @@ namespace ft::cli {
 
 struct MenuRow {
   std::string text;
-  bool heading = false;  // cannot be chosen
+  bool heading = false;        // cannot be chosen
+  std::size_t name_bytes = 0;  // of a name that the text begins with; it may be shortened
 };
 
 class Menu {
@@ -39,6 +40,8 @@ class Menu {
                                             const std::string& help);
   std::size_t draw(const std::vector<MenuRow>& rows, std::size_t selected, const std::string& typed);
   std::string cut(const std::string& text) const;
+  std::string shown(const MenuRow& row) const;
+  std::string wrapped(const std::string& text) const;
 
   Terminal& terminal_;
   bool keys_;  // arrows work
