@@ -413,7 +413,7 @@ class Trained(QuantizeTest):
         # Windows of all four kinds; what is measured later was not calibrated on.
         calibration.write_text("".join(text[:1000] for text in texts))
         held_out.write_text("".join(text[len(text) // 2:len(text) // 2 + 3600] for text in texts))
-        for model, bits in (("qwen3.5-tiny", 3), ("qwen3.5-tiny", 4), ("qwen3.5-moe-tiny", 3), ("qwen3.5-moe-tiny", 4)):
+        for model, bits in (("qwen3.5-tiny", 3), ("qwen3.5-moe-tiny", 3)):
             self.source = pathlib.Path(TRAINED) / model
             found = []
             for more in ((), ("--calibrate", calibration)):
