@@ -4,12 +4,13 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
+#include "backends/metal/backend.h"
 #include "backends/ref/backend.h"
 #include "format/out_of_memory.h"
 
 namespace ft {
 
-std::vector<std::string> backend_names() { return {"cpu", "cuda", "ref"}; }
+std::vector<std::string> backend_names() { return {"cpu", "cuda", "metal", "metal-twin", "ref"}; }
 
 namespace {
 
@@ -42,12 +43,18 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   }
   if (options.name == "cpu") return make_cpu_backend(options);
   if (options.name == "cuda") return make_cuda(options);
+  if (options.name == "metal" || options.name == "metal-twin") {
+    return format::with_memory_guard("start", "metal backend", [&] {
+      return options.name == "metal" ? make_metal_backend(options) : make_metal_twin_backend(options);
+    });
+  }
   if (options.name == "auto") {
     const bool only_cpu = options.isa != "auto" || options.activations == 16;
     return only_cpu ? make_cpu_backend(options) : choose_backend(options, make_cuda(options));
   }
-  return Error{Code::kInvalid,
-               fmt::format("backend '{}' is unknown; choose auto, cpu, cuda or ref", options.name)};
+  return Error{
+      Code::kInvalid,
+      fmt::format("backend '{}' is unknown; choose auto, cpu, cuda, metal, metal-twin or ref", options.name)};
 }
 
 }  // namespace ft

@@ -10,6 +10,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/system.h"
+
 namespace ft {
 namespace {
 
@@ -71,7 +73,7 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     return Error{Code::kInvalid,
                  path + ": expected a regular file, found " + found + "; give the path of the file itself"};
   }
-  file.modified_ns_ = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  file.modified_ns_ = ft::modified_ns(info);
   if (info.st_size == 0) return file;
 
   const auto size = static_cast<std::size_t>(info.st_size);

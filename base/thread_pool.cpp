@@ -1,16 +1,9 @@
 #include "base/thread_pool.h"
 
-#ifdef __linux__
-#include <pthread.h>
-#include <sched.h>
-#endif
-
 #include <algorithm>
 #include <chrono>
-#include <fstream>
-#include <set>
-#include <string>
-#include <utility>
+
+#include "base/system.h"
 
 namespace ft {
 namespace {
@@ -36,50 +29,7 @@ long spins_per_microsecond() {
   return spins;
 }
 
-#ifdef __linux__
-int read_number(const std::string& path) {
-  std::ifstream file(path);
-  int number = -1;
-  file >> number;
-  return number;
-}
-#endif
-
-void pin(int core) {
-#ifdef __linux__
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(static_cast<std::size_t>(core), &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal costs speed only
-#else
-  static_cast<void>(core);
-#endif
-}
-
 }  // namespace
-
-std::vector<int> usable_cores() {
-  std::vector<int> cores;
-#ifdef __linux__
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) {
-    std::set<std::pair<int, int>> seen;  // package, core
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(static_cast<std::size_t>(cpu), &set)) continue;
-      const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-      const int core = read_number(topology + "core_id");
-      const int package = read_number(topology + "physical_package_id");
-      if (core < 0 || seen.emplace(package, core).second) cores.push_back(cpu);
-    }
-  }
-#endif
-  if (cores.empty()) {
-    const int count = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-    for (int i = 0; i < count; ++i) cores.push_back(i);
-  }
-  return cores;
-}
 
 ThreadPool::ThreadPool(int workers, int spin_us) : spins_(spin_us * spins_per_microsecond()) {
   const std::vector<int> cores = usable_cores();
@@ -140,7 +90,8 @@ void ThreadPool::start(Call call, void* context) {
 }
 
 void ThreadPool::serve(int worker, int core) {
-  if (core >= 0) pin(core);
+  prefer_speed();
+  if (core >= 0) pin_to_core(core);
   int seen = 0;
   while (true) {
     wait(epoch_, seen);

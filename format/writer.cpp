@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/system.h"
 #include "base/utf8.h"
 #include "format/out_of_memory.h"
 
@@ -99,7 +100,7 @@ Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
   if (writer.fd_ < 0) return writer.system_error("create", errno);
   // A file system that cannot reserve space says so (EOPNOTSUPP, EINVAL); a full disk is then found during
   // writing.
-  const int reserved = ::posix_fallocate(writer.fd_, 0, static_cast<off_t>(writer.size_));
+  const int reserved = reserve_space(writer.fd_, static_cast<std::int64_t>(writer.size_));
   if (reserved == ENOSPC || reserved == EFBIG) return writer.system_error("reserve space for", reserved);
   const auto length = static_cast<std::uint64_t>(text.size());
   FT_TRY(writer.write_at(0, std::as_bytes(std::span(&length, 1))));

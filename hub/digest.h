@@ -1,5 +1,6 @@
 // The two hashes that name a blob: SHA-256 of a large file, and git's SHA-1 of a small one, which is over
-// "blob SIZE\0" and the bytes. OpenSSL computes both.
+// "blob SIZE\0" and the bytes. OpenSSL computes both (hub/openssl), CommonCrypto on macOS
+// (hub/macos).
 #pragma once
 
 #include <cstdint>

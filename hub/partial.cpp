@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/system.h"
 
 namespace ft::hub {
 namespace {
@@ -152,14 +153,12 @@ Status PartialFile::restart(bool whole) {
 /// Takes the whole room now, so that a full disk is found before hours of fetching.
 Status PartialFile::reserve() {
   const auto end = size_ + 2 * static_cast<std::int64_t>(journal_bytes(pieces()));
-#ifdef __linux__
-  if (::fallocate(file_, 0, 0, end) == 0) return {};
-  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) {
-    const int number = errno;
+  const int refused = reserve_space(file_, end);
+  if (refused == 0) return {};
+  if (refused == ENOSPC || refused == EDQUOT || refused == EFBIG) {
     remove();
-    return failed("hold the file", number);
+    return failed("hold the file", refused);
   }
-#endif
   if (::ftruncate(file_, end) != 0) return failed("hold the file", errno);
   return {};
 }

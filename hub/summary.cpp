@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/checksum.h"
+#include "base/system.h"
 #include "format/checkpoint.h"
 #include "format/json_text.h"
 #include "format/safetensors.h"
@@ -151,12 +152,8 @@ std::string content_name(const fs::path& path, const struct stat& facts) {
   std::string target = fs::read_symlink(path, failed).filename().string();
   constexpr std::size_t kSha256Digits = 64;
   if (!failed && is_hex(target, kSha256Digits)) return target;
-#ifdef __APPLE__
-  const auto& time = facts.st_mtimespec;
-#else
-  const auto& time = facts.st_mtim;
-#endif
-  return fmt::format("{}.{}", time.tv_sec, time.tv_nsec);
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  return fmt::format("{}.{}", modified_ns(facts) / kSecond, modified_ns(facts) % kSecond);
 }
 
 /// Adds one weight file to the summary, and a line about it to `identity`.

@@ -5,6 +5,7 @@
 
 #include "base/free_memory.h"
 #include "base/log.h"
+#include "base/system.h"
 #include "sched/admission.h"
 #include "sched/machine_memory.h"
 
@@ -145,6 +146,7 @@ void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector
 }
 
 void Engine::loop() {
+  prefer_speed();
   costs_.learn(*decoder_);
   lookup_.load(*decoder_);
   publish();

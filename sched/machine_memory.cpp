@@ -5,7 +5,8 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <unistd.h>
+
+#include "base/machine_facts.h"
 
 namespace ft {
 namespace {
@@ -44,7 +45,7 @@ std::int64_t available_memory(const std::string& root) {
   if (const auto kilobytes = number_in(base / "proc/meminfo", "MemAvailable:")) {
     limit(*kilobytes * 1024);
   } else if (root == "/") {
-    limit(static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE));
+    limit(memory_facts().available);
   }
   std::ifstream in(base / "proc/self/cgroup");
   std::string line;

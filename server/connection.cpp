@@ -10,12 +10,12 @@
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "api/error_reply.h"
 #include "api/fields.h"
 #include "base/log.h"
+#include "base/system.h"
 #include "server/reader.h"
 #include "server/routes.h"
 #include "server/server_context.h"
@@ -262,8 +262,7 @@ awaitable<void> Connection::watch() {
     if (got == 0) co_return;
     if (got < 0 && errno != EAGAIN && errno != EINTR) co_return;
     if (got > 0) {
-      pollfd poll{socket.native_handle(), POLLRDHUP, 0};
-      if (::poll(&poll, 1, 0) > 0 && (poll.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) co_return;
+      if (has_hung_up(socket.native_handle())) co_return;
       timer.expires_after(kLookAgain);
       (void)co_await timer.async_wait(kAwait);
     }

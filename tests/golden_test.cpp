@@ -222,11 +222,19 @@ std::vector<Case> cases() {
     all.push_back({backend, {"gemma_odd_e", "tests/golden/gemma4/odd_e/golden", 0.3}});
     all.push_back({backend, {"gemma_trained", "/gemma4-tiny/golden", 0.1}});
   }
+  // The kernels for Apple GPUs as C++: the small models, because it has one thread.
+  all.push_back({"metal-twin", {"odd", "tests/golden/odd/golden", 0.1}});
+  all.push_back({"metal-twin", {"odd_experts", "tests/golden/odd_experts/golden", 0.1, 16}});
+  all.push_back({"metal-twin", {"gemma_odd", "tests/golden/gemma4/odd/golden", 0.1}});
+  all.push_back({"metal-twin", {"gemma_odd_e", "tests/golden/gemma4/odd_e/golden", 0.3}});
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(cases()),
-                         [](const auto& param) { return param.param.set.name + "_" + param.param.backend; });
+INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(cases()), [](const auto& param) {
+  std::string name = param.param.set.name + "_" + param.param.backend;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
 
 /// Held-out texts on the shipped model with the cpu backend and a KV cache of 16 and of 8 bits, in windows
 /// that each start empty.

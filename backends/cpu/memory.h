@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/system.h"
+
 namespace ft::cpu {
 
 class Memory {
@@ -46,7 +48,7 @@ class Memory {
     const auto at = reinterpret_cast<std::uintptr_t>(begin);
     const std::uintptr_t first = (at + page - 1) / page * page;
     const std::uintptr_t last = (at + static_cast<std::uintptr_t>(bytes)) / page * page;
-    if (first < last) madvise(begin + (first - at), last - first, MADV_DONTNEED);
+    if (first < last) give_back_pages(begin + (first - at), last - first);
   }
 
   bool empty() const { return data_ == nullptr; }

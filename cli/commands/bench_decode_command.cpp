@@ -3,6 +3,7 @@
 #include <atomic>
 #include <fmt/format.h>
 
+#include "base/machine_facts.h"
 #include "base/thread_pool.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/checksum.h"
+#include "base/system.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/lab/machine.h"
 #include "drafters/registry.h"
@@ -15,10 +16,10 @@ namespace fs = std::filesystem;
 
 /// Changes with every build.
 std::string this_program() {
-  constexpr const char* kSelf = "/proc/self/exe";
+  const std::string self = program_file();
   std::error_code unknown;
-  return fmt::format("{} {} {}", FORETOKEN_VERSION, fs::file_size(kSelf, unknown),
-                     fs::last_write_time(kSelf, unknown).time_since_epoch().count());
+  return fmt::format("{} {} {}", FORETOKEN_VERSION, fs::file_size(self, unknown),
+                     fs::last_write_time(self, unknown).time_since_epoch().count());
 }
 
 }  // namespace

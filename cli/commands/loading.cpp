@@ -213,6 +213,11 @@ Status settle_backend(LoadedModel& loaded, const DecoderOptions& options) {
 }
 
 Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal) {
+  if (choice.backend == "metal-twin") {
+    return Error{Code::kInvalid,
+                 "--backend metal-twin runs the kernels for Apple GPUs as C++ on one thread, for `foretoken "
+                 "verify` only; use --backend cpu"};
+  }
   FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
   FT_TRY(load_text(texts, *loaded));

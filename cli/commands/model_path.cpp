@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/system.h"
 #include "cli/library/library.h"
-#ifdef __APPLE__
-#include <mach-o/dyld.h>
-#endif
 
 namespace ft::cli {
 
@@ -75,22 +73,6 @@ Result<std::string> find_model(const std::string& named) {
                fmt::format("the shipped model was not found in {}; give a model with --model DIR "
                            "or FORETOKEN_MODEL",
                            fmt::join(places, ", "))};
-}
-
-std::string program_path() {
-#ifdef __APPLE__
-  std::uint32_t size = 0;
-  _NSGetExecutablePath(nullptr, &size);
-  std::string path(size, '\0');
-  if (_NSGetExecutablePath(path.data(), &size) != 0) return {};
-  std::error_code ignored;
-  const fs::path resolved = fs::canonical(path.c_str(), ignored);
-  return ignored ? std::string(path.c_str()) : resolved.string();
-#else
-  std::error_code failed;
-  const fs::path path = fs::read_symlink("/proc/self/exe", failed);
-  return failed ? std::string() : path.string();
-#endif
 }
 
 }  // namespace ft::cli

@@ -22,7 +22,4 @@ Result<std::string> find_model(const std::string& named);
 /// A name like a path is not looked for elsewhere: its disk may be unplugged.
 bool looks_like_path(const std::string& named);
 
-/// The absolute path of the running program, or empty.
-std::string program_path();
-
 }  // namespace ft::cli

@@ -7,6 +7,7 @@
 
 #include "base/checksum.h"
 #include "base/mapped_file.h"
+#include "base/system.h"
 #include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/sampling_options.h"
@@ -24,7 +25,7 @@ bool is_loopback(const std::string& host) {
 
 /// Identity of the weights and of this program: with the backend they determine every bit of a result.
 Result<std::string> bits_of(const Model& model) {
-  FT_ASSIGN(const MappedFile program, MappedFile::open("/proc/self/exe"));
+  FT_ASSIGN(const MappedFile program, MappedFile::open(program_file()));
   return fmt::format("{} {:016x}", model.checkpoint->state_fingerprint(), checksum(program.bytes()));
 }
 

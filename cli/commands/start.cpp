@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/system.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/connection_settings.h"
 #include "cli/commands/hub_access.h"

@@ -2,40 +2,20 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <sstream>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include "cli/commands/text_file.h"
+#include "base/machine_facts.h"
 
 namespace ft::cli {
 namespace {
 
 constexpr double kNotable = 0.05;
-constexpr std::size_t kStatBytes = std::size_t{4} << 20;
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
 }  // namespace
-
-Contention::Times Contention::read_stat(const std::string& text, double own_s, double ticks) {
-  // cpu user nice system idle iowait irq softirq steal ...: the later fields are part of user.
-  constexpr int kFields = 8, kIdle = 3, kWait = 4;
-  Times times;
-  std::istringstream words(text);
-  std::string word;
-  if (!(words >> word) || word != "cpu" || ticks <= 0) return times;
-  for (int field = 0; field < kFields; ++field) {
-    double value = 0;
-    if (!(words >> value)) return {};
-    times.all_s += value / ticks;
-    if (field != kIdle && field != kWait) times.busy_s += value / ticks;
-  }
-  times.own_s = own_s;
-  return times;
-}
 
 double Contention::share(const Times& begin, const Times& end) {
   const double all = end.all_s - begin.all_s;
@@ -47,10 +27,8 @@ double Contention::share(const Times& begin, const Times& end) {
 Contention::Times Contention::now() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  const Result<std::string> text = read_text_file("/proc/stat", kStatBytes);
-  if (!text.ok()) return {};
-  return read_stat(*text, seconds(usage.ru_utime) + seconds(usage.ru_stime),
-                   static_cast<double>(sysconf(_SC_CLK_TCK)));
+  const ProcessorTimes all = processor_times();
+  return {seconds(usage.ru_utime) + seconds(usage.ru_stime), all.busy_s, all.all_s};
 }
 
 double Contention::others_share() const { return share(begin_, now()); }

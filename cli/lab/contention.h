@@ -16,8 +16,6 @@ class Contention {
   struct Times {
     double own_s = 0, busy_s = 0, all_s = 0;  // this process; all processes; all cores with idle time
   };
-  /// Reads the first line of /proc/stat; `tick` is clock ticks per second.
-  static Times read_stat(const std::string& text, double own_s, double ticks);
   static double share(const Times& begin, const Times& end);
 
  private:

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <sched.h>
 #include <sstream>
 #include <sys/utsname.h>
-#include <thread>
-#include <unistd.h>
+#include <utility>
 
+#include "base/machine_facts.h"
 #include "cli/commands/text_file.h"
 #include "cli/lab/bandwidth.h"
 
@@ -21,21 +20,6 @@ std::string system_file(const std::string& path) {
   Result<std::string> text = read_text_file(path, kSystemFileBytes);
   return text.ok() ? std::move(*text) : std::string();
 }
-
-/// The value after "key:" in the first line that starts with the key.
-std::string value_of(const std::string& text, const std::string& key) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.compare(0, key.size(), key) != 0) continue;
-    const std::size_t colon = line.find(':');
-    if (colon == std::string::npos) continue;
-    const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
-    return begin == std::string::npos ? "" : line.substr(begin);
-  }
-  return "";
-}
-
-std::int64_t kilobytes(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 10) * 1024; }
 
 /// The folder of this process's control group (version 2), or of the root group.
 std::string control_group() {
@@ -88,34 +72,19 @@ Machine read_machine() {
   Machine machine;
   utsname name{};
   if (::uname(&name) == 0) machine.system = fmt::format("{} {} {}", name.sysname, name.release, name.machine);
-  const std::string cpu = system_file("/proc/cpuinfo");
-  machine.processor = value_of(cpu, "model name");
-  if (machine.processor.empty()) machine.processor = value_of(cpu, "CPU part");
-  std::istringstream flags(value_of(cpu, "flags") + " " + value_of(cpu, "Features"));
-  static constexpr const char* kWanted[] = {"sse4_2",      "avx",      "f16c",     "fma",      "avx2",
-                                            "avx_vnni",    "avx512f",  "avx512bw", "avx512vl", "avx512_vnni",
-                                            "avx512_bf16", "amx_tile", "amx_int8", "amx_bf16", "asimd",
-                                            "asimddp",     "bf16",     "i8mm",     "sve",      "sve2"};
-  for (std::string flag; flags >> flag;) {
-    if (std::find(std::begin(kWanted), std::end(kWanted), flag) != std::end(kWanted))
-      machine.features.push_back(flag);
-  }
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  machine.logical_cores = ::sched_getaffinity(0, sizeof allowed, &allowed) == 0
-                              ? CPU_COUNT(&allowed)
-                              : static_cast<int>(std::thread::hardware_concurrency());
-  const std::string memory = system_file("/proc/meminfo");
-  machine.memory_total = kilobytes(value_of(memory, "MemTotal"));
-  machine.memory_available = kilobytes(value_of(memory, "MemAvailable"));
+  ProcessorFacts processor = processor_facts();
+  machine.processor = std::move(processor.name);
+  machine.features = std::move(processor.features);
+  machine.logical_cores = processor.logical_cores;
+  const MemoryFacts memory = memory_facts();
+  machine.memory_total = memory.total;
+  machine.memory_available = memory.available;
   read_limits(machine);
   machine.huge_pages = chosen(system_file("/sys/kernel/mm/transparent_hugepage/enabled"));
   machine.governor = system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   while (!machine.governor.empty() && machine.governor.back() == '\n') machine.governor.pop_back();
   return machine;
 }
-
-std::int64_t resident_bytes() { return kilobytes(value_of(system_file("/proc/self/status"), "VmRSS")); }
 
 double probe_read_bandwidth(int threads) {
   constexpr int kProbes = 5;

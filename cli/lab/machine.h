@@ -1,5 +1,5 @@
-// The machine as Linux describes it: processor, features, memory and its limits, threads, and its problems
-// for this program. The bandwidth probe takes about 0.2 s. Unreadable values stay empty or 0.
+// The machine as the system describes it: processor, features, memory and its limits, threads, and its
+// problems for this program. The bandwidth probe takes about 0.2 s. Unreadable values stay empty or 0.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,6 @@ struct Machine {
 Machine read_machine();
 /// Read bandwidth of main memory with `threads` threads, in GB/s.
 double probe_read_bandwidth(int threads);
-/// Resident memory of this process; 0 if unknown.
-std::int64_t resident_bytes();
 
 struct Finding {
   enum class Kind { kGood, kWarning, kProblem };

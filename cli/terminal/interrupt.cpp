@@ -2,8 +2,9 @@
 
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <unistd.h>
+
+#include "base/system.h"
 
 namespace ft::cli {
 namespace {
@@ -23,7 +24,7 @@ void install(void (*handler)(int)) {
   struct sigaction action{};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
-  ::sigemptyset(&action.sa_mask);
+  sigemptyset(&action.sa_mask);  // a macro on macOS
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
 }
@@ -32,7 +33,7 @@ void install(void (*handler)(int)) {
 
 Interrupt::Interrupt(std::function<void()> act) : act_(std::move(act)) {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return;
+  if (!open_pipe(ends)) return;
   read_ = ends[0], write_ = ends[1];
   pipe_end = write_;
   thread_ = std::thread([this] { watch(); });

@@ -16,6 +16,7 @@
 #include "backends/cpu/memory.h"
 #include "base/assert.h"
 #include "base/checksum.h"
+#include "base/system.h"
 
 namespace ft::cpu {
 namespace {
@@ -102,7 +103,9 @@ class Part {
       return failed("write it");
     }
     // A file system that cannot reserve space reports a full disk during writing.
-    if (::fallocate(fd_, 0, 0, bytes) != 0 && errno == ENOSPC) return failed("write it");
+    const int refused = reserve_space(fd_, bytes);
+    errno = refused;
+    if (refused == ENOSPC) return failed("write it");
     return {};
   }
 

@@ -1,0 +1,95 @@
+#include "backends/metal/backend.h"
+
+#include <fmt/format.h>
+
+#include "backends/metal/device.h"
+#include "backends/metal/executable.h"
+#include "backends/metal/rows.h"
+#include "format/out_of_memory.h"
+
+namespace ft {
+namespace {
+
+constexpr int kMaxHeadDim = 512, kMaxGroup = 32;
+
+/// What the kernels lack of an instruction; empty: nothing.
+struct Lacks {
+  std::string operator()(const Attend& op) const {
+    if (op.head_dim > kMaxHeadDim)
+      return fmt::format("heads of {} dimensions; it takes at most {}", op.head_dim, kMaxHeadDim);
+    if (op.heads / op.kv_heads > kMaxGroup)
+      return fmt::format("{} query heads for a key head; it takes at most {}", op.heads / op.kv_heads,
+                         kMaxGroup);
+    return {};
+  }
+  std::string operator()(const DeltaRule& op) const {
+    if (metal::keys_of_lane(op.key_dim) > 0) return {};
+    return fmt::format("keys of {} dimensions in a delta rule; it takes at most 256", op.key_dim);
+  }
+  template <class Op>
+  std::string operator()(const Op&) const {
+    return {};
+  }
+};
+
+class MetalBackend final : public Backend {
+ public:
+  explicit MetalBackend(std::shared_ptr<metal::Device> device) : device_(std::move(device)) {}
+  std::string_view name() const override { return device_->name(); }
+  std::string describe() const override { return device_->describe(); }
+  Limits limits(const StateLayout& layout) const override {
+    const metal::StatePlan plan(layout);
+    Limits limits;
+    limits.block_bytes = std::int64_t{plan.block_halves} * 2;
+    limits.slot_bytes = std::int64_t{plan.slot_floats} * 4;
+    limits.memory_bytes = device_->memory_bytes();
+    return limits;
+  }
+  Status takes(const Program& program) const override {
+    for (const Instruction& instruction : program.instructions()) {
+      const std::string problem = std::visit(Lacks{}, instruction);
+      if (problem.empty()) continue;
+      return Error{Code::kUnsupported,
+                   fmt::format("{} backend: the model has {}; use --backend cpu", name(), problem)};
+    }
+    return {};
+  }
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    FT_TRY(takes(program));
+    return metal::compile(device_, program, options);
+  }
+  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
+    return metal::MetalState::make(device_, layout, options);
+  }
+  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
+    return metal::MetalRows::make(device_, width, capacity);
+  }
+
+ private:
+  std::shared_ptr<metal::Device> device_;
+};
+
+Result<std::unique_ptr<Backend>> backend_on(Result<std::shared_ptr<metal::Device>> device,
+                                            const BackendOptions& options) {
+  if (options.kv_bits == 8) {
+    return Error{
+        Code::kUnsupported,
+        "metal backend: it keeps keys and values in 16 bits; 8-bit ones (--kv-bits 8) need --backend "
+        "cpu"};
+  }
+  if (!device.ok()) return device.error();
+  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(*device)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options) {
+  return backend_on(metal::open_metal_device(), options);
+}
+
+Result<std::unique_ptr<Backend>> make_metal_twin_backend(const BackendOptions& options) {
+  return backend_on(metal::open_twin_device(), options);
+}
+
+}  // namespace ft

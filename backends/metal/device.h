@@ -1,0 +1,101 @@
+// What the backend asks of a device: memory that the host sees too, kernels by name, launches in order. Two
+// implementations: Metal (device_metal.cpp) and the twin (twin/device.cpp), which runs the same kernels as
+// C++. Thread: the engine's. A step submits one list of launches and waits for it. Errors: allocate() as
+// Result; wait() throws std::runtime_error with what the device reports.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+
+namespace ft::metal {
+
+/// Memory of a device. `data` is the host's view of it.
+struct Buffer {
+  void* handle = nullptr;
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// A place in a buffer, as a kernel takes it.
+struct Place {
+  const Buffer* buffer = nullptr;
+  std::size_t offset = 0;
+
+  std::byte* data() const { return buffer->data + offset; }
+};
+
+/// Threadgroups of a launch.
+struct Grid {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  /// "metal" or "metal-twin".
+  virtual std::string_view name() const = 0;
+  /// The GPU; for `doctor` and reports.
+  virtual std::string describe() const = 0;
+  /// Zeroed; kExhausted.
+  virtual Result<Buffer> allocate(std::size_t bytes) = 0;
+  virtual void release(Buffer& buffer) = 0;
+  /// The number of a kernel; < 0: there is none of this name.
+  virtual int kernel(std::string_view name) const = 0;
+  /// Launches are in order: each sees what those before it wrote.
+  virtual void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args,
+                        Grid grid, int threads) = 0;
+  /// Starts what was dispatched and waits until it is done.
+  virtual void finish() = 0;
+  /// Bytes that may be in use at once; 0: the machine's memory.
+  virtual std::int64_t memory_bytes() const = 0;
+};
+
+/// Owns a buffer.
+class Memory {
+ public:
+  Memory() = default;
+  static Result<Memory> make(std::shared_ptr<Device> device, std::size_t bytes) {
+    Memory memory;
+    FT_ASSIGN(memory.buffer_, device->allocate(bytes));
+    memory.device_ = std::move(device);
+    return memory;
+  }
+  Memory(Memory&& other) noexcept { swap(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Memory() {
+    if (device_) device_->release(buffer_);
+  }
+
+  Place at(std::size_t offset = 0) const { return {&buffer_, offset}; }
+  std::byte* data() const { return buffer_.data; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(buffer_.data);
+  }
+  std::size_t bytes() const { return buffer_.bytes; }
+
+ private:
+  void swap(Memory& other) {
+    std::swap(device_, other.device_);
+    std::swap(buffer_, other.buffer_);
+  }
+  std::shared_ptr<Device> device_;
+  Buffer buffer_;
+};
+
+/// Starts the GPU of this Mac; kNotFound elsewhere.
+Result<std::shared_ptr<Device>> open_metal_device();
+/// The twin: the same kernels on the host, for tests and `verify`.
+std::shared_ptr<Device> open_twin_device();
+
+}  // namespace ft::metal

@@ -1,0 +1,224 @@
+#include "backends/metal/executable.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+#include "backends/host_rows.h"
+#include "format/out_of_memory.h"
+#include "program/check.h"
+
+namespace ft::metal {
+namespace {
+
+/// The weights of one instruction in order of describe(): an absent optional one is not there.
+struct Wanted final : Describer {
+  void vector(const Weight& weight, std::int64_t) override { vectors.push_back(weight); }
+  void table(const Weight& weight, std::int64_t) override { matrices.push_back({weight}); }
+  void matrix(const Weight& weight, std::int64_t, std::int64_t, std::int64_t) override {
+    matrices.push_back({weight});
+  }
+  void experts(std::span<const Weight> weights, std::int64_t, std::int64_t, int) override {
+    matrices.emplace_back(weights.begin(), weights.end());
+  }
+  std::vector<Weight> vectors;
+  std::vector<std::vector<Weight>> matrices;
+};
+
+class MetalExecutable final : public Executable {
+ public:
+  MetalExecutable(std::shared_ptr<Device> device, const Program& program, const CompileOptions& options)
+      : device_(std::move(device)),
+        program_(program),
+        options_(options),
+        plan_(program, options.max_rows),
+        memory_(device_, options.max_rows) {}
+
+  Status build() {
+    FT_ASSIGN(arena_, Memory::make(device_, std::max<std::size_t>(1, plan_.bytes())));
+    Packing packing(device_);
+    for (const Instruction& instruction : program_.instructions()) {
+      const auto* logits = std::get_if<Logits>(&instruction);
+      if (logits != nullptr) FT_TRY(prepare(*logits));
+      if (logits != nullptr && !logits->ids.empty()) {
+        FT_TRY(pack_draft_head(*logits));
+        continue;
+      }
+      FT_ASSIGN(Parts parts, packing.parts(instruction));
+      parts_.push_back(std::move(parts));
+    }
+    packed_bytes_ += packing.bytes();
+    return {};
+  }
+
+  StepResult run(const StepArgs& args, State& state) override {
+    memory_.fill(args);
+    FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
+    Step step;
+    step.device = device_.get(), step.memory = &memory_, step.args = &args;
+    step.state = static_cast<MetalState*>(&state);
+    step.arena = &arena_, step.plan = &plan_;
+    step.logits = logits_.at(), step.columns = static_cast<std::size_t>(vocabulary_);
+    step.rows = memory_.rows();
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      std::visit([&](const auto& op) { encode(step, op, parts_[i]); }, program_.instructions()[i]);
+    }
+    device_->finish();
+    return result_of(args);
+  }
+
+  int vocabulary() const override { return vocabulary_; }
+  std::span<const std::int32_t> ids() const override { return ids_; }
+  // Steps are done when they return, so the head may change between two.
+  void add_draft_tokens(std::span<const std::int32_t> tokens) override {
+    if (extra_.add(tokens)) pack_extra();
+  }
+  std::int64_t packed_bytes() const override { return packed_bytes_; }
+
+ private:
+  Status prepare(const Logits& op) {
+    extra_ = ExtraIdTable(op);
+    ids_ = extra_.empty() ? std::span(op.tokens()) : std::span(extra_.ids());
+    vocabulary_ = static_cast<int>(op.columns());
+    const auto columns = static_cast<std::size_t>(vocabulary_);
+    const std::size_t count = columns * static_cast<std::size_t>(options_.max_logit_rows);
+    FT_ASSIGN(logits_, Memory::make(device_, std::max<std::size_t>(1, count) * sizeof(float)));
+    if (!extra_.empty()) in_order_.resize(count);
+    sampled_.resize(static_cast<std::size_t>(options_.max_logit_rows));
+    scratch_.reserve(columns);
+    return {};
+  }
+
+  /// The chosen rows of the head. Extra ids get theirs at run time, from a copy of the stored head.
+  Status pack_draft_head(const Logits& op) {
+    FT_ASSIGN(PackedMatrix packed, pack_rows(device_, op.head, op.ids, op.extra.count));
+    packed_bytes_ += static_cast<std::int64_t>(packed.bytes());
+    auto shared = std::make_shared<PackedMatrix>(std::move(packed));
+    Parts parts;
+    parts.matrices.push_back(shared);
+    parts_.push_back(std::move(parts));
+    if (extra_.empty()) return {};
+    draft_head_ = shared;
+    keep_head(op.head);
+    packed_extra_.assign(static_cast<std::size_t>(op.extra.count), -1);
+    pack_extra();
+    return {};
+  }
+
+  void keep_head(const Weight& head) {
+    const auto part = [&](const std::byte* from, std::int64_t bytes) {
+      std::vector<std::byte>& copy = head_bytes_.emplace_back(static_cast<std::size_t>(bytes));
+      if (bytes > 0) std::memcpy(copy.data(), from, copy.size());
+      return copy.data();
+    };
+    head_ = head;
+    head_bytes_.reserve(3);
+    head_.data = part(head.data, head.rows * head.cols * head.stored_bits() / 8);
+    if (head.group == 0) return;
+    const std::int64_t scales = head.rows * (head.cols / head.group) * element_bytes(head.scale_format);
+    head_.scales = part(head.scales, scales);
+    if (head.biases != nullptr) head_.biases = part(head.biases, scales);
+  }
+
+  void pack_extra() {
+    for (std::size_t place = 0; place < packed_extra_.size(); ++place) {
+      const std::int32_t token = extra_.tokens()[place];
+      if (std::exchange(packed_extra_[place], token) == token) continue;
+      pack_row(head_, token, *draft_head_, static_cast<std::int64_t>(extra_.fixed() + place));
+    }
+  }
+
+  /// Logits by ascending id: the device has the extra ones by place.
+  std::span<const float> logits_of(std::size_t rows) {
+    const auto columns = static_cast<std::size_t>(vocabulary_);
+    const std::span<const float> raw(logits_.as<float>(), rows * columns);
+    if (extra_.empty()) return raw;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const float* in = raw.data() + r * columns;
+      float* out = in_order_.data() + r * columns;
+      std::copy_n(in, extra_.fixed(), out);
+      for (std::size_t j = 0; j < extra_.order().size(); ++j)
+        out[extra_.fixed() + j] = in[extra_.fixed() + static_cast<std::size_t>(extra_.order()[j])];
+    }
+    return std::span<const float>(in_order_).first(rows * columns);
+  }
+
+  StepResult result_of(const StepArgs& args) {
+    StepResult result;
+    const std::span<const float> logits = logits_of(args.logit_rows.size());
+    const auto width = static_cast<std::size_t>(vocabulary_);
+    for (std::size_t w = 0; w < args.samples.size(); ++w) {
+      const SampleRow& row = args.samples[w];
+      sampled_[w] = ft::sample(logits.subspan(w * width, width), ids_, row, scratch_,
+                               drafts_of(args, memory_.resolved(), w));
+      if (row.store >= 0) args.round_tokens[static_cast<std::size_t>(row.store)] = sampled_[w];
+    }
+    if (args.logits) result.logits = logits;
+    result.sampled = {sampled_.data(), args.samples.size()};
+    return result;
+  }
+
+  std::shared_ptr<Device> device_;
+  Program program_;
+  CompileOptions options_;
+  RowPlan plan_;
+  StepMemory memory_;
+  Memory arena_, logits_;
+  std::vector<Parts> parts_;  // by instruction
+  std::int64_t packed_bytes_ = 0;
+
+  ExtraIdTable extra_;
+  std::span<const std::int32_t> ids_;
+  int vocabulary_ = 0;
+  std::shared_ptr<PackedMatrix> draft_head_;  // with extra ids: the head that changes
+  Weight head_;                               // points into head_bytes_
+  std::vector<std::vector<std::byte>> head_bytes_;
+  std::vector<std::int32_t> packed_extra_;  // token of each place
+  std::vector<float> in_order_;
+  std::vector<std::int32_t> sampled_;
+  SampleScratch scratch_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const PackedMatrix>> Packing::matrix(std::span<const Weight> weights) {
+  const Weight& first = weights.front();
+  const Key key{first.data, first.rows, first.cols, first.format, first.bits, first.group, weights.size()};
+  std::shared_ptr<const PackedMatrix>& known = packed_[key];
+  if (known == nullptr) {
+    FT_ASSIGN(PackedMatrix packed, pack(device_, weights));
+    bytes_ += static_cast<std::int64_t>(packed.bytes());
+    known = std::make_shared<const PackedMatrix>(std::move(packed));
+  }
+  return known;
+}
+
+Result<Parts> Packing::parts(const Instruction& instruction) {
+  Wanted wanted;
+  describe(instruction, wanted);
+  Parts parts;
+  for (const Weight& weight : wanted.vectors) {
+    FT_ASSIGN(Memory memory, pack_vector(device_, weight));
+    bytes_ += static_cast<std::int64_t>(memory.bytes());
+    parts.vectors.push_back(std::move(memory));
+  }
+  for (const std::vector<Weight>& weights : wanted.matrices) {
+    FT_ASSIGN(auto packed, matrix(weights));
+    parts.matrices.push_back(std::move(packed));
+  }
+  return parts;
+}
+
+Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& device, const Program& program,
+                                            const CompileOptions& options) {
+  using Compiled = Result<std::unique_ptr<Executable>>;
+  const std::string who = fmt::format("{} backend", device->name());
+  return format::with_memory_guard("compile the program", who.c_str(), [&]() -> Compiled {
+    FT_TRY(check(program));
+    auto executable = std::make_unique<MetalExecutable>(device, program, options);
+    FT_TRY(executable->build());
+    return std::unique_ptr<Executable>(std::move(executable));
+  });
+}
+
+}  // namespace ft::metal

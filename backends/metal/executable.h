@@ -1,0 +1,131 @@
+// The executable of the metal backend: weights packed once, rows in one buffer, the launches of each
+// instruction encoded in order, one wait a step. Tokens are sampled on the host from the shared logits, as
+// Metal has no double. Cost: no allocation in a step, except where a context or a chunk is longer than any
+// before. Errors: compile() as Result; a step throws what the device reports.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "backends/extra_ids.h"
+#include "backends/metal/device.h"
+#include "backends/metal/kernels/arguments.h"
+#include "backends/metal/row_plan.h"
+#include "backends/metal/state.h"
+#include "backends/metal/weights.h"
+#include "program/backend.h"
+#include "sampling/sample.h"
+
+namespace ft::metal {
+
+/// Packed weights of one instruction, in the order of its describe().
+struct Parts {
+  std::vector<std::shared_ptr<const PackedMatrix>> matrices;
+  std::vector<Memory> vectors;
+};
+
+/// Weights that several instructions use are packed once.
+class Packing {
+ public:
+  explicit Packing(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  Result<Parts> parts(const Instruction& instruction);
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  Result<std::shared_ptr<const PackedMatrix>> matrix(std::span<const Weight> weights);
+
+  std::shared_ptr<Device> device_;
+  /// Address, shape, format, group and number: matrices of several shapes may begin at one address.
+  using Key = std::tuple<const std::byte*, std::int64_t, std::int64_t, Format, int, int, std::size_t>;
+  std::map<Key, std::shared_ptr<const PackedMatrix>> packed_;
+  std::int64_t bytes_ = 0;
+};
+
+/// Numbers of the step, in buffers that the host writes and kernels read.
+class StepMemory {
+ public:
+  StepMemory(std::shared_ptr<Device> device, int max_rows);
+  /// A step's tokens, segments, blocks and places.
+  void fill(const StepArgs& args);
+  /// Positions that each row sees in an attention layer.
+  Place seen(const StepArgs& args, const Attend& op);
+  /// Cosines and sines of each row for a layer's frequencies.
+  Place turns(const StepArgs& args, const Attend& op);
+  /// At least `bytes`, zeroed when made; a name keeps its memory for later steps.
+  Place scratch(const char* name, std::size_t bytes);
+
+  Place tokens() const { return tokens_.at(); }
+  Place segments() const { return segments_.at(); }
+  Place blocks() const { return blocks_.at(); }
+  Place logit_rows() const { return logit_rows_.at(); }
+  /// The places of a step's hidden, embedded or captured rows.
+  Place places(const char* name, std::span<const std::int32_t> places);
+  std::span<const std::int32_t> resolved() const { return {tokens_.as<std::int32_t>(), rows_}; }
+  int longest() const { return longest_; }
+  unsigned rows() const { return static_cast<unsigned>(rows_); }
+  void begin_step() { made_seen_ = made_turns_ = 0; }
+
+ private:
+  template <class T>
+  void reserve(Memory& memory, std::size_t count);
+
+  struct Seen {
+    int window;
+    bool causal;
+    Memory rows;
+  };
+  struct Turns {
+    std::vector<float> frequencies;
+    std::vector<std::uint8_t> axes;
+    float scale;
+    Memory values;
+  };
+  std::shared_ptr<Device> device_;
+  int max_rows_;
+  Memory tokens_, segments_, blocks_, logit_rows_;
+  std::vector<std::int32_t> first_blocks_;  // of each segment, in blocks_
+  std::map<std::string, Memory, std::less<>> scratch_;
+  std::vector<std::unique_ptr<Seen>> seen_;
+  std::vector<std::unique_ptr<Turns>> turns_;
+  std::uint64_t made_seen_ = 0, made_turns_ = 0;  // bits of those that this step has filled
+  std::size_t rows_ = 0;
+  int longest_ = 0;
+};
+
+/// What instructions need to encode themselves.
+struct Step {
+  Device* device = nullptr;
+  StepMemory* memory = nullptr;
+  const StepArgs* args = nullptr;
+  MetalState* state = nullptr;
+  const Memory* arena = nullptr;
+  const RowPlan* plan = nullptr;
+  Place logits{};  // [max_logit_rows, columns]
+  std::size_t columns = 0;
+  unsigned rows = 0;
+
+  Place row(Row handle) const { return arena->at(plan->offset(handle)); }
+};
+
+#define FT_DECLARE(Op) void encode(const Step& step, const Op& op, const Parts& parts);
+FT_INSTRUCTIONS(FT_DECLARE)
+#undef FT_DECLARE
+
+/// Launches kernel `name` on a matrix of elements: a thread each.
+void launch(const Step& step, std::string_view name, std::initializer_list<Place> buffers,
+            std::span<const std::byte> args, Grid grid, int threads);
+/// y [rows, matrix.rows] = matrix * x [rows, matrix.cols].
+void multiply(const Step& step, const PackedMatrix& matrix, Place x, Place y, unsigned rows,
+              std::size_t y_stride);
+
+template <class Args>
+std::span<const std::byte> as_args(const Args& args) {
+  return std::as_bytes(std::span(&args, 1));
+}
+
+Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& device, const Program& program,
+                                            const CompileOptions& options);
+
+}  // namespace ft::metal

@@ -1,0 +1,47 @@
+// The twin: the kernels as C++, one threadgroup after the other.
+#include "backends/metal/device.h"
+
+#include <cstdlib>
+#include <fmt/format.h>
+
+#include "backends/metal/twin/kernels.h"
+
+namespace ft::metal {
+namespace {
+
+class TwinDevice final : public Device {
+ public:
+  std::string_view name() const override { return "metal-twin"; }
+  std::string describe() const override { return "the Metal kernels as C++, 1 thread"; }
+  Result<Buffer> allocate(std::size_t bytes) override {
+    Buffer buffer;
+    const std::size_t size = bytes == 0 ? 1 : bytes;
+    buffer.data = static_cast<std::byte*>(std::calloc(1, size));
+    buffer.bytes = bytes;
+    if (buffer.data == nullptr) {
+      return Error{Code::kExhausted, fmt::format("metal-twin backend: no memory for {} bytes; use a smaller "
+                                                 "model or context",
+                                                 bytes)};
+    }
+    return buffer;
+  }
+  void release(Buffer& buffer) override {
+    std::free(buffer.data);
+    buffer = {};
+  }
+  int kernel(std::string_view name) const override { return find_twin_kernel(name); }
+  void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
+                int threads) override {
+    std::byte* places[kMaxBuffers];
+    for (std::size_t i = 0; i < buffers.size(); ++i) places[i] = buffers[i].data();
+    run_twin_kernel(kernel, {places, buffers.size()}, args.data(), grid, threads);
+  }
+  void finish() override {}
+  std::int64_t memory_bytes() const override { return 0; }
+};
+
+}  // namespace
+
+std::shared_ptr<Device> open_twin_device() { return std::make_shared<TwinDevice>(); }
+
+}  // namespace ft::metal

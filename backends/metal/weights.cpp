@@ -1,0 +1,161 @@
+#include "backends/metal/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backends/weight_rows.h"
+#include "base/assert.h"
+
+namespace ft::metal {
+namespace {
+
+constexpr std::int64_t kTile = 32;
+constexpr unsigned kNone = 0, kPairBf16 = 1, kPairF16 = 2, kPairF32 = 3;  // as in kernels/linear.h
+
+std::string kernel_suffix(const Weight& weight) {
+  switch (weight.format) {
+    case Format::kAffine:
+      return "affine" + std::to_string(weight.bits);
+    case Format::kBf16:
+      return "bf16";
+    case Format::kF16:
+      return "f16";
+    case Format::kMxfp8:
+      return "fp8";
+    case Format::kMxfp4:
+    case Format::kNvfp4:
+      return "fp4";
+    default:
+      return "f32";
+  }
+}
+
+MatrixKernels kernels_of(const Device& device, const std::string& suffix) {
+  const auto find = [&](const char* name) { return device.kernel(std::string(name) + "_" + suffix); };
+  return {find("linear_few1"), find("linear_few2"),   find("linear_few4"), find("linear_few8"),
+          find("linear_many"), find("linear_routed"), find("embed_rows")};
+}
+
+unsigned scale_kind(const Weight& weight) {
+  if (weight.group == 0) return kNone;
+  if (weight.format == Format::kAffine && weight.scale_format == Format::kBf16) return kPairBf16;
+  if (weight.format == Format::kAffine && weight.scale_format == Format::kF16) return kPairF16;
+  return kPairF32;
+}
+
+/// The values of consecutive scales of one row.
+void read_scales(const Weight& weight, const std::byte* from, std::int64_t row, std::vector<float>& out) {
+  Weight line;
+  line.format = weight.scale_format;
+  line.rows = weight.rows;
+  line.cols = static_cast<std::int64_t>(out.size());
+  line.data = from;
+  read_rows(line, row, 1, out.data());
+}
+
+std::int64_t groups_of(const PackedMatrix& packed) { return (packed.cols + packed.group - 1) / packed.group; }
+std::int64_t chunks_of(const PackedMatrix& packed) { return (packed.cols + kTile - 1) / kTile; }
+
+struct Output {
+  std::size_t matrix, tile, lane;
+};
+
+void pack_codes(const Weight& weight, std::int64_t from, PackedMatrix& packed, Output to) {
+  const auto bits = static_cast<std::size_t>(packed.bits);
+  const std::size_t row_bytes = static_cast<std::size_t>(packed.cols) * bits / 8;
+  const std::byte* in = weight.data + static_cast<std::size_t>(from) * row_bytes;
+  const auto words = static_cast<std::size_t>(chunks_of(packed)) * bits;
+  std::uint32_t* out =
+      packed.codes.as<std::uint32_t>() + to.matrix * packed.codes_each + to.tile * words * kTile + to.lane;
+  for (std::size_t w = 0; w < words && w * 4 < row_bytes; ++w) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, in + w * 4, std::min<std::size_t>(4, row_bytes - w * 4));
+    out[w * kTile] = word;
+  }
+}
+
+void pack_scales(const Weight& weight, std::int64_t from, PackedMatrix& packed, Output to) {
+  if (packed.scale_kind == kNone) return;
+  const auto groups = static_cast<std::size_t>(groups_of(packed));
+  const std::size_t width = packed.scale_kind == kPairF32 ? 2 : 1;
+  std::uint32_t* out = packed.scales.as<std::uint32_t>() + to.matrix * packed.scales_each +
+                       to.tile * groups * width * kTile + to.lane;
+  if (packed.scale_kind != kPairF32) {
+    const std::size_t at = static_cast<std::size_t>(from) * groups * 2;
+    for (std::size_t g = 0; g < groups; ++g) {
+      std::uint16_t scale = 0, bias = 0;
+      std::memcpy(&scale, weight.scales + at + g * 2, 2);
+      std::memcpy(&bias, weight.biases + at + g * 2, 2);
+      out[g * kTile] = scale | static_cast<std::uint32_t>(bias) << 16;
+    }
+    return;
+  }
+  std::vector<float> scales(groups), biases(groups);
+  read_scales(weight, weight.scales, from, scales);
+  if (weight.biases != nullptr) read_scales(weight, weight.biases, from, biases);
+  for (std::size_t g = 0; g < groups; ++g) {
+    std::memcpy(out + 2 * g * kTile, &scales[g], 4);
+    std::memcpy(out + (2 * g + 1) * kTile, &biases[g], 4);
+  }
+}
+
+/// Room for `matrices` of `rows` outputs each.
+Result<PackedMatrix> room_for(const std::shared_ptr<Device>& device, const Weight& weight, std::int64_t rows,
+                              std::size_t matrices) {
+  PackedMatrix packed;
+  packed.rows = rows, packed.cols = weight.cols;
+  packed.bits = static_cast<unsigned>(weight.stored_bits());
+  if (weight.group > 0) packed.group = static_cast<unsigned>(weight.group);
+  packed.scale_kind = scale_kind(weight);
+  packed.affine = weight.format == Format::kAffine;
+  packed.kernels = kernels_of(*device, kernel_suffix(weight));
+  FT_ASSERT(packed.kernels.few1 >= 0);
+  const auto tiles = static_cast<std::size_t>((rows + kTile - 1) / kTile);
+  packed.codes_each = tiles * static_cast<std::size_t>(chunks_of(packed)) * packed.bits * kTile;
+  const std::size_t width = packed.scale_kind == kPairF32 ? 2 : 1;
+  packed.scales_each =
+      packed.scale_kind == kNone ? 0 : tiles * static_cast<std::size_t>(groups_of(packed)) * width * kTile;
+  FT_ASSIGN(packed.codes, Memory::make(device, packed.codes_each * matrices * 4));
+  FT_ASSIGN(packed.scales, Memory::make(device, std::max<std::size_t>(1, packed.scales_each * matrices) * 4));
+  return packed;
+}
+
+void pack_output(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to,
+                 std::size_t matrix) {
+  const Output output{matrix, static_cast<std::size_t>(to / kTile), static_cast<std::size_t>(to % kTile)};
+  pack_codes(weight, from, packed, output);
+  pack_scales(weight, from, packed, output);
+}
+
+}  // namespace
+
+void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to) {
+  pack_output(weight, from, packed, to, 0);
+}
+
+Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, std::span<const Weight> weights) {
+  const Weight& first = weights.front();
+  FT_ASSIGN(PackedMatrix packed, room_for(device, first, first.rows, weights.size()));
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    for (std::int64_t row = 0; row < first.rows; ++row) pack_output(weights[i], row, packed, row, i);
+  }
+  return packed;
+}
+
+Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, const Weight& weight,
+                               std::span<const std::int32_t> ids, std::int64_t spare) {
+  const std::int64_t rows = std::ssize(ids) + spare;
+  FT_ASSIGN(PackedMatrix packed, room_for(device, weight, rows, 1));
+  for (std::size_t i = 0; i < ids.size(); ++i) pack_row(weight, ids[i], packed, static_cast<std::int64_t>(i));
+  return packed;
+}
+
+Result<Memory> pack_vector(const std::shared_ptr<Device>& device, const Weight& weight) {
+  const auto count = weight.empty() ? std::size_t{1} : static_cast<std::size_t>(weight.rows * weight.cols);
+  FT_ASSIGN(Memory memory, Memory::make(device, count * sizeof(float)));
+  if (!weight.empty()) read_rows(weight, 0, weight.rows, memory.as<float>());
+  return memory;
+}
+
+}  // namespace ft::metal

@@ -1,0 +1,41 @@
+// What each operating system does in its own way: one contract, with a source for Linux (base/linux) and one
+// for macOS (base/macos). Callers have no `#ifdef`. Thread: any. Errors: as each function says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+struct stat;
+
+namespace ft {
+
+/// A pipe whose ends no child process inherits: ends[0] reads, ends[1] writes. False: errno says why.
+bool open_pipe(int (&ends)[2]);
+
+/// Takes room for the first `bytes` of an open file now, so that a full disk is found before the writing.
+/// 0, or the errno of the refusal; a file system that cannot reserve refuses with neither ENOSPC nor EDQUOT
+/// nor EFBIG. The file's length may grow to `bytes`.
+int reserve_space(int file, std::int64_t bytes);
+
+/// When a file's content changed last, nanoseconds since 1970.
+std::int64_t modified_ns(const struct stat& facts);
+
+/// Whole private anonymous pages: the system may have their memory. They read as zeros afterwards.
+void give_back_pages(std::byte* pages, std::size_t bytes);
+
+/// Whether the other side of a connected socket has sent its last byte, even if bytes still wait to be read.
+bool has_hung_up(int socket);
+
+/// The absolute path of the running program; empty if unknown.
+std::string program_path();
+/// A path that opens the running program's own bytes, even after another file took its name where the system
+/// allows that.
+std::string program_file();
+
+/// Keeps the calling thread on one core; a refusal costs speed only. macOS has no such call.
+void pin_to_core(int core);
+/// The calling thread does work that somebody waits for: macOS then prefers its performance cores.
+void prefer_speed();
+
+}  // namespace ft
