@@ -50,7 +50,12 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   }
   if (options.name == "auto") {
     const bool only_cpu = options.isa != "auto" || options.activations == 16;
-    return only_cpu ? make_cpu_backend(options) : choose_backend(options, make_cuda(options));
+    if (only_cpu) return make_cpu_backend(options);
+#ifdef __APPLE__
+    return choose_backend(options, make_metal_backend(options));
+#else
+    return choose_backend(options, make_cuda(options));
+#endif
   }
   return Error{
       Code::kInvalid,

@@ -33,6 +33,10 @@ std::string program_path();
 /// allows that.
 std::string program_file();
 
+/// When a process started, in a unit of the system's own; with its number it names one process for ever. 0:
+/// there is no such process.
+std::int64_t process_start(int process);
+
 /// Keeps the calling thread on one core; a refusal costs speed only. macOS has no such call.
 void pin_to_core(int core);
 /// The calling thread does work that somebody waits for: macOS then prefers its performance cores.

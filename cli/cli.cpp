@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "cli/args/command_line.h"
 #include "cli/commands/subcommands.h"
+#include "cli/max/max_mode.h"
 #include "cli/terminal/report_json.h"
 
 extern char** environ;  // declared by POSIX
@@ -121,7 +122,9 @@ void exit_where_memory_ends() {
 int run_cli(int argc, const char* const* argv) {
   exit_where_memory_ends();
   std::signal(SIGPIPE, SIG_IGN);  // Terminal sees EPIPE instead
+  if (argc > 1 && std::strcmp(argv[1], "fan-guard") == 0) return run_fan_guard(argc, argv);
   Terminal terminal(STDOUT_FILENO, STDERR_FILENO);
+  if (const std::string recovered = recover_fans(); !recovered.empty()) terminal.note(recovered);
   const std::vector<Command> commands = all_commands();
   Result<CommandLine> line = parse_command_line(argc, argv, commands);
   if (!line.ok()) return report(terminal, line.error(), asks_for_json(argc, argv), kUsage);

@@ -5,6 +5,7 @@
 #include "backends/metal/device.h"
 #include "backends/metal/executable.h"
 #include "backends/metal/rows.h"
+#include "backends/metal/self_test.h"
 #include "format/out_of_memory.h"
 
 namespace ft {
@@ -85,7 +86,9 @@ Result<std::unique_ptr<Backend>> backend_on(Result<std::shared_ptr<metal::Device
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options) {
-  return backend_on(metal::open_metal_device(), options);
+  FT_ASSIGN(std::shared_ptr<metal::Device> device, metal::open_metal_device());
+  FT_TRY(metal::self_test(device));
+  return backend_on(std::move(device), options);
 }
 
 Result<std::unique_ptr<Backend>> make_metal_twin_backend(const BackendOptions& options) {

@@ -1,11 +1,15 @@
 #include "base/system.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sstream>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,6 +46,20 @@ std::string program_path() {
 }
 
 std::string program_file() { return kSelf; }
+
+std::int64_t process_start(int process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::size_t name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return 0;
+  constexpr int kState = 1, kStart = 20;  // fields after the name, from 1
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 1; i <= kStart && fields >> field; ++i) {
+    if (i == kState && (field == "Z" || field == "X")) return 0;  // it has ended and waits for its parent
+  }
+  return fields ? std::strtoll(field.c_str(), nullptr, 10) : 0;
+}
 
 void pin_to_core(int core) {
   cpu_set_t set;

@@ -9,7 +9,9 @@
 #include <pthread/qos.h>
 #include <sys/event.h>
 #include <sys/mman.h>
+#include <sys/proc.h>
 #include <sys/stat.h>
+#include <sys/sysctl.h>
 #include <unistd.h>
 
 namespace ft {
@@ -67,6 +69,16 @@ std::string program_path() {
 }
 
 std::string program_file() { return program_path(); }
+
+std::int64_t process_start(int process) {
+  int name[] = {CTL_KERN, KERN_PROC, KERN_PROC_PID, process};
+  kinfo_proc found{};
+  std::size_t size = sizeof found;
+  if (::sysctl(name, 4, &found, &size, nullptr, 0) != 0 || size == 0) return 0;
+  if (found.kp_proc.p_stat == SZOMB) return 0;
+  const timeval& start = found.kp_proc.p_starttime;
+  return std::int64_t{start.tv_sec} * 1'000'000 + start.tv_usec;
+}
 
 void pin_to_core(int core) { static_cast<void>(core); }
 

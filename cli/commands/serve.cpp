@@ -10,6 +10,7 @@
 #include "cli/commands/sampling_options.h"
 #include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
+#include "cli/max/max_mode.h"
 #include "cli/terminal/interrupt.h"
 #include "server/host.h"
 #include "server/server.h"
@@ -84,6 +85,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const std::jthread prepare([model_info] {
     if (model_info->grammars != nullptr) (void)model_info->grammars->json_object();
   });
+  std::unique_ptr<MaxMode> max_mode;
+  if (options.serve.max) {
+    const auto busy = [&engine] { return engine->status().running > 0; };
+    FT_ASSIGN(max_mode, MaxMode::start({kIdleS, busy, [](const std::string& line) { log_plain(line); }}));
+  }
   const std::string url = serving_url(server_options.host, server->port());
   if (options.output.json) {
     terminal.out(serving_json(*model_info, url) + "\n");

@@ -92,6 +92,8 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add(
       "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
       "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
+  flags.add_switch("max", serve.max,
+                   "Max mode: the fans of a Mac at maximum while answers run (foretoken max --install)");
   flags.add_list("drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
                  "Default drafter of requests: auto (default), mtp, lookup, recall or none; eagle3=DIR, "
                  "dflash=DIR or model=DIR loads such a drafter or a smaller model, which is then the default "

@@ -27,6 +27,7 @@ struct ServeOptions {
   std::string cache_dir;      // empty: none
   int cache_dir_mb = 4096;
   int memory_mb = 0;  // 0: what the machine has left
+  bool max = false;   // Max mode
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
   std::string api_key_file;

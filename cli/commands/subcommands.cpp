@@ -25,6 +25,7 @@ std::vector<Command> all_commands() {
   commands.push_back(tokenize_command());
   commands.push_back(inspect_command());
   commands.push_back(doctor_command());
+  commands.push_back(max_command());
   commands.push_back(quantize_command());
   commands.push_back(convert_command());
   commands.push_back(graft_command());

@@ -22,6 +22,7 @@ Command bench_decode_command();
 Command bench_kernels_command();
 Command bench_serve_command();
 Command verify_command();
+Command max_command();
 Command score_command();
 Command tokenize_command();
 Command inspect_command();

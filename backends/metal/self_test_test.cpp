@@ -1,0 +1,63 @@
+// The self-test finds a device that computes something else, breaks the row rule or fails.
+#include "backends/metal/self_test.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <stdexcept>
+
+namespace ft::metal {
+namespace {
+
+/// The twin with a fault after each launch of one kernel.
+class Faulty final : public Device {
+ public:
+  Faulty(std::string kernel, float added, bool throws)
+      : kernel_(twin_->kernel(kernel)), added_(added), throws_(throws) {}
+  std::string_view name() const override { return "metal"; }
+  std::string describe() const override { return "Apple M0"; }
+  Result<Buffer> allocate(std::size_t bytes) override { return twin_->allocate(bytes); }
+  void release(Buffer& buffer) override { twin_->release(buffer); }
+  int kernel(std::string_view name) const override { return twin_->kernel(name); }
+  void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
+                int threads) override {
+    twin_->dispatch(kernel, buffers, args, grid, threads);
+    if (kernel != kernel_) return;
+    if (throws_) throw std::runtime_error("the GPU was taken away");
+    float value = 0;
+    std::memcpy(&value, buffers.back().data(), sizeof value);
+    value += added_ * (1 + std::abs(value));
+    std::memcpy(buffers.back().data(), &value, sizeof value);
+  }
+  void finish() override { twin_->finish(); }
+  std::int64_t memory_bytes() const override { return 0; }
+
+ private:
+  std::shared_ptr<Device> twin_ = open_twin_device();
+  int kernel_;
+  float added_;
+  bool throws_;
+};
+
+std::string problem(const char* kernel, float added, bool throws = false) {
+  const Status status = self_test(std::make_shared<Faulty>(kernel, added, throws));
+  return status.ok() ? "" : status.error().message;
+}
+
+TEST(MetalSelfTest, TheTwinPasses) { EXPECT_EQ(problem("conv", 0), ""); }
+
+TEST(MetalSelfTest, ResultsOfAnotherKindAreFound) {
+  EXPECT_NE(problem("rms_norm", 3).find("differ by"), std::string::npos);
+  EXPECT_NE(problem("attend_merge", 1e30F).find("Apple M0"), std::string::npos);
+}
+
+TEST(MetalSelfTest, ABitThatDependsOnTheNumberOfRowsIsFound) {
+  EXPECT_NE(problem("linear_few2_affine5", 1e-6F).find("other bits among 2 rows"), std::string::npos);
+  EXPECT_NE(problem("linear_many_affine5", 1e-6F).find("other bits among 1 rows"), std::string::npos);
+}
+
+TEST(MetalSelfTest, AnErrorOfTheGpuIsASentence) {
+  EXPECT_NE(problem("conv", 0, true).find("the GPU was taken away"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ft::metal

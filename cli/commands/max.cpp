@@ -1,0 +1,142 @@
+// `foretoken max`: the fans of a Mac at maximum, through ThermalForge.
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <unistd.h>
+
+#include "base/system.h"
+#include "cli/args/option_flags.h"
+#include "cli/commands/subcommands.h"
+#include "cli/max/max_mode.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  OutputOptions output;
+  bool install = false, on = false, off = false, status = false;
+};
+
+constexpr const char* kCommands[] = {"brew install ProducerGuy/tap/thermalforge",
+                                     "sudo thermalforge install"};
+
+Result<int> install(Terminal& terminal) {
+#ifndef __APPLE__
+  if (std::getenv("THERMALFORGE") == nullptr) return ThermalForge::find().error();
+#endif
+  terminal.out("Max mode uses ThermalForge, which has a daemon of root. These are its own commands:\n");
+  for (const char* command : kCommands) terminal.out(fmt::format("  {}\n", command));
+  if (::isatty(STDIN_FILENO) == 0) {
+    terminal.out("run them yourself: there is no terminal to ask you\n");
+    return 0;
+  }
+  terminal.out("run both now? [y/N] ");
+  terminal.flush();
+  std::string answer;
+  if (!std::getline(std::cin, answer) || (answer != "y" && answer != "yes")) return 0;
+  for (const char* command : kCommands) {
+    if (std::system(command) != 0)  // NOLINT(*-env33-c): the two commands above, as the person saw them
+      return Error{Code::kIo, fmt::format("Max mode: `{}` failed; see its own words above", command)};
+  }
+  return 0;
+}
+
+Result<int> on(Terminal& terminal) {
+  FT_ASSIGN(const ThermalForge fans, ThermalForge::find());
+  FT_ASSIGN(const std::vector<Fan> found, fans.status());
+  if (found.empty()) {
+    return Error{Code::kUnsupported,
+                 "Max mode: this Mac has no fans; it cools by its case, so there is nothing to turn up"};
+  }
+  FT_ASSIGN(const Guard guard, start_fan_guard(0, kIdleS));
+  constexpr int kTries = 200;
+  constexpr auto kPause = std::chrono::milliseconds(100);
+  for (int i = 0; i < kTries; ++i) {
+    std::this_thread::sleep_for(kPause);
+    FT_ASSIGN(const std::vector<Fan> now, fans.status());
+    if (!are_ramped(now) || !turn_fast(now)) continue;
+    terminal.out("Max mode is on: the fans turn at maximum, for 15 minutes or until `foretoken max --off`\n");
+    return 0;
+  }
+  ::kill(guard.process, SIGTERM);
+  FT_TRY(fans.restore(kRestoreS));
+  return Error{Code::kIo,
+               "Max mode: the fans did not reach 85 % of their maximum in 20 s; they are automatic "
+               "again"};
+}
+
+Result<int> off(Terminal& terminal) {
+  FT_ASSIGN(const ThermalForge fans, ThermalForge::find());
+  FT_ASSIGN(const MaxMarker marker, MaxMarker::open());
+  for (const MaxUser& user : marker.users().alive) {
+    if (user.process != user.guard) {
+      return Error{Code::kBusy,
+                   fmt::format("Max mode: a server (process {}) keeps the fans at maximum; stop it "
+                               "or start it without --max",
+                               user.process)};
+    }
+    ::kill(user.guard, SIGTERM);
+  }
+  FT_TRY(fans.restore(kRestoreS));
+  for (const MaxUser& user : marker.users().alive) FT_TRY(marker.remove(user.process));
+  terminal.out("Max mode is off: the fans are automatic\n");
+  return 0;
+}
+
+Result<int> status(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const ThermalForge fans, ThermalForge::find());
+  FT_ASSIGN(const std::vector<Fan> found, fans.status());
+  FT_ASSIGN(const MaxMarker marker, MaxMarker::open());
+  const std::size_t users = marker.users().alive.size();
+  Json all = {{"users", users}, {"fans", Json::array()}};
+  std::string text =
+      users == 0 ? "Max mode is off\n" : fmt::format("Max mode is on, for {} processes\n", users);
+  for (const Fan& fan : found) {
+    all["fans"].push_back({{"rpm", fan.actual_rpm},
+                           {"target_rpm", fan.target_rpm},
+                           {"max_rpm", fan.max_rpm},
+                           {"automatic", fan.automatic}});
+    text += fmt::format("  fan  {} of {} rpm, asked for {}{}\n", fan.actual_rpm, fan.max_rpm, fan.target_rpm,
+                        fan.automatic ? ", automatic" : "");
+  }
+  if (found.empty()) text += "  this Mac has no fans\n";
+  terminal.out(options.output.json ? all.dump() + "\n" : text);
+  return 0;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  if (options.install + options.on + options.off + options.status > 1)
+    return Error{Code::kInvalid, "max: give one of --install, --on, --off and --status"};
+  if (options.install) return install(terminal);
+  if (options.on) return on(terminal);
+  if (options.off) return off(terminal);
+  return status(options, terminal);
+}
+
+}  // namespace
+
+Command max_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "max";
+  command.summary = "Turn the fans of a Mac to maximum (ThermalForge)";
+  command.examples =
+      "  foretoken max --install\n"
+      "  foretoken max --on\n"
+      "  foretoken serve --max\n";
+  command.flags.group("Max mode");
+  command.flags.add_switch("install", options->install,
+                           "Show ThermalForge's own install commands, then run them");
+  command.flags.add_switch("on", options->on, "Fans at maximum for 15 minutes or until --off");
+  command.flags.add_switch("off", options->off, "Fans automatic again");
+  command.flags.add_switch("status", options->status, "Show the fans (default)");
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

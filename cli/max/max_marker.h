@@ -1,0 +1,44 @@
+// The marker of Max mode: a file that names who keeps the fans at maximum, so that the next command can put
+// them back after everybody was killed. A process is named by its number and start. Thread: any; processes take
+// turns through a lock. Every change is on the disk when a call returns. Errors: kIo.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ft::cli {
+
+struct MaxUser {
+  int process = 0;
+  std::int64_t start = 0;
+  int guard = 0;  // its guard process
+  std::int64_t guard_start = 0;
+  bool idle = false;
+};
+
+class MaxMarker {
+ public:
+  /// Below the state folder.
+  static Result<MaxMarker> open();
+
+  /// The users of which the process or its guard lives, and whether others were dropped.
+  struct Users {
+    std::vector<MaxUser> alive;
+    bool dropped = false;
+  };
+  Users users() const;
+  /// Adds or replaces the entry of user.process.
+  Status set(const MaxUser& user) const;
+  /// The users that are left.
+  Result<std::vector<MaxUser>> remove(int process) const;
+
+ private:
+  explicit MaxMarker(std::string path) : path_(std::move(path)) {}
+  Status write(const std::vector<MaxUser>& users) const;
+  std::string path_;
+};
+
+}  // namespace ft::cli
