@@ -1,7 +1,8 @@
 // The guard of Max mode: `foretoken fan-guard`, a process in a session of its own that puts the fans back
-// however its server ends. Its standard input is a pipe whose only writer is the server: the end of file says
-// that the server is gone. Bytes tell what the server does: b is busy, i is idle. After 15 idle minutes the fans
-// are automatic until it is busy again. It ignores SIGHUP and SIGINT; SIGTERM puts the fans back first.
+// however its server ends. Its standard input is a pipe whose only writer is the server: the end of file
+// says that the server is gone. Bytes tell what the server does: b is busy, i is idle. After 15 idle
+// minutes the fans are automatic until it is busy again. It ignores SIGHUP and SIGINT; SIGTERM puts the
+// fans back first.
 #pragma once
 
 #include <memory>
@@ -13,8 +14,8 @@ namespace ft::cli {
 
 inline constexpr double kIdleS = 15 * 60, kRestoreS = 60;
 
-/// The process that guards: `argv` of `foretoken fan-guard OWNER IDLE_S`; OWNER 0: it is its own, for `max --on`.
-/// The exit status.
+/// The process that guards: `argv` of `foretoken fan-guard OWNER IDLE_S`; OWNER 0: it is its own, for `max
+/// --on`. The exit status.
 int run_fan_guard(int argc, const char* const* argv);
 
 /// A running guard, seen from the process that started it.

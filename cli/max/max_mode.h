@@ -1,6 +1,7 @@
-// Max mode of a server: fans at maximum while it is busy. The marker is on the disk and the guard runs before
-// the fans are asked (cli/max/fan_guard.h). A thread tells the guard what the server does and replaces a guard
-// that died. Owner: `serve`; destruction puts the fans back and waits for that, at most 5 s.
+// Max mode of a server: fans at maximum while it is busy. The marker is on the disk and the guard runs
+// before the fans are asked (cli/max/fan_guard.h). A thread tells the guard what the server does and
+// replaces a guard that died. Owner: `serve`; destruction puts the fans back and waits for that, at most 5
+// s.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,8 @@
-// ThermalForge, the program that moves the fans of a Mac (thermalforge status | max | auto). Its root daemon
-// answers at a socket; foretoken never asks for root itself and installs no sudoers rule. Thread: any. Cost: a
-// child process a call, at most 3 s. Errors: kUnsupported elsewhere than on macOS, kNotFound without the tool
-// or its daemon, kInvalid for a socket that is not root's, kIo for a tool that fails, hangs or speaks garbage.
+// ThermalForge, the program that moves the fans of a Mac (thermalforge status | max | auto). Its root
+// daemon answers at a socket; foretoken never asks for root itself and installs no sudoers rule. Thread:
+// any. Cost: a child process a call, at most 3 s. Errors: kUnsupported elsewhere than on macOS, kNotFound
+// without the tool or its daemon, kInvalid for a socket that is not root's, kIo for a tool that fails,
+// hangs or speaks garbage.
 #pragma once
 
 #include <string>
