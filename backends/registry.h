@@ -27,12 +27,14 @@ inline constexpr const char* kPackedFileSuffix = ".packed";
 using PackProgress = std::function<void(const char* task, std::int64_t done, std::int64_t total)>;
 
 struct BackendOptions {
-  std::string name = "auto";  // auto, cpu, cuda, ref; auto: cuda where it runs, else cpu
-  int threads = 0;            // 0: one per core
-  std::string isa = "auto";   // cpu: auto, amx, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
-  int activations = 0;        // cpu: bits of quantised activations, 8 or 16; 0: the default
-  int kv_bits = 16;           // cpu, cuda: of cached keys and values, 8 or 16; ref keeps float32
-  int device = 0;             // cuda: number of the GPU
+  /// auto, cpu, cuda, metal, metal-twin (the kernels of metal as C++, for tests), ref; auto: the GPU where it
+  /// runs (cuda, or metal on a Mac), else cpu.
+  std::string name = "auto";
+  int threads = 0;           // 0: one per core
+  std::string isa = "auto";  // cpu: auto, amx, avx512bf16, avx512vnni, avx512, avxvnni, avx2, ..., portable
+  int activations = 0;       // cpu: bits of quantised activations, 8 or 16; 0: the default
+  int kv_bits = 16;          // cpu, cuda: of cached keys and values, 8 or 16; ref keeps float32
+  int device = 0;            // cuda: number of the GPU
   PackedCacheOptions packed_cache = {};
   PackProgress progress = {};  // of packing (cpu); may be empty
   /// auto: why a GPU that is there does not suit what shall run; empty: it does. May be empty: any GPU does.

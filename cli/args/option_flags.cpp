@@ -91,7 +91,7 @@ void add_device_flag(FlagSet& flags, int& device) {
 void add_backend_flags(FlagSet& flags, ModelOptions& model) {
   flags.add("backend", "NAME", reads_text(model.backend),
             "Backend: auto (default: cuda if there is an NVIDIA GPU with room for the model, else cpu), cpu, "
-            "cuda or ref");
+            "cuda, metal (Apple GPUs, unmeasured) or ref");
   add_device_flag(flags, model.device);
   flags.add("isa", "NAME", reads_text(model.isa),
             "Instruction set of the cpu backend: auto (default: the widest supported), amx, avx512bf16, "

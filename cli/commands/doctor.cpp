@@ -168,7 +168,7 @@ Command doctor_command() {
   command.flags.group("Checks");
   add_model_folder_flag(command.flags, options->model);
   command.flags.add("backend", "NAME", reads_text(options->backend.name),
-                    "Backend: auto (default: cuda if there is an NVIDIA GPU, else cpu), cpu, cuda or ref");
+                    "Backend: auto (default: a GPU that runs, else cpu), cpu, cuda, metal or ref");
   add_device_flag(command.flags, options->backend.device);
   command.flags.add("isa", "NAME", reads_text(options->backend.isa),
                     "Instruction set of the cpu backend (default auto: the widest supported)");
