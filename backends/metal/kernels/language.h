@@ -52,12 +52,12 @@ inline float erf_of(float x) {
   p = fma(p, t, 1.421413741f);
   p = fma(p, t, -0.284496736f);
   p = fma(p, t, 0.254829592f);
-  const float y = 1.0f - p * t * FT_EXP(-(a * a));
+  const float y = fma(-(p * t), FT_EXP(-(a * a)), 1.0f);
   return x < 0.0f ? -y : y;
 }
 
 inline float softplus_of(float x) {
   const float e = FT_EXP(-abs(x)), u = 1.0f + e;
-  const float log1p = u == 1.0f ? e : FT_LOG(u) * (e / (u - 1.0f));
-  return max(x, 0.0f) + log1p;
+  const float above = max(x, 0.0f);
+  return u == 1.0f ? above + e : fma(FT_LOG(u), e / (u - 1.0f), above);
 }
