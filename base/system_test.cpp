@@ -1,0 +1,85 @@
+#include "base/system.h"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace ft {
+namespace {
+
+TEST(System, NoChildInheritsAPipe) {
+  int ends[2] = {-1, -1};
+  ASSERT_TRUE(open_pipe(ends));
+  for (const int end : ends) EXPECT_NE(::fcntl(end, F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_EQ(::write(ends[1], "x", 1), 1);
+  char byte = 0;
+  EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+  EXPECT_EQ(byte, 'x');
+  ::close(ends[0]), ::close(ends[1]);
+}
+
+TEST(System, ReservesRoomInAFileAndRefusesWhatNoDiskHas) {
+  char name[] = "/tmp/foretoken_reserve_XXXXXX";
+  const int file = ::mkstemp(name);
+  ASSERT_GE(file, 0);
+  ::unlink(name);
+  EXPECT_EQ(reserve_space(file, 0), 0);
+  const int small = reserve_space(file, 1 << 20);
+  EXPECT_TRUE(small == 0 || small == EOPNOTSUPP) << small;
+  EXPECT_NE(reserve_space(file, INT64_MAX / 2), 0);
+  EXPECT_NE(reserve_space(-1, 4096), 0);
+  ::close(file);
+}
+
+TEST(System, PagesThatAreGivenBackReadAsZeros) {
+  const auto size = static_cast<std::size_t>(4 * ::sysconf(_SC_PAGESIZE));
+  auto* const pages = static_cast<std::byte*>(
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(pages), MAP_FAILED);
+  pages[0] = pages[size - 1] = std::byte{7};
+  give_back_pages(pages, size);
+  EXPECT_EQ(pages[0], std::byte{0});
+  EXPECT_EQ(pages[size - 1], std::byte{0});
+  pages[5] = std::byte{1};
+  ::munmap(pages, size);
+}
+
+TEST(System, AHangUpIsSeenBeforeTheLastBytesAreRead) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  ASSERT_EQ(::write(ends[1], "last", 4), 4);
+  EXPECT_FALSE(has_hung_up(ends[0]));
+  ::close(ends[1]);
+  EXPECT_TRUE(has_hung_up(ends[0]));
+  ::close(ends[0]);
+}
+
+TEST(System, AProcessIsNamedByItsNumberAndStart) {
+  EXPECT_NE(process_start(::getpid()), 0);
+  EXPECT_EQ(process_start(::getpid()), process_start(::getpid()));
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  siginfo_t ended{};
+  ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT);
+  EXPECT_EQ(process_start(child), 0) << "it has ended and waits for its parent";
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(process_start(child), 0);
+}
+
+TEST(System, TheProgramKnowsItsFile) {
+  EXPECT_TRUE(std::filesystem::path(program_path()).is_absolute());
+  struct stat named{}, opened{};
+  ASSERT_EQ(::stat(program_path().c_str(), &named), 0);
+  ASSERT_EQ(::stat(program_file().c_str(), &opened), 0);
+  EXPECT_EQ(named.st_ino, opened.st_ino);
+  EXPECT_GT(modified_ns(named), 1'000'000'000'000'000'000);
+}
+
+}  // namespace
+}  // namespace ft
