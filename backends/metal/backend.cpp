@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "backends/metal/device.h"
+#include "backends/metal/device_check.h"
 #include "backends/metal/executable.h"
 #include "backends/metal/rows.h"
-#include "backends/metal/self_test.h"
 #include "format/out_of_memory.h"
 
 namespace ft {

@@ -1,4 +1,4 @@
-#include "backends/metal/self_test.h"
+#include "backends/metal/device_check.h"
 
 #include <algorithm>
 #include <cmath>

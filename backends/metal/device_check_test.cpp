@@ -1,5 +1,5 @@
 // The self-test finds a device that computes something else, breaks the row rule or fails.
-#include "backends/metal/self_test.h"
+#include "backends/metal/device_check.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
