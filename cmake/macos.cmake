@@ -19,5 +19,5 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 # mac).
 set(FORETOKEN_CARGO ${mac}/bin/cargo-for-mac)
 set(FORETOKEN_CARGO_TARGET aarch64-apple-darwin)
-# zig's <cfloat> is empty where another header came first; as the first one it works.
-set(CMAKE_CXX_FLAGS_INIT "-include cfloat")
+# zig's <cfloat> and <cmath> lack names where another header came first; as the first ones they work.
+set(CMAKE_CXX_FLAGS_INIT "-include cmath -include cfloat")
