@@ -431,17 +431,29 @@ class Work(CliTest):
         ask = ("run", "--raw", "-p", "def", "-n", "1", "--temperature", "0")  # too short to teach anything
         kept = {**self.environment, "XDG_CACHE_HOME": str(self.folder / "cache")}
         del kept["FORETOKEN_COSTS"]
-        sources = []
-        for environment in (kept, kept, {**kept, "FORETOKEN_COSTS": "measure"}):
+        cache = self.folder / "cache" / "foretoken"
+
+        def answer(environment):
             done = subprocess.run([PROGRAM, *ask, "--json"], stdout=subprocess.PIPE, env=environment,
                                   timeout=TIMEOUT_S, check=True)
-            sources.append(json.loads(done.stdout))
+            return json.loads(done.stdout)
+
+        sources = [answer(kept)]
+        for _ in range(20):  # what a busy machine measures is not kept
+            if list(cache.glob("*")):
+                break
+            self.assertEqual(sources.pop()["timing"]["costs"], "measured")
+            sources.append(answer(kept))
+        sources += [answer(kept), answer({**kept, "FORETOKEN_COSTS": "measure"})]
         self.assertEqual([answer["timing"]["costs"] for answer in sources], ["measured", "remembered", "measured"])
         self.assertEqual(len({tuple(answer["token_ids"]) for answer in sources}), 1)
-        files = list((self.folder / "cache" / "foretoken").iterdir())
+        files = list(cache.iterdir())
         self.assertEqual([file.suffix for file in files], [".costs"])
         elsewhere = str(self.folder / "elsewhere")
-        self.expect(0, *ask, "--costs", elsewhere)
+        for _ in range(20):
+            self.expect(0, *ask, "--costs", elsewhere)
+            if list(pathlib.Path(elsewhere).glob("*")):
+                break
         files[0].write_text("torn")
         done = self.expect(0, *ask, "--calibration", str(files[0].parent))
         self.assertIn(b"calibrating again", done.stderr)

@@ -50,7 +50,7 @@ class Comparison(DraftersTest):
     def test_bench_drafters_prints_one_table_of_the_same_tokens(self):
         model = cli_test.MODEL
         command = ("bench", "--drafters", "--pairs", "1", "--temperature", "0", "-p", "What is a ring buffer?",
-                   "-n", "24", *self.drafters(model))
+                   "-n", "24", "--depth", "3", *self.drafters(model))
         report = self.expect_json(0, *command)
         names = [one["drafter"] for one in report["drafters"]]
         self.assertEqual(names, ["none", "mtp", "eagle3", "dflash", "lookup", "auto"])
