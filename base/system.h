@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-struct stat;
+struct stat;  // NOLINT(readability-identifier-naming): named by the system
 
 namespace ft {
 

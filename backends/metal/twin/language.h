@@ -9,6 +9,7 @@
 #include "backends/metal/twin/fibres.h"
 #include "format/half.h"
 
+// NOLINTBEGIN(readability-identifier-naming): the names of Metal
 using uint = unsigned int;
 using ushort = unsigned short;
 
@@ -32,6 +33,8 @@ inline To as_type(From from) {
 enum class mem_flags { mem_none, mem_threadgroup, mem_device };
 inline void threadgroup_barrier(mem_flags) { ft::metal::wait_for_group(); }
 inline float simd_shuffle_xor(float x, ushort distance) { return ft::metal::exchange(x, distance); }
+
+// NOLINTEND(readability-identifier-naming)
 
 using std::abs;
 using std::fma;
