@@ -29,7 +29,7 @@ struct Options {
 };
 
 std::string parameters_text(const Inspection& found) {
-  const std::string all = count_text(found.parameters);
+  std::string all = count_text(found.parameters);
   if (found.active_parameters == found.parameters) return all;
   return fmt::format("{}, {} of them for one token", all, count_text(found.active_parameters));
 }
