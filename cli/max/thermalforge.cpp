@@ -36,7 +36,7 @@ std::string variable(const char* name, const char* otherwise) {
 
 /// Where Homebrew puts it, else wherever PATH finds it.
 std::string tool() {
-  const std::string named = variable("THERMALFORGE", "");
+  std::string named = variable("THERMALFORGE", "");
   if (!named.empty()) return named;
   for (const char* place : {"/opt/homebrew/bin/thermalforge", "/usr/local/bin/thermalforge"}) {
     if (::access(place, X_OK) == 0) return place;

@@ -14,6 +14,7 @@ import unittest
 from pathlib import Path
 
 PROGRAM = ""
+MODEL = str(Path(__file__).parents[2] / "assets" / "qwen3.5-tiny")
 FAKE = """#!/usr/bin/env python3
 import json, sys, time
 from pathlib import Path
@@ -196,7 +197,7 @@ class Guard(Fans):
         self.assertEqual(self.commands(), ["auto", "status"])
 
     def test_a_server_restarts_its_guard_and_leaves_nothing(self):
-        model = ["--model", "assets/qwen3.5-tiny", "--port", "0", "--max", "--context", "512"]
+        model = ["--model", MODEL, "--port", "0", "--max", "--context", "512"]
         server = subprocess.Popen(
             [PROGRAM, "serve", *model, "--json"],
             env=self.environment,
@@ -255,7 +256,7 @@ class Tool(Fans):
 
     def test_fans_that_are_asked_for_too_little(self):
         self.state(fans=fans(), obeys=0.5)
-        model = ["--model", "assets/qwen3.5-tiny", "--port", "0", "--context", "512"]
+        model = ["--model", MODEL, "--port", "0", "--context", "512"]
         self.refuses("less than 85 %", "serve", "--max", *model)
         self.assertTrue(eventually(lambda: self.modes() == {"auto"}))
 
