@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "drafters/chain_pass.h"
+
 namespace ft {
 namespace {
 
@@ -117,19 +119,6 @@ double ModelDrafter::catch_up(const DraftSlot& slot) const {
   return kRow * static_cast<double>(std::max<std::int64_t>(0, missing - options_.max_depth));
 }
 
-SampleRow ModelDrafter::sample_row(const DraftSlot& slot, int step) const {
-  SampleRow row = slot.sample;
-  row.position += step;
-  row.stream = slot.rejection ? Stream::kDraft : Stream::kTarget;
-  row.drafts = {slot.store, step};
-  row.store = slot.store + step;
-  if (slot.constraint != nullptr && step > 0) {
-    const auto drafts = slot.drafts.first(static_cast<std::size_t>(step));  // known: run_pass() waited
-    row.mask = slot.constraint->mask(drafts).value_or(row.mask);  // without one: the round cuts here
-  }
-  return row;
-}
-
 Status ModelDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   Status status;
   try {
@@ -193,7 +182,7 @@ Status ModelDrafter::add(DraftSlot& slot, Timeline& timeline, std::span<const st
   segments_.push_back(txns_.back().segment());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
-  samples_.push_back(sample_row(slot, step));
+  samples_.push_back(chain_sample(slot, step));
   return {};
 }
 
@@ -217,18 +206,7 @@ Status ModelDrafter::run_pass(std::span<DraftSlot*> slots, int step, std::span<s
   collected_ = wait;
   const StepResult result = wait ? network_->collect() : StepResult();
   end_pass(true);
-  const auto vocabulary = static_cast<std::size_t>(network_->vocabulary());
-  std::size_t next = 0;
-  for (DraftSlot* slot : slots) {
-    if (slot->depth <= step) continue;
-    const auto at = static_cast<std::size_t>(step);
-    if (slot->rejection) {
-      distribution(result.logits.subspan(next * vocabulary, vocabulary), network_->ids(), samples_[next],
-                   scratch_, (*slot->proposal)[at], slot->drafts.first(at));
-    }
-    slot->drafted = step + 1;
-    ++next;
-  }
+  take_drafts(slots, step, result, *network_, samples_, scratch_);
   return {};
 }
 

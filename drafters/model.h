@@ -70,7 +70,6 @@ class ModelDrafter final : public Drafter {
   Status add(DraftSlot& slot, Timeline& timeline, std::span<const std::int32_t> tokens, int step);
   void end_pass(bool good);
   void finish(std::span<DraftSlot*> slots, bool good);
-  SampleRow sample_row(const DraftSlot& slot, int step) const;
 
   const DraftNetwork& model_;
   Options options_;

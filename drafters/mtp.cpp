@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "drafters/chain_pass.h"
+
 namespace ft {
 
 Result<std::unique_ptr<MtpDrafter>> MtpDrafter::make(Backend& backend, const Program& program,
@@ -170,19 +172,6 @@ int MtpDrafter::plan(const DraftSlot& slot) {
   return state.timeline && !state.timeline->lost() && state.seen > state.first ? slot.max_depth() : 0;
 }
 
-SampleRow MtpDrafter::sample_row(const DraftSlot& slot, int step) const {
-  SampleRow row = slot.sample;
-  row.position += step;
-  row.stream = slot.rejection ? Stream::kDraft : Stream::kTarget;
-  row.drafts = {slot.store, step};
-  row.store = slot.store + step;
-  if (slot.constraint != nullptr && step > 0) {
-    const auto drafts = slot.drafts.first(static_cast<std::size_t>(step));  // known: submit() waited
-    row.mask = slot.constraint->mask(drafts).value_or(row.mask);  // without one: the round cuts here
-  }
-  return row;
-}
-
 /// Submits the prepared pass. Waits for it only where the host needs its drafts for a mask of the next pass,
 /// or its logits for a distribution.
 void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, const RowPlaces& hidden,
@@ -212,18 +201,7 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, const RowPlaces& 
   head_->submit(args, *state_);
   collected_ = wait;
   const StepResult result = wait ? head_->collect() : StepResult();
-  const auto vocabulary = static_cast<std::size_t>(head_->vocabulary());
-  next = 0;
-  for (DraftSlot* slot : slots) {
-    if (slot->depth <= step) continue;
-    if (slot->rejection) {
-      const auto at = static_cast<std::size_t>(step);
-      distribution(result.logits.subspan(next * vocabulary, vocabulary), head_->ids(), samples_[next],
-                   scratch_, (*slot->proposal)[at], slot->drafts.first(at));
-    }
-    slot->drafted = step + 1;
-    ++next;
-  }
+  take_drafts(slots, step, result, *head_, samples_, scratch_);
 }
 
 /// A text repeats its own words: a reduced head gets columns for those that it lacks.
@@ -261,7 +239,7 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
     segments_.push_back(txns_[id]->part(0, rows));
     tokens_.insert(tokens_.end(), state.tokens.begin(), state.tokens.end());
     logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
-    samples_.push_back(sample_row(*slot, 0));
+    samples_.push_back(chain_sample(*slot, 0));
     state.tokens.clear();
     state.from_prompt = 0;
   }
@@ -281,7 +259,7 @@ Status MtpDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<st
     logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()));
     tokens_.push_back(-1 - (slot->store + step - 1));
     rows_.push_back(chain_place(slot->id, step - 1));
-    samples_.push_back(sample_row(*slot, step));
+    samples_.push_back(chain_sample(*slot, step));
   }
   if (!tokens_.empty()) submit(slots, step, {chain_.get(), rows_}, round_tokens);
   return {};

@@ -118,7 +118,6 @@ class MtpDrafter final : public Drafter {
               std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
   void name_tokens(const DraftSlot& slot);
-  SampleRow sample_row(const DraftSlot& slot, int step) const;
   std::int32_t chain_place(int slot, int step) const { return (step % 2) * options_.slots + slot; }
   Result<std::unique_ptr<Memory>> new_memory(Timeline timeline, std::int64_t seen, std::int64_t skipped,
                                              std::int64_t first_recent, std::vector<std::int32_t> tokens);

@@ -1,0 +1,22 @@
+// Passes of a network that drafts one token after the other, for all slots at once: the drafters with a
+// network of their own share what a pass samples and what the host takes from it.
+#pragma once
+
+#include <span>
+
+#include "drafters/drafter.h"
+#include "sampling/sample.h"
+
+namespace ft {
+
+/// How the pass `step` samples the draft of a slot, on the noise of the token that it guesses. With a
+/// constraint and `step` > 0, the drafts before it are known to the host.
+SampleRow chain_sample(const DraftSlot& slot, int step);
+
+/// After the pass `step`: counts its drafts and, for rejection sampling, keeps their distributions.
+/// `samples`: one for each slot that drafts in the pass, in the slots' order. `result` is that of the pass
+/// where a slot needs logits, else empty.
+void take_drafts(std::span<DraftSlot*> slots, int step, const StepResult& result, const Executable& network,
+                 std::span<const SampleRow> samples, SampleScratch& scratch);
+
+}  // namespace ft
