@@ -13,17 +13,12 @@
 namespace ft {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double ms_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 struct Plan {
   std::size_t prompt;  // tokens
   std::vector<int> usual, few;
   double enough_ms;
-  int long_sweeps;
+  int warm_up;  // depth of the round before those that are measured
+  const std::function<double()>& now_ms;
 };
 
 /// A sequence that n-gram lookup can always continue. Equal tokens would go to the same experts, so that rows
@@ -48,13 +43,14 @@ class Periodic {
 
 /// Runs rounds at the usual depths on a throw-away sequence, one after the other, and repeats them until they
 /// have taken `enough_ms`. If the prompt alone takes longer than kLongMs, it runs only the depths in `few`,
-/// `long_sweeps` times. A round of a large model is long enough to be measured once, and its start should not
-/// wait for more. The rounds show whether the prompt was slow only because it was the first step or the
-/// machine was busy.
+/// kLongSweeps times: a start should not wait for more, and one sweep may have met a busy moment. The rounds
+/// show whether the prompt was slow only because it was the first step or the machine was busy. A round
+/// before them is not measured: a drafter's first one makes what all use and touches memory for the first time.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
   constexpr int kMostSweeps = 20;
   constexpr double kLongMs = 60;
+  constexpr int kLongSweeps = 2;
   SlotOptions options;
   options.max_tokens = 1 << 20;
   options.depth = 0;
@@ -65,23 +61,27 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   Slot* only = slot->get();
   const auto close = [&decoder](Slot* open) { decoder.close(*open); };  // also if a round throws
   const std::unique_ptr<Slot, decltype(close)> closing(only, close);
-  Clock::time_point start = Clock::now();
+  double start = plan.now_ms();
   const bool ready = decoder.prefill(*only, static_cast<int>(prompt.size())).ok();
-  bool lasts = ms_since(start) > kLongMs;
+  bool lasts = plan.now_ms() - start > kLongMs;
   double fastest_ms = kLongMs;
-  start = Clock::now();
+  const auto round_at = [&](int depth) {
+    only->tokens.back() = sequence.at(only->tokens.size() - 1);  // periodic whatever the model says
+    only->policy = DepthPolicy(depth);
+    return decoder.round({&only, 1});
+  };
+  if (ready) round_at(plan.warm_up);
+  start = plan.now_ms();
   const auto goes_on = [&](int sweep) {
-    if (lasts) return sweep < plan.long_sweeps;
-    return sweep == 0 || (sweep < kMostSweeps && ms_since(start) < plan.enough_ms);
+    if (lasts) return sweep < kLongSweeps;
+    return sweep == 0 || (sweep < kMostSweeps && plan.now_ms() - start < plan.enough_ms);
   };
   for (int sweep = 0; ready && goes_on(sweep); ++sweep) {
     for (const int depth : lasts ? plan.few : plan.usual) {
       if (only->finish != Finish::kNone) break;
-      only->tokens.back() = sequence.at(only->tokens.size() - 1);  // periodic whatever the model says
-      only->policy = DepthPolicy(depth);
-      const Clock::time_point begin = Clock::now();
-      const RoundShape shape = decoder.round({&only, 1});
-      const double ms = ms_since(begin);
+      const double begin = plan.now_ms();
+      const RoundShape shape = round_at(depth);
+      const double ms = plan.now_ms() - begin;
       measured(depth, shape, ms);
       fastest_ms = std::min(fastest_ms, ms);
     }
@@ -153,9 +153,14 @@ CostFigures believed_of(CostFigures unsteady) {
   return unsteady;
 }
 
-Calibrated calibrate(Decoder& decoder, int long_sweeps) {
-  const Plan lookup{4, {0, 1, 3, 7, 15}, {0, 3}, 200, long_sweeps};
-  const Plan head{2, {3, 3}, {3}, 60, long_sweeps};
+double steady_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {
+  const Plan lookup{4, {0, 1, 3, 7, 15}, {0, 3}, 200, 0, now_ms};
+  const Plan head{2, {3, 3}, {3}, 60, 3, now_ms};
   std::array<double, CostModel::kRows + 1> best{};
   double reference = 0;
   bool networks = true, steady = true;

@@ -1,10 +1,11 @@
 // Calibration: measures once what rows and drafts cost on this machine, for the choice of depth
 // (speculation/depth.h). It runs a few rounds at several depths on a throw-away sequence. It does so in
 // sweeps, so that a busy moment of the machine does not affect one depth alone. Thread: the engine thread,
-// while no slot is open. Cost: a quarter of a second; for long rounds, three rounds and two short prompts, or
-// twice the rounds if they are to be cached (sched/calibration/calibration_cache.h). Later rounds correct the
-// result. Errors: logged; the cost model then stays a guess.
+// while no slot is open. Cost: a quarter of a second; for long rounds, eight rounds and two short prompts.
+// Later rounds correct the result. Errors: logged; the cost model then stays a guess.
 #pragma once
+
+#include <functional>
 
 #include "speculation/decoder.h"
 
@@ -20,7 +21,9 @@ struct Calibrated {
 /// and nothing would measure it again; one that is too low is corrected by the rounds that it allows.
 CostFigures believed_of(CostFigures unsteady);
 
-/// `long_sweeps`: how often long rounds are measured.
-Calibrated calibrate(Decoder& decoder, int long_sweeps = 1);
+double steady_ms();
+
+/// `now_ms`: a clock.
+Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms = steady_ms);
 
 }  // namespace ft

@@ -96,10 +96,9 @@ bool CalibrationCache::recall(CostModel& costs) const {
 }
 
 void CalibrationCache::learn(Decoder& decoder) {
-  constexpr int kSweepsToKeep = 2;  // one sweep may have met a busy moment
   const bool keeps = !options_.path.empty();
   kept_ = keeps && recall(decoder.costs());
-  const Calibrated fresh = kept_ ? Calibrated{} : calibrate(decoder, keeps ? kSweepsToKeep : 1);
+  const Calibrated fresh = kept_ ? Calibrated{} : calibrate(decoder);
   const bool measured = fresh.measured;
   source_ = kept_ ? "remembered" : measured ? "measured" : "guessed";
   begun_with_ = decoder.costs().figures();

@@ -288,6 +288,49 @@ TEST_F(CalibrationCacheTest, AShortRunOfSlowRoundsKeepsTheFile) {
   EXPECT_EQ(start().source, "remembered");
 }
 
+/// A clock that goes on only while steps run. The first steps of an executable take long, as they do where
+/// memory is touched for the first time.
+class ColdBackend final : public ForwardingBackend {
+ public:
+  static constexpr double kStepMs = 80, kColdMs = 900;
+
+  explicit ColdBackend(double& now_ms) : ForwardingBackend(make_ref_backend()), now_ms_(now_ms) {}
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    FT_ASSIGN(std::unique_ptr<Executable> executable, inner().compile(program, options));
+    return std::unique_ptr<Executable>(std::make_unique<Cold>(std::move(executable), now_ms_));
+  }
+
+ private:
+  class Cold final : public ForwardingExecutable {
+   public:
+    Cold(std::unique_ptr<Executable> executable, double& now_ms)
+        : ForwardingExecutable(std::move(executable)), now_ms_(now_ms) {}
+    void submit(const StepArgs& args, State& state) override {
+      constexpr int kColdSteps = 2;
+      now_ms_ += steps_++ < kColdSteps ? kColdMs : kStepMs;
+      inner().submit(args, state);
+    }
+
+   private:
+    double& now_ms_;
+    int steps_ = 0;
+  };
+
+  double& now_ms_;
+};
+
+TEST(Calibration, DoesNotMeasureTheFirstRoundOfADrafter) {
+  double now_ms = 0;
+  ToyDecoder decoder(std::make_unique<ColdBackend>(now_ms), 1);
+  const Calibrated calibrated = calibrate(*decoder, [&now_ms] { return now_ms; });
+  EXPECT_TRUE(calibrated.measured);
+  const CostFigures figures = decoder->costs().figures();
+  EXPECT_EQ(figures.verify_ms[1], ColdBackend::kStepMs);
+  EXPECT_EQ(figures.verify_ms[4], ColdBackend::kStepMs);
+  EXPECT_LE(figures.draft_ms, 2 * ColdBackend::kStepMs);
+}
+
 /// A clock that lies: rounds of more rows and draft passes seem to take many times what they do.
 TEST(BelievedCosts, OfABusyMachineDoNotKeepDraftsAway) {
   CostFigures busy = figures();
