@@ -45,7 +45,7 @@ class Periodic {
 /// have taken `enough_ms`. If the prompt alone takes longer than kLongMs, it runs only the depths in `few`,
 /// kLongSweeps times: a start should not wait for more, and one sweep may have met a busy moment. The rounds
 /// show whether the prompt was slow only because it was the first step or the machine was busy. A round
-/// before them is not measured: a drafter's first one makes what all use and touches memory for the first time.
+/// before them is not measured: a drafter's first one makes what all use and touches new memory.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
   constexpr int kMostSweeps = 20;

@@ -288,7 +288,7 @@ TEST_F(CalibrationCacheTest, AShortRunOfSlowRoundsKeepsTheFile) {
   EXPECT_EQ(start().source, "remembered");
 }
 
-/// A clock that goes on only while steps run. The first steps of an executable take long, as they do where
+/// A clock that moves only while steps run. The first steps of an executable take long, as they do where
 /// memory is touched for the first time.
 class ColdBackend final : public ForwardingBackend {
  public:
