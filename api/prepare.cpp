@@ -7,6 +7,7 @@
 
 #include "api/encoding.h"
 #include "api/rendering.h"
+#include "sched/request_builder.h"
 #include "speculation/not_drafted.h"
 
 namespace ft::api {
@@ -85,8 +86,6 @@ Result<RequestFields> fields_of(const ModelInfo& model_info, const GenerateParam
       static_cast<int>(call.max_tokens > 0 ? std::min<std::int64_t>(call.max_tokens, room) : room);
   if (call.only_prompt) fields.slot.max_tokens = 0;
   fields.score_prompt = call.score_prompt;
-  fields.slot.context = model_info.context;
-  fields.slot.eos = model_info.eos;
   fields.slot.bias = call.bias.empty() ? model_info.bias : call.bias;
   fields.slot.logprobs = call.logprobs;
   fields.slot.acceptance = call.acceptance;
@@ -194,6 +193,7 @@ Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call
   FT_TRY(check_speculation(model_info, call));
   Prepared prepared;
   FT_ASSIGN(const std::shared_ptr<const Grammar> grammar, grammar_of(model_info, call));
+  const RequestModel of{model_info.vocabulary, model_info.context, model_info.eos};
   const std::vector<GenerateParams::Prompt> one(1);
   for (const GenerateParams::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
     FT_ASSIGN(RequestFields fields, fields_of(model_info, call, prompt));
@@ -203,7 +203,7 @@ Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call
       RequestFields copy = fields;
       copy.slot.sampler =
           choose_sampler(model_info, call, call.seed.value_or(random_seed) + static_cast<std::uint64_t>(i));
-      FT_ASSIGN(Request request, Request::make(std::move(copy), model_info.vocabulary));
+      FT_ASSIGN(Request request, build_request(std::move(copy), of));
       prepared.requests.push_back(std::move(request));
       prepared.prompt_tokens.push_back(static_cast<int>(fields.prompt.size()));
     }

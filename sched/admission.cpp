@@ -112,11 +112,4 @@ std::string page_cache_warning(const MemoryReport& needed, std::int64_t token_by
       gigabytes(needed.weights), gigabytes(room), gigabytes(token_bytes), missing * gigabytes(token_bytes));
 }
 
-Status check_prompt(std::int64_t prompt_tokens, std::int64_t context) {
-  if (prompt_tokens < context) return {};
-  return Error{Code::kExhausted,
-               fmt::format("the prompt has {} tokens and the context holds {}; shorten it or raise --context",
-                           prompt_tokens, context)};
-}
-
 }  // namespace ft

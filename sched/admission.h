@@ -30,7 +30,4 @@ Status check_memory(const MemoryReport& needed, const DecoderOptions& options);
 /// token.
 std::string page_cache_warning(const MemoryReport& needed, std::int64_t token_bytes);
 
-/// kExhausted if the prompt leaves no room for an answer in a slot.
-Status check_prompt(std::int64_t prompt_tokens, std::int64_t context);
-
 }  // namespace ft

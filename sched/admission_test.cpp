@@ -65,12 +65,6 @@ TEST_F(Admission, TheContextThatTheRefusalNamesFits) {
   EXPECT_TRUE(check_memory(smaller, asked).ok()) << words;
 }
 
-TEST_F(Admission, APromptMustLeaveRoomForOneToken) {
-  EXPECT_TRUE(check_prompt(99, 100).ok());
-  ASSERT_FALSE(check_prompt(100, 100).ok());
-  EXPECT_EQ(check_prompt(100, 100).error().code, Code::kExhausted);
-}
-
 class MachineMemory : public testing::Test {
  protected:
   void SetUp() override {

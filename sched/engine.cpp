@@ -8,6 +8,7 @@
 #include "base/system.h"
 #include "sched/admission.h"
 #include "sched/machine_memory.h"
+#include "speculation/context_room.h"
 
 namespace ft {
 
@@ -71,8 +72,8 @@ Status Engine::fits(const Request& request) const {
   if (!fields.images.empty() && !decoder_->images_problem().empty())
     return Error{Code::kUnsupported, decoder_->images_problem()};
   const std::int64_t context = decoder_->options().context;
-  return check_prompt(static_cast<std::int64_t>(fields.prompt.size()),
-                      fields.slot.context > 0 ? std::min(fields.slot.context, context) : context);
+  return check_room(static_cast<std::int64_t>(fields.prompt.size()),
+                    fields.slot.context > 0 ? std::min(fields.slot.context, context) : context);
 }
 
 Result<Ticket> Engine::submit(Request request) {

@@ -70,8 +70,8 @@ TEST_F(EngineTest, APromptBeyondTheContextIsRefusedWithASentence) {
   const Result<Ticket> refused =
       engine_->submit(std::move(*Request::make(std::move(request), engine_->vocabulary())));
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Code::kExhausted);
-  EXPECT_NE(refused.error().message.find("600 tokens and the context holds 512"), std::string::npos)
+  EXPECT_EQ(refused.error().code, Code::kTooLong);
+  EXPECT_NE(refused.error().message.find("600 tokens > 511 maximum"), std::string::npos)
       << refused.error().message;
 }
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "drafters/guarded.h"
+#include "speculation/context_room.h"
 
 namespace ft {
 
@@ -268,12 +269,7 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
                                             std::span<const PromptImage> images) {
   if (prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
   options.context = options.context > 0 ? std::min(options.context, options_.context) : options_.context;
-  if (static_cast<std::int64_t>(prompt.size()) >= options.context) {
-    return Error{Code::kExhausted,
-                 fmt::format("the prompt has {} tokens and the context holds {}; shorten it or "
-                             "raise --context",
-                             prompt.size(), options.context)};
-  }
+  FT_TRY(check_room(static_cast<std::int64_t>(prompt.size()), options.context));
   for (const std::int32_t token : prompt) {
     if (token >= 0 && token < target_->vocabulary()) continue;
     return Error{Code::kInvalid,

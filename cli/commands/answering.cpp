@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/text_file.h"
+#include "sched/request_builder.h"
 
 namespace ft::cli {
 namespace {
@@ -53,12 +54,6 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded) {
 std::string cost_note(const Engine& engine) { return fmt::format("calibration: {}", engine.cost_source()); }
 
 Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, const LoadedModel& loaded) {
-  if (static_cast<std::int64_t>(prompt.ids.size()) >= loaded.context) {
-    return Error{Code::kExhausted,
-                 fmt::format("the prompt has {} tokens and the context holds {}; shorten it or raise "
-                             "--context",
-                             prompt.ids.size(), loaded.context)};
-  }
   RequestFields fields;
   fields.prompt = prompt.ids, fields.images = prompt.images;
   fields.prompt_text = prompt.text;
@@ -74,12 +69,11 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
   FT_ASSIGN(fields.grammar, read_grammar(ask.constraint, loaded));
   fields.thinking_budget = ask.constraint.thinking_budget;
   fields.slot.max_tokens = ask.answer.max_tokens;
-  fields.slot.context = loaded.context;
   fields.slot.logprobs = ask.answer.logprobs;
   fields.slot.predicted = ask.predicted;
-  const auto& eos = loaded.model.facts.eos_ids;
-  fields.slot.eos.assign(eos.begin(), eos.end());
-  return Request::make(std::move(fields), loaded.model.facts.vocabulary);
+  const ModelFacts& facts = loaded.model.facts;
+  return build_request(std::move(fields),
+                       {facts.vocabulary, loaded.context, {facts.eos_ids.begin(), facts.eos_ids.end()}});
 }
 
 GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show) {

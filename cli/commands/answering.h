@@ -1,5 +1,5 @@
 // Runs one request through the engine and gathers its answer; run, chat and bench share it. A prompt that is
-// too long gives kExhausted.
+// too long gives kTooLong.
 #pragma once
 
 #include <functional>

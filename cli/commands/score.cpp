@@ -10,6 +10,7 @@
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/report_json.h"
 #include "cli/verify/text_quality.h"
+#include "speculation/context_room.h"
 
 namespace ft::cli {
 namespace {
@@ -74,12 +75,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   PromptOptions choice = options.prompt;
   choice.raw = !choice.has_ids && !choice.messages;  // a plain text is scored without the template
   FT_ASSIGN(const Prompt prompt, make_prompt(choice, *loaded));
-  if (static_cast<std::int64_t>(prompt.ids.size()) > loaded->context) {
-    return Error{Code::kExhausted,
-                 fmt::format("the text has {} tokens and the context holds {}; shorten it or raise "
-                             "--context",
-                             prompt.ids.size(), loaded->context)};
-  }
+  // A text that is only scored needs no room for an answer.
+  FT_TRY(check_room(static_cast<std::int64_t>(prompt.ids.size()), loaded->context + 1, "the text"));
   for (const std::int32_t id : prompt.ids) {
     if (id < loaded->model.facts.vocabulary) continue;
     return Error{Code::kInvalid, fmt::format("token id {} is outside the vocabulary of {}", id,

@@ -189,7 +189,7 @@ class BadInput(CliTest):
         self.expect_error(2, "empty", "run", "--raw", given=b"")
 
     def test_huge_prompt_does_not_fit_the_context(self):
-        self.expect_error(1, "the context holds 64", "run", "--raw", "-c", "64", given=b"word " * 5000)
+        self.expect_error(1, "tokens > 63 maximum", "run", "--raw", "-c", "64", given=b"word " * 5000)
 
     def test_files_that_hold_no_conversation(self):
         talk = self.folder / "talk.json"

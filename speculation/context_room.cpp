@@ -1,0 +1,17 @@
+#include "speculation/context_room.h"
+
+#include <fmt/format.h>
+
+namespace ft {
+
+Error too_long(std::string_view what, std::string_view found, std::int64_t context) {
+  return {Code::kTooLong, fmt::format("{} is too long: {} > {} maximum; shorten it or raise --context", what,
+                                      found, context - 1)};
+}
+
+Status check_room(std::int64_t tokens, std::int64_t context, std::string_view what) {
+  if (tokens < context) return {};
+  return too_long(what, fmt::format("{} tokens", tokens), context);
+}
+
+}  // namespace ft

@@ -1,0 +1,17 @@
+// The one check of a context's length, and its sentence, wherever a prompt comes from.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace ft {
+
+/// kTooLong unless one token more than `tokens` fits into `context`. `what`: the text, for the sentence.
+Status check_room(std::int64_t tokens, std::int64_t context, std::string_view what = "the prompt");
+
+/// The same error where the tokens need not be counted. `found`: "at least 600 tokens (4096 bytes)".
+Error too_long(std::string_view what, std::string_view found, std::int64_t context);
+
+}  // namespace ft
