@@ -24,6 +24,12 @@ std::int64_t modified_ns(const struct stat& facts);
 /// Whole private anonymous pages: the system may have their memory. They read as zeros afterwards.
 void give_back_pages(std::byte* pages, std::size_t bytes);
 
+/// Mapped bytes of a file that are needed soon: the system may begin to read them. Does not wait.
+void read_ahead(const std::byte* mapped, std::size_t bytes);
+/// Written bytes of an open file: the system may begin to bring them to the disk, so that a later fsync waits
+/// less. macOS has no such call.
+void begin_writeback(int file, std::int64_t offset, std::int64_t bytes);
+
 /// Whether the other side of a connected socket has sent its last byte, even if bytes still wait to be read.
 bool has_hung_up(int socket);
 

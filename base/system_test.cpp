@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <string>
+#include <string_view>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -48,6 +50,22 @@ TEST(System, PagesThatAreGivenBackReadAsZeros) {
   EXPECT_EQ(pages[size - 1], std::byte{0});
   pages[5] = std::byte{1};
   ::munmap(pages, size);
+}
+
+TEST(System, AdviceAboutAFileChangesNoByte) {
+  char name[] = "/tmp/foretoken_advice_XXXXXX";
+  const int file = ::mkstemp(name);
+  ASSERT_GE(file, 0);
+  ::unlink(name);
+  const std::string text(3 * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)), 'x');
+  ASSERT_EQ(::write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  begin_writeback(file, 1, 100);
+  void* const mapped = ::mmap(nullptr, text.size(), PROT_READ, MAP_SHARED, file, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  read_ahead(static_cast<const std::byte*>(mapped) + 5, text.size() - 5);
+  EXPECT_EQ(std::string_view(static_cast<const char*>(mapped), text.size()), text);
+  ::munmap(mapped, text.size());
+  ::close(file);
 }
 
 TEST(System, AHangUpIsSeenBeforeTheLastBytesAreRead) {

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "convert/folder.h"
 
@@ -67,6 +69,19 @@ Result<bool> prepare(const Source& source, const fs::path& folder, const Plan& p
   return false;
 }
 
+/// Brings one file to the disk and to its name while the next one is made.
+class Finishing {
+ public:
+  void begin(format::SafetensorsWriter writer) {
+    file_ =
+        std::async(std::launch::async, [writer = std::move(writer)]() mutable { return writer.finish(); });
+  }
+  Status wait() { return file_.valid() ? file_.get() : Status(); }
+
+ private:
+  std::future<Status> file_;  // its destructor waits
+};
+
 std::uint64_t source_bytes_of(const OutputFile& file) {
   std::uint64_t bytes = 0;
   for (const OutputTensor& tensor : file.tensors) bytes += tensor.source_bytes;
@@ -83,6 +98,7 @@ Result<ConversionResult> convert_model(const Source& source, const Recipe& recip
   EncodeProgress state{0, plan.source_bytes, progress, source.drop_pages};
   try {
     ThreadPool pool(options.threads);
+    Finishing finishing;
     for (const OutputFile& file : plan.files) {
       const fs::path path = folder / file.name;
       std::error_code ignored;
@@ -92,8 +108,11 @@ Result<ConversionResult> convert_model(const Source& source, const Recipe& recip
         ++result.kept;
         continue;
       }
-      FT_TRY(write_file(file, path.string(), pool, state));
+      FT_ASSIGN(format::SafetensorsWriter writer, write_tensors(file, path.string(), pool, state));
+      FT_TRY(finishing.wait());
+      finishing.begin(std::move(writer));
     }
+    FT_TRY(finishing.wait());
   } catch (const std::system_error& error) {
     return Error{Code::kExhausted, std::string("no thread can be started: ") + error.what()};
   }

@@ -22,8 +22,8 @@ struct EncodeProgress {
   std::uint64_t since_drop = 0;
 };
 
-/// Writes `file` to `path`; it appears whole or not at all.
-Status write_file(const OutputFile& file, const std::string& path, ThreadPool& pool,
-                  EncodeProgress& progress);
+/// Writes the tensors of `file`; `path` appears once the caller has finished the writer.
+Result<format::SafetensorsWriter> write_tensors(const OutputFile& file, const std::string& path,
+                                                ThreadPool& pool, EncodeProgress& progress);
 
 }  // namespace ft::convert

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/system.h"
 #include "format/block_floats.h"
 
 namespace ft::convert {
@@ -21,6 +22,10 @@ class PlainMatrix final : public MatrixSource {
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     format::load_floats(data_, type(), static_cast<std::size_t>(first * cols()),
                         static_cast<std::size_t>(count * cols()), out);
+  }
+  void read_ahead(std::int64_t first, std::int64_t count) const override {
+    const auto row = static_cast<std::size_t>(cols()) * format::dtype_bytes(type());
+    ft::read_ahead(data_ + static_cast<std::size_t>(first) * row, static_cast<std::size_t>(count) * row);
   }
   bool plain() const override { return true; }
 
@@ -70,6 +75,12 @@ class MappedRows : public MatrixSource {
     for_runs(first, count, [&](const MatrixSource& part, std::int64_t from, std::int64_t rows) {
       part.read(from, rows, out);
       out += rows * cols();
+    });
+  }
+
+  void read_ahead(std::int64_t first, std::int64_t count) const final {
+    for_runs(first, count, [](const MatrixSource& part, std::int64_t from, std::int64_t rows) {
+      part.read_ahead(from, rows);
     });
   }
 

@@ -51,6 +51,8 @@ class MatrixSource {
   virtual std::optional<format::Quantisation> nearest() const { return std::nullopt; }
   /// True if the values are stored as type() and so lose nothing when written as it.
   virtual bool plain() const { return false; }
+  /// These rows are read soon: their bytes may come from the disk meanwhile.
+  virtual void read_ahead(std::int64_t, std::int64_t) const {}
   /// Only if codes() has a value.
   virtual void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const;
 

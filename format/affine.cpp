@@ -1,6 +1,7 @@
 #include "format/affine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -8,6 +9,8 @@
 
 #include "base/assert.h"
 #include "format/half.h"
+#include "format/pack_words.h"
+#include "format/widest.h"
 
 namespace ft::format {
 namespace {
@@ -43,21 +46,70 @@ struct GroupScale {
   float bias;
 };
 
-/// The edge of larger magnitude and zero are represented exactly.
-GroupScale choose_scale(const float* group, int count, int highest_code) {
-  float low = std::numeric_limits<float>::infinity();
-  float high = -std::numeric_limits<float>::infinity();
+/// Integers in the order of the floats: comparing them needs no rule for NaN, so loops become vectors.
+[[gnu::always_inline]] inline std::int32_t ordered(float value) {
+  const auto bits = std::bit_cast<std::int32_t>(value);
+  return bits < 0 ? bits ^ 0x7FFFFFFF : bits;
+}
+[[gnu::always_inline]] inline float from_ordered(std::int32_t key) {
+  return std::bit_cast<float>(key < 0 ? key ^ 0x7FFFFFFF : key);
+}
+
+struct Range {
+  float low, high;
+};
+
+/// The smallest and the largest number of a group; a NaN is neither.
+Range range_with_nan(const float* group, int count) {
+  Range range{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
   for (int i = 0; i < count; ++i) {
-    low = std::min(low, group[i]);
-    high = std::max(high, group[i]);
+    range.low = std::min(range.low, group[i]);
+    range.high = std::max(range.high, group[i]);
   }
-  const bool from_low = std::fabs(low) > std::fabs(high);
-  const float magnitude = std::max((high - low) / static_cast<float>(highest_code), kSmallestScale);
+  return range;
+}
+
+[[gnu::always_inline]] inline Range range_of(const float* group, int count) {
+  std::int32_t low = INT32_MAX, high = INT32_MIN;
+  for (int i = 0; i < count; ++i) {
+    const std::int32_t key = ordered(group[i]);
+    low = std::min(low, key), high = std::max(high, key);
+  }
+  constexpr std::int32_t kInfinity = 0x7F800000;
+  if (high > kInfinity || low < ~kInfinity) return range_with_nan(group, count);
+  return {from_ordered(low), from_ordered(high)};
+}
+
+/// The edge of larger magnitude and zero are represented exactly.
+[[gnu::always_inline]] inline GroupScale choose_scale(const Range& range, float highest_code) {
+  const bool from_low = std::fabs(range.low) > std::fabs(range.high);
+  const float magnitude = std::max((range.high - range.low) / highest_code, kSmallestScale);
   const float scale = from_low ? magnitude : -magnitude;
-  const float edge = from_low ? low : high;
+  const float edge = from_low ? range.low : range.high;
   const float edge_code = std::rint(edge / scale);
   if (edge_code == 0) return {scale, 0};
   return {edge / edge_code, edge};
+}
+
+FT_WIDEST void codes_of(const float* values, std::int64_t groups, int bits, int group, DType scale_dtype,
+                        std::uint32_t* words, std::byte* scales, std::byte* biases) {
+  const std::size_t scale_bytes = dtype_bytes(scale_dtype);
+  const auto highest_code = static_cast<float>((1 << bits) - 1);
+  // Its unit is 1, so adding it rounds to a whole number, ties to even, which is in the lowest bits.
+  constexpr float kUnits = 0x1p23F;
+  std::uint32_t codes[kLargestGroup];
+  for (std::int64_t g = 0; g < groups; ++g, values += group, scales += scale_bytes, biases += scale_bytes) {
+    const GroupScale chosen = choose_scale(range_of(values, group), highest_code);
+    store_float(scale_dtype, chosen.scale, scales);
+    store_float(scale_dtype, chosen.bias, biases);
+    for (int i = 0; i < group; ++i) {
+      float code = (values[i] - chosen.bias) / chosen.scale;
+      code = code > 0 ? code : 0.0F;  // NaN becomes 0
+      code = code < highest_code ? code : highest_code;
+      codes[i] = std::bit_cast<std::uint32_t>(code + kUnits) & 0xFFU;
+    }
+    words = pack_words(codes, bits, group, words);
+  }
 }
 
 }  // namespace
@@ -116,27 +168,8 @@ void dequantise_rows(const StoredMatrix& matrix, std::int64_t first, std::int64_
 
 void quantise_groups(const float* values, std::int64_t groups, int bits, int group, DType scale_dtype,
                      std::uint32_t* words, std::byte* scales, std::byte* biases) {
-  const std::size_t scale_bytes = dtype_bytes(scale_dtype);
-  const int highest_code = (1 << bits) - 1;
-  // A group is a whole number of words, so the stream may cross groups and rows.
-  std::uint64_t pending = 0;
-  int held = 0;
-  for (std::int64_t g = 0; g < groups; ++g, values += group, scales += scale_bytes, biases += scale_bytes) {
-    const GroupScale chosen = choose_scale(values, group, highest_code);
-    store_float(scale_dtype, chosen.scale, scales);
-    store_float(scale_dtype, chosen.bias, biases);
-    for (int i = 0; i < group; ++i) {
-      const float code = std::rint((values[i] - chosen.bias) / chosen.scale);
-      const float kept = code > 0 ? std::min(code, static_cast<float>(highest_code)) : 0.0F;  // NaN becomes 0
-      pending |= static_cast<std::uint64_t>(kept) << held;
-      held += bits;
-      if (held < 32) continue;
-      *words++ = static_cast<std::uint32_t>(pending);
-      pending >>= 32;
-      held -= 32;
-    }
-  }
-  FT_ASSERT(held == 0);
+  FT_ASSERT(group % 32 == 0 && group <= kLargestGroup);
+  codes_of(values, groups, bits, group, scale_dtype, words, scales, biases);
 }
 
 AffineMatrix quantise_affine(std::span<const float> values, std::int64_t rows, std::int64_t cols, int bits,

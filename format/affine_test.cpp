@@ -1,5 +1,6 @@
 #include "format/affine.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -148,6 +149,44 @@ TEST_F(AffineGolden, DequantisesToTheValuesThatMlxGives) {
           const float golden =
               load_float(values.bytes.data(), DType::kF32, static_cast<std::size_t>(row) * 128 + i);
           EXPECT_EQ(ours[i], golden) << name << " row " << row << " column " << i;
+        }
+      }
+    }
+  }
+}
+
+/// mx.quantize of one group, written as its definition reads.
+std::vector<std::uint8_t> codes_by_definition(std::span<const float> group, int bits) {
+  const auto [low, high] = std::ranges::minmax(group);
+  const auto levels = static_cast<float>((1 << bits) - 1);
+  const bool from_low = std::fabs(low) > std::fabs(high);
+  const float width = std::max((high - low) / levels, 1e-7F), edge = from_low ? low : high;
+  float scale = from_low ? width : -width;
+  const float at_edge = std::rint(edge / scale), bias = at_edge == 0 ? 0 : edge;
+  if (at_edge != 0) scale = edge / at_edge;
+  std::vector<std::uint8_t> codes;
+  for (const float value : group)
+    codes.push_back(static_cast<std::uint8_t>(std::clamp(std::rint((value - bias) / scale), 0.0F, levels)));
+  return codes;
+}
+
+TEST(Affine, GroupsOfEverySizeOfValuesHaveTheCodesOfTheDefinition) {
+  std::mt19937 random(11);
+  for (const float size : {1e-30F, 1e-6F, 0.02F, 1.0F, 3e4F, 1e30F}) {
+    std::normal_distribution<float> normal(size / 4, size);
+    std::vector<float> w(std::size_t{64} * 128);
+    for (float& value : w) value = normal(random);
+    for (const int bits : {2, 3, 4, 5, 6, 8}) {
+      for (const int group : {32, 64, 128}) {
+        const AffineMatrix made = quantise_affine(w, 64, 128, bits, group, DType::kF32);
+        std::vector<std::uint8_t> codes(w.size());
+        unpack_codes(reinterpret_cast<const std::byte*>(made.words.data()), bits, std::ssize(w),
+                     codes.data());
+        for (std::size_t g = 0; g < w.size(); g += static_cast<std::size_t>(group)) {
+          const std::span<const float> values = std::span(w).subspan(g, static_cast<std::size_t>(group));
+          const std::vector<std::uint8_t> expected = codes_by_definition(values, bits);
+          ASSERT_TRUE(std::ranges::equal(expected, std::span(codes).subspan(g, values.size())))
+              << bits << " bits, groups of " << group << ", size " << size;
         }
       }
     }

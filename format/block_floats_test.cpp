@@ -1,12 +1,15 @@
 #include "format/block_floats.h"
 
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <map>
+#include <random>
 #include <vector>
 
 #include "base/mapped_file.h"
 #include "format/affine.h"
+#include "format/half.h"
 #include "format/safetensors.h"
 #include "format/small_float.h"
 
@@ -74,6 +77,65 @@ TEST_P(OddRows, BecomeTheAffineCodesOfMlxBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(Quantise, OddRows, testing::Values(DType::kF32, DType::kBF16, DType::kF16),
                          [](const auto& test) { return std::string(dtype_name(test.param)); });
+
+float in_type(DType type, float value) {
+  if (type == DType::kF32) return value;
+  return type == DType::kBF16 ? bf16_to_float(float_to_bf16(value)) : f16_to_float(float_to_f16(value));
+}
+
+/// The first nearest of the sixteen values, magnitudes ascending.
+std::uint8_t e2m1_by_definition(float ratio) {
+  std::uint8_t best = 0;
+  for (std::uint8_t code = 1; code < 8; ++code) {
+    if (std::fabs(std::fabs(ratio) - e2m1_to_float(code)) < std::fabs(std::fabs(ratio) - e2m1_to_float(best)))
+      best = code;
+  }
+  return static_cast<std::uint8_t>(ratio < 0 && best > 0 ? best | 8 : best);
+}
+
+/// The codes of values whose groups have the scales that were written.
+std::vector<std::uint8_t> codes_by_definition(const std::vector<float>& values, QuantMode mode, DType type,
+                                              const std::vector<std::byte>& scales) {
+  const Quantisation q = usual_quantisation(mode);
+  std::vector<std::uint8_t> codes;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto byte = std::to_integer<std::uint8_t>(scales[i / static_cast<std::size_t>(q.group)]);
+    const float step = mode == QuantMode::kNvfp4 ? e4m3_to_float(byte) : e8m0_to_float(byte);
+    const float ratio = in_type(type, values[i] / step);
+    codes.push_back(mode == QuantMode::kMxfp8 ? float_to_e4m3(ratio) : e2m1_by_definition(ratio));
+  }
+  return codes;
+}
+
+TEST(BlockFloats, GroupsOfEverySizeOfValuesHaveTheCodesOfTheDefinition) {
+  std::mt19937 random(12);
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const float size : {0.002F, 0.02F, 1.0F, 30.0F, 900.0F}) {
+      std::normal_distribution<float> normal(0, size);
+      std::vector<float> values(std::size_t{64} * 96);
+      for (float& value : values) value = in_type(type, normal(random));
+      for (const QuantMode mode : {QuantMode::kMxfp4, QuantMode::kMxfp8, QuantMode::kNvfp4}) {
+        const Quantisation q = usual_quantisation(mode);
+        const std::size_t groups = values.size() / static_cast<std::size_t>(q.group);
+        std::vector<std::uint32_t> words(values.size() * static_cast<std::size_t>(q.bits) / 32);
+        std::vector<std::byte> scales(groups);
+        quantise_blocks(values.data(), static_cast<std::int64_t>(groups), mode, type, words.data(),
+                        scales.data());
+        std::vector<std::uint8_t> codes(values.size());
+        unpack_codes(reinterpret_cast<const std::byte*>(words.data()), q.bits, std::ssize(values),
+                     codes.data());
+        const auto zero_step = [&](std::size_t i) {  // nothing to compare
+          return mode == QuantMode::kNvfp4 && scales[i / 16] == std::byte{0};
+        };
+        const std::vector<std::uint8_t> expected = codes_by_definition(values, mode, type, scales);
+        for (std::size_t i = 0; i < codes.size(); ++i) {
+          ASSERT_TRUE(codes[i] == expected[i] || zero_step(i))
+              << quant_mode_name(mode) << ' ' << dtype_name(type) << " size " << size << " at " << i;
+        }
+      }
+    }
+  }
+}
 
 TEST(E4m3, EveryCodeComesBack) {
   for (int code = 0; code < 256; ++code) {

@@ -1,6 +1,7 @@
 #include "format/writer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -152,7 +153,12 @@ Status SafetensorsWriter::write(std::string_view name, std::span<const std::byte
                         "write what was declared");
   }
   FT_TRY(write_at(place.begin + offset, bytes));
-  place.written += bytes.size();
+  std::atomic_ref(place.written).fetch_add(bytes.size(), std::memory_order_relaxed);
+  constexpr std::size_t kWorthIt = std::size_t{1} << 18;
+  if (bytes.size() >= kWorthIt) {
+    begin_writeback(fd_, static_cast<std::int64_t>(place.begin + offset),
+                    static_cast<std::int64_t>(bytes.size()));
+  }
   return {};
 }
 

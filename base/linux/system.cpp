@@ -34,6 +34,16 @@ std::int64_t modified_ns(const struct stat& facts) {
 
 void give_back_pages(std::byte* pages, std::size_t bytes) { ::madvise(pages, bytes, MADV_DONTNEED); }
 
+void read_ahead(const std::byte* mapped, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(mapped), first = begin / page * page;
+  ::madvise(reinterpret_cast<void*>(first), bytes + (begin - first), MADV_WILLNEED);
+}
+
+void begin_writeback(int file, std::int64_t offset, std::int64_t bytes) {
+  ::sync_file_range(file, offset, bytes, SYNC_FILE_RANGE_WRITE);
+}
+
 bool has_hung_up(int socket) {
   pollfd poll{socket, POLLRDHUP, 0};
   return ::poll(&poll, 1, 0) > 0 && (poll.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;

@@ -46,6 +46,14 @@ void give_back_pages(std::byte* pages, std::size_t bytes) {
   ::mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_FIXED, -1, 0);
 }
 
+void read_ahead(const std::byte* mapped, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(mapped), first = begin / page * page;
+  ::madvise(reinterpret_cast<void*>(first), bytes + (begin - first), MADV_WILLNEED);
+}
+
+void begin_writeback(int, std::int64_t, std::int64_t) {}
+
 // A kqueue marks a socket whose other side is closed; poll() reports that only once nothing waits to be read.
 bool has_hung_up(int socket) {
   const int queue = ::kqueue();

@@ -264,6 +264,10 @@ Result<CalibratedRecipe> calibrate_bits(const convert::Source& source, const con
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(backend_options));
   const Probe probe(source, files);
   FT_ASSIGN(const Model whole, probe.whole());
+  // While it lives, the backend packs only the matrices that a probe changes: the model is loaded once.
+  DecoderOptions small;
+  small.context = kWindow;
+  FT_ASSIGN(const std::unique_ptr<Decoder> kept, Decoder::make(*backend, whole, small));
   FT_ASSIGN(const TextQuality reference, meter.take_reference(*backend, whole));
   std::vector<Group> groups = find_groups(source, plan);
   std::vector<convert::Spender> spenders;

@@ -6,18 +6,12 @@
 #include <new>
 #include <sys/mman.h>
 
-// One copy per vector width, chosen at run time: narrow loads are a fifth slower. Sanitizers start before
-// the choice can be made.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__clang__)
-#define FT_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FT_WIDEST
-#endif
+#include "format/widest.h"
 
 namespace ft::cli {
 namespace {
 
+// Narrow loads are a fifth slower.
 FT_WIDEST std::uint64_t sum_of(const std::uint64_t* from, std::size_t words) {
   std::uint64_t sums[32] = {};
   for (std::size_t i = 0; i + 32 <= words; i += 32) {
