@@ -69,15 +69,15 @@ Command graft_command() {
   command.summary = "Give a model the MTP head of another checkpoint, or a drafter of its own";
   command.examples =
       "  foretoken graft --head ~/models/Qwen3.5-9B --onto ~/models/Qwen3.5-9B-4bit\n"
+      "  foretoken graft --head Qwen/Qwen3.5-9B --onto Qwen3.5-9B-4bit        fetches the head's bytes only\n"
       "  foretoken graft --head ~/models/my-eagle3 --onto Qwen3.5-9B-4bit\n"
       "  foretoken graft --onto Qwen3.5-9B-4bit --remove\n";
   FlagSet& flags = command.flags;
   flags.group("Model");
   flags
       .add("head", "NAME", reads_text(options->graft.head),
-           "Where the head comes from: a checkpoint with an MTP head (the original), or a folder of EAGLE-3 "
-           "or "
-           "DFlash")
+           "Where the head comes from: a checkpoint with an MTP head (the original), also ORG/REPO of the hub, "
+           "of which only the head is fetched; or a folder of EAGLE-3 or DFlash")
       .setting = false;
   flags
       .add("onto", "NAME", reads_text(options->graft.onto),

@@ -5,18 +5,24 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unistd.h>
 
 #include "backends/registry.h"
+#include "cli/commands/conversion_work.h"
+#include "cli/commands/hub_access.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/text_file.h"
 #include "cli/commands/weight_matrix.h"
 #include "cli/library/heads.h"
+#include "cli/library/library.h"
 #include "cli/terminal/reports.h"
 #include "cli/verify/acceptance.h"
 #include "cli/verify/measuring_text.h"
 #include "convert/head.h"
+#include "hub/repository.h"
+#include "hub/summary.h"
 #include "models/draft_network.h"
 #include "models/family.h"
 
@@ -29,7 +35,7 @@ namespace fs = std::filesystem;
 constexpr double kLowestAcceptance = 0.3;
 /// Of a healthy head on ordinary text.
 constexpr double kUsualAcceptance = 0.6;
-constexpr int kComparedRows = 256;
+constexpr std::int64_t kComparedRuns = 8, kComparedRows = 32;  // rows of each run
 constexpr double kSameEmbedding = 0.98;  // cosine of a row with that of the original
 
 /// Removes a half-made folder unless it was kept.
@@ -101,22 +107,50 @@ float norm_offset_of(const Program& head) {
   return 0;
 }
 
+/// 1 if one of them is zero: rows of tokens that were never trained.
+double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
+  double aa = 0, bb = 0, ab = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    aa += x * x, bb += y * y, ab += x * y;
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 1;
+}
+
+/// The first rows of the runs of an embedding that are compared. Neighbours cost one request of the hub.
+std::vector<std::int64_t> compared_runs(std::int64_t rows) {
+  if (rows <= kComparedRuns * kComparedRows) return {0};
+  std::vector<std::int64_t> runs;
+  for (std::int64_t i = 0; i < kComparedRuns; ++i) runs.push_back(i * (rows - kComparedRows) / (kComparedRuns - 1));
+  return runs;
+}
+std::int64_t rows_of_run(std::int64_t rows) {
+  return rows <= kComparedRuns * kComparedRows ? rows : kComparedRows;
+}
+
+/// What the checks of a head read of the tensors of its checkpoint.
+std::vector<hub::ByteRange> checked_ranges(const format::TensorView& tensor) {
+  const auto size = static_cast<std::int64_t>(tensor.bytes.size());
+  if (format::is_mtp_name(tensor.name)) return {{0, size}};
+  if (tensor.name.find("embed_tokens.") == std::string::npos || tensor.shape.size() != 2) return {};
+  const std::int64_t rows = tensor.shape.front(), row = rows > 0 ? size / rows : 0;
+  std::vector<hub::ByteRange> ranges;
+  for (const std::int64_t first : compared_runs(rows)) ranges.push_back({first * row, rows_of_run(rows) * row});
+  return ranges;
+}
+
 /// A head reads its target's embedding: rows of another model's would mean nothing to it.
 Status check_embedding(const GraftOptions& options, const Weight& from, const Weight& onto,
                        std::vector<std::string>& notes) {
-  const std::int64_t step = std::max<std::int64_t>(1, onto.rows / kComparedRows);
   const convert::MatrixPointer theirs = matrix_of(from), ours = matrix_of(onto);
   std::vector<float> a(static_cast<std::size_t>(onto.cols)), b(a.size());
   double lowest = 1;
-  for (std::int64_t row = 0; row < onto.rows; row += step) {
-    theirs->read(row, 1, a.data());
-    ours->read(row, 1, b.data());
-    double aa = 0, bb = 0, ab = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-      aa += x * x, bb += y * y, ab += x * y;
+  for (const std::int64_t first : compared_runs(onto.rows)) {
+    for (std::int64_t row = first; row < first + rows_of_run(onto.rows); ++row) {
+      theirs->read(row, 1, a.data());
+      ours->read(row, 1, b.data());
+      lowest = std::min(lowest, cosine_of(a, b));
     }
-    if (aa > 0 && bb > 0) lowest = std::min(lowest, ab / std::sqrt(aa * bb));
   }
   if (lowest < kSameEmbedding && !options.force) {
     return does_not_fit(options, fmt::format("their embeddings differ (lowest cosine of a row {:.3f}), so it "
@@ -221,9 +255,17 @@ Result<std::string> place(const GraftOptions& options, const std::string& kept, 
   return kept;
 }
 
+/// The checkpoint that gives the head. One of a foreign quantiser, such as FP8, has its head decoded.
+Result<Model> load_donor(const std::string& from) {
+  Result<Model> donor = load_model(from);
+  if (donor.ok() || !hub::summarise_folder(from).foreign) return donor;
+  FT_ASSIGN(convert::DecodedHead decoded, convert::decode_head(from));
+  return make_model(from, decoded.files, std::move(decoded.checkpoint), {});
+}
+
 Result<GraftReport> graft_head(const GraftOptions& options, const std::string& from,
                                const std::string& onto) {
-  Result<Model> donor = load_model(from), target = load_model(onto);
+  Result<Model> donor = load_donor(from), target = load_model(onto);
   if (!donor.ok()) return model_error(donor.error());
   if (!target.ok()) return model_error(target.error());
   if (!donor->head.usable())
@@ -291,9 +333,43 @@ Result<GraftReport> graft_companion(const GraftOptions& options, const std::stri
 
 }  // namespace
 
+namespace {
+
+/// A folder on this machine, or the head's byte ranges of a repository of the hub.
+struct Giver {
+  std::string directory;
+  std::optional<RemoteFolder> remote;
+};
+
+Result<Giver> find_giver(const GraftOptions& options, Terminal& terminal) {
+  std::error_code ignored;
+  if (fs::exists(options.head, ignored) || !hub::looks_like_repository(options.head)) {
+    FT_ASSIGN(std::string directory, find_source(options.head));
+    return Giver{std::move(directory), std::nullopt};
+  }
+  // A pulled snapshot may lack just the head.
+  const Result<KnownModel> known = find_known(options.head);
+  if (known.ok() && !known->summary.head_file.empty() && known->summary.complete())
+    return Giver{known->found.directory, std::nullopt};
+  terminal.note(fmt::format("{} is read at the hub: its MTP head and some rows of its embedding", options.head));
+  FT_ASSIGN(RemoteFolder folder, read_remote(options.head, checked_ranges, false, terminal));
+  Giver giver{folder.directory(), std::nullopt};
+  giver.remote.emplace(std::move(folder));
+  return giver;
+}
+
+std::string ranges_note(const RemoteFolder& folder) {
+  return fmt::format("{} of {} were fetched, at commit {}",
+                     bytes_text(static_cast<double>(folder.skeleton.fetched_bytes)),
+                     bytes_text(static_cast<double>(folder.skeleton.all_bytes)), folder.skeleton.commit);
+}
+
+}  // namespace
+
 Result<GraftReport> graft(const GraftOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::string onto, find_model(options.onto));
-  FT_ASSIGN(const std::string from, find_model(options.head));
+  FT_ASSIGN(const Giver giver, find_giver(options, terminal));
+  const std::string& from = giver.directory;
   std::error_code ignored;
   if (fs::equivalent(from, onto, ignored))
     return Error{Code::kInvalid, "--head and --onto name the same model; give the original as --head"};
@@ -301,7 +377,17 @@ Result<GraftReport> graft(const GraftOptions& options, Terminal& terminal) {
   Result<format::ConfigFiles> files = format::ConfigFiles::read(from);
   if (!files.ok()) return files.error();
   const Result<FamilyMatch> match = read_config(*files);
-  return match.ok() ? graft_head(options, from, onto) : graft_companion(options, from, onto, match.error());
+  const bool checkpoint = match.ok() || hub::summarise_folder(from).foreign;
+  if (!checkpoint && giver.remote) {
+    return Error{Code::kUnsupported,
+                 fmt::format("{} is not a checkpoint of a known family ({}); a drafter of its own is needed "
+                             "whole: foretoken pull {}",
+                             options.head, match.error().message, options.head)};
+  }
+  if (!checkpoint) return graft_companion(options, from, onto, match.error());
+  FT_ASSIGN(GraftReport report, graft_head(options, from, onto));
+  if (giver.remote) report.from = options.head, report.notes.push_back(ranges_note(*giver.remote));
+  return report;
 }
 
 }  // namespace ft::cli

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/utf8.h"
@@ -19,6 +21,7 @@ namespace ft::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
 
 std::int64_t now_ms() { return steady_ns() / 1'000'000; }
 
@@ -184,6 +187,34 @@ Result<PullOutcome> fetch_model(const PullChoice& choice, bool quiet, Terminal& 
   if (!plan.ok()) return Error{plan.error().code, utf8_replace_invalid(plan.error().message)};
   outcome.plan = std::move(*plan);
   return outcome;
+}
+
+RemoteFolder::~RemoteFolder() {
+  std::error_code ignored;
+  if (!directory_.empty()) fs::remove_all(directory_, ignored);
+}
+
+Result<RemoteFolder> read_remote(const std::string& name, const hub::WantedRanges& wanted, bool quiet,
+                                 Terminal& terminal) {
+  FT_ASSIGN(const hub::Repository repository, hub::parse_repository(name));
+  FT_ASSIGN(const hub::HubSettings settings,
+            hub::read_hub_settings([](const std::string& variable) { return std::getenv(variable.c_str()); }));
+  std::error_code failed;
+  std::string made = (fs::temp_directory_path(failed) / "foretoken-remote-XXXXXX").string();
+  if (failed || ::mkdtemp(made.data()) == nullptr) {
+    return Error{Code::kIo, "there is no temporary folder to read the repository into; set TMPDIR"};
+  }
+  RemoteFolder folder(made);
+  std::atomic<bool> cancelled{false};
+  const Interrupt interrupt([&cancelled] { cancelled = true; });
+  const hub::Pace pace = make_pace(cancelled, PullChoice().retry_wait_ms);
+  FT_ASSIGN(const std::unique_ptr<hub::Transport> transport, hub::make_transport(settings, pace));
+  Reporter reporter(terminal, repository.name, false, quiet);
+  Result<hub::Skeleton> skeleton =
+      hub::fetch_skeleton(settings, *transport, pace, reporter, repository, folder.directory(), wanted);
+  if (!skeleton.ok()) return Error{skeleton.error().code, utf8_replace_invalid(skeleton.error().message)};
+  folder.skeleton = std::move(*skeleton);
+  return folder;
 }
 
 }  // namespace ft::cli

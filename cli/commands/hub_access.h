@@ -3,12 +3,14 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/args/flag.h"
 #include "cli/args/options.h"
 #include "cli/terminal/terminal.h"
 #include "hub/pull.h"
+#include "hub/skeleton.h"
 
 namespace ft::cli {
 
@@ -29,5 +31,27 @@ struct PullOutcome {
 
 /// Fetches the model. An architecture that does not run is refused after the small files, unless forced.
 Result<PullOutcome> fetch_model(const PullChoice& choice, bool quiet, Terminal& terminal);
+
+/// A repository's folder without its weights, in the temporary folder; removed with the object.
+class RemoteFolder {
+ public:
+  explicit RemoteFolder(std::string directory) : directory_(std::move(directory)) {}
+  RemoteFolder(RemoteFolder&& other) noexcept
+      : skeleton(std::move(other.skeleton)), directory_(std::exchange(other.directory_, {})) {}
+  RemoteFolder& operator=(RemoteFolder&&) = delete;
+  RemoteFolder(const RemoteFolder&) = delete;
+  RemoteFolder& operator=(const RemoteFolder&) = delete;
+  ~RemoteFolder();
+
+  const std::string& directory() const { return directory_; }
+  hub::Skeleton skeleton;
+
+ private:
+  std::string directory_;
+};
+
+/// Reads the small files, the headers and the wanted ranges of the repository `name` (hub/skeleton.h).
+Result<RemoteFolder> read_remote(const std::string& name, const hub::WantedRanges& wanted, bool quiet,
+                                 Terminal& terminal);
 
 }  // namespace ft::cli

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cli/args/option_flags.h"
+#include "cli/commands/hub_access.h"
 #include "cli/commands/inspection.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
@@ -23,9 +24,12 @@ struct Options {
   std::int64_t context = 0;
   int kv_bits = 16;
   int device = 0;
-  bool program = false;
+  bool program = false, remote = false;
   std::string packed_cache = "off";
   std::string require;  // "runs", "drafted" or empty
+  std::string named;    // the repository whose folder `model` is; empty: `model` itself
+
+  const std::string& name() const { return named.empty() ? model : named; }
 };
 
 std::string parameters_text(const Inspection& found) {
@@ -82,7 +86,7 @@ void show(const Inspection& found, Terminal& terminal) {
 }
 
 /// A model that does not run is not an error of inspect; it says why, and what to do. A damaged folder is.
-std::optional<Assessment> what_does_not_run(const std::string& named) {
+std::optional<Assessment> what_does_not_run(const std::string& named, const std::string& shown) {
   if (is_synth_name(named)) return std::nullopt;
   std::string directory = named;
   std::error_code failed;
@@ -94,7 +98,7 @@ std::optional<Assessment> what_does_not_run(const std::string& named) {
   const bool folder = std::filesystem::is_directory(directory, failed);
   const hub::ModelSummary summary =
       folder ? hub::summarise_folder(directory) : hub::summarise_gguf(directory);
-  const Assessment found = assess(summary, named, true);
+  const Assessment found = assess(summary, shown, true);
   const bool unknown = found.tier == Tier::kIncompatible && !summary.architecture.empty();
   const bool foreign = found.tier == Tier::kConvertible;
   return unknown || foreign ? std::optional(found) : std::nullopt;
@@ -102,7 +106,7 @@ std::optional<Assessment> what_does_not_run(const std::string& named) {
 
 int show_tier(const Options& options, const Assessment& found, Terminal& terminal) {
   if (options.output.json) {
-    terminal.out(nlohmann::ordered_json{{"name", options.model},
+    terminal.out(nlohmann::ordered_json{{"name", options.name()},
                                         {"tier", tier_name(found.tier)},
                                         {"runs", false},
                                         {"reason", found.reason},
@@ -111,27 +115,52 @@ int show_tier(const Options& options, const Assessment& found, Terminal& termina
                  "\n");
   } else {
     std::vector<std::vector<std::string>> rows = {
-        {"model", options.model}, {"tier", std::string(tier_name(found.tier))}, {"reason", found.reason}};
+        {"model", options.name()}, {"tier", std::string(tier_name(found.tier))}, {"reason", found.reason}};
     if (!found.next.empty()) rows.push_back({"next", found.next});
     terminal.out(table_text(rows));
   }
   return options.require.empty() ? 0 : 1;
 }
 
+/// Of an MTP head what the head doctor reads: the norms, and enough of a matrix to see that it is not zero.
+std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
+  constexpr std::size_t kSample = 4096;
+  if (!format::is_mtp_name(tensor.name)) return {};
+  const std::size_t bytes = tensor.shape.size() == 1 ? tensor.bytes.size() : kSample;
+  return {{0, static_cast<std::int64_t>(std::min(bytes, tensor.bytes.size()))}};
+}
+
+Result<int> work(const Options& options, Terminal& terminal);
+
+/// The same report of a repository, of which only headers and small files are read.
+Result<int> work_remotely(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const RemoteFolder folder,
+            read_remote(options.model, doctors_ranges, options.output.quiet, terminal));
+  terminal.note(fmt::format("{}: {} of {} were read", options.model,
+                            bytes_text(static_cast<double>(folder.skeleton.fetched_bytes)),
+                            bytes_text(static_cast<double>(folder.skeleton.all_bytes))));
+  Options local = options;
+  local.remote = false, local.named = options.model, local.model = folder.directory();
+  return work(local, terminal);
+}
+
 Result<int> work(const Options& options, Terminal& terminal) {
-  if (const std::optional<Assessment> found = what_does_not_run(options.model))
+  if (options.remote) return work_remotely(options, terminal);
+  if (const std::optional<Assessment> found = what_does_not_run(options.model, options.name()))
     return show_tier(options, *found, terminal);
   FT_ASSIGN(const Model model, load_named(options.model));
   FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
   Inspection found = inspect(model, read_machine(), context, options.kv_bits, options.program);
+  if (!options.named.empty()) found.directory = options.named + " on the hub";
   if (!is_synth_name(options.model)) {
-    const Assessment assessment = assess(hub::summarise_folder(model.directory), options.model, false);
+    const Assessment assessment = assess(hub::summarise_folder(model.directory), options.name(), false);
     found.tier = tier_name(assessment.tier);
-    found.tier_reason = assessment.reason, found.tier_next = assessment.next;
+    found.tier_reason = assessment.reason;
+    found.tier_next = options.named.empty() ? assessment.next : "foretoken pull " + options.named;
   }
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
-  if (!model.head.usable()) found.head_donors = head_donors(model, options.model);
+  if (!model.head.usable()) found.head_donors = head_donors(model, options.name());
   found.gpu = judge_gpu(model, context, options.kv_bits, options.device);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
@@ -152,6 +181,7 @@ Command inspect_command() {
       "  foretoken inspect\n"
       "  foretoken inspect ~/models/Qwen3.5-4B-4bit --context 32768\n"
       "  foretoken inspect synth:qwen3.5-27b?bits=4       what a model of that shape would need\n"
+      "  foretoken inspect --remote mlx-community/Qwen3.5-9B-4bit     before it is pulled\n"
       "  foretoken inspect --program --json\n";
   command.flags.group("Model");
   command.flags.positional = "model";
@@ -164,6 +194,10 @@ Command inspect_command() {
   add_device_flag(command.flags, options->device);
   command.flags.add("require", "WHAT", reads_choice(options->require, {"runs", "drafted"}),
                     "Exit status 1 unless the model runs, or has a head that drafts");
+  command.flags
+      .add_switch("remote", options->remote,
+                  "MODEL is a repository of the hub; read its small files and headers only, fetch no weights")
+      .setting = false;
   command.flags.add_switch("program", options->program, "Also print the instructions that backends run");
   command.flags
       .add(

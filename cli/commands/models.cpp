@@ -1,7 +1,8 @@
 // `foretoken models`: what is on this machine, whoever put it there; `models path`, `models check`,
-// `models rm`.
+// `models rm`, `models prune`.
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include "cli/library/library.h"
 #include "cli/library/whole_files.h"
 #include "cli/terminal/line_editor.h"
+#include "hub/prune.h"
 
 namespace ft::cli {
 namespace {
@@ -23,7 +25,7 @@ struct Options {
   OutputOptions output;
   std::vector<std::string> folders;
   std::string name;
-  bool yes = false;
+  bool yes = false, dry_run = false;
 };
 
 std::string days_ago(std::int64_t at_s) {
@@ -126,13 +128,12 @@ Result<int> check(const Options& options, Terminal& terminal) {
   return found.damaged.empty() ? 0 : 1;
 }
 
-Result<bool> may_delete(const Options& options, const KnownModel& model, Terminal& terminal) {
+Result<bool> may_delete(const Options& options, const std::string& command, const std::string& what,
+                        Terminal& terminal) {
   if (options.yes) return true;
-  if (::isatty(STDIN_FILENO) == 0 || !terminal.err_is_terminal()) {
-    return Error{Code::kInvalid, "models rm asks first; without a terminal, add --yes"};
-  }
-  terminal.err(
-      fmt::format("delete {} with everything in {}? [y/N] ", model.found.name, with_tilde(model.found.root)));
+  if (::isatty(STDIN_FILENO) == 0 || !terminal.err_is_terminal())
+    return Error{Code::kInvalid, command + " asks first; without a terminal, add --yes"};
+  terminal.err(fmt::format("delete {}? [y/N] ", what));
   const std::optional<std::string> answer = LineEditor("", false).read("");
   return answer && (*answer == "y" || *answer == "Y" || *answer == "yes");
 }
@@ -143,7 +144,9 @@ Result<int> remove(const Options& options, Terminal& terminal) {
     return Error{Code::kInvalid, fmt::format("{} belongs to {}; delete it with: {}", model.found.name,
                                              model.found.place, how_to_delete(model))};
   }
-  FT_ASSIGN(const bool agreed, may_delete(options, model, terminal));
+  const std::string what =
+      fmt::format("{} with everything in {}", model.found.name, with_tilde(model.found.root));
+  FT_ASSIGN(const bool agreed, may_delete(options, "models rm", what, terminal));
   if (!agreed) {
     terminal.note("nothing was deleted");
     return 1;
@@ -156,6 +159,55 @@ Result<int> remove(const Options& options, Terminal& terminal) {
   terminal.out(options.output.json ? Json{{"deleted", model.found.root}}.dump() + "\n"
                                    : fmt::format("deleted {}\n", with_tilde(model.found.root)));
   return 0;
+}
+
+Json to_json(const std::vector<hub::Prunable>& found, std::int64_t bytes, bool deleted) {
+  Json entries = Json::array();
+  for (const hub::Prunable& entry : found) {
+    entries.push_back({{"repository", entry.repository},
+                       {"snapshots", entry.snapshots},
+                       {"files", entry.files},
+                       {"bytes", entry.bytes}});
+  }
+  return {{"prunable", entries}, {"bytes", bytes}, {"deleted", deleted}};
+}
+
+void show(const std::vector<hub::Prunable>& found, Terminal& terminal) {
+  std::vector<std::vector<std::string>> rows = {{"repository", "old snapshots", "files", "size"}};
+  for (const hub::Prunable& entry : found) {
+    rows.push_back({entry.repository, std::to_string(entry.snapshots.size()),
+                    std::to_string(entry.files.size()), bytes_text(static_cast<double>(entry.bytes))});
+  }
+  terminal.out(found.empty() ? "nothing to prune\n" : table_text(rows));
+}
+
+/// Deletes what the hub's cache holds for nobody.
+Result<int> prune(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const hub::HubSettings settings,
+            hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
+  constexpr std::int64_t kSettledS = 3600;  // a running download may have made what is younger
+  const std::int64_t settled_s =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count() -
+      kSettledS;
+  const std::vector<hub::Prunable> found = hub::find_prunable(settings.cache, settled_s);
+  std::int64_t bytes = 0;
+  for (const hub::Prunable& entry : found) bytes += entry.bytes;
+  if (!options.output.json) show(found, terminal);
+  bool deleted = false;
+  if (!found.empty() && !options.dry_run) {
+    const std::string what = fmt::format("{} in {}", bytes_text(static_cast<double>(bytes)),
+                                         with_tilde(settings.cache));
+    FT_ASSIGN(deleted, may_delete(options, "models prune", what, terminal));
+    for (const hub::Prunable& entry : found) {
+      if (deleted) FT_TRY(hub::prune(entry));
+    }
+    if (!options.output.json) terminal.out(deleted ? "deleted\n" : "nothing was deleted\n");
+  }
+  if (options.output.json) {
+    terminal.out(to_json(found, bytes, deleted).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  }
+  return found.empty() || deleted || options.dry_run ? 0 : 1;
 }
 
 Command named_command(const char* name, const char* summary, const char* example,
@@ -202,6 +254,18 @@ Command models_check_command() {
   Command command = named_command("models check", "Compare the files of a pulled model with their hashes",
                                   "  foretoken models check mlx-community/Qwen3.5-4B-OptiQ-4bit\n", options);
   return bind_options(std::move(command), std::move(options), check);
+}
+
+Command models_prune_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "models prune";
+  command.summary = "Delete old snapshots, blobs without a snapshot and unfinished downloads from the hub's cache";
+  command.examples = "  foretoken models prune --dry-run\n";
+  command.flags.group("Cache");
+  command.flags.add_switch("dry-run", options->dry_run, "Only list what would be deleted").setting = false;
+  command.flags.add_switch("yes", options->yes, "Do not ask").setting = false;
+  return bind_options(std::move(command), std::move(options), prune);
 }
 
 Command models_rm_command() {

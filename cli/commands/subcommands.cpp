@@ -10,6 +10,7 @@ std::vector<Command> all_commands() {
   commands.push_back(models_path_command());
   commands.push_back(models_check_command());
   commands.push_back(models_rm_command());
+  commands.push_back(models_prune_command());
   commands.push_back(setup_command());
   commands.push_back(init_command());
   commands.push_back(run_command());

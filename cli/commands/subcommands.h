@@ -13,6 +13,7 @@ Command models_command();
 Command models_path_command();
 Command models_check_command();
 Command models_rm_command();
+Command models_prune_command();
 Command run_command();
 Command chat_command();
 Command serve_command();

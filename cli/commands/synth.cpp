@@ -24,6 +24,7 @@ struct Options {
   OutputOptions output;
   std::string shape = "qwen3.5-0.8b", bits = "4", group = "64", out;
   std::uint64_t seed = 0;
+  int layers = 0;  // 0: those of the shape
   bool no_mtp = false, mtp = false, force = false;
 };
 
@@ -40,6 +41,7 @@ Status copy_text_files(const std::string& directory) {
 Result<int> work(const Options& options, Terminal& terminal) {
   SynthOptions synth;
   FT_ASSIGN(synth.shape, find_shape(options.shape));
+  if (options.layers > 0) synth.shape.layers = options.layers;
   set_width(options.bits, synth);
   synth.group = std::stoi(options.group);
   synth.seed = options.seed, synth.mtp = !options.no_mtp, synth.directory = options.out;
@@ -96,6 +98,8 @@ Command synth_command() {
                     "Weight format: 4 (default), 8, 16 (bf16), mxfp4, mxfp8 or nvfp4");
   command.flags.add("group", "N", reads_choice(options->group, {"32", "64", "128"}),
                     "Group size of 4-bit and 8-bit weights: 32, 64 (default) or 128");
+  command.flags.add("layers", "N", reads_int(options->layers, 0, 512),
+                    "Layers; 0 (default): as many as the shape has");
   command.flags.add("seed", "N", reads_seed(options->seed),
                     "Random seed (default 0); the same seed writes the same bytes");
   command.flags.add("out", "DIR", reads_text(options->out), "Folder to write (required)").letter = "o";

@@ -145,7 +145,7 @@ class Heads(GraftTest):
         quant = self.headless(SHIPPED, "quant")
         (quant / "README.md").write_text("---\nlicense: mit\nbase_model:\n- An-Org/Original\n---\n# Quant\n")
         self.assertEqual(self.json("inspect", "quant")["head"]["donors"],
-                         ["foretoken pull An-Org/Original, then foretoken graft --head An-Org/Original --onto quant"])
+                         ["foretoken graft --head An-Org/Original --onto quant"])
 
 
 class Refused(GraftTest):

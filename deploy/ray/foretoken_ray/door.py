@@ -62,7 +62,9 @@ class Call:
 
     async def begin(self) -> dict[str, Any]:
         self._items = self._handle.answer.remote(*self._arguments, affinity=self._affinity)
-        return await self._next()
+        head = await self._next()
+        self._first = head.pop("body")
+        return head
 
     async def _next(self) -> Any:
         try:
@@ -73,6 +75,7 @@ class Call:
             raise ReplicaFailed(str(failure).splitlines()[-1]) from None
 
     async def pieces(self) -> AsyncIterator[bytes]:
+        yield self._first
         with contextlib.suppress(StopAsyncIteration):
             while True:
                 yield await self._next()

@@ -55,13 +55,15 @@ class Replica:
 
     async def answer(self, method: str, path: str, headers: dict[str, str], body: bytes,
                      affinity: list[str]) -> AsyncGenerator[Union[dict[str, Any], bytes], None]:
-        """First status, headers and type of the program's answer, then its body as it arrives. A caller that leaves
-        closes the connection, which ends the answer in the program. `affinity` is for the router (routing.py)."""
+        """First status, headers, type and the first bytes of the program's answer, which saves a message before the
+        first token; then its body as it arrives. A caller that leaves closes the connection, which ends the answer in
+        the program. `affinity` is for the router (routing.py)."""
         headers = {**headers, "Authorization": f"Bearer {self._key}"}
         try:
             async with self._session.request(method, self._url + path, headers=headers, data=body) as reply:
                 kept = {name: reply.headers[name] for name in KEPT if name in reply.headers}
-                yield {"status": reply.status, "headers": kept, "type": reply.content_type}
+                first = await reply.content.readany()
+                yield {"status": reply.status, "headers": kept, "type": reply.content_type, "body": first}
                 async for piece in reply.content.iter_any():
                     yield piece
         except (aiohttp.ClientError, ConnectionError, asyncio.IncompleteReadError) as error:

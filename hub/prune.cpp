@@ -1,0 +1,134 @@
+#include "hub/prune.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <set>
+#include <sys/stat.h>
+
+#include "hub/cache.h"
+
+namespace ft::hub {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kFolder = "models--", kPartial = ".foretoken.incomplete";
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
+    found.push_back(entry->path());
+  std::ranges::sort(found);
+  return found;
+}
+
+/// Every commit that a branch, a tag or a pull request names.
+std::set<std::string> named_commits(const fs::path& repository) {
+  std::set<std::string> commits;
+  std::error_code failed;
+  for (fs::recursive_directory_iterator entry(repository / "refs", failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    std::ifstream file(entry->path());
+    std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    while (text.ends_with('\n')) text.pop_back();
+    if (!text.empty()) commits.insert(text);
+  }
+  return commits;
+}
+
+/// Names of the blobs that a snapshot links; false if part of it cannot be read.
+bool add_links(const fs::path& snapshot, std::set<std::string>& blobs) {
+  std::error_code failed;
+  fs::recursive_directory_iterator entry(snapshot, failed), end;
+  for (; !failed && entry != end; entry.increment(failed)) {
+    std::error_code plain;
+    const fs::path target = fs::read_symlink(entry->path(), plain);
+    if (!plain) blobs.insert(target.filename().string());
+  }
+  return !failed;
+}
+
+class Finder {
+ public:
+  Finder(fs::path cache, fs::path repository, std::int64_t settled_s)
+      : cache_(std::move(cache)), repository_(std::move(repository)), settled_s_(settled_s) {}
+
+  Prunable find() {
+    std::string name = repository_.filename().string().substr(kFolder.size());
+    if (const std::size_t dashes = name.find("--"); dashes != std::string::npos) name.replace(dashes, 2, "/");
+    found_.repository = name;
+    const std::set<std::string> commits = named_commits(repository_);
+    std::set<std::string> linked;
+    bool readable = true;
+    for (const fs::path& snapshot : entries_of(repository_ / "snapshots")) {
+      if (commits.empty() || commits.contains(snapshot.filename().string()) || !settled(snapshot)) {
+        readable = add_links(snapshot, linked) && readable;
+      } else {
+        found_.snapshots.push_back(snapshot.string());
+      }
+    }
+    if (!readable) return {};
+    for (const fs::path& blob : entries_of(repository_ / "blobs")) look_at(blob, linked);
+    return std::move(found_);
+  }
+
+ private:
+  void look_at(const fs::path& blob, const std::set<std::string>& linked) {
+    const std::string name = blob.filename().string();
+    const bool partial = name.ends_with(kPartial);
+    if (linked.contains(name) || !settled(blob) || (!partial && name.find('.') != std::string::npos)) return;
+    if (partial && locked(name.substr(0, name.size() - kPartial.size()))) return;
+    struct stat facts{};
+    if (::stat(blob.c_str(), &facts) != 0) return;
+    constexpr std::int64_t kBlock = 512;
+    found_.files.push_back(blob.string());
+    found_.bytes += std::min<std::int64_t>(facts.st_size, facts.st_blocks * kBlock);
+  }
+
+  bool settled(const fs::path& path) const {
+    struct stat facts{};
+    return ::lstat(path.c_str(), &facts) == 0 && facts.st_mtime <= settled_s_;
+  }
+
+  bool locked(const std::string& etag) const {
+    const fs::path lock = cache_ / ".locks" / repository_.filename() / (etag + ".lock");
+    std::error_code absent;
+    if (!fs::exists(lock, absent)) return false;
+    const Result<std::unique_ptr<FileLock>> taken = FileLock::try_lock(lock.string());
+    return !taken.ok() || *taken == nullptr;
+  }
+
+  fs::path cache_, repository_;
+  std::int64_t settled_s_;
+  Prunable found_;
+};
+
+}  // namespace
+
+std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settled_s) {
+  std::vector<Prunable> all;
+  for (const fs::path& repository : entries_of(cache)) {
+    if (!repository.filename().string().starts_with(kFolder)) continue;
+    Prunable found = Finder(cache, repository, settled_s).find();
+    if (!found.snapshots.empty() || !found.files.empty()) all.push_back(std::move(found));
+  }
+  return all;
+}
+
+Status prune(const Prunable& found) {
+  for (const std::vector<std::string>* paths : {&found.snapshots, &found.files}) {
+    for (const std::string& path : *paths) {
+      std::error_code failed;
+      fs::remove_all(path, failed);
+      if (failed) return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}", path, failed.message())};
+    }
+  }
+  return {};
+}
+
+}  // namespace ft::hub

@@ -1,0 +1,29 @@
+// What the hub's cache holds for nobody: snapshots that no ref names (a newer commit took their place), blobs
+// that no snapshot links, and partial files of downloads that foretoken began. A repository without any ref
+// keeps all its snapshots, because somebody asked for those commits. What other programs left unfinished is
+// theirs. Errors: kIo for what cannot be deleted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ft::hub {
+
+struct Prunable {
+  std::string repository;              // "ORG/NAME"
+  std::vector<std::string> snapshots;  // folders
+  std::vector<std::string> files;      // blobs and partial files
+  std::int64_t bytes = 0;              // of the files
+};
+
+/// By repository. Files that changed after `settled_s` (seconds since 1970) may belong to a download that runs,
+/// and are left alone, as are partial files that another process has locked.
+std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settled_s);
+
+/// Deletes the folders and files of one entry.
+Status prune(const Prunable& found);
+
+}  // namespace ft::hub

@@ -1,0 +1,106 @@
+#include "hub/ranges.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace ft::hub {
+namespace {
+
+constexpr int kMaxPlacings = 2;  // without a new byte
+constexpr int kOk = 200, kPartialContent = 206;
+
+}  // namespace
+
+/// One answer: its bytes are in the piece; the judgement says what follows if some are missing.
+Result<Judgement> RangeReader::ask(Piece& piece, const Place& place) {
+  const std::int64_t from = piece.first + static_cast<std::int64_t>(piece.got);
+  const std::int64_t last = piece.first + std::ssize(piece.out) - 1;
+  HttpRequest request{place.url, place.at_endpoint ? client_.token_for(place.url) : ""};
+  request.first = from, request.last = last;
+  const bool all = from == 0 && last + 1 == piece.file.size;  // then 200 has the same bytes
+  std::string refusal;
+  HttpHead refused;
+  bool wrong_range = false;
+  const Result<HttpHead> head =
+      connection_->send(request, [&](const HttpHead& answer, std::string_view bytes) {
+        if (answer.status != kOk && answer.status != kPartialContent) {
+          refused = answer;
+          refusal += bytes.substr(0, kShownBodyBytes - std::min(kShownBodyBytes, refusal.size()));
+          return refusal.size() < kShownBodyBytes;
+        }
+        wrong_range =
+            answer.status == kOk ? !all : !is_range(answer, request.first, request.last, piece.file.size);
+        if (wrong_range) return false;
+        const std::size_t taken = std::min(bytes.size(), piece.out.size() - piece.got);
+        std::ranges::copy(bytes.substr(0, taken), piece.out.begin() + static_cast<std::ptrdiff_t>(piece.got));
+        piece.got += taken, fetched_ += static_cast<std::int64_t>(taken);
+        return taken == bytes.size();
+      });
+  if (piece.got == piece.out.size()) return Judgement();
+  if (client_.pace().cancelled()) return Error{Code::kCancelled, "stopped"};
+  const Asked asked{"the hub",       repository_.id(),       commit_,
+                    piece.file.path, !request.token.empty(), !place.at_endpoint};
+  if (wrong_range) {
+    return Error{Code::kIo, fmt::format("{}: the server sends no part of it; pull the repository instead: "
+                                        "foretoken pull {}",
+                                        piece.file.path, repository_.id())};
+  }
+  if (!head.ok() && refusal.empty()) {
+    if (head.error().code != Code::kBusy) return head.error();
+    return Judgement{Verdict::kRepeat, -1, head.error()};
+  }
+  Judgement judgement = judge(head.ok() ? *head : refused, refusal, asked);
+  if (judgement.verdict == Verdict::kGood) {
+    judgement = {
+        Verdict::kRepeat,
+        -1,
+        {Code::kBusy, fmt::format("{}: the server sent fewer bytes than it should", piece.file.path)}};
+  }
+  return judgement;
+}
+
+Status RangeReader::settle(const Piece& piece, const Judgement& judgement, Patience& patience,
+                           int& placings) {
+  switch (judgement.verdict) {
+    case Verdict::kWithoutToken:
+      client_.drop_token(judgement.error);
+      return ++placings > kMaxPlacings ? Status(judgement.error) : Status();
+    case Verdict::kRedirect:
+    case Verdict::kPlaceAgain:
+      places_.erase(piece.file.path);
+      return ++placings > kMaxPlacings ? Status(judgement.error) : Status();
+    case Verdict::kRepeat: {
+      places_.erase(piece.file.path);
+      const double wait_s = patience.next_wait_s(judgement);
+      if (wait_s >= 0) {
+        client_.tell(
+            [&](PullEvents& events) { events.repeated(piece.file.path, judgement.error.message, wait_s); });
+      }
+      if (patience.wait(judgement)) return {};
+      return client_.pace().cancelled() ? Error{Code::kCancelled, "stopped"} : judgement.error;
+    }
+    default:
+      return judgement.error;
+  }
+}
+
+Status RangeReader::read(const RemoteFile& file, std::int64_t first, std::span<char> out) {
+  Piece piece{file, first, out};
+  Patience patience(client_.pace());
+  int placings = 0;
+  while (piece.got < out.size()) {
+    const std::size_t before = piece.got;
+    auto place = places_.find(file.path);
+    if (place == places_.end()) {
+      FT_ASSIGN(Place found, client_.place(*connection_, repository_, commit_, file.path));
+      place = places_.emplace(file.path, std::move(found)).first;
+    }
+    FT_ASSIGN(const Judgement judgement, ask(piece, place->second));
+    if (piece.got == out.size()) return {};
+    if (piece.got > before) patience.reset(), placings = 0;
+    FT_TRY(settle(piece, judgement, patience, placings));
+  }
+  return {};
+}
+
+}  // namespace ft::hub
