@@ -37,7 +37,7 @@ std::vector<float> final_norm(const TensorView& tensor, float offset) {
   return values;
 }
 
-/// Keeps a source and what stands for its coded matrices.
+/// Keeps a source, its decoded head and zeros in place of other coded matrices.
 struct DecodedBytes {
   explicit DecodedBytes(Source opened) : source(std::move(opened)) {}
   DecodedBytes(const DecodedBytes&) = delete;
@@ -78,8 +78,7 @@ struct DecodedBytes {
   }
 
   std::span<const std::byte> bytes_of(const SourceTensor& tensor) {
-    if (!format::is_mtp_name(tensor.name))
-      return {static_cast<const std::byte*>(zeros), bf16_bytes(tensor)};
+    if (!format::is_mtp_name(tensor.name)) return {static_cast<const std::byte*>(zeros), bf16_bytes(tensor)};
     const MatrixSource& matrix = *tensor.matrix;
     std::vector<float> row(static_cast<std::size_t>(matrix.cols()));
     std::vector<std::uint16_t>& values = head.emplace_back();

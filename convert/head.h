@@ -20,8 +20,8 @@ struct WrittenHead {
 Result<WrittenHead> write_head(const format::Checkpoint& from, float norm_offset, const std::string& path);
 
 /// A checkpoint of a foreign quantiser, made loadable for the checks of its head: plain tensors are as they
-/// are, the head's matrices are decoded to bf16, and all others read as zeros and take no memory. The files are
-/// its configuration without the quantiser. Errors: those of open_source.
+/// are, the head's matrices are decoded to bf16, and all others read as zeros and take no memory. The files
+/// are its configuration without the quantiser. Errors: those of open_source.
 struct DecodedHead {
   format::ConfigFiles files;
   format::Checkpoint checkpoint;

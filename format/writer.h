@@ -36,8 +36,8 @@ class SafetensorsWriter {
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
   ~SafetensorsWriter();
 
-  /// Some or all bytes of a tensor, from its byte `offset` on. Each byte must be written exactly once. Several
-  /// threads may call it at once; long pieces are on their way to the disk when it returns.
+  /// Some or all bytes of a tensor, from its byte `offset` on. Each byte must be written exactly once.
+  /// Several threads may call it at once; long pieces are on their way to the disk when it returns.
   Status write(std::string_view name, std::span<const std::byte> bytes, std::uint64_t offset = 0);
   /// Call it after all writes: flushes, closes and renames the file.
   Status finish();

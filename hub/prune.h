@@ -19,8 +19,8 @@ struct Prunable {
   std::int64_t bytes = 0;              // of the files
 };
 
-/// By repository. Files that changed after `settled_s` (seconds since 1970) may belong to a download that runs,
-/// and are left alone, as are partial files that another process has locked.
+/// By repository. Files that changed after `settled_s` (seconds since 1970) may belong to a download that
+/// runs, and are left alone, as are partial files that another process has locked.
 std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settled_s);
 
 /// Deletes the folders and files of one entry.

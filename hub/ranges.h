@@ -16,7 +16,10 @@ class RangeReader {
  public:
   /// All of them must outlive the reader.
   RangeReader(HubClient& client, Transport& transport, const Repository& repository, std::string commit)
-      : client_(client), connection_(transport.connect()), repository_(repository), commit_(std::move(commit)) {}
+      : client_(client),
+        connection_(transport.connect()),
+        repository_(repository),
+        commit_(std::move(commit)) {}
 
   /// Bytes [first, first + out.size()) of the file; it is asked again while bytes come.
   Status read(const RemoteFile& file, std::int64_t first, std::span<char> out);

@@ -54,8 +54,9 @@ class SparseFile {
  private:
   explicit SparseFile(std::string path) : path_(std::move(path)) {}
   Error failure() const {
-    return {errno == ENOSPC ? Code::kExhausted : Code::kIo,
-            fmt::format("{}: cannot be written: {}; set TMPDIR to another folder", path_, std::strerror(errno))};
+    return {
+        errno == ENOSPC ? Code::kExhausted : Code::kIo,
+        fmt::format("{}: cannot be written: {}; set TMPDIR to another folder", path_, std::strerror(errno))};
   }
 
   std::string path_;
@@ -157,9 +158,10 @@ Result<Skeleton> fetch_skeleton(const HubSettings& settings, Transport& transpor
                                 PullEvents& events, const Repository& repository, const std::string& folder,
                                 const WantedRanges& wanted) {
   if (settings.offline) {
-    return Error{Code::kUnsupported, fmt::format("{} would have to be asked for at the hub, and HF_HUB_OFFLINE "
-                                                 "forbids it; unset it",
-                                                 repository.id())};
+    return Error{Code::kUnsupported,
+                 fmt::format("{} would have to be asked for at the hub, and HF_HUB_OFFLINE "
+                             "forbids it; unset it",
+                             repository.id())};
   }
   HubClient client(settings, transport, pace, events);
   Skeleton skeleton;

@@ -1,6 +1,6 @@
-// A repository without its weights: a folder with the small files, and weight files that have their size, their
-// header and the ranges that were asked for. The rest of a weight file is a hole that takes no room and reads
-// as zeros, so the folder loads like any other. What is whole is checked by its hash. Errors: those of
+// A repository without its weights: a folder with the small files, and weight files that have their size,
+// their header and the ranges that were asked for. The rest of a weight file is a hole that takes no room and
+// reads as zeros, so the folder loads like any other. What is whole is checked by its hash. Errors: those of
 // HubClient and choose_files; kCorrupt for a weight file without a safetensors header; kIo for the folder.
 #pragma once
 
@@ -22,7 +22,7 @@ using WantedRanges = std::function<std::vector<ByteRange>(const format::TensorVi
 
 struct Skeleton {
   std::string commit;
-  std::vector<RemoteFile> weights;              // the files with headers
+  std::vector<RemoteFile> weights;                // the files with headers
   std::int64_t fetched_bytes = 0, all_bytes = 0;  // of them and the small files: over the network, and in all
 };
 

@@ -76,7 +76,8 @@ Command graft_command() {
   flags.group("Model");
   flags
       .add("head", "NAME", reads_text(options->graft.head),
-           "Where the head comes from: a checkpoint with an MTP head (the original), also ORG/REPO of the hub, "
+           "Where the head comes from: a checkpoint with an MTP head (the original), also ORG/REPO of the "
+           "hub, "
            "of which only the head is fetched; or a folder of EAGLE-3 or DFlash")
       .setting = false;
   flags

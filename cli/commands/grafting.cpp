@@ -36,7 +36,7 @@ constexpr double kLowestAcceptance = 0.3;
 /// Of a healthy head on ordinary text.
 constexpr double kUsualAcceptance = 0.6;
 constexpr std::int64_t kComparedRuns = 8, kComparedRows = 32;  // rows of each run
-constexpr double kSameEmbedding = 0.98;  // cosine of a row with that of the original
+constexpr double kSameEmbedding = 0.98;                        // cosine of a row with that of the original
 
 /// Removes a half-made folder unless it was kept.
 class Workplace {
@@ -121,7 +121,8 @@ double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
 std::vector<std::int64_t> compared_runs(std::int64_t rows) {
   if (rows <= kComparedRuns * kComparedRows) return {0};
   std::vector<std::int64_t> runs;
-  for (std::int64_t i = 0; i < kComparedRuns; ++i) runs.push_back(i * (rows - kComparedRows) / (kComparedRuns - 1));
+  for (std::int64_t i = 0; i < kComparedRuns; ++i)
+    runs.push_back(i * (rows - kComparedRows) / (kComparedRuns - 1));
   return runs;
 }
 std::int64_t rows_of_run(std::int64_t rows) {
@@ -135,7 +136,8 @@ std::vector<hub::ByteRange> checked_ranges(const format::TensorView& tensor) {
   if (tensor.name.find("embed_tokens.") == std::string::npos || tensor.shape.size() != 2) return {};
   const std::int64_t rows = tensor.shape.front(), row = rows > 0 ? size / rows : 0;
   std::vector<hub::ByteRange> ranges;
-  for (const std::int64_t first : compared_runs(rows)) ranges.push_back({first * row, rows_of_run(rows) * row});
+  for (const std::int64_t first : compared_runs(rows))
+    ranges.push_back({first * row, rows_of_run(rows) * row});
   return ranges;
 }
 
@@ -351,7 +353,8 @@ Result<Giver> find_giver(const GraftOptions& options, Terminal& terminal) {
   const Result<KnownModel> known = find_known(options.head);
   if (known.ok() && !known->summary.head_file.empty() && known->summary.complete())
     return Giver{known->found.directory, std::nullopt};
-  terminal.note(fmt::format("{} is read at the hub: its MTP head and some rows of its embedding", options.head));
+  terminal.note(
+      fmt::format("{} is read at the hub: its MTP head and some rows of its embedding", options.head));
   FT_ASSIGN(RemoteFolder folder, read_remote(options.head, checked_ranges, false, terminal));
   Giver giver{folder.directory(), std::nullopt};
   giver.remote.emplace(std::move(folder));

@@ -197,8 +197,9 @@ RemoteFolder::~RemoteFolder() {
 Result<RemoteFolder> read_remote(const std::string& name, const hub::WantedRanges& wanted, bool quiet,
                                  Terminal& terminal) {
   FT_ASSIGN(const hub::Repository repository, hub::parse_repository(name));
-  FT_ASSIGN(const hub::HubSettings settings,
-            hub::read_hub_settings([](const std::string& variable) { return std::getenv(variable.c_str()); }));
+  FT_ASSIGN(const hub::HubSettings settings, hub::read_hub_settings([](const std::string& variable) {
+              return std::getenv(variable.c_str());
+            }));
   std::error_code failed;
   std::string made = (fs::temp_directory_path(failed) / "foretoken-remote-XXXXXX").string();
   if (failed || ::mkdtemp(made.data()) == nullptr) {

@@ -196,8 +196,8 @@ Result<int> prune(const Options& options, Terminal& terminal) {
   if (!options.output.json) show(found, terminal);
   bool deleted = false;
   if (!found.empty() && !options.dry_run) {
-    const std::string what = fmt::format("{} in {}", bytes_text(static_cast<double>(bytes)),
-                                         with_tilde(settings.cache));
+    const std::string what =
+        fmt::format("{} in {}", bytes_text(static_cast<double>(bytes)), with_tilde(settings.cache));
     FT_ASSIGN(deleted, may_delete(options, "models prune", what, terminal));
     for (const hub::Prunable& entry : found) {
       if (deleted) FT_TRY(hub::prune(entry));
@@ -260,7 +260,8 @@ Command models_prune_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "models prune";
-  command.summary = "Delete old snapshots, blobs without a snapshot and unfinished downloads from the hub's cache";
+  command.summary =
+      "Delete old snapshots, blobs without a snapshot and unfinished downloads from the hub's cache";
   command.examples = "  foretoken models prune --dry-run\n";
   command.flags.group("Cache");
   command.flags.add_switch("dry-run", options->dry_run, "Only list what would be deleted").setting = false;

@@ -74,8 +74,7 @@ std::vector<std::string> head_donors(const Model& model, const std::string& name
   const Result<std::string> card =
       read_text_file((std::filesystem::path(model.directory) / "README.md").string(), kMaxCardBytes);
   const std::string base = card.ok() ? base_model_of(*card) : "";
-  if (!base.empty())
-    donors.push_back(fmt::format("foretoken graft --head {} --onto {}", base, onto));
+  if (!base.empty()) donors.push_back(fmt::format("foretoken graft --head {} --onto {}", base, onto));
   return donors;
 }
 

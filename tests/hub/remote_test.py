@@ -78,6 +78,9 @@ def with_fp8_head(files):
     return files, values
 
 
+WEIGHTS = safetensors({}, {"w": ("F32", [1000], bytes(4000))})
+
+
 class RemoteTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretoken-remote-"))
@@ -97,7 +100,8 @@ class RemoteTest(unittest.TestCase):
                     "HF_ENDPOINT": self.hub.endpoint if self.hub else "http://127.0.0.1:1", **environment}
         done = subprocess.run([PROGRAM, *map(str, arguments)], env=settings, input=b"", capture_output=True,
                               timeout=TIMEOUT_S, check=False)
-        self.assertIn(done.returncode, (1, 2) if status == 2 else (status,), f"{arguments}: {done.stdout[-800:]} {done.stderr[-800:]}")
+        said = f"{arguments}: {done.stdout[-800:]} {done.stderr[-800:]}"
+        self.assertIn(done.returncode, (1, 2) if status == 2 else (status,), said)
         self.assertEqual([*self.scratch.iterdir()], [], "nothing is left in the temporary folder")
         return done
 
@@ -139,13 +143,14 @@ class Inspect(RemoteTest):
 
     def test_what_does_not_run_is_said_before_it_is_fetched(self):
         config = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}).encode()
-        self.start_hub({"config.json": config, "model.safetensors": safetensors({}, {"w": ("F32", [1000], bytes(4000))})})
+        self.start_hub({"config.json": config, "model.safetensors": WEIGHTS})
         found = self.json("inspect", "--remote", REPO)
         self.assertEqual((found["tier"], found["name"]), ("incompatible", REPO))
 
     def test_faults_end_in_a_sentence_or_in_the_right_bytes(self):
         hub = self.start_hub(files_of(ODD))
-        for words, answer in (("has no safetensors header", None), ("sends no part of it", Answer(200, {}, b"x" * 70000))):
+        whole = Answer(200, {}, b"x" * 70000)
+        for words, answer in (("has no safetensors header", None), ("sends no part of it", whole)):
             hub.faults.clear()
             if answer is None:
                 hub.fault_once(lambda request: request.host == "cdn", lambda request: Answer(206, {
@@ -204,8 +209,7 @@ class Graft(RemoteTest):
 
     def test_a_drafter_of_its_own_must_be_pulled(self):
         self.headless(ODD)
-        self.start_hub({"config.json": b'{"model_type": "llama"}',
-                        "model.safetensors": safetensors({}, {"w": ("F32", [1000], bytes(4000))})})
+        self.start_hub({"config.json": b'{"model_type": "llama"}', "model.safetensors": WEIGHTS})
         said = self.run_program(2, "graft", "--head", REPO, "--onto", "quant").stderr.decode()
         self.assertIn(f"foretoken pull {REPO}", said)
 
