@@ -3,8 +3,8 @@
     FORETOKEN_TRAINED=FOLDER python3 tests/cli/every_format_test.py build/release/foretoken [CLASS]
 
 It is started by hand (some minutes). For each model and format: vision, MTP and state tensors have the bytes of the
-source, `foretoken verify` passes, and where the package mlx-lm knows the family (Dense, Mixture) it loads the folder
-and gives the same likeliest tokens up to near ties. FORMATS=q4g64,mxfp8 chooses some.
+source, `foretoken verify` passes, and mlx-lm (Dense, Mixture) or mlx-vlm (Vision) loads the folder and gives the same likeliest
+tokens up to near ties. FORMATS=q4g64,mxfp8 chooses some.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ import unittest
 
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 TRAINED = os.environ.get("FORETOKEN_TRAINED")
-MLX = all(importlib.util.find_spec(name) for name in ("mlx", "mlx_lm"))
+HAS = {name for name in ("mlx_lm", "mlx_vlm") if importlib.util.find_spec("mlx") and importlib.util.find_spec(name)}
 TIMEOUT_S = 600
 FORMATS = {f"q{bits}g{group}": ("--bits", str(bits), "--group-size", str(group)) for bits in (2, 3, 4, 5, 6, 8)
            for group in (32, 64)} | {name: ("--format", name) for name in ("mxfp4", "mxfp8", "nvfp4")} | {
@@ -55,7 +55,7 @@ def made_name(name):
 class EveryFormat:
     """The checks; each class below names its model."""
 
-    MODEL, LOADS_IN_MLX, KEPT_COUNT = "", False, 0
+    MODEL, LOADS_IN, KEPT_COUNT = "", "mlx_lm", 0
 
     @classmethod
     def setUpClass(cls):
@@ -88,13 +88,16 @@ class EveryFormat:
                                   "--activations", "16", "--threads", "1")
         return [position["argmax"] for position in json.loads(report)["positions"]]
 
-    def check_in_mlx(self, out):
-        import mlx.core as mx
+    def logits_in_mlx(self, out, ids):
         from mlx_lm import load
 
+        return load(str(out))[0](ids)
+
+    def check_in_mlx(self, out):
+        import mlx.core as mx
+
         mx.set_default_device(mx.cpu)
-        model, _ = load(str(out))
-        theirs = mx.argmax(model(mx.array([IDS]))[0].astype(mx.float32), -1).tolist()
+        theirs = mx.argmax(self.logits_in_mlx(out, mx.array([IDS]))[0].astype(mx.float32), -1).tolist()
         same = sum(a == b for a, b in zip(self.likeliest(out), theirs))
         self.assertGreaterEqual(same, len(IDS) - 6, "near ties only")  # mlx-lm computes in bf16
         return same
@@ -109,22 +112,28 @@ class EveryFormat:
                                                       "--threads", "1", "--json"))
                 self.assertTrue(verdict["identical"])
                 note = f"{verdict['compared']} tokens verified"
-                if self.LOADS_IN_MLX and MLX:
-                    note += f", mlx-lm agrees at {self.check_in_mlx(out)} of {len(IDS)} positions"
+                if self.LOADS_IN in HAS:
+                    note += f", {self.LOADS_IN} agrees at {self.check_in_mlx(out)} of {len(IDS)} positions"
                 print(f"{self.MODEL} {name}: {note}", flush=True)
             shutil.rmtree(out, ignore_errors=True)
 
 
 class Dense(EveryFormat, unittest.TestCase):
-    MODEL, LOADS_IN_MLX, KEPT_COUNT = "qwen3.5-tiny", True, 15 + 12 * 4
+    MODEL, KEPT_COUNT = "qwen3.5-tiny", 15 + 12 * 4
 
 
 class Mixture(EveryFormat, unittest.TestCase):
-    MODEL, LOADS_IN_MLX, KEPT_COUNT = "qwen3.5-moe-tiny", True, 19 + 6 * 4
+    MODEL, KEPT_COUNT = "qwen3.5-moe-tiny", 19 + 6 * 4
 
 
 class Vision(EveryFormat, unittest.TestCase):
-    MODEL, KEPT_COUNT = "qwen3.5-tiny-vision", 15 + 12 * 4 + 57
+    MODEL, LOADS_IN, KEPT_COUNT = "qwen3.5-tiny-vision", "mlx_vlm", 15 + 12 * 4 + 57
+
+    def logits_in_mlx(self, out, ids):
+        """Of the whole model: its tower must load too."""
+        from mlx_vlm.utils import load_model
+
+        return load_model(out).language_model(ids).logits
 
     @classmethod
     def make_source(cls):
