@@ -3,8 +3,8 @@
     FORETOKEN_TRAINED=FOLDER python3 tests/cli/every_format_test.py build/release/foretoken [CLASS]
 
 It is started by hand (some minutes). For each model and format: vision, MTP and state tensors have the bytes of the
-source, `foretoken verify` passes, and mlx-lm (Dense, Mixture) or mlx-vlm (Vision) loads the folder and gives the same likeliest
-tokens up to near ties. FORMATS=q4g64,mxfp8 chooses some.
+source, `foretoken verify` passes, and mlx-lm (Dense, Mixture) or mlx-vlm (Vision) loads the folder and gives the same
+likeliest tokens up to near ties. FORMATS=q4g64,mxfp8 chooses some.
 """
 
 import importlib.util
