@@ -4,6 +4,7 @@
     bench/peers/peers.py build                      llama.cpp from the sources in llama-cpp-python's sdist
     bench/peers/peers.py compare qwen3.5-0.8b       interleaved runs, ratios of each pair, their median
     bench/peers/peers.py compare qwen3.5-4b --pairs 3 --json > pairs.json
+    bench/peers/peers.py compare "qwen3.5-35b-a3b?layers=8"
     bench/peers/peers.py mlx                        the shipped model beside mlx-lm on the processor
 
 All output is in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
@@ -143,7 +144,8 @@ def summary(pairs):
 def compare_llama_cpp(options):
     if not BENCH.exists():
         sys.exit("peers: there is no llama-bench yet; run bench/peers/peers.py build")
-    compare(options, f"synth:{options.shape}?bits=4&group=64", llama_cpp, gguf_of(options.shape))
+    join = "&" if "?" in options.shape else "?"
+    compare(options, f"synth:{options.shape}{join}bits=4&group=64", llama_cpp, gguf_of(options.shape))
 
 
 def compare_mlx(options):
@@ -179,7 +181,7 @@ def main():
     commands.add_parser("build", help="fetch and build llama.cpp").set_defaults(work=build)
     pairs = commands.add_parser("compare", help="interleaved pairs with llama.cpp on one shape")
     pairs.set_defaults(work=compare_llama_cpp)
-    pairs.add_argument("shape", choices=["qwen3.5-0.8b", "qwen3.5-2b", "qwen3.5-4b", "qwen3.5-9b", "qwen3.5-27b"])
+    pairs.add_argument("shape", help="qwen3.5-0.8b, -2b, -4b, -9b, -27b or -35b-a3b; ?layers=N behind it takes fewer")
     beside_mlx = commands.add_parser("mlx", help="interleaved pairs with mlx-lm on the shipped model")
     beside_mlx.set_defaults(work=compare_mlx)
     for command in (pairs, beside_mlx):
