@@ -19,10 +19,13 @@ constexpr int kChunkColumns = 512;
 constexpr int kAhead = 2;  // tile products under way while the sums of a group are added
 constexpr int kBuffers = 2 * kAhead;
 
-// Tile registers; the intrinsics want literals.
+// Tile registers; the intrinsics want literals. The last rows, if fewer than a tile, have registers of their
+// own, because setting shapes anew takes as long as some products.
 #define FT_SUMS 0
 #define FT_ROWS 1
 #define FT_CODES 2
+#define FT_LAST_SUMS 3
+#define FT_LAST_ROWS 4
 
 struct alignas(64) TileShapes {
   std::uint8_t palette = 1, start_row = 0;
@@ -41,6 +44,9 @@ struct alignas(64) Chunk {
   std::byte codes[kChunkColumns * kLanes];
   float scales[kChunkGroups][kLanes], biases[kChunkGroups][kLanes];
   const std::byte* tiles[kChunkGroups];  // each group's codes as bytes: here, or in the packed weights
+  // Of the next chunk, fetched while this one is multiplied; so the memory never waits for the tiles.
+  const std::byte* ahead;
+  int ahead_bytes;  // for each group
 };
 
 Source source(const CodesArgs& args) {
@@ -85,7 +91,6 @@ const std::byte* unpack_chunk(const CodesArgs& args, int count, const std::byte*
       chunk.tiles[g] = chunk.codes + g * args.group * kLanes;
       unpack(from, args, w, chunk.codes + g * args.group * kLanes);
     }
-    for (int at = 0; at < code_bytes; at += 64) prefetch(w + at + kPrefetchBytes);
     w += code_bytes;
     V scale, bias;
     if (from == Source::kFloats) {
@@ -103,21 +108,35 @@ const std::byte* unpack_chunk(const CodesArgs& args, int count, const std::byte*
   return w;
 }
 
-/// The dot products of one group for the tile's rows.
+/// The dot products of one group for the tile's rows. kLast: for the last rows, which are fewer.
+template <bool kLast>
 inline void multiply(const CodesArgs& args, const std::byte* codes, const std::int8_t* rows,
                      std::int32_t (*dots)[kLanes]) {
   const int columns = args.group < kTileColumns ? args.group : kTileColumns;
-  _tile_zero(FT_SUMS);
+  if constexpr (kLast) {
+    _tile_zero(FT_LAST_SUMS);
+  } else {
+    _tile_zero(FT_SUMS);
+  }
   for (int at = 0; at < args.group; at += columns) {
     _tile_loadd(FT_CODES, codes + at * kLanes, 64);
-    _tile_loadd(FT_ROWS, rows + at, args.group);
-    _tile_dpbsud(FT_SUMS, FT_ROWS, FT_CODES);
+    if constexpr (kLast) {
+      _tile_loadd(FT_LAST_ROWS, rows + at, args.group);
+      _tile_dpbsud(FT_LAST_SUMS, FT_LAST_ROWS, FT_CODES);
+    } else {
+      _tile_loadd(FT_ROWS, rows + at, args.group);
+      _tile_dpbsud(FT_SUMS, FT_ROWS, FT_CODES);
+    }
   }
-  _tile_stored(FT_SUMS, dots, 64);
+  if constexpr (kLast) {
+    _tile_stored(FT_LAST_SUMS, dots, 64);
+  } else {
+    _tile_stored(FT_SUMS, dots, 64);
+  }
 }
 
 /// Adds `count` groups from `first` on to the totals of kRows rows from `row` on. The products of the next
-/// groups are under way while the sums of this one are added.
+/// groups are under way while the sums of this one are added. The first rows also fetch the next chunk.
 template <int kRows>
 void add_groups(const CodesArgs& args, int first, int count, int row, const Chunk& chunk,
                 float (*totals)[kLanes]) {
@@ -128,10 +147,14 @@ void add_groups(const CodesArgs& args, int first, int count, int row, const Chun
   const float* sums = args.sums + static_cast<std::int64_t>(first) * args.rows + row;
   const std::int64_t step = static_cast<std::int64_t>(args.rows) * args.group;
   const std::int8_t* rows = args.codes + first * step + row * args.group;
-  for (int g = 0; g < kAhead && g < count; ++g, rows += step) multiply(args, chunk.tiles[g], rows, dots[g]);
+  constexpr bool kLast = kRows < kTileSide;
+  for (int g = 0; g < kAhead && g < count; ++g, rows += step)
+    multiply<kLast>(args, chunk.tiles[g], rows, dots[g]);
   for (int g = 0; g < count; ++g, scales += args.rows, sums += args.rows) {
     const int next = g + kAhead;
-    if (next < count) multiply(args, chunk.tiles[next], rows, dots[next % kBuffers]);
+    if (next < count) multiply<kLast>(args, chunk.tiles[next], rows, dots[next % kBuffers]);
+    for (int at = 0; row == 0 && at < chunk.ahead_bytes; at += 64)
+      prefetch(chunk.ahead + g * chunk.ahead_bytes + at);
     rows += step;
     const V scale = load(chunk.scales[g]);
     const V bias = load(chunk.biases[g]);
@@ -147,12 +170,15 @@ void add_groups(const CodesArgs& args, int first, int count, int row, const Chun
 using AddGroups = void (*)(const CodesArgs& args, int first, int count, int row, const Chunk& chunk,
                            float (*totals)[kLanes]);
 
-void set_tiles(const CodesArgs& args, int rows) {
+void set_tiles(const CodesArgs& args, int last) {
   const int columns = args.group < kTileColumns ? args.group : kTileColumns;
   TileShapes shapes;
-  shapes.set(FT_SUMS, rows, 64);
-  shapes.set(FT_ROWS, rows, columns);
+  shapes.set(FT_SUMS, kTileSide, 64);
+  shapes.set(FT_ROWS, kTileSide, columns);
+  shapes.set(FT_LAST_SUMS, last, 64);
+  shapes.set(FT_LAST_ROWS, last, columns);
   shapes.set(FT_CODES, columns / 4, 64);
+  asm volatile("" : : "m"(shapes));  // GCC 12 takes only 8 bytes of it for an input of the next line
   _tile_loadconfig(&shapes);
 }
 
@@ -165,20 +191,19 @@ void codes_matrix(const CodesArgs& args) {
   const int last = (args.rows - 1) % kTileSide + 1;  // rows of the last tile
   Chunk chunk;
   alignas(64) float totals[kMatrixRows][kLanes];
-  set_tiles(args, args.rows < kTileSide ? args.rows : kTileSide);
+  set_tiles(args, last);
   for (int b = 0; b < args.blocks; ++b) {
     const std::byte* w = args.weights + b * args.block_bytes;
     for (int m = 0; m < args.rows; ++m) store(totals[m], splat(0));
     for (int g = 0; g < args.groups; g += in_chunk) {
       const int count = args.groups - g < in_chunk ? args.groups - g : in_chunk;
-      w = unpack_chunk(args, count, w, chunk);
+      const std::byte* const end = unpack_chunk(args, count, w, chunk);
+      chunk.ahead = end, chunk.ahead_bytes = static_cast<int>(end - w) / count;
+      w = end;
       int row = 0;
       for (; row + kTileSide <= args.rows; row += kTileSide)
         add_groups<kTileSide>(args, g, count, row, chunk, totals);
-      if (row == args.rows) continue;
-      if (row > 0) set_tiles(args, last);
-      kAdd[last - 1](args, g, count, row, chunk, totals);
-      if (row > 0) set_tiles(args, kTileSide);
+      if (row < args.rows) kAdd[last - 1](args, g, count, row, chunk, totals);
     }
     for (int m = 0; m < args.rows; ++m) {
       store_block(args.out + m * args.out_stride + b * kLanes, load(totals[m]), args.outputs - b * kLanes);
