@@ -12,6 +12,10 @@ namespace ft {
 
 namespace {
 
+/// Least prompt rows of a step of a model with experts: such a step reads nearly all experts, whatever its
+/// rows, and 512 rows leave 16 to each of 256 experts of which a token takes 8.
+constexpr int kExpertChunk = 512;
+
 /// Tokens that the model's files say it never writes.
 void suppress(std::span<const int> tokens, std::vector<LogitBias>& bias) {
   if (tokens.empty()) return;
@@ -36,7 +40,9 @@ Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& mo
 }
 
 DecoderOptions Decoder::resolved(DecoderOptions options, const Backend& backend, const Model& model) {
-  if (options.chunk <= 0) options.chunk = backend.limits(model.target.layout()).chunk;
+  if (options.chunk > 0) return options;
+  options.chunk = backend.limits(model.target.layout()).chunk;
+  if (model.facts.experts > 0) options.chunk = std::max(options.chunk, kExpertChunk);
   return options;
 }
 
