@@ -143,6 +143,23 @@ struct AttendArgs {
   float* scratch = nullptr;                // [kQueryTile, padded + kKeyRows]
 };
 
+/// The same attention by several workers, who share a key/value head. A window of positions at a time, in
+/// three parts with a barrier after each: blocks' scores, blocks' softmax weights, and sums of some columns.
+/// Together they do the operations of `attend` in its order, so they give its bits.
+inline constexpr int kShareBlocks = 128;  // of a window
+inline constexpr int kSharePositions = kShareBlocks * kKeyRows;
+inline constexpr int kShareColumns = 32;  // that one worker sums, a line of float16
+struct AttendShare {
+  AttendArgs of;                             // its scratch is not used
+  std::int64_t first_block = 0, blocks = 0;  // of the window
+  bool begins = false, ends = false;         // the first window, the last one
+  float* weights = nullptr;                  // [kQueryTile, kSharePositions] scores, then weights
+  float *tops = nullptr, *factors = nullptr, *sums = nullptr;  // [kQueryTile, kShareBlocks]
+  float* top = nullptr;                                        // [kQueryTile] before the window
+  float* total = nullptr;                                      // [kQueryTile, padded]
+  float* mass = nullptr;                                       // [padded / kShareColumns, kQueryTile]
+};
+
 /// A tile of one attention head's recurrent state: [key_dim, width]. The width is a multiple of kLanes, at
 /// most kDeltaTile.
 inline constexpr int kDeltaTile = 64;
@@ -210,6 +227,11 @@ struct Kernels {
   void (*pairs_product)(const PairsArgs& args);
   void (*plain_product)(const PlainArgs& args);
   void (*attend)(const AttendArgs& args);
+  /// Blocks [first, last) of the window.
+  void (*attend_scores)(const AttendShare& share, int first, int last);
+  void (*attend_weights)(const AttendShare& share, int first, int last);
+  /// Columns [kShareColumns * index, ...) of all blocks of the window.
+  void (*attend_sums)(const AttendShare& share, int index);
   float (*dot)(const float* a, const float* b, int width);
   void (*delta_pass)(const DeltaPass& pass);
   /// values = cap * tanh(values / cap).

@@ -42,6 +42,18 @@ class RotaryOp final : public Operation {
   Rotary& rotary_;
 };
 
+constexpr std::int64_t kLeastShared = 4 * kKeyRows;  // positions that are worth three barriers
+
+/// Memory of a key/value head that workers share, in floats.
+std::int64_t share_floats(const Attend& op) {
+  const std::int64_t padded = round_up(op.head_dim, kLanes);
+  return kQueryTile * (kSharePositions + 3 * kShareBlocks + padded + kLanes) +
+         (padded + kShareColumns - 1) / kShareColumns * kQueryTile;
+}
+
+/// True if there are so few key/value heads that workers must share them.
+bool has_few_heads(const Attend& op, int workers) { return 2 * op.kv_heads <= workers; }
+
 /// Two phases. First, every attention head of every row is normalised and rotated, and keys and values are
 /// appended. After a barrier the work items are (segment, key/value head, tile of queries). The queries of a
 /// tile are independent of each other, so tiles may have any size.
@@ -55,6 +67,7 @@ class AttendOp final : public Operation {
         out_(parts.matrix(op.out)),
         rotary_(parts.rotary),
         query_(reinterpret_cast<float*>(parts.scratch)),
+        shared_(query_ + static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim),
         worker_scratch_(parts.worker_scratch),
         worker_floats_(parts.worker_floats),
         q_norm_(decode(op.q_norm)),
@@ -70,6 +83,11 @@ class AttendOp final : public Operation {
     std::int64_t first_row = 0;
     for (const Segment& segment : step.args->segments) {
       const std::int64_t queries = static_cast<std::int64_t>(segment.rows) * group;  // of one key/value head
+      if (shares_heads(step, segment, workers)) {
+        run_shared(step, segment, first_row, worker, workers);
+        first_row += segment.rows;
+        continue;
+      }
       const std::int64_t tile = std::clamp<std::int64_t>(queries * op_.kv_heads / workers, 1,
                                                          std::min<std::int64_t>(queries, kQueryTile));
       const std::int64_t tiles = (queries + tile - 1) / tile;
@@ -203,10 +221,67 @@ class AttendOp final : public Operation {
     reinterpret_cast<float*>(block + codes_bytes)[place] = scale;
   }
 
+  /// True if one segment's few key/value heads would leave workers idle.
+  bool shares_heads(const Step& step, const Segment& segment, int workers) const {
+    const auto streams = static_cast<int>(step.args->segments.size());
+    return step.small_batch && has_few_heads(op_, workers) && 2 * streams * op_.kv_heads <= workers &&
+           segment.rows * (op_.heads / op_.kv_heads) <= kQueryTile &&
+           segment.position + segment.rows >= kLeastShared;
+  }
+
+  AttendShare share(AttendArgs of, int kv_head) const {
+    AttendShare share;
+    share.of = of;
+    share.weights = shared_ + kv_head * share_floats(op_);
+    share.tops = share.weights + std::int64_t{kQueryTile} * kSharePositions;
+    share.factors = share.tops + kQueryTile * kShareBlocks;
+    share.sums = share.factors + kQueryTile * kShareBlocks;
+    share.top = share.sums + kQueryTile * kShareBlocks;
+    share.total = share.top + kQueryTile * kLanes;
+    share.mass = share.total + std::int64_t{kQueryTile} * of.padded;
+    return share;
+  }
+
+  /// Every key/value head by all workers: blocks of positions, then columns of the values.
+  void run_shared(const Step& step, const Segment& segment, std::int64_t first_row, int worker,
+                  int workers) const {
+    const Kernels& kernels = *step.kernels;
+    const std::int64_t queries = std::int64_t{segment.rows} * (op_.heads / op_.kv_heads);
+    const std::int64_t first = first_position(segment.position) / kKeyRows;
+    const std::int64_t end = (segment.position + segment.rows - 1) / kKeyRows + 1;
+    for (std::int64_t block = first; block < end; block += kShareBlocks) {
+      const std::int64_t blocks = std::min<std::int64_t>(kShareBlocks, end - block);
+      const auto part = [&](std::int64_t items, const auto& work) {  // of each key/value head
+        const Range range = partition(items * op_.kv_heads, 1, worker, workers);
+        for (int head = 0; head < op_.kv_heads; ++head) {
+          const auto from = static_cast<int>(std::clamp<std::int64_t>(range.first - head * items, 0, items));
+          const auto to = static_cast<int>(std::clamp<std::int64_t>(range.last - head * items, 0, items));
+          if (from == to) continue;
+          AttendShare own = share(arguments(step, segment, first_row, head, 0, queries, worker), head);
+          own.first_block = block, own.blocks = blocks;
+          own.begins = block == first, own.ends = block + blocks == end;
+          work(own, from, to);
+        }
+        step.barrier(worker);
+      };
+      part(blocks, [&](const AttendShare& own, int from, int to) { kernels.attend_scores(own, from, to); });
+      part(blocks, [&](const AttendShare& own, int from, int to) { kernels.attend_weights(own, from, to); });
+      const std::int64_t pieces = (round_up(op_.head_dim, kLanes) + kShareColumns - 1) / kShareColumns;
+      part(pieces, [&](const AttendShare& own, int from, int to) {
+        for (int index = from; index < to; ++index) kernels.attend_sums(own, index);
+      });
+    }
+  }
+
+  /// The first position that a row at `position` sees.
+  std::int64_t first_position(std::int64_t position) const {
+    return op_.window > 0 ? std::max<std::int64_t>(0, position + 1 - op_.window) : 0;
+  }
+
   /// Queries [first, last) of one key/value head. Query i is row i / group and attention head i % group of
   /// the key/value head's group.
-  void attend(const Step& step, const Segment& segment, std::int64_t first_row, int kv_head,
-              std::int64_t first, std::int64_t last, int worker) const {
+  AttendArgs arguments(const Step& step, const Segment& segment, std::int64_t first_row, int kv_head,
+                       std::int64_t first, std::int64_t last, int worker) const {
     const CpuState::Cache& cache = step.state->cache(op_.cache);
     const int group = op_.heads / op_.kv_heads;
     AttendArgs args;
@@ -226,19 +301,24 @@ class AttendOp final : public Operation {
       const std::int64_t at = i - first;
       args.query[at] = query(first_row + r, head);
       args.position[at] = op_.causal ? segment.position + r : segment.position + segment.rows - 1;
-      args.first[at] = op_.window > 0 ? std::max<std::int64_t>(0, segment.position + r + 1 - op_.window) : 0;
+      args.first[at] = first_position(segment.position + r);
       if (op_.gated)
         args.gate[at] =
             step.of(q_, worker).row(first_row + r) + static_cast<std::int64_t>(2 * head + 1) * op_.head_dim;
       args.out[at] = out_.row(first_row + r) + static_cast<std::int64_t>(head) * op_.head_dim;
     }
-    step.kernels->attend(args);
+    return args;
+  }
+  void attend(const Step& step, const Segment& segment, std::int64_t first_row, int kv_head,
+              std::int64_t first, std::int64_t last, int worker) const {
+    step.kernels->attend(arguments(step, segment, first_row, kv_head, first, last, worker));
   }
 
   Attend op_;
   Matrix q_, k_, v_, out_;
   const Rotary* rotary_;
-  float* query_;  // [max_rows, heads, head_dim] normalised and rotated
+  float* query_;   // [max_rows, heads, head_dim] normalised and rotated
+  float* shared_;  // [kv_heads, share_floats()] if there are few heads
   float* worker_scratch_;
   std::int64_t worker_floats_;
   std::vector<float> q_norm_, k_norm_, v_norm_;
@@ -247,7 +327,8 @@ class AttendOp final : public Operation {
 }  // namespace
 
 Needs needs(const Attend& op, const Parts& parts) {
-  return {static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim *
+  const std::int64_t shared = has_few_heads(op, parts.workers) ? op.kv_heads * share_floats(op) : 0;
+  return {(static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim + shared) *
               static_cast<std::int64_t>(sizeof(float)),
           kQueryTile * (round_up(op.head_dim, kLanes) + kKeyRows)};
 }
