@@ -2,6 +2,7 @@
 // for macOS (base/macos). Callers have no `#ifdef`. Thread: any. Errors: as each function says.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -45,6 +46,19 @@ std::int64_t process_start(int process);
 
 /// Keeps the calling thread on one core; a refusal costs speed only. macOS has no such call.
 void pin_to_core(int core);
+/// While it lives, the thread that made it stays on `core`; afterwards it may run where it could before. A
+/// refusal costs speed only; macOS has no such call. Below 0: does nothing.
+class StayOnCore {
+ public:
+  explicit StayOnCore(int core);
+  ~StayOnCore();
+  StayOnCore(const StayOnCore&) = delete;
+  StayOnCore& operator=(const StayOnCore&) = delete;
+
+ private:
+  std::array<std::uint64_t, 16> before_{};  // the cores it may use otherwise, a bit each
+  bool stays_ = false;
+};
 /// The calling thread does work that somebody waits for: macOS then prefers its performance cores.
 void prefer_speed();
 

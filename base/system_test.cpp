@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
+
+#include "base/thread_pool.h"
 
 namespace ft {
 namespace {
@@ -66,6 +69,21 @@ TEST(System, AdviceAboutAFileChangesNoByte) {
   EXPECT_EQ(std::string_view(static_cast<const char*>(mapped), text.size()), text);
   ::munmap(mapped, text.size());
   ::close(file);
+}
+
+TEST(System, AThreadStaysOnItsCoreOnlyAsLongAsItWasAskedTo) {
+  const std::vector<int> before = usable_cores();
+  {
+    const StayOnCore stay(before.back());
+#if defined(__linux__)
+    EXPECT_EQ(usable_cores(), std::vector<int>{before.back()});
+#endif
+  }
+  EXPECT_EQ(usable_cores(), before);
+  {
+    const StayOnCore nowhere(-1);
+  }
+  EXPECT_EQ(usable_cores(), before);
 }
 
 TEST(System, AHangUpIsSeenBeforeTheLastBytesAreRead) {

@@ -35,6 +35,7 @@ ThreadPool::ThreadPool(int workers, int spin_us) : spins_(spin_us * spins_per_mi
   const std::vector<int> cores = usable_cores();
   workers_ = workers > 0 ? workers : static_cast<int>(cores.size());
   const bool pinned = workers_ <= static_cast<int>(cores.size());
+  if (pinned && workers_ > 1) own_core_ = cores.front();
   threads_.reserve(static_cast<std::size_t>(workers_));
   try {
     for (int worker = 1; worker < workers_; ++worker) {
@@ -65,20 +66,16 @@ void ThreadPool::wait(const std::atomic<int>& word, int old) const {
   while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
 }
 
-void ThreadPool::barrier() {
-  if (workers_ == 1) return;
-  // This must be read before arriving, because the last worker to arrive may raise it at once.
-  const int generation = generation_.load(std::memory_order_acquire);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) == workers_ - 1) {
-    arrived_.store(0, std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-    return;
-  }
-  wait(generation_, generation);
+bool ThreadPool::arrive() {
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) != workers_ - 1) return false;
+  arrived_.store(0, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  return true;
 }
 
 void ThreadPool::start(Call call, void* context) {
+  const StayOnCore stay(own_core_);
   call_ = call;
   context_ = context;
   if (workers_ > 1) {

@@ -1,9 +1,11 @@
 // ThreadPool: a fixed set of workers that share one task at a time. The thread that calls run() is worker 0;
-// the others start once, each pinned to its own core where there are enough. Between tasks and at barriers a
-// worker spins for some tens of microseconds and then sleeps in the kernel, so an oversubscribed machine
-// makes progress. Owner: a backend. Thread: one thread at a time may call run(); barrier() only from inside
-// the task. Cost: run() and barrier() allocate nothing and take no lock. Errors: the constructor throws
-// std::system_error if the machine refuses a thread; the task must not throw.
+// the others start once, each pinned to its own core where there are enough. Worker 0 stays on its core during
+// a task, because a thread that the system may move takes the core of a worker that sleeps, and then the two
+// wait for each other at every barrier. Between tasks and at barriers a worker spins for some tens of
+// microseconds and then sleeps in the kernel, so an oversubscribed machine makes progress. Owner: a backend.
+// Thread: one thread at a time may call run(); barrier() only from inside the task. Cost: run() and barrier()
+// allocate nothing and take no lock; run() asks the system three times to keep its core. Errors: the
+// constructor throws std::system_error if the machine refuses a thread; the task must not throw.
 #pragma once
 
 #include <atomic>
@@ -33,17 +35,33 @@ class ThreadPool {
   }
 
   /// Returns when every worker has called it equally often. Writes before it are visible to all after it.
-  void barrier();
+  void barrier() {
+    barrier([] { return false; });
+  }
+  /// The same. A worker that waits calls idle() again and again until it returns false.
+  template <class Idle>
+  void barrier(const Idle& idle) {
+    if (workers_ == 1) return;
+    // This must be read before arriving, because the last worker to arrive may raise it at once.
+    const int generation = generation_.load(std::memory_order_acquire);
+    if (arrive()) return;
+    while (generation_.load(std::memory_order_acquire) == generation && idle()) {
+    }
+    wait(generation_, generation);
+  }
 
  private:
   using Call = void (*)(void* context, int worker, int workers);
 
   void start(Call call, void* context);
   void serve(int worker, int core);
+  /// True for the last worker to arrive, which lets the others go on.
+  bool arrive();
   /// Waits until `word` is no longer `old`.
   void wait(const std::atomic<int>& word, int old) const;
 
   int workers_ = 1;
+  int own_core_ = -1;  // of worker 0 during a task; below 0: any
   long spins_ = 0;
   Call call_ = nullptr;
   void* context_ = nullptr;

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -76,6 +77,22 @@ void pin_to_core(int core) {
   CPU_ZERO(&set);
   CPU_SET(static_cast<std::size_t>(core), &set);
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+StayOnCore::StayOnCore(int core) {
+  static_assert(sizeof before_ == sizeof(cpu_set_t));
+  cpu_set_t before;
+  if (core < 0 || sched_getaffinity(0, sizeof before, &before) != 0) return;
+  std::memcpy(before_.data(), &before, sizeof before);
+  pin_to_core(core);
+  stays_ = true;
+}
+
+StayOnCore::~StayOnCore() {
+  if (!stays_) return;
+  cpu_set_t before;
+  std::memcpy(&before, before_.data(), sizeof before);
+  sched_setaffinity(0, sizeof before, &before);
 }
 
 void prefer_speed() {}

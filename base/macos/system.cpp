@@ -90,6 +90,9 @@ std::int64_t process_start(int process) {
 
 void pin_to_core(int core) { static_cast<void>(core); }
 
+StayOnCore::StayOnCore(int core) { pin_to_core(core); }
+StayOnCore::~StayOnCore() = default;
+
 void prefer_speed() { ::pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0); }
 
 }  // namespace ft
