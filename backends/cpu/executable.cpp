@@ -44,6 +44,7 @@ class CpuExecutable final : public Executable {
     }
     profile();
     find_barriers();
+    plan_reading_ahead();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
     outcome_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
@@ -78,7 +79,7 @@ class CpuExecutable final : public Executable {
       if (!times_.empty()) return walk_timed(step, worker, workers);
       for (std::size_t i = 0; i < operations_.size(); ++i) {
         operations_[i]->run(step, worker, workers);
-        if (has_barrier_after(i, step.small_batch)) pool_.barrier();
+        if (has_barrier_after(i, step.small_batch)) barrier_after(i, worker);
       }
     };
     pool_.run(walk);
@@ -203,6 +204,19 @@ class CpuExecutable final : public Executable {
     return operation + 1 < operations_.size() && (!small_batch || barrier_after_[operation]);
   }
 
+  void plan_reading_ahead() {
+    std::vector<std::vector<ReadAhead::Pieces>> pieces(operations_.size());
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      for (int worker = 0; worker < parts_.workers; ++worker)
+        operations_[i]->list_weights(worker, parts_.workers, pieces[i].emplace_back());
+    }
+    read_ahead_.plan(std::move(pieces), parts_.workers);
+  }
+
+  void barrier_after(std::size_t operation, int worker) {
+    pool_.barrier([this, operation, worker] { return read_ahead_.fetch(operation, worker); });
+  }
+
   // ---- profiling: the clock is read only if the caller gave a profiler ----
 
   void profile() {
@@ -225,7 +239,7 @@ class CpuExecutable final : public Executable {
       time->begin_ns = steady_ns();
       operations_[i]->run(step, worker, workers);
       time->end_ns = steady_ns();
-      if (has_barrier_after(i, step.small_batch)) pool_.barrier();
+      if (has_barrier_after(i, step.small_batch)) barrier_after(i, worker);
       time->left_ns = steady_ns();
       time->waited_ns = waited_ns;
       ++time;
@@ -254,6 +268,7 @@ class CpuExecutable final : public Executable {
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
   std::vector<bool> barrier_after_;  // by operation: in a small batch a barrier follows it
+  ReadAhead read_ahead_;
   Outcome outcome_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> positions_;

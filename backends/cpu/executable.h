@@ -16,6 +16,7 @@
 #include "backends/cpu/pack/packed_weights.h"
 #include "backends/cpu/partition.h"
 #include "backends/cpu/plan.h"
+#include "backends/cpu/read_ahead.h"
 #include "backends/cpu/state.h"
 #include "backends/registry.h"
 #include "base/clock.h"
@@ -67,6 +68,8 @@ class Operation {
   /// Every worker calls it. In a large batch the executable puts a barrier after it, in a small batch only
   /// where the schedule asks for one.
   virtual void run(const Step& step, int worker, int workers) = 0;
+  /// Adds the weights that a worker reads in every step, in its order.
+  virtual void list_weights(int /*worker*/, int /*workers*/, ReadAhead::Pieces& /*to*/) const {}
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
 

@@ -55,6 +55,14 @@ class LinearOp final : public Operation {
     }
   }
 
+  void list_weights(int worker, int workers, ReadAhead::Pieces& to) const override {
+    for (const Packed* weight : weights_) {
+      const std::int64_t begin = weight->first_block(worker, workers) * weight->block_bytes;
+      const std::int64_t end = weight->first_block(worker + 1, workers) * weight->block_bytes;
+      if (begin < end) to.emplace_back(weight->data + begin, static_cast<std::size_t>(end - begin));
+    }
+  }
+
  private:
   const float* input(const Step& step, std::int64_t row, int worker) const {
     return step.of(in_, worker)
