@@ -163,54 +163,67 @@ TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
   }
 }
 
-/// Few key/value heads and many positions: the workers share a head, window by window.
+constexpr int kSharedChunk = 96, kSharedSteps = 6;  // small steps of 1, 2 .. 6 rows
+constexpr int kSharedPrompt = (cpu::kSharePositions / kSharedChunk + 1) * kSharedChunk;  // above one window
+constexpr int kSharedRows = kSharedPrompt + kSharedSteps * (kSharedSteps + 1) / 2;
+
+/// The output of the small steps that follow a prompt of `prompt` rows.
+std::vector<float> after_prompt(const Program& program, const AttendShape& shape,
+                                const std::vector<float>& rows, const BackendOptions& options, int prompt) {
+  std::vector<std::int32_t> blocks(kSharedRows / kBlockRows + 1);
+  for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::int32_t>(i ^ 1U);
+  const auto backend = std::move(make_backend(options).value());
+  const auto executable = std::move(backend->compile(program, {.max_rows = kSharedChunk}).value());
+  const auto held = static_cast<int>(blocks.size()) + 1;
+  const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = held}).value());
+  const auto step = [&](int position, int count) {
+    const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
+    const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, position, count, count}};
+    StepArgs args;
+    args.tokens = tokens, args.segments = segments;
+    const auto given = std::span(rows).subspan(static_cast<std::size_t>(position * shape.width()),
+                                               static_cast<std::size_t>(count * shape.width()));
+    return run_rows(*backend, *executable, *state, args, given, shape.heads * shape.head_dim).captured;
+  };
+  for (int position = 0; position < prompt; position += kSharedChunk) step(position, kSharedChunk);
+  std::vector<float> all;
+  for (int count = 1, position = prompt; count <= kSharedSteps; position += count++) {
+    const std::vector<float> out = step(position, count);
+    all.insert(all.end(), out.begin(), out.end());
+  }
+  return all;
+}
+
+/// Few key/value heads and many positions: the workers share a head.
 TEST(CpuAttend, WorkersThatShareAHeadGiveTheBitsOfOneWorker) {
-  constexpr int kChunk = 96, kPrompt = cpu::kSharePositions + kChunk, kMostRows = 6;
-  for (const AttendShape& shape : {AttendShape{4, 1, 40, true}, AttendShape{6, 2, 16, false, 300}}) {
+  for (const AttendShape& shape : {AttendShape{4, 1, 40, true}, AttendShape{6, 2, 16, false, 150}}) {
     RandomWeights random(5);
     const Program program = attention(shape, random);
-    constexpr int kAll = kPrompt + kMostRows * (kMostRows + 1) / 2;
-    const std::vector<float> rows = exact_rows(random, kAll * shape.width());
-    std::vector<std::int32_t> blocks(kAll / kBlockRows + 1);
-    for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i] = static_cast<std::int32_t>(i ^ 1U);
-    const auto run = [&](BackendOptions options, int prompt) {
-      const auto backend = std::move(make_backend(options).value());
-      const auto executable = std::move(backend->compile(program, {.max_rows = kChunk}).value());
-      const int held = static_cast<int>(blocks.size()) + 1;
-      const auto state =
-          std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = held}).value());
-      std::vector<float> out;
-      const auto step = [&](int position, int count) {
-        const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
-        const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, position, count, count}};
-        StepArgs args;
-        args.tokens = tokens, args.segments = segments;
-        const auto given = std::span(rows).subspan(static_cast<std::size_t>(position * shape.width()),
-                                                   static_cast<std::size_t>(count * shape.width()));
-        out = run_rows(*backend, *executable, *state, args, given, shape.heads * shape.head_dim).captured;
-      };
-      for (int position = 0; position < prompt; position += kChunk) step(position, kChunk);
-      std::vector<float> all;
-      for (int rows_of = 1, position = prompt; rows_of <= kMostRows; position += rows_of++) {
-        step(position, rows_of);
-        all.insert(all.end(), out.begin(), out.end());
-      }
-      return all;
-    };
-    for (const int prompt : {2 * kChunk, kPrompt / kChunk * kChunk}) {
+    const std::vector<float> rows = exact_rows(random, kSharedRows * shape.width());
+    for (const cpu::Kernels* kernels : cpu::available_kernels()) {
       for (const int kv_bits : {16, 8}) {
-        for (const cpu::Kernels* kernels : cpu::available_kernels()) {
-          BackendOptions options{.name = "cpu", .threads = 1, .isa = kernels->name, .kv_bits = kv_bits};
-          if (prompt != 2 * kChunk && kernels != cpu::available_kernels().front()) continue;  // long
-          const std::vector<float> alone = run(options, prompt);
-          for (const int threads : {5, 8}) {
-            options.threads = threads;
-            ASSERT_EQ(run(options, prompt), alone)
-                << kernels->name << ", " << threads << " threads, " << kv_bits << " bits, after " << prompt;
-          }
+        BackendOptions options{.name = "cpu", .threads = 1, .isa = kernels->name, .kv_bits = kv_bits};
+        const std::vector<float> alone = after_prompt(program, shape, rows, options, 2 * kSharedChunk);
+        for (const int threads : {5, 8}) {
+          options.threads = threads;
+          EXPECT_EQ(after_prompt(program, shape, rows, options, 2 * kSharedChunk), alone)
+              << kernels->name << ", " << threads << " threads, " << kv_bits << " bits";
         }
       }
     }
+  }
+}
+
+TEST(CpuAttend, WorkersThatShareAHeadGoFromWindowToWindow) {
+  const AttendShape shape{4, 1, 40, true};
+  RandomWeights random(6);
+  const Program program = attention(shape, random);
+  const std::vector<float> rows = exact_rows(random, kSharedRows * shape.width());
+  for (const int kv_bits : {16, 8}) {
+    BackendOptions options{.name = "cpu", .threads = 1, .kv_bits = kv_bits};
+    const std::vector<float> alone = after_prompt(program, shape, rows, options, kSharedPrompt);
+    options.threads = 3;
+    EXPECT_EQ(after_prompt(program, shape, rows, options, kSharedPrompt), alone) << kv_bits << " bits";
   }
 }
 
