@@ -56,8 +56,8 @@ class StayOnCore {
   StayOnCore& operator=(const StayOnCore&) = delete;
 
  private:
-  std::array<std::uint64_t, 16> before_{};  // the cores it may use otherwise, a bit each
-  bool stays_ = false;
+  [[maybe_unused]] std::array<std::uint64_t, 16> before_{};  // the cores it may use otherwise, a bit each
+  [[maybe_unused]] bool stays_ = false;
 };
 /// The calling thread does work that somebody waits for: macOS then prefers its performance cores.
 void prefer_speed();

@@ -1,6 +1,6 @@
 // ThreadPool: a fixed set of workers that share one task at a time. The thread that calls run() is worker 0;
-// the others start once, each pinned to its own core where there are enough. Worker 0 stays on its core during
-// a task, because a thread that the system may move takes the core of a worker that sleeps, and then the two
+// the others start once, each pinned to its own core where there are enough. Worker 0 keeps its core during a
+// task, because a thread that the system may move takes the core of a worker that sleeps, and then the two
 // wait for each other at every barrier. Between tasks and at barriers a worker spins for some tens of
 // microseconds and then sleeps in the kernel, so an oversubscribed machine makes progress. Owner: a backend.
 // Thread: one thread at a time may call run(); barrier() only from inside the task. Cost: run() and barrier()

@@ -1,7 +1,7 @@
 // Reading ahead: a worker that waits at a barrier fetches the weights that it multiplies next, so that the
-// memory does not idle while the slowest worker finishes. Only the first bytes of them, which stay in its
-// core's second cache. Owner: the executable. Thread: a worker has its own place. Cost: a few prefetches while
-// it waits. It changes no result.
+// memory is busy while the slowest worker finishes: only their first bytes, which stay in its core's second
+// cache. It changes no result. Owner: the executable. Thread: a worker has its own place. Cost: some prefetches
+// while it waits.
 #pragma once
 
 #include <cstddef>
