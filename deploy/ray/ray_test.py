@@ -24,6 +24,8 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests/server")]
 os.environ.setdefault("FORETOKEN", str(ROOT / "build/release/foretoken"))
 os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0")
+# A busy machine starts Ray's processes slowly.
+os.environ.update(RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S="60", RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S="60")
 
 import openai  # noqa: E402
 import ray  # noqa: E402
