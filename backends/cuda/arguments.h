@@ -11,8 +11,7 @@ constexpr int kTapeRows = 16;     // ft::kMaxTapeRows
 constexpr int kSlices = 8;        // of K: chains inside, slices added in order
 constexpr int kTileOutputs = 16;  // outputs of a packed tile
 constexpr int kScaleFloats = 16;  // scales and sums of eight rows and one group
-constexpr int kQueryTile = 16;    // queries of a key/value head that a block attends for,
-constexpr int kPromptTile = 32;   // and of steps of many rows
+constexpr int kQueryTile = 16;    // queries of a key/value head that the matrix instruction takes together
 constexpr int kPartialExtra = 2;  // a partial result of attention: head_dim sums, maximum, mass
 constexpr int kMaxTaps = 8;
 constexpr int kMaxHeadDim = 512;
@@ -191,9 +190,30 @@ struct LinearArgs {
   int tiles, groups, rows, outputs;
 };
 
+/// What a block of the streaming linear makes the codes of its rows from, with the arithmetic of the kernel
+/// that else would (norm.cu).
+enum RowSourceKind {
+  kFromCodes,  // they are there
+  kFromRows,   // quantise
+  kFromNorm    // rms_norm
+};
+struct RowSource {
+  int kind;
+  View in;
+  const float* weight;
+  float eps;
+};
+constexpr int kSourceRows = 2;  // that a block makes the codes of
+
 struct StreamArgs {
   LinearArgs linear;
+  RowSource source;
   int stages, early;  // of the ring; those filled before x is here
+};
+
+struct GemmArgs {
+  LinearArgs linear;
+  int stages;  // of a group in shared memory, 2 to 4
 };
 
 struct PlainLinearArgs {
@@ -277,6 +297,7 @@ struct AttendArgs {
   int window;                  // positions that a row sees, its own among them; 0: all
   int causal, shared, v_norm;  // of Attend (program/instructions.h)
   int rows, segments, splits;  // splits 0: a block walks all of them and writes the result itself
+  int stages;                  // units of the cache in shared memory, 1 to 3
   float eps, scale;
 };
 
@@ -299,6 +320,14 @@ struct DeltaArgs {
   int key_heads, value_heads, key_dim, value_dim;
   int entry;  // floats of a tape entry: k [key_heads][key_dim], d [value_heads][value_dim], g [value_heads]
 };
+
+/// Convolution, delta rule and gated norm of few rows in one launch: heads of 128 keys and 128 values.
+struct DeltaStepArgs {
+  ConvArgs conv;
+  DeltaArgs delta;
+  GatedNormArgs norm;
+};
+constexpr int kDeltaStepRows = 16;  // of a segment
 
 struct FaultArgs {  // kernels/faults.cu
   int* number;

@@ -111,6 +111,8 @@ class CudaExecutable final : public Executable {
   Status make(const Logits& op);
   Status make(const Sample& op);
   Status add_rotary(const Attend& op, AttendArgs& args);
+  void launch_attend(AttendArgs& args, int queries);
+  bool begins_delta_step() const;
   Status make_spare(const Logits& op);
   Result<std::shared_ptr<const PackedMatrix>> head_of(const Logits& op);
   void plan_experts(const Experts& op, int max_weight_bits);
@@ -128,7 +130,12 @@ class CudaExecutable final : public Executable {
   void add_soft_cap(const Logits& op);
   void add_product(const Product& product, int row_id);
   void add_plain_product(const Product& product);
-  void add_codes(View in, int row_id, int cols, int group, bool logit_rows);
+  void add_codes(View in, int row_id, int cols, int group, bool logit_rows, const RowSource& instead);
+  bool streams(const WeightKind& kind, std::int64_t cols) const;
+  static bool makes_codes(const RowSource& source, int rows, int cols);
+  void offer_source(Row out, const RowSource& source);
+  /// What was offered for the row; kFromCodes: nothing.
+  RowSource offered(Row out) const { return out.id == source_row_ ? source_ : RowSource{}; }
   int codes_group_after(Row out) const;
   bool codes_suffice(Row out, int group) const;
   CodesOut codes_for_next(Row out, View& rows);
@@ -159,7 +166,11 @@ class CudaExecutable final : public Executable {
   Memory expert_rows_, bundle_memory_;
   std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, query_floats_ = 0, partial_floats_ = 0;
   int codes_row_ = -1, codes_group_ = 0;  // what codes_ holds where the next operation runs
-  std::vector<Memory> kept_;              // vectors, small matrices, tables
+  RowSource source_{};                    // what the next linear may make codes from, if it reads this row
+  int source_row_ = -1;
+  DeltaStepArgs delta_step_{};  // of the convolution and delta rule before a gated norm,
+  int delta_step_end_ = -1;     // which is this instruction
+  std::vector<Memory> kept_;    // vectors, small matrices, tables
   struct Rotary {
     const Attend* op;
     const float *cosines, *sines;

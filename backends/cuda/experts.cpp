@@ -159,7 +159,7 @@ Status CudaExecutable::add_inner(const Experts& op, View gates, View ups) {
   FT_ASSIGN(const ExpertList up, list_of(op.up, *weights_, program_->max_weight_bits()));
   ExpertProduct product{{}, 0, view(op.in), gates, op.chosen()};
   const auto codes = [&](const WeightKind& kind) {
-    if (kind.bits != 0) add_codes(product.in, op.in.id, op.in.width, kind.group, false);
+    if (kind.bits != 0) add_codes(product.in, op.in.id, op.in.width, kind.group, false, {});
   };
   codes(gate.kind);
   if (gate.kind == up.kind) {

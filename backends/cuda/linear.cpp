@@ -29,16 +29,20 @@ int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
          8 * (2 * stages + 5);
 }
 
-constexpr int kGemmFrom = 32;                  // more rows than this suit the kernel for prompts,
-constexpr int kGemmRows = 64, kGemmTiles = 8;  // whose blocks have these rows and tiles (kernels/gemm.cu)
-constexpr int kStreamBytes = 180 << 10;        // of the shared memory of an SM, where four stages fit in it
+constexpr int kGemmFrom = 32;            // more rows than this suit the kernel for prompts,
+constexpr int kGemmTiles = 8;            // whose blocks have eight tiles (kernels/gemm.cu)
+constexpr int kMostSourceFloats = 8192;  // that each block reads to make codes
+constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
 
-/// False if rows or weights do not suit it.
-bool launch_stream(Device& device, const LinearArgs& args) {
+/// False if rows or weights do not suit it. `source`: of codes that are not in memory.
+bool launch_stream(Device& device, const LinearArgs& args, const RowSource& source) {
   if (args.rows > 16) return false;
   const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
   constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
-  StreamArgs stream{args, 0, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany};
+  const int blocks = std::min(args.tiles, device.facts().processors);
+  // Not all that a block will read: x would wait for it.
+  const int half = parts_of(args.tiles, blocks) * parts_of(args.groups / kSlices, chunk) / 2;
+  StreamArgs stream{args, source, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
   const auto bytes_at = [&](int stages) { return stream_bytes(args, columns, chunk, stages); };
   // Enough in flight, and room for the blocks of the small kernels after it, which so begin early.
   while (stream.stages < kMostStages && bytes_at(stream.stages + 1) <= device.facts().shared_bytes &&
@@ -48,24 +52,66 @@ bool launch_stream(Device& device, const LinearArgs& args) {
   static const char* const names[2][7] = {
       {"", "", "stream_1_2", "", "stream_1_4", "stream_1_5", "stream_1_6"},
       {"", "", "stream_2_2", "", "stream_2_4", "stream_2_5", "stream_2_6"}};
-  device.launch({names[columns - 1][chunk],
-                 {std::min(args.tiles, device.facts().processors)},
-                 320,
-                 stream_bytes(args, columns, chunk, stream.stages)},
+  device.launch({names[columns - 1][chunk], {blocks}, 320, stream_bytes(args, columns, chunk, stream.stages)},
                 &stream);
   return true;
 }
 
+/// The linear of many rows: blocks of 128 rows if they give every SM work, else of 64.
+void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind) {
+  constexpr int kMostStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
+  const int heights = parts_of(args.tiles, kGemmTiles);
+  const bool large =
+      kind.bits == 4 && !kind.wide && parts_of(args.rows, 128) * heights >= device.facts().processors;
+  const int rows = large ? 128 : 64;
+  const int sums = kGemmTiles * kTileOutputs * rows * 4;
+  const int stage = kGemmTiles * (128 * kind.bits + (kind.wide ? 128 : 64)) + rows * 64 + rows / 8 * 64;
+  const int room = device.facts().shared_bytes / kBlocksOfAnSm - kReserved - sums;
+  const GemmArgs gemm{args, std::clamp(room / stage, 2, kMostStages)};
+  device.launch({kernel_name(fmt::format("gemm_{}_{}_{}", kind.bits, kind.wide ? 1 : 0, rows / 16)),
+                 {parts_of(args.rows, rows), heights},
+                 256,
+                 sums + gemm.stages * stage},
+                &gemm);
+}
+
 }  // namespace
 
-void CudaExecutable::add_codes(View in, int row_id, int cols, int group, bool logit_rows) {
+bool CudaExecutable::streams(const WeightKind& kind, std::int64_t cols) const {
+  return device_->facts().streams && kind == WeightKind{4, 64, false} && cols % (64 * kSlices) == 0;
+}
+
+/// Whether a linear makes the codes of a step's rows itself, so that their own kernel has nothing to do.
+bool CudaExecutable::makes_codes(const RowSource& source, int rows, int cols) {
+  if (source.kind == kFromCodes || rows > kSourceRows) return false;
+  return rows * cols <= kMostSourceFloats;
+}
+
+/// What the linear after the instruction that is being made may take in place of codes: if it is one product
+/// and nobody else reads the row.
+void CudaExecutable::offer_source(Row out, const RowSource& source) {
+  source_ = {}, source_row_ = -1;
+  const auto next = static_cast<std::size_t>(number_) + 1;
+  if (!codes_suffice(out, 64)) return;
+  const auto& linear = std::get<Linear>(program_->instructions()[next]);
+  for (const Weight& stored : linear.weights) {
+    const auto kind = kind_of(requantised_as(stored, program_->max_weight_bits()));
+    if (!kind.ok() || !streams(*kind, stored.cols)) return;
+  }
+  source_ = source, source_row_ = out.id;
+}
+
+/// Codes of the rows where they are not there yet. `instead`: what the product makes them from if it can.
+void CudaExecutable::add_codes(View in, int row_id, int cols, int group, bool logit_rows,
+                               const RowSource& instead) {
   if (!logit_rows && codes_row_ == row_id && codes_group_ == group) return;
-  codes_row_ = logit_rows ? -1 : row_id, codes_group_ = group;
+  codes_row_ = logit_rows || instead.kind != kFromCodes ? -1 : row_id, codes_group_ = group;
   QuantiseArgs args{in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), cols, group}};
-  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const Places&) mutable {
+  operations_.emplace_back([this, args, instead, logit_rows](const StepShape& shape, const Places&) mutable {
     if (logit_rows) args.rows = step_.table(shape).logit_rows;
     const int rows = logit_rows ? shape.logit_rows : shape.rows;
-    if (rows > 0) device_->launch({"quantise", {parts_of(args.out.k, 2048), rows}, 128}, &args);
+    if (rows == 0 || makes_codes(instead, rows, args.out.k)) return;
+    device_->launch({"quantise", {parts_of(args.out.k, 2048), rows}, 128}, &args);
   });
 }
 
@@ -91,7 +137,13 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
   if (std::ranges::find(packed_, product.matrix) == packed_.end()) packed_.push_back(product.matrix);
   const WeightKind kind = matrix.kind;
   if (kind.bits == 0) return add_plain_product(product);
-  add_codes(product.in, row_id, static_cast<int>(matrix.cols), kind.group, product.logit_rows);
+  const bool there = codes_row_ == row_id && codes_group_ == kind.group,
+             streamed = streams(kind, matrix.cols);
+  RowSource source{};
+  if (there && row_id == source_row_) source = source_;
+  if (!there && streamed && !product.logit_rows) source = {kFromRows, product.in, nullptr, 0};
+  if (product.logit_rows) source = {};
+  add_codes(product.in, row_id, static_cast<int>(matrix.cols), kind.group, product.logit_rows, source);
   LinearArgs args{};
   args.records = matrix.memory.at<unsigned char>();
   args.codes = codes_.at<signed char>();
@@ -105,18 +157,12 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
     return kernel_name(fmt::format("linear_{}_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0, columns));
   };
   const char *small_batch = name(1), *many = name(4);
-  const bool streams =
-      device_->facts().streams && kind == WeightKind{4, 64, false} && args.groups % kSlices == 0;
-  const char* const gemm =
-      kind.group == 64 ? kernel_name(fmt::format("gemm_{}_{}", kind.bits, kind.wide ? 1 : 0)) : nullptr;
   operations_.emplace_back([=, this](const StepShape& shape, const Places&) mutable {
     args.rows = logit_rows ? shape.logit_rows : shape.rows;
     if (args.rows == 0) return;
-    if (streams && launch_stream(*device_, args)) return;
-    if (gemm != nullptr && args.rows > kGemmFrom) {
-      device_->launch({gemm, {parts_of(args.rows, kGemmRows), parts_of(args.tiles, kGemmTiles)}, 256}, &args);
-      return;
-    }
+    const bool makes = makes_codes(source, args.rows, args.groups * 64);
+    if (streamed && launch_stream(*device_, args, makes ? source : RowSource{})) return;
+    if (kind.group == 64 && args.rows > kGemmFrom) return launch_gemm(*device_, args, kind);
     const bool one = args.rows <= 8;
     device_->launch({one ? small_batch : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
   });

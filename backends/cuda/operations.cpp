@@ -11,19 +11,26 @@
 namespace ft::cuda {
 namespace {
 
-std::string attend_kernel(const char* stem, int head_dim) {
-  return fmt::format("{}_{}", stem, head_dim <= 64 ? 2 : head_dim <= 256 ? 8 : 16);
+/// The kernels' dimensions of a head.
+int attend_dims(int head_dim) {
+  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : head_dim <= 256 ? 256 : 512;
 }
 
-/// Bytes of a block's tile of keys, values, scales and queries (attend.cu).
-int attend_shared_bytes(int head_dim, int queries) {
-  const int dims = head_dim <= 64 ? 64 : head_dim <= 256 ? 256 : 512;
-  return kCacheRows * (2 * dims + 8) * 2 + 2 * kCacheRows * 4 + queries * dims * 4;
+const char* combine_kernel(int head_dim) {
+  return head_dim <= 64 ? "attend_combine_2" : head_dim <= 256 ? "attend_combine_8" : "attend_combine_16";
 }
 
-}  // namespace
+/// Tiles of queries of a block: enough to read the cache once in most rounds.
+int attend_tiles(int dims, int queries) {
+  if (dims == 512 || queries <= kQueryTile) return 1;
+  return dims == 256 && queries <= 2 * kQueryTile ? 2 : 4;
+}
 
-namespace {
+/// Bytes of a block: queries, scores, weights and factors; then each stage's keys and values (attend.cu).
+int attend_block_bytes(int dims, int tiles) {
+  return tiles * kQueryTile * ((dims + 8) * 2 + (kCacheRows + 4) * 4 + (kCacheRows + 8) * 2 + 8);
+}
+int attend_stage_bytes(int dims) { return 2 * kCacheRows * (dims + 8) * 2; }
 
 Status lacks(const std::string& what) {
   return Error{Code::kUnsupported, "cuda backend: it has no kernel for " + what + "; use --backend cpu"};
@@ -218,7 +225,10 @@ Status CudaExecutable::make(const Norm& op) {
   FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
   args.eps = op.eps;
   args.codes = codes_for_next(op.out, args.out);
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+  const RowSource source{kFromNorm, args.in, args.weight, args.eps};
+  if (args.codes.codes != nullptr) offer_source(op.out, source);
+  operations_.emplace_back([this, args, source = offered(op.out)](const StepShape& shape, const Places&) {
+    if (makes_codes(source, shape.rows, args.in.width)) return;
     device_->launch({"rms_norm", {shape.rows}, 256}, &args);
   });
   return {};
@@ -242,11 +252,20 @@ Status CudaExecutable::make(const GatedNorm& op) {
   args.eps = op.eps;
   if (args.head == 128) args.codes = codes_for_next(op.out, args.out);
   const bool codes = args.codes.codes != nullptr;
-  operations_.emplace_back([this, args, codes](const StepShape& shape, const Places&) mutable {
+  const bool joined = number_ == delta_step_end_;
+  delta_step_.norm = args;
+  DeltaStepArgs all = delta_step_;
+  operations_.emplace_back([this, args, codes, joined, all](const StepShape& shape,
+                                                            const Places& places) mutable {
+    if (joined && shape.most_rows <= kDeltaStepRows) {
+      all.conv.step = all.delta.step = step_.table(shape);
+      all.conv.slots = all.delta.slots = places.state->slots();
+      return device_->launch({"delta_step", {all.delta.value_heads, shape.segments}, 512}, &all);
+    }
     args.rows = shape.rows;
     const int items = args.in.width / args.head * shape.rows;
     if (codes)
-      return device_->launch({"gated_norm_codes", {parts_of(args.in.width, 2048), shape.rows}, 128}, &args);
+      return device_->launch({"gated_norm_codes", {parts_of(args.in.width, 512), shape.rows}, 128}, &args);
     device_->launch({"gated_norm", {parts_of(items, 8)}, 256}, &args);
   });
   return {};
@@ -264,7 +283,7 @@ Status CudaExecutable::make(const Swiglu& op) {
   args.codes = codes_for_next(op.out, args.out);
   if (args.codes.codes == nullptr) return add_pair("swiglu", args.a, args.b, args.out), Status();
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
-    device_->launch({"swiglu_codes", {parts_of(args.codes.k, 2048), shape.rows}, 128}, &args);
+    device_->launch({"swiglu_codes", {parts_of(args.codes.k, 512), shape.rows}, 128}, &args);
   });
   return {};
 }
@@ -373,35 +392,57 @@ Status CudaExecutable::make(const Attend& op) {
   args.heads = op.heads, args.kv_heads = op.kv_heads, args.head_dim = op.head_dim;
   args.gated = op.gated ? 1 : 0, args.kv_bits = kv_bits_;
   args.eps = op.eps, args.scale = op.scale;
-  const char* const attend = kernel_name(attend_kernel("attend", op.head_dim));
-  const char* const combine = kernel_name(attend_kernel("attend_combine", op.head_dim));
-  // Large heads leave no room for more queries in the shared memory of a block.
-  const int most = op.head_dim <= 256 ? kPromptTile : kQueryTile;
-  const char* const many =
-      most == kPromptTile ? kernel_name(attend_kernel("attend_prompt", op.head_dim)) : attend;
-  operations_.emplace_back(
-      [this, args, attend, combine, many, most](const StepShape& shape, const Places& places) mutable {
-        args.step = step_.table(shape);
-        args.cache = places.state->blocks();
-        args.rows = shape.rows, args.segments = shape.segments;
-        args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
-        args.partials = partials_.at<float>();
-        const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
-        device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
-        const int queries = args.splits > 0 ? kQueryTile : most;
-        const int tiles = parts_of(std::int64_t{shape.most_rows} * args.heads / args.kv_heads, queries);
-        device_->launch({args.splits > 0 ? attend : many,
-                         {tiles * args.kv_heads, std::max(1, args.splits), shape.segments},
-                         256,
-                         attend_shared_bytes(args.head_dim, queries)},
-                        &args);
-        if (args.splits > 0)
-          device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
-      });
+  const char* const combine = combine_kernel(op.head_dim);
+  operations_.emplace_back([this, args, combine](const StepShape& shape, const Places& places) mutable {
+    args.step = step_.table(shape);
+    args.cache = places.state->blocks();
+    args.rows = shape.rows, args.segments = shape.segments;
+    args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
+    args.partials = partials_.at<float>();
+    const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
+    device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
+    launch_attend(args, shape.most_rows * (args.heads / args.kv_heads));
+    if (args.splits > 0)
+      device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
+  });
   return {};
 }
 
+/// `queries`: of a segment and key/value head.
+void CudaExecutable::launch_attend(AttendArgs& args, int queries) {
+  constexpr int kMostStages = 3;
+  const bool walks = args.splits == 0;
+  const int dims = attend_dims(args.head_dim);
+  const int tiles = walks && dims < 512 ? 4 : attend_tiles(dims, queries);
+  const int block = attend_block_bytes(dims, tiles), stage = attend_stage_bytes(dims);
+  args.stages = std::clamp((device_->facts().shared_bytes - block) / stage, 1, kMostStages);
+  const char* const kernel =
+      kernel_name(walks ? fmt::format("attend_{}_all", dims) : fmt::format("attend_{}_{}", dims, tiles));
+  const Grid grid{parts_of(queries, kQueryTile * tiles) * args.kv_heads, std::max(1, args.splits),
+                  args.segments};
+  device_->launch({kernel, grid, 256, block + args.stages * stage}, &args);
+}
+
 // ---- recurrent layers ----
+
+/// Whether one launch does the convolution that is being made, the delta rule and the gated norm after it.
+bool CudaExecutable::begins_delta_step() const {
+  const auto& list = program_->instructions();
+  const auto at = static_cast<std::size_t>(number_);
+  if (at + 3 >= list.size()) return false;
+  const auto& conv = std::get<Conv>(list[at]);
+  const auto* delta = std::get_if<DeltaRule>(&list[at + 1]);
+  const auto* norm = std::get_if<GatedNorm>(&list[at + 2]);
+  const auto* linear = std::get_if<Linear>(&list[at + 3]);
+  if (delta == nullptr || norm == nullptr || linear == nullptr) return false;
+  constexpr int kHead = 128;
+  return delta->in.id == conv.out.id && plan_->readers(conv.out) == 1 && norm->in.id == delta->out.id &&
+         plan_->readers(delta->out) == 1 && linear->in.id == norm->out.id && delta->key_dim == kHead &&
+         delta->value_dim == kHead && norm->weight.cols == kHead &&
+         std::ranges::any_of(linear->weights, [this](const Weight& stored) {
+           return requantised_as(stored, program_->max_weight_bits()).format == Format::kAffine;
+         });
+}
 
 Status CudaExecutable::make(const Conv& op) {
   ConvArgs args{};
@@ -410,7 +451,11 @@ Status CudaExecutable::make(const Conv& op) {
   args.slot_bytes = state_plan_->slot_bytes;
   args.offset = state_plan_->windows[static_cast<std::size_t>(op.state)];
   args.kernel_width = op.kernel_width;
-  operations_.emplace_back([this, args](const StepShape& shape, const Places& places) mutable {
+  const bool joined = begins_delta_step();
+  delta_step_.conv = args;
+  delta_step_end_ = joined ? number_ + 2 : -1;
+  operations_.emplace_back([this, args, joined](const StepShape& shape, const Places& places) mutable {
+    if (joined && shape.most_rows <= kDeltaStepRows) return;
     args.step = step_.table(shape);
     args.slots = places.state->slots();
     const Grid grid{parts_of(args.in.width, 128), shape.segments, parts_of(shape.most_rows, kRingRows)};
@@ -433,7 +478,11 @@ Status CudaExecutable::make(const DeltaRule& op) {
   args.key_heads = op.key_heads, args.value_heads = op.value_heads;
   args.key_dim = op.key_dim, args.value_dim = op.value_dim;
   const char* const kernel = kernel_name(fmt::format("delta_rule_{}", padded_keys(op.key_dim) / 4));
-  operations_.emplace_back([this, args, kernel](const StepShape& shape, const Places& places) mutable {
+  const bool joined = number_ + 1 == delta_step_end_;
+  delta_step_.delta = args;
+  operations_.emplace_back([this, args, kernel, joined](const StepShape& shape,
+                                                        const Places& places) mutable {
+    if (joined && shape.most_rows <= kDeltaStepRows) return;
     args.step = step_.table(shape);
     args.slots = places.state->slots();
     device_->launch({kernel, {parts_of(args.value_dim, 32), args.value_heads, shape.segments}, 128}, &args);

@@ -15,6 +15,13 @@ struct FindUses final : Describer {
   Uses uses;
 };
 
+/// How much later another instruction may read its rows in its place: the linear after a norm (RowSource),
+/// the gated norm after a convolution and a delta rule (DeltaStepArgs).
+int read_later(const Instruction& instruction) {
+  if (std::holds_alternative<Norm>(instruction) || std::holds_alternative<DeltaRule>(instruction)) return 1;
+  return std::holds_alternative<Conv>(instruction) ? 2 : 0;
+}
+
 }  // namespace
 
 Uses uses_of(const Instruction& instruction) {
@@ -65,12 +72,13 @@ RowPlan::RowPlan(const Program& program, int max_rows) {
     matrices_.push_back(matrix);
   }
   for (int i = 0; i < end; ++i) {
-    const bool capture = std::holds_alternative<Capture>(list[static_cast<std::size_t>(i)]);
-    for (const Row row : uses_of(list[static_cast<std::size_t>(i)]).reads) {
+    const Instruction& instruction = list[static_cast<std::size_t>(i)];
+    const int last = std::holds_alternative<Capture>(instruction) ? end : i + read_later(instruction);
+    for (const Row row : uses_of(instruction).reads) {
       const int matrix = places_[static_cast<std::size_t>(row.id)].matrix;
-      if (matrix >= 0)
-        matrices_[static_cast<std::size_t>(matrix)].last =
-            capture ? end : std::max(i, matrices_[static_cast<std::size_t>(matrix)].last);
+      if (matrix < 0) continue;
+      int& until = matrices_[static_cast<std::size_t>(matrix)].last;
+      until = std::max(last, until);
     }
   }
   place(matrices_);

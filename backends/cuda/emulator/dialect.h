@@ -15,6 +15,8 @@
 #define FT_SHARED static
 #define FT_DYNAMIC(name) unsigned char* name = ::ft::cuda::dynamic_memory
 #define FT_UNROLL
+#define FT_LOOP
+#define FT_FOURS
 #define FT_KERNEL(name, Args, threads)                                                                \
   static void name(const Args& p);                                                                    \
   [[maybe_unused]] static const bool registered_##name =                                              \
@@ -37,6 +39,11 @@ void wait_for_block();
 std::uint32_t exchange(std::uint32_t own, int from);
 void mma_bytes(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2, std::uint32_t a3,
                std::uint32_t b0, std::uint32_t b1);
+
+void mma_halves(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
+void load_left(std::uint32_t (&a)[4], const std::uint16_t* at, int stride);
+void load_right(std::uint32_t (&b)[4], const std::uint16_t* at, int stride);
+void load_right_turned(std::uint32_t (&b)[4], const std::uint16_t* at, int stride);
 
 // NOLINTBEGIN(readability-identifier-naming): the names of CUDA and of kernels/device.cuh
 struct uint2 {
@@ -79,6 +86,12 @@ inline int atomic_add(int* to, int value) {
 }
 inline void sync_block() { wait_for_block(); }
 inline void copy_async(void* to, const void* from) { std::memcpy(to, from, 16); }
+inline void copy_async_or_zero(void* to, const void* from, bool there) {
+  if (there)
+    std::memcpy(to, from, 16);
+  else
+    std::memset(to, 0, 16);
+}
 inline void end_copies() {}
 template <int Left>
 void copies_left() {}

@@ -189,4 +189,57 @@ void mma_bytes(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2
   exchange(0, 0);
 }
 
+namespace {
+
+std::uint32_t pair_of(std::uint16_t low, std::uint16_t high) {
+  return low | static_cast<std::uint32_t>(high) << 16;
+}
+
+}  // namespace
+
+void load_left(std::uint32_t (&a)[4], const std::uint16_t* at, int stride) {
+  const int lane = static_cast<int>(threadIdx.x & 31), quad = lane >> 2, t = lane & 3;
+  for (int i = 0; i < 4; ++i) {
+    const std::uint16_t* from = at + (quad + i % 2 * 8) * stride + 2 * t + i / 2 * 8;
+    a[i] = pair_of(from[0], from[1]);
+  }
+}
+
+void load_right(std::uint32_t (&b)[4], const std::uint16_t* at, int stride) {
+  const int lane = static_cast<int>(threadIdx.x & 31), quad = lane >> 2, t = lane & 3;
+  for (int i = 0; i < 4; ++i) {
+    const std::uint16_t* from = at + quad * stride + 8 * i + 2 * t;
+    b[i] = pair_of(from[0], from[1]);
+  }
+}
+
+void load_right_turned(std::uint32_t (&b)[4], const std::uint16_t* at, int stride) {
+  const int lane = static_cast<int>(threadIdx.x & 31), quad = lane >> 2, t = lane & 3;
+  for (int i = 0; i < 4; ++i) {
+    const std::uint16_t* from = at + (8 * i + 2 * t) * stride + quad;
+    b[i] = pair_of(from[0], from[stride]);
+  }
+}
+
+void mma_halves(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  const int lane = static_cast<int>(threadIdx.x & 31), quad = lane >> 2, t = lane & 3;
+  const std::uint32_t b[2] = {b0, b1};
+  static float left[kMaxThreads / 32][16][16], right[kMaxThreads / 32][8][16];
+  const unsigned warp = threadIdx.x / 32;
+  const auto half_at = [](std::uint32_t pair, int i) {
+    return format::f16_to_float(static_cast<std::uint16_t>(pair >> (16 * i)));
+  };
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 2; ++j) left[warp][quad + i % 2 * 8][2 * t + i / 2 * 8 + j] = half_at(a[i], j);
+  }
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) right[warp][quad][2 * t + i * 8 + j] = half_at(b[i], j);
+  }
+  exchange(0, 0);
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 16; ++k) c[i] += left[warp][quad + i / 2 * 8][k] * right[warp][2 * t + i % 2][k];
+  }
+  exchange(0, 0);
+}
+
 }  // namespace ft::cuda

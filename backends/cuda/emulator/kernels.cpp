@@ -4,6 +4,7 @@
 #pragma GCC diagnostic ignored "-Wcast-align"
 
 #include "backends/cuda/kernels/attend.cu"
+#include "backends/cuda/kernels/attend_prepare.cu"
 #include "backends/cuda/kernels/delta.cu"
 #include "backends/cuda/kernels/experts.cu"
 #include "backends/cuda/kernels/gemm.cu"

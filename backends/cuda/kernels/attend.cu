@@ -1,93 +1,11 @@
 // Attention over the timeline's cache. A query's arithmetic depends on its own position alone: units of 32
-// positions with a running maximum, splits of units that begin at fixed positions (first_of_split), the
-// splits' results added in ascending order. Cache: [block][layer][kv head][keys 32 x head_dim, values 32 x
-// head_dim] of float16 (saturated), or of 8-bit codes with 32 float scales of the keys and 32 of the values
-// behind them.
-#include "backends/cuda/kernels/device.cuh"
+// positions with a running maximum, their products by tensor cores on float16, splits of units that begin at
+// fixed positions (first_of_split), the splits' results added in ascending order. Cache: [block][layer][kv
+// head][keys 32 x head_dim, values 32 x head_dim] of float16 (saturated), or of 8-bit codes with 32 float
+// scales of the keys and 32 of the values after them.
+#include "backends/cuda/kernels/attend.cuh"
 
 namespace ft::cuda {
-
-/// Splits of 128 positions to 4,096, 512 to 16,384, 1,024 to 65,536, then 2,048.
-FT_DEVICE int first_of_split(int split) {
-  if (split <= 32) return split * 128;
-  if (split <= 56) return 4096 + (split - 32) * 512;
-  if (split <= 104) return 16384 + (split - 56) * 1024;
-  return 65536 + (split - 104) * 2048;
-}
-
-FT_DEVICE u8* head_of(const AttendArgs& p, int block, int kv_head) {
-  return p.cache + block * p.block_bytes + p.layer_offset + kv_head * p.head_bytes;
-}
-
-FT_DEVICE float norm_factor(const AttendArgs& p, const float* in) {
-  float sum = 0;
-  for (int i = lane_of(); i < p.head_dim; i += 32) sum = fma_(in[i], in[i], sum);
-  return 1.0f / sqrt_(warp_sum(sum) / (float)p.head_dim + p.eps);
-}
-
-/// Norm and rotation of one head by a warp: element i of lane i % 32; through `scratch` [head_dim].
-FT_DEVICE void prepare_head(const AttendArgs& p, const float* in, const float* norm, int row,
-                            float* scratch) {
-  const float factor = norm == nullptr ? 1.0f : norm_factor(p, in);
-  for (int i = lane_of(); i < p.head_dim; i += 32)
-    scratch[i] = norm == nullptr ? in[i] : in[i] * factor * norm[i];
-  sync_warp();
-  for (int j = lane_of(); j < p.half; j += 32) {
-    const float c = p.cosines[row * p.half + j], s = p.sines[row * p.half + j];
-    const float a = scratch[j], b = scratch[j + p.half];
-    scratch[j] = a * c - b * s;
-    scratch[j + p.half] = b * c + a * s;
-  }
-  sync_warp();
-}
-
-/// One position's key or value, times `factor`, into the cache; `place` in its block.
-FT_DEVICE void store_cached(const AttendArgs& p, const float* from, float factor, u8* elements, float* scale,
-                            int place) {
-  if (p.kv_bits == 16) {
-    u16* to = (u16*)elements + place * p.head_dim;
-    for (int i = lane_of(); i < p.head_dim; i += 32) {
-      const float value = from[i] * factor;
-      to[i] = float_to_half(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
-    }
-    return;
-  }
-  float top = 0;
-  for (int i = lane_of(); i < p.head_dim; i += 32) top = max_(top, magnitude(from[i] * factor));
-  top = warp_max(top);
-  const float inverse = top > 0 ? 127.0f / top : 0.0f;
-  for (int i = lane_of(); i < p.head_dim; i += 32)
-    ((i8*)elements)[place * p.head_dim + i] = (i8)max_(-127, min_(127, round_(from[i] * factor * inverse)));
-  if (lane_of() == 0) scale[place] = top / 127.0f;
-}
-
-// x: items of a row, four a block; y: row; z: segment (rows of others return).
-FT_KERNEL(attend_prepare, AttendArgs, 128) {
-  FT_SHARED float scratch[4][kMaxHeadDim];
-  begin_kernel();
-  const int item = (int)blockIdx.x * 4 + warp_of(), row = (int)blockIdx.y;
-  if (item >= p.heads + (p.shared ? 0 : p.kv_heads)) return;
-  const SegmentPlace s = p.step.segments[blockIdx.z];
-  if (row < s.first_row || row >= s.first_row + s.rows) return;
-  float* own = scratch[warp_of()];
-  if (item < p.heads) {
-    const int stride = p.gated ? 2 * p.head_dim : p.head_dim;
-    prepare_head(p, p.q.data + (long long)row * p.q.stride + item * stride, p.q_norm, row, own);
-    float* to = p.queries + ((long long)row * p.heads + item) * p.head_dim;
-    for (int i = lane_of(); i < p.head_dim; i += 32) to[i] = own[i] * p.scale;
-    return;
-  }
-  const int head = item - p.heads, position = s.position + row - s.first_row;
-  u8* keys = head_of(p, p.step.blocks[s.first_block + position / kCacheRows], head);
-  u8* values = keys + kCacheRows * p.head_dim * (p.kv_bits / 8);
-  float* scales = (float*)(values + kCacheRows * p.head_dim * (p.kv_bits / 8));
-  prepare_head(p, p.k.data + (long long)row * p.k.stride + head * p.head_dim, p.k_norm, row, own);
-  store_cached(p, own, 1.0f, keys, scales, position % kCacheRows);
-  const float* v = p.v.data + (long long)row * p.v.stride + head * p.head_dim;
-  store_cached(p, v, p.v_norm ? norm_factor(p, v) : 1.0f, values, scales + kCacheRows, position % kCacheRows);
-}
-
-constexpr int kAttendThreads = 256, kAttendWarps = 8;
 
 /// A softmax that is not yet divided by its mass: lane has the dims 64 j + 2 lane, + 1.
 template <int Dims>
@@ -107,119 +25,6 @@ struct Running {
   }
 };
 
-/// The tile of one block's keys and values in shared memory, as float16; codes of 8 bits are exact in it. A
-/// warp has `Queries` queries of the block.
-template <int Dims, int Queries>
-struct Tile {
-  u16 keys[kCacheRows][32 * Dims + 8];  // 16 bytes more: eight lanes that read eight rows meet no bank twice
-  u16 values[kCacheRows][32 * Dims];
-  float scales[2][kCacheRows];
-  float queries[kAttendWarps * Queries][32 * Dims];
-};
-
-template <int Dims, int Queries>
-FT_DEVICE void load_tile(const AttendArgs& p, const u8* head, Tile<Dims, Queries>& tile) {
-  const int bytes = p.kv_bits / 8;
-  const u8* values = head + kCacheRows * p.head_dim * bytes;
-  if (p.kv_bits == 16 && p.head_dim % 8 == 0) {
-    for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim / 8; i += kAttendThreads) {
-      const int row = 8 * i / p.head_dim, at = 8 * i % p.head_dim;
-      *(uint4*)&tile.keys[row][at] = ((const uint4*)head)[i];
-      *(uint4*)&tile.values[row][at] = ((const uint4*)values)[i];
-    }
-    return;
-  }
-  for (int i = (int)threadIdx.x; i < kCacheRows * p.head_dim; i += kAttendThreads) {
-    const int row = i / p.head_dim, at = i % p.head_dim;
-    tile.keys[row][at] = p.kv_bits == 16 ? ((const u16*)head)[i] : float_to_half((float)((const i8*)head)[i]);
-    tile.values[row][at] =
-        p.kv_bits == 16 ? ((const u16*)values)[i] : float_to_half((float)((const i8*)values)[i]);
-  }
-  if (p.kv_bits == 8 && threadIdx.x < 2 * kCacheRows) {
-    const float* scales = (const float*)(values + kCacheRows * p.head_dim);
-    tile.scales[threadIdx.x / kCacheRows][threadIdx.x % kCacheRows] = scales[threadIdx.x];
-  }
-}
-
-/// The positions that a row of the segment sees.
-struct Seen {
-  int first, end;
-};
-FT_DEVICE Seen seen_by(const AttendArgs& p, const SegmentPlace& s, int row) {
-  if (!p.causal) return {0, s.position + s.rows};
-  const int end = s.position + row + 1;
-  return {p.window > 0 ? max_(0, end - p.window) : 0, end};
-}
-
-/// What each query of a warp sees of a unit: [first, end); nothing where end <= first.
-template <int Queries>
-struct Views {
-  int first[Queries], end[Queries];
-  FT_DEVICE_MEMBER bool live(int q) const { return end[q] > first[q]; }
-};
-
-/// Scores of the unit's positions, one a lane: four chains of every fourth dim. Dims beyond head_dim are
-/// zeros of the query and of the keys. The keys are read once for all queries of the warp.
-template <int Dims, int Queries>
-FT_DEVICE void scores_of(const AttendArgs& p, const Tile<Dims, Queries>& tile, const Views<Queries>& views,
-                         float (&score)[Queries]) {
-  const u16* key = tile.keys[lane_of()];
-  float sums[Queries][4];
-  FT_UNROLL for (int q = 0; q < Queries; q++) FT_UNROLL for (int i = 0; i < 4; i++) sums[q][i] = 0;
-  for (int d = 0; d < p.head_dim; d += 8) {
-    const uint4 k = *(const uint4*)(key + d);
-    const u32 words[4] = {k.x, k.y, k.z, k.w};
-    float of[8];
-    FT_UNROLL for (int i = 0; i < 8; i++) of[i] = half_to_float((u16)(words[i / 2] >> (i % 2 * 16) & 0xffff));
-    FT_UNROLL for (int q = 0; q < Queries; q++) {
-      if (!views.live(q)) continue;
-      const float* query = tile.queries[warp_of() + kAttendWarps * q] + d;
-      const float4 a = *(const float4*)query, b = *(const float4*)(query + 4);
-      sums[q][0] = fma_(b.x, of[4], fma_(a.x, of[0], sums[q][0]));
-      sums[q][1] = fma_(b.y, of[5], fma_(a.y, of[1], sums[q][1]));
-      sums[q][2] = fma_(b.z, of[6], fma_(a.z, of[2], sums[q][2]));
-      sums[q][3] = fma_(b.w, of[7], fma_(a.w, of[3], sums[q][3]));
-    }
-  }
-  FT_UNROLL for (int q = 0; q < Queries; q++) score[q] =
-      (sums[q][0] + sums[q][1]) + (sums[q][2] + sums[q][3]);
-}
-
-/// One unit of 32 positions for the queries of a warp; their values are read once for all of them.
-template <int Dims, int Queries>
-FT_DEVICE void add_unit(const AttendArgs& p, const Tile<Dims, Queries>& tile, const Views<Queries>& views,
-                        Running<Dims> (&to)[Queries]) {
-  float weight[Queries];
-  scores_of(p, tile, views, weight);
-  int first = kCacheRows, end = 0;
-  FT_UNROLL for (int q = 0; q < Queries; q++) {
-    if (!views.live(q)) continue;
-    first = min_(first, views.first[q]), end = max_(end, views.end[q]);
-    float score = weight[q];
-    if (p.kv_bits == 8) score = score * tile.scales[0][lane_of()];
-    if (lane_of() >= views.end[q] || lane_of() < views.first[q]) score = float_of(0xff800000u);
-    const float most = max_(to[q].top, warp_max(score)), old = exp_(to[q].top - most);
-    weight[q] = exp_(score - most);
-    to[q].mass = to[q].mass * old + warp_sum(weight[q]);
-    to[q].top = most;
-    if (p.kv_bits == 8) weight[q] = weight[q] * tile.scales[1][lane_of()];
-    FT_UNROLL for (int i = 0; i < Dims; i++) to[q].sum[i] = to[q].sum[i] * old;
-  }
-  for (int j = first; j < end; j++) {
-    float w[Queries];
-    FT_UNROLL for (int q = 0; q < Queries; q++) w[q] = shuffle(weight[q], j);
-    FT_UNROLL for (int i = 0; i < Dims; i += 2) {
-      const u32 pair = *(const u32*)&tile.values[j][i * 32 + 2 * lane_of()];
-      const float low = half_to_float((u16)(pair & 0xffff)), high = half_to_float((u16)(pair >> 16));
-      FT_UNROLL for (int q = 0; q < Queries; q++) {
-        if (j < views.first[q] || j >= views.end[q]) continue;
-        to[q].sum[i] = fma_(w[q], low, to[q].sum[i]);
-        to[q].sum[i + 1] = fma_(w[q], high, to[q].sum[i + 1]);
-      }
-    }
-  }
-}
-
 template <int Dims>
 FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Running<Dims>& result) {
   float* out = p.out.data + (long long)row * p.out.stride + head * p.head_dim;
@@ -232,79 +37,6 @@ FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Runnin
   }
 }
 
-// x: (tile of queries, kv head); y: split, or one block for all; z: segment. Query i of a kv head: row i /
-// group of the segment, head i % group of the kv head's group. A warp has the queries first + warp + 8 i.
-template <int Dims, int Queries>
-FT_DEVICE void attend(const AttendArgs& p, Tile<Dims, Queries>& tile) {
-  constexpr int kTile = kAttendWarps * Queries;
-  const SegmentPlace s = p.step.segments[blockIdx.z];
-  const int group = p.heads / p.kv_heads, count = s.rows * group;
-  const int kv_head = (int)blockIdx.x % p.kv_heads, first = (int)blockIdx.x / p.kv_heads * kTile;
-  if (first >= count) return;
-  const int last = min_(first + kTile, count) - 1;
-  const int lowest = seen_by(p, s, first / group).first, end = seen_by(p, s, last / group).end;
-  int split = p.splits > 0 ? (int)blockIdx.y : 0;
-  if (first_of_split(split) >= end || (p.splits > 0 && first_of_split(split + 1) <= lowest)) return;
-  wait_for_rows();
-  for (int i = (int)threadIdx.x; i < kTile * 32 * Dims; i += kAttendThreads) {
-    const int query = first + i / (32 * Dims), d = i % (32 * Dims);
-    const int row = s.first_row + query / group, head = kv_head * group + query % group;
-    tile.queries[i / (32 * Dims)][d] = query <= last && d < p.head_dim
-                                           ? p.queries[((long long)row * p.heads + head) * p.head_dim + d]
-                                           : 0.0f;
-  }
-  for (int i = (int)threadIdx.x; i < kCacheRows * (32 * Dims - p.head_dim); i += kAttendThreads) {
-    const int row = i / (32 * Dims - p.head_dim), at = p.head_dim + i % (32 * Dims - p.head_dim);
-    tile.keys[row][at] = tile.values[row][at] = 0;
-  }
-  Running<Dims> whole[Queries], part[Queries];
-  FT_UNROLL for (int i = 0; i < Queries; i++) whole[i].clear();
-  const int stop = p.splits > 0 ? split + 1 : 1 << 20;
-  for (; split < stop && first_of_split(split) < end; split++) {
-    if (first_of_split(split + 1) <= lowest) continue;
-    FT_UNROLL for (int i = 0; i < Queries; i++) part[i].clear();
-    const int begin = first_of_split(split), limit = min_(first_of_split(split + 1), end);
-    for (int at = max_(begin, lowest / kCacheRows * kCacheRows); at < limit; at += kCacheRows) {
-      sync_block();
-      load_tile(p, head_of(p, p.step.blocks[s.first_block + at / kCacheRows], kv_head), tile);
-      sync_block();
-      Views<Queries> views;
-      bool any = false;
-      FT_UNROLL for (int i = 0; i < Queries; i++) {
-        const int query = first + warp_of() + kAttendWarps * i;
-        const Seen seen = seen_by(p, s, query / group);
-        views.first[i] = max_(0, seen.first - at);
-        views.end[i] = query <= last ? min_(seen.end - at, kCacheRows) : 0;
-        any = any || views.live(i);
-      }
-      if (any) add_unit(p, tile, views, part);
-    }
-    FT_UNROLL for (int i = 0; i < Queries; i++) {
-      const int query = first + warp_of() + kAttendWarps * i;
-      const Seen seen = seen_by(p, s, query / group);
-      if (query > last || seen.end <= begin || seen.first >= first_of_split(split + 1)) continue;
-      const int row = s.first_row + query / group, head = kv_head * group + query % group;
-      if (p.splits == 0) {
-        whole[i].add(part[i]);
-        continue;
-      }
-      float* to =
-          p.partials + (((long long)row * p.heads + head) * p.splits + split) * (p.head_dim + kPartialExtra);
-      FT_UNROLL for (int j = 0; j < Dims; j++) {
-        const int d = j / 2 * 64 + 2 * lane_of() + j % 2;
-        if (d < p.head_dim) to[d] = part[i].sum[j];
-      }
-      if (lane_of() == 0) to[p.head_dim] = part[i].top, to[p.head_dim + 1] = part[i].mass;
-    }
-  }
-  if (p.splits > 0) return;
-  FT_UNROLL for (int i = 0; i < Queries; i++) {
-    const int query = first + warp_of() + kAttendWarps * i;
-    if (query <= last)
-      store_result(p, s.first_row + query / group, kv_head * group + query % group, whole[i]);
-  }
-}
-
 // One warp a head of a row, four a block; y: row; z: segment.
 template <int Dims>
 FT_DEVICE void attend_combine(const AttendArgs& p) {
@@ -312,39 +44,397 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
   const SegmentPlace s = p.step.segments[blockIdx.z];
   if (head >= p.heads || row < s.first_row || row >= s.first_row + s.rows) return;
   const Seen seen = seen_by(p, s, row - s.first_row);
-  Running<Dims> whole, part;
+  constexpr int kAhead = Dims > 8 ? 4 : 8;  // splits whose results are loaded at once
+  Running<Dims> whole, parts[kAhead];
   whole.clear();
-  for (int split = 0; split < p.splits && first_of_split(split) < seen.end; split++) {
-    if (first_of_split(split + 1) <= seen.first) continue;
-    const float* from =
-        p.partials + (((long long)row * p.heads + head) * p.splits + split) * (p.head_dim + kPartialExtra);
-    FT_UNROLL for (int j = 0; j < Dims; j++) {
-      const int d = j / 2 * 64 + 2 * lane_of() + j % 2;
-      part.sum[j] = d < p.head_dim ? from[d] : 0.0f;
+  const int size = p.head_dim + kPartialExtra;
+  const float* all = p.partials + ((long long)row * p.heads + head) * p.splits * size;
+  int split = 0;
+  while (first_of_split(split + 1) <= seen.first) split++;
+  FT_LOOP for (; split < p.splits && first_of_split(split) < seen.end; split += kAhead) {
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      const float* from = all + (long long)min_(split + i, p.splits - 1) * size;
+      FT_UNROLL for (int j = 0; j < Dims; j++) {
+        const int d = j / 2 * 64 + 2 * lane_of() + j % 2;
+        parts[i].sum[j] = d < p.head_dim ? from[d] : 0.0f;
+      }
+      parts[i].top = from[p.head_dim], parts[i].mass = from[p.head_dim + 1];
     }
-    part.top = from[p.head_dim], part.mass = from[p.head_dim + 1];
-    whole.add(part);
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      if (split + i < p.splits && first_of_split(split + i) < seen.end) whole.add(parts[i]);
+    }
   }
   store_result(p, row, head, whole);
 }
 
+// ---- a block reads keys and values once for all of its queries ----
+
+constexpr int kAttendThreads = 256, kAttendLanes = 8;  // kAttendLanes: threads that share a row of a unit
+constexpr float kWeightUnit = 16384.0f;  // of weights in float16: those below 2^-14 keep their digits
+
+/// Shared memory of a block for tiles of 16 queries; stages of keys and values follow. Rows are 16 bytes
+/// longer than their contents: eight lanes that read eight rows meet no bank twice.
+template <int Dims, int Tiles>
+struct AttendBlock {
+  u16 queries[16 * Tiles][Dims + 8];
+  float scores[16 * Tiles][kCacheRows + 4];
+  u16 weights[16 * Tiles][kCacheRows + 8];
+  float old[16 * Tiles], fresh[16 * Tiles];  // factors of the sums so far, and of what is added
+};
+template <int Dims>
+struct AttendStage {
+  u16 keys[kCacheRows][Dims + 8];
+  u16 values[kCacheRows][Dims + 8];
+};
+
+FT_DEVICE u16 half_within(float value) {
+  return float_to_half(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
+}
+
+/// Sixteen neighbouring codes of 8 bits times their scale.
+FT_DEVICE void widen(u16* to, const u8* from, float scale) {
+  const uint4 codes = *(const uint4*)from;
+  const u32 words[4] = {codes.x, codes.y, codes.z, codes.w};
+  u32 pairs[8];
+  FT_UNROLL for (int i = 0; i < 8; i++) {
+    const u32 two = words[i / 2] >> (16 * (i % 2));
+    pairs[i] = (u32)half_within((float)(i8)(two & 255) * scale) |
+               (u32)half_within((float)(i8)(two >> 8 & 255) * scale) << 16;
+  }
+  *(uint4*)to = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  *(uint4*)(to + 8) = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
+}
+
+/// The unit at `at`; its values from `end` on are zeros: a weight of zero must not meet what is no number.
+template <int Dims>
+FT_DEVICE void load_unit(const AttendArgs& p, const SegmentPlace& s, int kv_head, int at, int end,
+                         AttendStage<Dims>& stage) {
+  const u8* keys = head_of(p, p.step.blocks[s.first_block + at / kCacheRows], kv_head);
+  const u8* values = keys + kCacheRows * p.head_dim * (p.kv_bits / 8);
+  const int row = (int)threadIdx.x / kAttendLanes, lane = (int)threadIdx.x % kAttendLanes;
+  const bool live = at + row < end;
+  if (p.kv_bits == 16 && p.head_dim % 8 == 0) {
+    FT_FOURS for (int d = lane * 8; d < p.head_dim; d += kAttendLanes * 8) {
+      const int from = (row * p.head_dim + d) * 2;
+      copy_async(&stage.keys[row][d], keys + from);
+      copy_async_or_zero(&stage.values[row][d], values + from, live);
+    }
+    return;
+  }
+  const float* scales = (const float*)(values + kCacheRows * p.head_dim);
+  const float key_scale = p.kv_bits == 8 && live ? scales[row] : 0.0f;
+  const float value_scale = p.kv_bits == 8 && live ? scales[kCacheRows + row] : 0.0f;
+  if (p.kv_bits == 8 && p.head_dim % 16 == 0) {
+    FT_LOOP for (int d = lane * 16; d < p.head_dim; d += kAttendLanes * 16) {
+      widen(&stage.keys[row][d], keys + row * p.head_dim + d, key_scale);
+      widen(&stage.values[row][d], values + row * p.head_dim + d, value_scale);
+    }
+    return;
+  }
+  FT_LOOP for (int d = lane; d < p.head_dim; d += kAttendLanes) {
+    const int from = row * p.head_dim + d;
+    const bool halves = p.kv_bits == 16;
+    stage.keys[row][d] =
+        halves ? ((const u16*)keys)[from] : half_within((float)((const i8*)keys)[from] * key_scale);
+    stage.values[row][d] = !live    ? (u16)0
+                           : halves ? ((const u16*)values)[from]
+                                    : half_within((float)((const i8*)values)[from] * value_scale);
+  }
+}
+
+FT_DEVICE void wait_for_unit(int stages) {
+  if (stages == 3)
+    copies_left<1>();
+  else
+    copies_left<0>();
+}
+
+/// The queries of a block: query i of a kv head is row i / group of the segment, head i % group of the kv
+/// head's group. A row of softmax has four neighbouring threads.
+struct AttendPlace {
+  SegmentPlace segment;
+  int group, kv_head, first, last;
+  FT_DEVICE_MEMBER int row(int query) const { return segment.first_row + query / group; }
+  FT_DEVICE_MEMBER int head(int query) const { return kv_head * group + query % group; }
+};
+
+template <int Dims, int Tiles>
+FT_DEVICE void load_queries(const AttendArgs& p, const AttendPlace& place, AttendBlock<Dims, Tiles>& own) {
+  const int lane = (int)threadIdx.x % kAttendLanes;
+  FT_LOOP for (int i = (int)threadIdx.x / kAttendLanes; i < 16 * Tiles; i += kAttendThreads / kAttendLanes) {
+    const int query = place.first + i;
+    const bool live = query <= place.last;
+    const int own_query = live ? query : 0;
+    const float* from =
+        p.queries + ((long long)place.row(own_query) * p.heads + place.head(own_query)) * p.head_dim;
+    FT_FOURS for (int d = 2 * lane; d < Dims; d += 2 * kAttendLanes) {
+      const bool there = live && d < p.head_dim;
+      own.queries[i][d] = there ? half_within(from[d]) : (u16)0;
+      own.queries[i][d + 1] = there ? half_within(from[d + 1]) : (u16)0;
+    }
+  }
+}
+
+/// Scores of the unit. Warp: positions 8 (warp % 4) ... + 7 of every other tile; two chains over the dims.
+template <int Dims, int Tiles>
+FT_DEVICE void score_unit(const AttendStage<Dims>& stage, AttendBlock<Dims, Tiles>& own) {
+  const int column = warp_of() % 4 * 8, quad = lane_of() >> 2, t = lane_of() & 3;
+  FT_LOOP for (int m = warp_of() / 4; m < Tiles; m += 2) {
+    float even[4] = {0, 0, 0, 0}, odd[4] = {0, 0, 0, 0};
+    FT_FOURS for (int k = 0; k < Dims; k += 32) {
+      u32 a[4], b[4];
+      load_right(b, &stage.keys[column][k], Dims + 8);
+      load_left(a, &own.queries[16 * m][k], Dims + 8);
+      mma_halves(even, a, b[0], b[1]);
+      load_left(a, &own.queries[16 * m][k + 16], Dims + 8);
+      mma_halves(odd, a, b[2], b[3]);
+    }
+    FT_UNROLL for (int i = 0; i < 4; i++) {
+      own.scores[16 * m + quad + i / 2 * 8][column + 2 * t + i % 2] = even[i] + odd[i];
+    }
+  }
+}
+
+/// Maximum and mass of a query so far, the same in the four threads of its row.
+struct Level {
+  float top, mass;
+  FT_DEVICE_MEMBER void clear() { top = float_of(0xff800000u), mass = 0; }
+};
+
+/// Weights of the unit at `at` for the thread's eight positions of its row; the factor of the sums so far.
+template <int Dims, int Tiles>
+FT_DEVICE void weigh_unit(const Seen& seen, int at, int row, int part, Level& level,
+                          AttendBlock<Dims, Tiles>& own) {
+  float v[8];
+  FT_UNROLL for (int j = 0; j < 8; j += 4) {
+    const float4 four = *(const float4*)&own.scores[row][8 * part + j];
+    v[j] = four.x, v[j + 1] = four.y, v[j + 2] = four.z, v[j + 3] = four.w;
+  }
+  float most = float_of(0xff800000u);
+  FT_UNROLL for (int j = 0; j < 8; j++) {
+    const int position = at + 8 * part + j;
+    if (position < seen.first || position >= seen.end) v[j] = float_of(0xff800000u);
+    most = max_(most, v[j]);
+  }
+  most = max_(most, shuffle_xor(most, 1));
+  most = max_(level.top, max_(most, shuffle_xor(most, 2)));
+  const float old = exp_(level.top - most);
+  float sum = 0;
+  FT_UNROLL for (int j = 0; j < 8; j++) {
+    v[j] = exp_(v[j] - most);
+    sum = sum + v[j];
+  }
+  sum = sum + shuffle_xor(sum, 1);
+  sum = sum + shuffle_xor(sum, 2);
+  level.top = most, level.mass = level.mass * old + sum;
+  u32 pairs[4];
+  FT_UNROLL for (int j = 0; j < 4; j++) pairs[j] = (u32)float_to_half(v[2 * j] * kWeightUnit) |
+                                                   (u32)float_to_half(v[2 * j + 1] * kWeightUnit) << 16;
+  *(uint4*)&own.weights[row][8 * part] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  if (part == 0) own.old[row] = old;
+}
+
+/// Sums of a warp: dims [Dims / 8 * warp, ...) of all queries, as the matrix instruction has them.
+template <int Dims, int Tiles>
+struct AttendSums {
+  static constexpr int kColumns = Dims / 64;
+  float of[Tiles][kColumns][4];
+  FT_DEVICE_MEMBER void clear() {
+    FT_UNROLL for (int m = 0; m < Tiles; m++) FT_UNROLL for (int n = 0; n < kColumns; n++)
+        FT_UNROLL for (int i = 0; i < 4; i++) of[m][n][i] = 0;
+  }
+  FT_DEVICE_MEMBER static int dim(int n, int i) {
+    return Dims / 8 * warp_of() + 8 * n + 2 * (lane_of() & 3) + i % 2;
+  }
+  FT_DEVICE_MEMBER static int row(int m, int i) { return 16 * m + (lane_of() >> 2) + i / 2 * 8; }
+};
+
+template <int Dims, int Tiles>
+FT_DEVICE void add_values(const AttendStage<Dims>& stage, const AttendBlock<Dims, Tiles>& own,
+                          AttendSums<Dims, Tiles>& sums) {
+  u32 weights[Tiles][2][4];
+  float old[Tiles][2];
+  FT_UNROLL for (int m = 0; m < Tiles; m++) {
+    FT_UNROLL for (int half = 0; half < 2; half++) {
+      load_left(weights[m][half], &own.weights[16 * m][16 * half], kCacheRows + 8);
+      old[m][half] = own.old[sums.row(m, 2 * half)];
+    }
+  }
+  FT_UNROLL for (int n = 0; n < Dims / 64; n++) {
+    u32 v[4];
+    load_right_turned(v, &stage.values[0][Dims / 8 * warp_of() + 8 * n], Dims + 8);
+    FT_UNROLL for (int m = 0; m < Tiles; m++) {
+      float product[4] = {0, 0, 0, 0};
+      mma_halves(product, weights[m][0], v[0], v[1]);
+      mma_halves(product, weights[m][1], v[2], v[3]);
+      FT_UNROLL for (int i = 0; i < 4; i++) sums.of[m][n][i] =
+          fma_(sums.of[m][n][i], old[m][i / 2], product[i]);
+    }
+  }
+}
+
+/// A split's results into memory, of the queries that see something of it.
+template <int Dims, int Tiles>
+FT_DEVICE void store_split(const AttendArgs& p, const AttendPlace& place, int split, const Level& level,
+                           const AttendSums<Dims, Tiles>& sums) {
+  const auto to = [&](int query) {
+    return p.partials + (((long long)place.row(query) * p.heads + place.head(query)) * p.splits + split) *
+                            (p.head_dim + kPartialExtra);
+  };
+  const auto sees = [&](int query) {
+    if (query > place.last) return false;
+    const Seen seen = seen_by(p, place.segment, query / place.group);
+    return seen.end > first_of_split(split) && seen.first < first_of_split(split + 1);
+  };
+  FT_UNROLL for (int m = 0; m < Tiles; m++) {
+    FT_UNROLL for (int i = 0; i < 4; i += 2) {
+      const int query = place.first + sums.row(m, i);
+      if (!sees(query)) continue;
+      FT_UNROLL for (int n = 0; n < Dims / 64; n++) {
+        if (sums.dim(n, 0) >= p.head_dim) continue;
+        to(query)[sums.dim(n, 0)] = sums.of[m][n][i] * (1.0f / kWeightUnit);
+        to(query)[sums.dim(n, 1)] = sums.of[m][n][i + 1] * (1.0f / kWeightUnit);
+      }
+    }
+  }
+  const int row = (int)threadIdx.x / 4, query = place.first + row;
+  if (row >= 16 * Tiles || threadIdx.x % 4 != 0 || !sees(query)) return;
+  to(query)[p.head_dim] = level.top, to(query)[p.head_dim + 1] = level.mass;
+}
+
+/// A split's results to those of the splits before it, as attend_combine adds them.
+template <int Dims, int Tiles>
+FT_DEVICE void add_split(Level& whole_level, const Level& level, AttendBlock<Dims, Tiles>& own,
+                         AttendSums<Dims, Tiles>& whole, const AttendSums<Dims, Tiles>& sums) {
+  const int row = (int)threadIdx.x / 4;
+  const float most = max_(whole_level.top, level.top), old = exp_(whole_level.top - most),
+              fresh = exp_(level.top - most);
+  whole_level.top = most, whole_level.mass = whole_level.mass * old + level.mass * fresh;
+  sync_block();  // all have read the factors of the last unit
+  if (row < 16 * Tiles && threadIdx.x % 4 == 0) own.old[row] = old, own.fresh[row] = fresh;
+  sync_block();
+  FT_UNROLL for (int m = 0; m < Tiles; m++) FT_UNROLL for (int n = 0; n < Dims / 64; n++)
+      FT_UNROLL for (int i = 0; i < 4; i++) {
+    const int at = sums.row(m, i);
+    whole.of[m][n][i] =
+        whole.of[m][n][i] * own.old[at] + sums.of[m][n][i] * (1.0f / kWeightUnit) * own.fresh[at];
+  }
+}
+
+template <int Dims, int Tiles>
+FT_DEVICE void store_whole(const AttendArgs& p, const AttendPlace& place, const Level& level,
+                           AttendBlock<Dims, Tiles>& own, const AttendSums<Dims, Tiles>& whole) {
+  sync_block();
+  if (threadIdx.x / 4 < 16 * Tiles && threadIdx.x % 4 == 0) own.fresh[threadIdx.x / 4] = level.mass;
+  sync_block();
+  FT_UNROLL for (int m = 0; m < Tiles; m++) FT_UNROLL for (int n = 0; n < Dims / 64; n++)
+      FT_UNROLL for (int i = 0; i < 4; i++) {
+    const int query = place.first + whole.row(m, i), d = whole.dim(n, i);
+    if (query > place.last || d >= p.head_dim) continue;
+    const int row = place.row(query), head = place.head(query);
+    const float value = whole.of[m][n][i] / own.fresh[whole.row(m, i)];
+    const float* gate = p.q.data + (long long)row * p.q.stride + (2 * head + 1) * p.head_dim;
+    p.out.data[(long long)row * p.out.stride + head * p.head_dim + d] =
+        p.gated ? value * sigmoid(gate[d]) : value;
+  }
+}
+
+// x: (tiles of queries, kv head); y: split, or one block for all (Walks); z: segment.
+template <int Dims, int Tiles, bool Walks>
+FT_DEVICE void attend(const AttendArgs& p, u8* memory) {
+  AttendBlock<Dims, Tiles>& own = *(AttendBlock<Dims, Tiles>*)memory;
+  AttendStage<Dims>* stages = (AttendStage<Dims>*)(memory + sizeof(AttendBlock<Dims, Tiles>));
+  AttendPlace place;
+  const SegmentPlace& s = place.segment = p.step.segments[blockIdx.z];
+  place.group = p.heads / p.kv_heads, place.kv_head = (int)blockIdx.x % p.kv_heads;
+  place.first = (int)blockIdx.x / p.kv_heads * 16 * Tiles;
+  if (place.first >= s.rows * place.group) return;
+  place.last = min_(place.first + 16 * Tiles, s.rows * place.group) - 1;
+  const int lowest = seen_by(p, s, place.first / place.group).first;
+  const int end = seen_by(p, s, place.last / place.group).end;
+  int split = Walks ? 0 : (int)blockIdx.y;
+  if (Walks) while (first_of_split(split + 1) <= lowest) split++;
+  const int begin = max_(first_of_split(split), lowest / kCacheRows * kCacheRows);
+  const int stop = Walks ? end : min_(first_of_split(split + 1), end);
+  if (begin >= stop) return;
+  for (int i = 0; i < p.stages; i++) {
+    const int row = (int)threadIdx.x / kAttendLanes;
+    for (int d = p.head_dim + (int)threadIdx.x % kAttendLanes; d < Dims; d += kAttendLanes)
+      stages[i].keys[row][d] = stages[i].values[row][d] = 0;
+  }
+  const int ahead = p.stages - 1;
+  int loaded = 0;  // units of earlier steps are there before this step's rows
+  for (; loaded < ahead && begin + kCacheRows * (loaded + 1) <= min_(stop, s.position); loaded++) {
+    load_unit(p, s, place.kv_head, begin + kCacheRows * loaded, end, stages[loaded]);
+    end_copies();
+  }
+  wait_for_rows();
+  for (; loaded < ahead; loaded++) {
+    if (begin + kCacheRows * loaded < stop)
+      load_unit(p, s, place.kv_head, begin + kCacheRows * loaded, end, stages[loaded]);
+    end_copies();
+  }
+  load_queries(p, place, own);
+  AttendSums<Dims, Tiles> sums, whole;
+  sums.clear();
+  if (Walks) whole.clear();
+  Level level, whole_level;
+  level.clear(), whole_level.clear();
+  const int row = (int)threadIdx.x / 4, part = (int)threadIdx.x % 4;
+  Seen seen = {0, 0};
+  if (row < 16 * Tiles && place.first + row <= place.last)
+    seen = seen_by(p, s, (place.first + row) / place.group);
+  int now = 0, next = ahead;  // stages: of this unit, of the one that is loaded beside it
+  FT_LOOP for (int at = begin; at < stop; at += kCacheRows) {
+    if (ahead > 0) wait_for_unit(p.stages);
+    sync_block();
+    if (at + kCacheRows * ahead < stop)
+      load_unit(p, s, place.kv_head, at + kCacheRows * ahead, end, stages[next]);
+    end_copies();
+    if (ahead == 0) {
+      copies_left<0>();
+      sync_block();
+    }
+    score_unit(stages[now], own);
+    sync_block();
+    if (row < 16 * Tiles) weigh_unit(seen, at, row, part, level, own);
+    sync_block();
+    add_values(stages[now], own, sums);
+    if (++now == p.stages) now = 0;
+    if (++next == p.stages) next = 0;
+    if (at + kCacheRows < stop && at + kCacheRows < first_of_split(split + 1)) continue;
+    if (!Walks) return store_split(p, place, split, level, sums);
+    add_split(whole_level, level, own, whole, sums);
+    sums.clear();
+    level.clear();
+    split++;
+  }
+  if (Walks) store_whole(p, place, whole_level, own, whole);
+}
+
 }  // namespace ft::cuda
 
-#define FT_ATTEND(name, Dims, Queries)                \
-  FT_KERNEL(name, AttendArgs, 256) {                  \
-    FT_DYNAMIC(memory);                               \
-    release_next();                                   \
-    attend(p, *(Tile<Dims, Queries>*)memory);         \
+#define FT_ATTEND(name, Dims, Tiles, Walks) \
+  FT_KERNEL(name, AttendArgs, 256) {        \
+    FT_DYNAMIC(memory);                     \
+    release_next();                         \
+    attend<Dims, Tiles, Walks>(p, memory);  \
   }
 
 namespace ft::cuda {
 
-FT_ATTEND(attend_2, 2, 2)
-FT_ATTEND(attend_8, 8, 2)
-FT_ATTEND(attend_16, 16, 2)
-// For steps of many rows.
-FT_ATTEND(attend_prompt_2, 2, 4)
-FT_ATTEND(attend_prompt_8, 8, 4)
+FT_ATTEND(attend_64_1, 64, 1, false)
+FT_ATTEND(attend_64_4, 64, 4, false)
+FT_ATTEND(attend_64_all, 64, 4, true)
+FT_ATTEND(attend_128_1, 128, 1, false)
+FT_ATTEND(attend_128_4, 128, 4, false)
+FT_ATTEND(attend_128_all, 128, 4, true)
+FT_ATTEND(attend_256_1, 256, 1, false)
+FT_ATTEND(attend_256_2, 256, 2, false)
+FT_ATTEND(attend_256_4, 256, 4, false)
+FT_ATTEND(attend_256_all, 256, 4, true)
+FT_ATTEND(attend_512_1, 512, 1, false)
+FT_ATTEND(attend_512_all, 512, 1, true)
 
 FT_KERNEL(attend_combine_2, AttendArgs, 128) {
   begin_kernel();

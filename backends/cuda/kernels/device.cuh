@@ -12,6 +12,9 @@
 #define FT_SHARED __shared__
 #define FT_DYNAMIC(name) extern __shared__ __align__(128) unsigned char name[]
 #define FT_UNROLL _Pragma("unroll")
+// Code is fetched from far away in a launch's first round: what runs a few times stays small.
+#define FT_LOOP _Pragma("unroll 1")
+#define FT_FOURS _Pragma("unroll 4")
 #define FT_KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args p)
 // With so few registers that `blocks` of them share an SM.
@@ -28,6 +31,9 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef signed char i8;
+
+FT_DEVICE int lane_of() { return (int)threadIdx.x & 31; }
+FT_DEVICE int warp_of() { return (int)threadIdx.x >> 5; }
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 FT_DEVICE float fma_(float a, float b, float c) { return __fmaf_rn(a, b, c); }
@@ -59,6 +65,12 @@ FT_DEVICE void copy_async(void* to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from)
                : "memory");
 }
+/// The same, or 16 bytes of zeros.
+FT_DEVICE void copy_async_or_zero(void* to, const void* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((u32)__cvta_generic_to_shared(to)),
+               "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+}
 FT_DEVICE void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int Left>
 FT_DEVICE void copies_left() {
@@ -69,6 +81,37 @@ FT_DEVICE void mma_bytes(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u3
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+/// Operands of mma_halves out of rows of halves in shared memory, `stride` apart, 16-byte aligned: 16 rows x
+/// 16 as its left one; 8 rows x 32 (column n of the product is row n) as two right ones; 32 rows x 8 (column
+/// n is column n) as two right ones.
+FT_DEVICE void load_left(u32 (&a)[4], const u16* at, int stride) {
+  const u16* row = at + lane_of() % 16 * stride + lane_of() / 16 * 8;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"((u32)__cvta_generic_to_shared(row))
+               : "memory");
+}
+FT_DEVICE void load_right(u32 (&b)[4], const u16* at, int stride) {
+  const u16* row = at + lane_of() % 8 * stride + lane_of() / 8 * 8;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"((u32)__cvta_generic_to_shared(row))
+               : "memory");
+}
+FT_DEVICE void load_right_turned(u32 (&b)[4], const u16* at, int stride) {
+  const u16* row = at + lane_of() * stride;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"((u32)__cvta_generic_to_shared(row))
+               : "memory");
+}
+/// c += a * b: halves, 16 x 16 by 16 x 8, into floats. The sum is the tensor cores' own: sm_80 and 89 add
+/// eight products at a time, later ones sixteen. Integers below 2^24 are exact in all of them.
+FT_DEVICE void mma_halves(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /// The next launch may begin: its blocks take what is free and read what no kernel of the step writes.
 FT_DEVICE void release_next() {
@@ -97,9 +140,6 @@ FT_DEVICE float max_(float a, float b) { return a > b ? a : b; }
 FT_DEVICE float magnitude(float a) { return float_of(bits_of(a) & 0x7fffffffu); }
 FT_DEVICE float bf16_low(u32 pair) { return float_of(pair << 16); }
 FT_DEVICE float bf16_high(u32 pair) { return float_of(pair & 0xffff0000u); }
-
-FT_DEVICE int lane_of() { return (int)threadIdx.x & 31; }
-FT_DEVICE int warp_of() { return (int)threadIdx.x >> 5; }
 
 /// The same in every lane, whatever lane holds what: additions of a butterfly.
 FT_DEVICE float warp_sum(float value) {

@@ -1,51 +1,82 @@
-// The linear of many rows (prompts) for affine weights in groups of 64: a block has 128 outputs and 64 rows
-// and goes over all of K, group by group, through stages in shared memory. The bits are linear_codes' own
-// (linear.cu): the same chains in eight slices, the slices added in order.
+// The linear of many rows (prompts) for affine weights in groups of 64: a block has 128 outputs and 64 or 128
+// rows and goes over all of K, group by group, through stages in shared memory. The bits are linear_codes'
+// own (linear.cu): the same chains in eight slices, the slices added in order.
 #include "backends/cuda/kernels/layout.cuh"
 
 namespace ft::cuda {
 
-constexpr int kGemmTiles = 8, kGemmRows = 64;    // of a block: tiles of 16 outputs, rows
-constexpr int kWarpTiles = 2, kWarpColumns = 4;  // of a warp: 32 outputs, 4 x 8 rows
+constexpr int kGemmTiles = 8, kWarpTiles = 2;  // tiles of 16 outputs of a block, of a warp
 
-template <int Bits, int Wide>
+/// One group of a block: its rows are 16 * Columns, those of a warp half of them.
+template <int Bits, int Wide, int Columns>
 struct GemmStage {
-  static constexpr int kRecord = 128 * Bits + (Wide ? 128 : 64);
-  static constexpr int kStages = Bits == 4 ? 4 : 3;
+  static constexpr int kRecord = 128 * Bits + (Wide ? 128 : 64), kRows = 16 * Columns;
+  static constexpr int kRecordPieces = kGemmTiles * kRecord / 16, kCodePieces = kRows * 4;
   u8 records[kGemmTiles][kRecord];
-  u8 codes[kGemmRows][64];
-  float scales[kGemmRows / 8][kScaleFloats];
+  u8 codes[kRows][64];
+  float scales[kRows / 8][kScaleFloats];
 };
 
-/// Begins the copies of one group. Tiles and rows beyond the last are the last ones: nobody reads their sums.
-template <int Bits, int Wide>
-FT_DEVICE void fill_stage(const LinearArgs& p, int tile0, int row0, int group, GemmStage<Bits, Wide>& stage) {
-  constexpr int kRecord = GemmStage<Bits, Wide>::kRecord, kPieces = kRecord / 16;
-  const u8* records = p.records + record_at(0, group, p.groups) * kRecord;  // tiles are p.groups apart
-  FT_UNROLL for (int first = 0; first < kGemmTiles * kPieces; first += 256) {
-    const int i = first + (int)threadIdx.x, tile = min_(tile0 + i / kPieces, p.tiles - 1);
-    if (i < kGemmTiles * kPieces)
-      copy_async(&stage.records[i / kPieces][i % kPieces * 16],
-                 records + (long long)tile * p.groups * kRecord + i % kPieces * 16);
-  }
-  const int row = (int)threadIdx.x / 4, piece = (int)threadIdx.x % 4;
-  copy_async(&stage.codes[row][piece * 16],
-             p.codes + ((long long)min_(row0 + row, p.rows - 1) * p.groups + group) * 64 + piece * 16);
-  if (threadIdx.x < kGemmRows / 8 * 4) {
-    const int block = min_((row0 / 8) + row, (p.rows - 1) / 8);
-    copy_async(&stage.scales[row][piece * 4],
-               p.scales + ((long long)block * p.groups + group) * kScaleFloats + piece * 4);
-  }
-}
+/// What a thread copies of each group: where its pieces of 16 bytes begin, and the group that comes next.
+/// Tiles and rows beyond the last are the last ones: nobody reads their sums.
+template <int Bits, int Wide, int Columns>
+struct GemmCopies {
+  using Stage = GemmStage<Bits, Wide, Columns>;
+  static constexpr int kRecords = (Stage::kRecordPieces + 255) / 256, kCodes = Stage::kCodePieces / 256;
+  u32 records[kRecords], codes[kCodes], scales;  // bytes
+  int group, slice, in_slice, record;
 
+  FT_DEVICE_MEMBER void begin(const LinearArgs& p, int tile0, int row0) {
+    const int own = (int)threadIdx.x;
+    FT_UNROLL for (int i = 0; i < kRecords; i++) {
+      const int piece = own + 256 * i, of_tile = Stage::kRecord / 16;
+      const int tile = min_(tile0 + piece / of_tile, p.tiles - 1);
+      records[i] = (u32)tile * (u32)p.groups * Stage::kRecord + (u32)(piece % of_tile * 16);
+    }
+    FT_UNROLL for (int i = 0; i < kCodes; i++) {
+      const int row = min_(row0 + own / 4 + 64 * i, p.rows - 1);
+      codes[i] = (u32)row * (u32)p.groups * 64 + (u32)(own % 4 * 16);
+    }
+    const int block = min_(row0 / 8 + own / 4, (p.rows - 1) / 8);
+    scales = ((u32)block * (u32)p.groups * kScaleFloats + (u32)(own % 4 * 4)) * 4;
+    group = slice = in_slice = record = 0;
+  }
+  FT_DEVICE_MEMBER void fill(const LinearArgs& p, Stage& stage) {
+    const int own = (int)threadIdx.x;
+    u8* to = (u8*)&stage + own * 16;
+    const u8* from = p.records + (long long)record * Stage::kRecord;
+    FT_UNROLL for (int i = 0; i < kRecords; i++) {
+      if (own + 256 * i < Stage::kRecordPieces) copy_async(to + 4096 * i, from + records[i]);
+    }
+    to += kGemmTiles * Stage::kRecord;
+    FT_UNROLL for (int i = 0; i < kCodes; i++) copy_async(to + 4096 * i,
+                                                          p.codes + (long long)group * 64 + codes[i]);
+    to += Stage::kRows * 64;
+    if (own < Stage::kRows / 2) copy_async(to, (const u8*)p.scales + (long long)group * 64 + scales);
+    step(p.groups);
+  }
+  /// Record of the next group: layout.cuh.
+  FT_DEVICE_MEMBER void step(int groups) {
+    group++;
+    record++;
+    if (groups % kSlices != 0) return;
+    const int of_slice = groups / kSlices;
+    record += 3;
+    if (++in_slice < of_slice) return;
+    in_slice = 0, slice++;
+    record = slice / 4 * of_slice * 4 + slice % 4;
+  }
+};
+
+template <int Columns>
 struct GemmSums {
-  float of[kWarpTiles][kWarpColumns][4];
+  float of[kWarpTiles][Columns][4];
 };
 
 /// acc += one group. The integers are made on top of 1.5 * 2^23, whose low bits they then are as a float.
-template <int Bits, int Wide>
-FT_DEVICE void add_stage(const GemmStage<Bits, Wide>& stage, int first_tile, int first_column,
-                         GemmSums& acc) {
+template <int Bits, int Wide, int Columns>
+FT_DEVICE void add_stage(const GemmStage<Bits, Wide, Columns>& stage, int first_tile, int first_column,
+                         GemmSums<Columns>& acc) {
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   u32 a[kWarpTiles][2][4];
   float scale[kWarpTiles][2], bias[kWarpTiles][2];
@@ -68,7 +99,7 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Wide>& stage, int first_tile, int
     scale_of(record, 128 * Bits, Wide, quad + 8, scale[m][1], bias[m][1]);
   }
   constexpr int kMagic = 0x4b400000;
-  FT_UNROLL for (int n = 0; n < kWarpColumns; n++) {
+  FT_UNROLL for (int n = 0; n < Columns; n++) {
     const uint4 x = *(const uint4*)&stage.codes[8 * (first_column + n) + quad][t * 16];
     const float4 s = *(const float4*)&stage.scales[first_column + n][t * 4];
     FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
@@ -85,15 +116,19 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Wide>& stage, int first_tile, int
   }
 }
 
-FT_DEVICE void store_gemm(const LinearArgs& p, int tile0, int row0, const GemmSums& total) {
+template <int Columns>
+FT_DEVICE void store_gemm(const LinearArgs& p, int tile0, int row0, const GemmSums<Columns>& acc,
+                          const float4* totals) {
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
-    FT_UNROLL for (int n = 0; n < kWarpColumns; n++) {
+    FT_UNROLL for (int n = 0; n < Columns; n++) {
+      const float4 four = totals[(m * Columns + n) * 256];
+      const float total[4] = {four.x, four.y, four.z, four.w};
       FT_UNROLL for (int i = 0; i < 4; i++) {
         const int row = row0 + 8 * n + 2 * t + i % 2;
         const int output = (tile0 + m) * kTileOutputs + quad + i / 2 * 8;
         if (row >= p.rows || output >= p.outputs) continue;
-        float value = total.of[m][n][i];
+        float value = total[i] + acc.of[m][n][i];
         if (p.residual.data != nullptr)
           value = p.residual.data[(long long)row * p.residual.stride + output] + value;
         p.out.data[(long long)row * p.out.stride + output] = value;
@@ -102,53 +137,77 @@ FT_DEVICE void store_gemm(const LinearArgs& p, int tile0, int row0, const GemmSu
   }
 }
 
-// x: 64 rows; y: 128 outputs. Warp: (pair of tiles, half of the rows).
-template <int Bits, int Wide>
-FT_DEVICE void gemm(const LinearArgs& p, GemmStage<Bits, Wide>* stages) {
-  constexpr int kStages = GemmStage<Bits, Wide>::kStages;
-  const int tile0 = (int)blockIdx.y * kGemmTiles, row0 = (int)blockIdx.x * kGemmRows;
-  const int own_tile = warp_of() % 4 * kWarpTiles, own_column = warp_of() / 4 * kWarpColumns;
-  FT_UNROLL for (int g = 0; g < kStages - 1; g++) {
-    if (g < p.groups) fill_stage(p, tile0, row0, g, stages[g]);
+/// Adds a slice to those before it, which lie in shared memory: they are read eight times in all.
+template <int Columns>
+FT_DEVICE void add_slice(int slice, GemmSums<Columns>& acc, float4* totals) {
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+    FT_UNROLL for (int n = 0; n < Columns; n++) {
+      float(&sum)[4] = acc.of[m][n];
+      float4& total = totals[(m * Columns + n) * 256];
+      const float4 old = total;
+      total = slice == 0
+                  ? make_float4(sum[0], sum[1], sum[2], sum[3])
+                  : make_float4(old.x + sum[0], old.y + sum[1], old.z + sum[2], old.w + sum[3]);
+      sum[0] = sum[1] = sum[2] = sum[3] = 0;
+    }
+  }
+}
+
+// x: 16 * Columns rows; y: 128 outputs. Warp: (pair of tiles, half of the rows). Shared memory: sums of the
+// slices so far, then the stages.
+template <int Bits, int Wide, int Columns>
+FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
+  const LinearArgs& p = args.linear;
+  using Stage = GemmStage<Bits, Wide, Columns>;
+  float4* totals = (float4*)memory + threadIdx.x;
+  Stage* stages = (Stage*)(memory + kWarpTiles * Columns * 4096);
+  const int tile0 = (int)blockIdx.y * kGemmTiles, row0 = (int)blockIdx.x * Stage::kRows;
+  const int own_tile = warp_of() % 4 * kWarpTiles, own_column = warp_of() / 4 * Columns;
+  GemmCopies<Bits, Wide, Columns> copies;
+  copies.begin(p, tile0, row0);
+  for (int i = 0; i < args.stages - 1; i++) {
+    if (i < p.groups) copies.fill(p, stages[i]);
     end_copies();
   }
-  GemmSums total, acc;
-  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) FT_UNROLL for (int n = 0; n < kWarpColumns; n++)
-      FT_UNROLL for (int i = 0; i < 4; i++) total.of[m][n][i] = acc.of[m][n][i] = 0;
-  int g = 0;
-  for (int slice = 0; slice < kSlices; slice++) {
-    for (const int end = p.groups * (slice + 1) / kSlices; g < end; g++) {
-      copies_left<kStages - 2>();
+  GemmSums<Columns> acc;
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) FT_UNROLL for (int n = 0; n < Columns; n++)
+      FT_UNROLL for (int i = 0; i < 4; i++) acc.of[m][n][i] = 0;
+  int g = 0, now = 0, next = args.stages - 1;
+  FT_LOOP for (int slice = 0; slice < kSlices; slice++) {
+    FT_LOOP for (const int end = p.groups * (slice + 1) / kSlices; g < end; g++) {
+      if (args.stages == 4)
+        copies_left<2>();
+      else if (args.stages == 3)
+        copies_left<1>();
+      else
+        copies_left<0>();
       sync_block();
-      const int next = g + kStages - 1;
-      if (next < p.groups) fill_stage(p, tile0, row0, next, stages[next % kStages]);
+      if (copies.group < p.groups) copies.fill(p, stages[next]);
       end_copies();
-      add_stage(stages[g % kStages], own_tile, own_column, acc);
+      add_stage(stages[now], own_tile, own_column, acc);
+      if (++now == args.stages) now = 0;
+      if (++next == args.stages) next = 0;
     }
-    FT_UNROLL for (int m = 0; m < kWarpTiles; m++) FT_UNROLL for (int n = 0; n < kWarpColumns; n++)
-        FT_UNROLL for (int i = 0; i < 4; i++) {
-      float& sum = acc.of[m][n][i];
-      total.of[m][n][i] = slice == 0 ? sum : total.of[m][n][i] + sum;
-      sum = 0;
-    }
+    if (slice < kSlices - 1) add_slice(slice, acc, totals);
   }
-  store_gemm(p, tile0 + own_tile, row0 + 8 * own_column, total);
+  store_gemm(p, tile0 + own_tile, row0 + 8 * own_column, acc, totals);
 }
 
 }  // namespace ft::cuda
 
-#define FT_GEMM(Bits, Wide)                                                            \
-  FT_KERNEL_SHARING(gemm_##Bits##_##Wide, LinearArgs, 256, 2) {                                   \
-    FT_SHARED __attribute__((aligned(16))) GemmStage<Bits, Wide> stages[GemmStage<Bits, Wide>::kStages]; \
-    begin_kernel();                                                                    \
-    gemm<Bits, Wide>(p, stages);                                                       \
+#define FT_GEMM(Bits, Wide, Columns, Blocks)                                         \
+  FT_KERNEL_SHARING(gemm_##Bits##_##Wide##_##Columns, GemmArgs, 256, Blocks) {       \
+    FT_DYNAMIC(memory);                                                              \
+    begin_kernel();                                                                  \
+    gemm<Bits, Wide, Columns>(p, memory);                                            \
   }
 
 namespace ft::cuda {
 
-FT_GEMM(4, 0)
-FT_GEMM(4, 1)
-FT_GEMM(8, 0)
-FT_GEMM(8, 1)
+FT_GEMM(4, 0, 4, 2)
+FT_GEMM(4, 0, 8, 1)
+FT_GEMM(4, 1, 4, 2)
+FT_GEMM(8, 0, 4, 2)
+FT_GEMM(8, 1, 4, 2)
 
 }  // namespace ft::cuda

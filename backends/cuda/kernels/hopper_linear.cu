@@ -2,8 +2,10 @@
 // has an SM for itself and walks over tiles. One warp streams records through a ring in shared memory (bulk
 // copies; a stage is `Chunk` groups of all eight slices in two copies), begun before the launch before has
 // ended; eight warps have a slice of K each; a tenth one fetches the codes of x and adds the slices in order.
+// Of up to kSourceRows rows the eight warps may make the codes themselves: one launch less in a chain.
 // The bits are linear_codes' own.
 #include "backends/cuda/kernels/layout.cuh"
+#include "backends/cuda/kernels/quantise.cuh"
 
 namespace ft::cuda {
 
@@ -97,6 +99,50 @@ FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const Places& a
     bulk_copy(ring.base + at.x + r * (k + 64), p.linear.codes + (long long)r * k, k, ring.ready);
   for (int n = 0; n < Columns; n++)
     bulk_copy(ring.base + at.scales + n * k, (const u8*)p.linear.scales + (long long)n * k, k, ring.ready);
+}
+
+// ---- codes that each block makes for itself, in threads 0 to 255 ----
+
+FT_DEVICE void sync_makers() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+
+/// 1 / root mean square of a row, added up as rms_norm does.
+FT_DEVICE float norm_factor(const StreamArgs& p, const float* in, float* scratch) {
+  const int k = p.linear.groups * 64;
+  float sum = 0;
+  FT_LOOP for (int at = (int)threadIdx.x * 16; at < k; at += 16 * 256) {
+    float v[16];
+    load16(in + at, 16, v);
+    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
+  }
+  sum = warp_sum(sum);
+  sync_makers();  // the row before has read its sums
+  if (lane_of() == 0) scratch[warp_of()] = sum;
+  sync_makers();
+  float total = 0;
+  FT_UNROLL for (int i = 0; i < 8; i++) total = total + scratch[i];
+  return 1.0f / sqrt_(total / (float)k + p.source.eps);
+}
+
+FT_DEVICE void make_rows(const StreamArgs& p, const Places& at, u8* memory) {
+  const int k = p.linear.groups * 64;
+  const bool normed = p.source.kind == kFromNorm;
+  FT_LOOP for (int r = 0; r < p.linear.rows; r++) {
+    const float* in = p.source.in.data + (long long)r * p.source.in.stride;
+    const float factor = normed ? norm_factor(p, in, (float*)(memory + at.sums)) : 1.0f;
+    FT_LOOP for (int i = (int)threadIdx.x * 16; i < k; i += 16 * 256) {
+      float v[16], weight[16];
+      load16(in + i, 16, v);
+      FT_UNROLL for (int j = 0; j < 16; j++) weight[j] = 1;
+      if (p.source.weight != nullptr) load16(p.source.weight + i, 16, weight);
+      if (normed) FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j];
+      const Codes<16> codes = make_codes<16>(64, v);
+      *(uint4*)(memory + at.x + r * (k + 64) + i) =
+          make_uint4(codes.words[0], codes.words[1], codes.words[2], codes.words[3]);
+      float* to = (float*)(memory + at.scales) + i / 64 * kScaleFloats + r / 2 * 4 + r % 2;
+      if (i % 64 == 0) to[0] = codes.scale, to[2] = codes.scale * (float)codes.total;
+    }
+  }
+  sync_makers();
 }
 
 template <int Columns>
@@ -216,8 +262,12 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   }
   if (warp == 9) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
+  if (Columns == 1 && p.source.kind != kFromCodes && warp < 8) {
+    make_rows(p, at, memory);
+    if (threadIdx.x == 0) barrier_arrive(ring.ready);
+  }
   if (warp == 9) {
-    if (lane == 0) fetch_rows<Columns>(p, ring, at);
+    if (lane == 0 && (Columns > 1 || p.source.kind == kFromCodes)) fetch_rows<Columns>(p, ring, at);
     __syncwarp();
     return add_slices<Columns>(p, ring, memory + at.sums, first, last);
   }

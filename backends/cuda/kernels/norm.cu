@@ -16,17 +16,6 @@ FT_DEVICE float block_sum(float value) {
   return total;
 }
 
-FT_DEVICE void load16(const float* from, int count, float (&v)[16]) {
-  if (count >= 16) {
-    FT_UNROLL for (int j = 0; j < 16; j += 4) {
-      const float4 four = *(const float4*)(from + j);
-      v[j] = four.x, v[j + 1] = four.y, v[j + 2] = four.z, v[j + 3] = four.w;
-    }
-    return;
-  }
-  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = j < count ? from[j] : 0.0f;
-}
-
 FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
   if (count >= 16) {
     FT_UNROLL for (int j = 0; j < 16; j += 4) * (float4*)(to + j) =
@@ -36,52 +25,29 @@ FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
   FT_UNROLL for (int j = 0; j < 16; j++) if (j < count) to[j] = v[j];
 }
 
-FT_DEVICE void store_normed(const NormArgs& p, int row, int at, float factor, float (&v)[16],
-                            const float (&w)[16]) {
-  const bool live = at < p.in.width;
-  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * w[j];
-  if (live && p.out.data != nullptr)
-    store16(p.out.data + (long long)row * p.out.stride + at, p.in.width - at, v);
-  if (p.codes.codes != nullptr) store_codes(p.codes, row, at, v, live);
-}
-
-constexpr int kNormParts = 2;  // of 4,096 values that stay in registers; rows of more are read again
-
-// One block a row. Thread i has the values [16 i, 16 i + 16) of each 4,096.
+// One block a row. Thread i has the values [16 i, 16 i + 16) of each 4,096 and reads them twice.
 FT_KERNEL(rms_norm, NormArgs, 256) {
-  release_next();
+  begin_kernel();
   const int row = (int)blockIdx.x, width = p.in.width;
   const float* in = p.in.data + (long long)row * p.in.stride;
-  float kept[kNormParts][16], weight[kNormParts][16];
-  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
-    const int at = (part * kNormThreads + (int)threadIdx.x) * 16;
-    FT_UNROLL for (int j = 0; j < 16; j++) kept[part][j] = 0, weight[part][j] = 1;
-    if (at < width && p.weight != nullptr) load16(p.weight + at, width - at, weight[part]);
-  }
-  wait_for_rows();
   float sum = 0;
-  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
-    const int at = (part * kNormThreads + (int)threadIdx.x) * 16;
-    if (at < width) load16(in + at, width - at, kept[part]);
-    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(kept[part][j], kept[part][j], sum);
-  }
-  for (int at = (kNormParts * kNormThreads + (int)threadIdx.x) * 16; at < width; at += 16 * kNormThreads) {
+  FT_LOOP for (int at = (int)threadIdx.x * 16; at < width; at += 16 * kNormThreads) {
     float v[16];
     load16(in + at, width - at, v);
     FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
   }
   const float factor = 1.0f / sqrt_(block_sum(sum) / (float)width + p.eps);
-  FT_UNROLL for (int part = 0; part < kNormParts; part++) {
-    if (part * 16 * kNormThreads < width)
-      store_normed(p, row, (part * kNormThreads + (int)threadIdx.x) * 16, factor, kept[part], weight[part]);
-  }
-  for (int first = kNormParts * 16 * kNormThreads; first < width; first += 16 * kNormThreads) {
+  FT_LOOP for (int first = 0; first < width; first += 16 * kNormThreads) {  // whole warps make codes
     const int at = first + (int)threadIdx.x * 16;
+    const bool live = at < width;
     float v[16], w[16];
     FT_UNROLL for (int j = 0; j < 16; j++) v[j] = 0, w[j] = 1;
-    if (at < width) load16(in + at, width - at, v);
-    if (at < width && p.weight != nullptr) load16(p.weight + at, width - at, w);
-    store_normed(p, row, at, factor, v, w);
+    if (live) load16(in + at, width - at, v);
+    if (live && p.weight != nullptr) load16(p.weight + at, width - at, w);
+    FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * w[j];
+    if (live && p.out.data != nullptr)
+      store16(p.out.data + (long long)row * p.out.stride + at, width - at, v);
+    if (p.codes.codes != nullptr) store_codes<16>(p.codes, row, at, v, live);
   }
 }
 
@@ -117,28 +83,32 @@ FT_KERNEL(gated_norm, GatedNormArgs, 256) {
   for (int i = lane_of(); i < p.head; i += 32) out[i] = in[i] * factor * p.weight[i] * silu(gate[i]);
 }
 
-// Heads of 128 numbers and the codes of the linear behind them: eight threads a head, 16 neighbours each. It
+FT_DEVICE void load4(const float* from, float (&v)[4]) {
+  const float4 four = *(const float4*)from;
+  v[0] = four.x, v[1] = four.y, v[2] = four.z, v[3] = four.w;
+}
+FT_DEVICE void store4(float* to, const float (&v)[4]) { *(float4*)to = make_float4(v[0], v[1], v[2], v[3]); }
+
+// Heads of 128 numbers and the codes of the linear behind them: a warp a head, four neighbours a thread. It
 // adds the squares in another order than gated_norm: which of the two a model takes depends on its shapes
-// alone. x: 2,048 columns; y: row.
+// alone. x: 512 columns; y: row.
 FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) {
   release_next();
-  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
+  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4;
   const bool live = at < p.codes.k;
-  float v[16], gate[16], weight[16];
-  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = gate[j] = 0;
-  load16(p.weight + at % 128, 16, weight);
+  float v[4] = {0, 0, 0, 0}, gate[4] = {0, 0, 0, 0}, weight[4];
+  load4(p.weight + at % 128, weight);
   wait_for_rows();
   if (live) {
-    load16(p.in.data + (long long)row * p.in.stride + at, 16, v);
-    load16(p.gate.data + (long long)row * p.gate.stride + at, 16, gate);
+    load4(p.in.data + (long long)row * p.in.stride + at, v);
+    load4(p.gate.data + (long long)row * p.gate.stride + at, gate);
   }
   float sum = 0;
-  FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
-  FT_UNROLL for (int distance = 1; distance < 8; distance *= 2) sum = sum + shuffle_xor(sum, distance);
-  const float factor = 1.0f / sqrt_(sum / 128.0f + p.eps);
-  FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j] * silu(gate[j]);
-  if (live && p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, 16, v);
-  store_codes(p.codes, row, at, v, live);
+  FT_UNROLL for (int j = 0; j < 4; j++) sum = fma_(v[j], v[j], sum);
+  const float factor = 1.0f / sqrt_(warp_sum(sum) / 128.0f + p.eps);
+  FT_UNROLL for (int j = 0; j < 4; j++) v[j] = v[j] * factor * weight[j] * silu(gate[j]);
+  if (live && p.out.data != nullptr) store4(p.out.data + (long long)row * p.out.stride + at, v);
+  store_codes<4>(p.codes, row, at, v, live);
 }
 
 // x: 2,048 columns; y: row of the list.
@@ -150,7 +120,7 @@ FT_KERNEL(quantise, QuantiseArgs, 128) {
   float v[16];
   FT_UNROLL for (int j = 0; j < 16; j++) v[j] = 0;
   if (live) load16(p.in.data + (long long)from * p.in.stride + at, p.out.k - at, v);
-  store_codes(p.out, row, at, v, live);
+  store_codes<16>(p.out, row, at, v, live);
 }
 
 FT_KERNEL(swiglu, PairArgs, 256) {
@@ -162,20 +132,19 @@ FT_KERNEL(swiglu, PairArgs, 256) {
   p.out.data[(long long)row * p.out.stride + i] = silu(gate) * up;
 }
 
-// swiglu and the codes of the linear behind it. x: 2,048 columns; y: row.
+// swiglu and the codes of the linear behind it. x: 512 columns; y: row.
 FT_KERNEL(swiglu_codes, PairArgs, 128) {
   begin_kernel();
-  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
+  const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4;
   const bool live = at < p.codes.k;
-  float gate[16], up[16];
-  FT_UNROLL for (int j = 0; j < 16; j++) gate[j] = up[j] = 0;
+  float gate[4] = {0, 0, 0, 0}, up[4] = {0, 0, 0, 0};
   if (live) {
-    load16(p.a.data + (long long)row * p.a.stride + at, p.codes.k - at, gate);
-    load16(p.b.data + (long long)row * p.b.stride + at, p.codes.k - at, up);
-    FT_UNROLL for (int j = 0; j < 16; j++) gate[j] = silu(gate[j]) * up[j];
-    if (p.out.data != nullptr) store16(p.out.data + (long long)row * p.out.stride + at, p.codes.k - at, gate);
+    load4(p.a.data + (long long)row * p.a.stride + at, gate);
+    load4(p.b.data + (long long)row * p.b.stride + at, up);
+    FT_UNROLL for (int j = 0; j < 4; j++) gate[j] = silu(gate[j]) * up[j];
+    if (p.out.data != nullptr) store4(p.out.data + (long long)row * p.out.stride + at, gate);
   }
-  store_codes(p.codes, row, at, gate, live);
+  store_codes<4>(p.codes, row, at, gate, live);
 }
 
 /// x * sigmoid(2 y) is 0.5 x (1 + tanh y).
