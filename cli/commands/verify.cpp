@@ -1,9 +1,11 @@
 // `foretoken verify`: runs the losslessness matrix on a model and prints a table.
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "base/clock.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
@@ -18,6 +20,7 @@ namespace ft::cli {
 namespace {
 
 constexpr int kMaxPrompts = 64;
+constexpr int kMaxParts = 64;
 constexpr int kLongPrompts = 20, kLongTokens = 200;  // minimums of the second part of --full
 
 struct Options {
@@ -26,7 +29,30 @@ struct Options {
   int prompts = 2, tokens = 24;
   DrafterKind drafter = DrafterKind::kAuto;  // the matrix has them all: only folders matter
   bool full = false;
+  int part = 1, parts = 1;   // --part
+  std::int64_t seconds = 0;  // 0: until the end
 };
+
+/// "2/8" is the second of eight parts.
+Setter reads_part(int& part, int& parts) {
+  return [&part, &parts](const std::string& text) -> Status {
+    const auto slash = text.find('/');
+    const auto number = [](std::string_view digits) {
+      int value = 0;
+      const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      return failed == std::errc() && end == digits.data() + digits.size() ? value : 0;
+    };
+    const std::string_view all = text;
+    const int wanted = slash == std::string::npos ? 0 : number(all.substr(0, slash));
+    const int of = slash == std::string::npos ? 0 : number(all.substr(slash + 1));
+    if (wanted < 1 || of < wanted || of > kMaxParts) {
+      return Error{Code::kInvalid, fmt::format("expected a part as 1/{} to {}/{}, not \"{}\"", kMaxParts,
+                                               kMaxParts, kMaxParts, text)};
+    }
+    part = wanted, parts = of;
+    return {};
+  };
+}
 
 std::string table(const MatrixReport& report) {
   std::vector<std::vector<std::string>> rows = {
@@ -50,10 +76,10 @@ Result<MatrixReport> run_part(const LoadedModel& loaded, int prompt_count, Matri
                               std::atomic<bool>& stopped, Terminal& terminal) {
   FT_ASSIGN(const std::vector<MatrixPrompt> prompts, matrix_prompts(prompt_count, loaded));
   std::unique_ptr<Progress> bar;
-  matrix.progress = [&](std::size_t done, std::size_t cells) {
+  matrix.progress = [&, in_time = matrix.progress](std::size_t done, std::size_t cells) {
     if (!bar) bar = std::make_unique<Progress>(terminal, "cells", static_cast<std::int64_t>(cells));
     bar->set(static_cast<std::int64_t>(done), fmt::format("{} of {}", done, cells));
-    return !stopped.load();
+    return !stopped.load() && (!in_time || in_time(done, cells));
   };
   Result<MatrixReport> report = run_matrix(loaded.model, prompts, matrix);
   if (!report.ok()) return model_error(report.error());
@@ -68,6 +94,7 @@ Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded
   matrix.backend.activations = options.model.activations, matrix.backend.kv_bits = options.model.kv_bits;
   matrix.backend.packed_cache = loaded.packed_cache;
   matrix.tokens = options.tokens;
+  matrix.part = options.part, matrix.parts = options.parts;
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;
   if (options.model.threads > 0) matrix.threads = {options.model.threads};
   std::optional<MatrixConstraints> constraints;
@@ -77,6 +104,10 @@ Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded
   }
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
+  if (options.seconds > 0)
+    matrix.progress = [end_ns = steady_ns() + options.seconds * 1'000'000'000](std::size_t, std::size_t) {
+      return steady_ns() < end_ns;
+    };
   FT_ASSIGN(MatrixReport report, run_part(loaded, options.prompts, matrix, stopped, terminal));
   if (!options.full || !report.complete) return report;
   matrix.size = MatrixSize::kLong;
@@ -125,7 +156,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
     terminal.out(report->complete ? "\n" : " (stopped early)\n");
   }
   if (!report->identical() || !report->complete) return 1;
-  remember(loaded->model, *report, backend, terminal);
+  if (options.parts == 1) remember(loaded->model, *report, backend, terminal);
   return 0;
 }
 
@@ -144,6 +175,10 @@ Command verify_command() {
   command.flags.group("Matrix");
   command.flags.add_switch("full", options->full,
                            "Run the whole product of all axes, then 20 prompts of 200 tokens");
+  command.flags.add("part", "I/N", reads_part(options->part, options->parts),
+                    "Only this part of the cells, as 2/8: parts may run side by side");
+  command.flags.add("seconds", "N", reads_int(options->seconds, 1, 1'000'000),
+                    "Stop after this time, report what was compared and exit with 1");
   command.flags.add("prompts", "N", reads_int(options->prompts, 1, kMaxPrompts),
                     "Number of prompts (default 2)");
   command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),

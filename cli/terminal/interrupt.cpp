@@ -4,10 +4,13 @@
 #include <csignal>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/system.h"
 
 namespace ft::cli {
 namespace {
+
+constexpr std::int64_t kTogetherNs = 300'000'000;  // signals of one wish come within this time
 
 std::atomic<int> pipe_end{-1};
 
@@ -53,16 +56,20 @@ Interrupt::~Interrupt() {
 }
 
 void Interrupt::watch() {
+  std::int64_t first_ns = 0;
   for (;;) {
     char byte = 0;
     const ssize_t got = ::read(read_, &byte, 1);
     if (got < 0 && errno == EINTR) continue;
     if (got != 1 || byte == 'q') return;
+    const std::int64_t now_ns = steady_ns();
     if (happened_.exchange(true)) {
+      if (now_ns - first_ns < kTogetherNs) continue;
       install(SIG_DFL);  // the second signal ends the program at once
       ::raise(SIGINT);
       continue;
     }
+    first_ns = now_ns;
     act_();
     const std::lock_guard lock(mutex_);
     has_acted_ = true;

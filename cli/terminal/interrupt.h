@@ -1,5 +1,6 @@
 // Handles Ctrl-C: while an Interrupt lives, SIGINT and SIGTERM run `act` on its own thread instead of ending
-// the program; a second signal ends it at once. Only one may exist at a time. If no pipe can be opened, the
+// the program; a second signal ends it at once, unless it comes with the first one (timeout sends a signal to
+// the program and again to its group). Only one may exist at a time. If no pipe can be opened, the
 // signals keep their default.
 #pragma once
 

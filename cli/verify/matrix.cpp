@@ -199,6 +199,7 @@ class Matrix {
                                                   options_.constrain != nullptr, more_drafters(model_));
       cells.insert(cells.end(), some.begin(), some.end());
     }
+    cells = part_of(cells);
     int threads = -1;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (options_.progress && !options_.progress(i, cells.size())) {
@@ -212,12 +213,21 @@ class Matrix {
   }
 
  private:
+  std::vector<Cell> part_of(const std::vector<Cell>& cells) const {
+    std::vector<Cell> own;
+    for (auto i = static_cast<std::size_t>(options_.part) - 1; i < cells.size();
+         i += static_cast<std::size_t>(options_.parts))
+      own.push_back(cells[i]);
+    return own;
+  }
+
   Status build(int threads) {
     decoder_.reset();
     backend_.reset();
     BackendOptions backend = options_.backend;
     backend.threads = threads;
     FT_ASSIGN(backend_, make_backend(backend));
+    if (options_.around) backend_ = options_.around(std::move(backend_));
     DecoderOptions options;
     options.slots = 2 * kBatch;  // a forked cell has the original beside the copy
     options.snapshots = kBatch;

@@ -70,7 +70,10 @@ struct MatrixOptions {
   int tokens = 24;         // max per answer
   std::vector<int> threads = {1, 2};
   MatrixSize size = MatrixSize::kQuick;  // kQuick runs kBrief for all thread counts but the first
+  int part = 1, parts = 1;               // the cells part, part + parts, part + 2 parts, ...
   std::function<bool(std::size_t done, std::size_t cells)> progress;  // false stops
+  /// Tests put another backend around that of each cell.
+  std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend>)> around = {};
   /// Makes the constraint of a slot for kGrammar and kBudget (cli/verify/matrix_constraints.h); empty: no
   /// such cells.
   std::function<Result<std::unique_ptr<Constraint>>(SamplingKind)> constrain;

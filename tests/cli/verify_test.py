@@ -1,0 +1,45 @@
+"""The ends of `verify` before its end: a signal, a time, a part of the cells.
+
+    python3 tests/cli/verify_test.py build/release/foretoken
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import cli_test
+
+
+class Verify(cli_test.CliTest):
+    def test_an_interrupted_verify_reports_what_it_has_compared(self):
+        odd = str(cli_test.ROOT / "tests" / "golden" / "odd")
+        for signals in (1, 2):  # timeout sends one to the program and one to its group
+            process = subprocess.Popen([cli_test.PROGRAM, "verify", "--full", "--json", "--model", odd],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
+            time.sleep(3)
+            for _ in range(signals):
+                process.send_signal(signal.SIGTERM)
+            out, _ = process.communicate(timeout=cli_test.TIMEOUT_S)
+            if process.returncode == -signal.SIGTERM:
+                self.skipTest("the signal came before the matrix began")
+            self.assertEqual(process.returncode, 1)
+            report = json.loads(out)
+            self.assertFalse(report["complete"])
+            self.assertTrue(report["cells"])
+
+    def test_verify_stops_after_its_seconds_and_runs_in_parts(self):
+        odd = ("--model", str(cli_test.ROOT / "tests" / "golden" / "odd"))
+        report = self.expect_json(1, "verify", "--full", "--seconds", "1", *odd)
+        self.assertFalse(report["complete"])
+        some = self.expect_json(0, "verify", "--part", "2/3", "--prompts", "1", "--tokens", "3", *odd)
+        self.assertTrue(some["identical"] and some["complete"])
+        self.expect_error(2, "expected a part as 1/64 to 64/64", "verify", "--part", "4/3")
+
+
+if __name__ == "__main__":
+    cli_test.PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
