@@ -14,6 +14,9 @@ namespace ft {
 /// A pipe whose ends no child process inherits: ends[0] reads, ends[1] writes. False: errno says why.
 bool open_pipe(int (&ends)[2]);
 
+/// socket() whose result no child process inherits. -1: errno says why.
+int open_socket(int family, int type, int protocol);
+
 /// Takes room for the first `bytes` of an open file now, so that a full disk is found before the writing.
 /// 0, or the errno of the refusal; a file system that cannot reserve refuses with neither ENOSPC nor EDQUOT
 /// nor EFBIG. The file's length may grow to `bytes`.

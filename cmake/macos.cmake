@@ -19,5 +19,4 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 # mac).
 set(FORETOKEN_CARGO ${mac}/bin/cargo-for-mac)
 set(FORETOKEN_CARGO_TARGET aarch64-apple-darwin)
-# zig's <cfloat> and <cmath> lack names where another header came first; as the first ones they work.
-set(CMAKE_CXX_FLAGS_INIT "-include cmath -include cfloat")
+set(CMAKE_CXX_FLAGS_INIT "-include ${CMAKE_CURRENT_LIST_DIR}/macos/first.inc")

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "base/system.h"
 #include "hub/curl_library.h"
 
 namespace ft::hub {
@@ -73,7 +74,7 @@ curl_socket_t on_open(void* self, curlsocktype purpose, curl_sockaddr* to) {
     fetch.refused = true;
     return CURL_SOCKET_BAD;
   }
-  return ::socket(to->family, to->socktype | SOCK_CLOEXEC, to->protocol);
+  return open_socket(to->family, to->socktype, to->protocol);
 }
 
 std::size_t on_bytes(char* bytes, std::size_t one, std::size_t count, void* self) {

@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <sstream>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +24,10 @@ constexpr const char* kSelf = "/proc/self/exe";
 }  // namespace
 
 bool open_pipe(int (&ends)[2]) { return ::pipe2(ends, O_CLOEXEC) == 0; }
+
+int open_socket(int family, int type, int protocol) {
+  return ::socket(family, type | SOCK_CLOEXEC, protocol);
+}
 
 int reserve_space(int file, std::int64_t bytes) {
   if (bytes <= 0) return 0;

@@ -10,6 +10,7 @@
 #include <sys/event.h>
 #include <sys/mman.h>
 #include <sys/proc.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysctl.h>
 #include <unistd.h>
@@ -21,6 +22,12 @@ bool open_pipe(int (&ends)[2]) {
   if (::pipe(ends) != 0) return false;
   for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
   return true;
+}
+
+int open_socket(int family, int type, int protocol) {
+  const int made = ::socket(family, type, protocol);
+  if (made >= 0) ::fcntl(made, F_SETFD, FD_CLOEXEC);
+  return made;
 }
 
 // F_PREALLOCATE takes the blocks, and ftruncate makes them a part of the file.

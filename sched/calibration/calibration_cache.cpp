@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <span>
+#include <unistd.h>
 
 #include "base/checksum.h"
 #include "base/log.h"
