@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
-#include <numeric>
 
 #include "backends/cuda/test_devices.h"
+#include "backends/instruction_programs.h"
 #include "backends/ref/backend.h"
 #include "backends/test_programs.h"
 #include "backends/test_timeline.h"
@@ -22,83 +22,31 @@ class CudaInstruction : public testing::TestWithParam<std::string> {
     backend_ = std::move(cuda_on(GetParam()).value());
   }
 
-  static int captured_width(const Program& program) {
-    for (const Instruction& instruction : program.instructions()) {
-      if (const auto* capture = std::get_if<Capture>(&instruction)) return capture->in.width;
-    }
-    return 0;
-  }
-
-  /// The captured rows after steps of `chunk` rows each, the last three rows of each unsettled and kept.
-  static std::vector<float> run(Backend& backend, const Program& program, const std::vector<float>& rows,
-                                int width, int chunk, int drafts = 0) {
-    const auto executable =
-        std::move(backend.compile(program, {.max_rows = 96, .max_logit_rows = 8}).value());
-    const auto state = std::move(backend.make_state(program.layout(), {.slots = 2, .blocks = 4}).value());
-    const std::vector<std::int32_t> blocks = {2, 0, 1, 3};
-    const auto store = std::move(backend.make_rows(width, kRows).value());
-    store->write(0, rows);
-    const int out_width = captured_width(program);
-    const auto captured = std::move(backend.make_rows(out_width, kRows).value());
-    std::vector<std::int32_t> places(kRows);
-    std::iota(places.begin(), places.end(), 0);
-    int replay = 0, tape = 0;
-    for (int at = 0; at < kRows; at += chunk) {
-      const int count = std::min(chunk, kRows - at), loose = std::min(drafts, count - 1);
-      const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
-      const Segment segment{{blocks, 1, replay, tape}, at, count, count - loose};
-      StepArgs args;
-      args.tokens = tokens;
-      const auto here =
-          std::span<const std::int32_t>(places).subspan(static_cast<std::size_t>(at), tokens.size());
-      args.hidden = {store.get(), here};
-      args.capture = {captured.get(), here};
-      args.segments = {&segment, 1};
-      executable->run(args, *state);
-      replay = loose, tape = 1 - tape;
-    }
-    std::vector<float> all(static_cast<std::size_t>(kRows * out_width));
-    captured->read(0, all);
-    return all;
-  }
-
-  std::vector<float> random_rows(int width) {
-    std::vector<float> rows(static_cast<std::size_t>(kRows * width));
-    for (float& value : rows) value = random_.uniform() * std::exp(2 * random_.uniform());
-    return rows;
-  }
-
   /// Against the reference, and the same bits in every chunk.
   void expect_like_the_reference(const Program& program, int width, double tolerance, const char* what,
                                  bool in_chunks = true) {
-    const std::vector<float> rows = random_rows(width);
+    const std::vector<float> rows = random_rows(random_, kRows, width);
     const auto reference = make_ref_backend();
-    const std::vector<float> expected = run(*reference, program, rows, width, kRows);
-    const std::vector<float> got = run(*backend_, program, rows, width, kRows);
+    const std::vector<float> expected = captured_rows(*reference, program, rows, width, kRows);
+    const std::vector<float> got = captured_rows(*backend_, program, rows, width, kRows);
     ASSERT_EQ(got.size(), expected.size());
-    double squares = 0, errors = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
+    for (std::size_t i = 0; i < got.size(); ++i)
       ASSERT_TRUE(std::isfinite(got[i])) << what << ", number " << i;
-      squares += expected[i] * static_cast<double>(expected[i]);
-      errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
-    }
-    EXPECT_LT(std::sqrt(errors / squares), tolerance) << what;
+    EXPECT_LT(difference(got, expected), tolerance) << what;
     if (!in_chunks) return;
     const bool slow = GetParam() == "emulated";
     for (const int chunk : slow ? std::vector<int>{9, 33} : std::vector<int>{1, 4, 9, 33}) {
-      const std::vector<float> again = run(*backend_, program, rows, width, chunk, chunk == 9 ? 5 : 0);
+      const std::vector<float> again =
+          captured_rows(*backend_, program, rows, width, chunk, chunk == 9 ? 5 : 0);
       const auto differs = std::ranges::mismatch(again, got).in1 - again.begin();
       EXPECT_EQ(differs, std::ssize(got))
           << what << " by " << chunk << ": " << again[static_cast<std::size_t>(differs)];
     }
   }
 
-  /// A part of a row, by a matrix that picks columns.
-  Row part(Program& program, Row in, int first, int width) {
-    Weight weight = random_.plain(Format::kF32, width, in.width, 0);
-    auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(weight.data));
-    for (int r = 0; r < width; ++r) values[r * in.width + first + r] = 1;
-    return program.linear(in, {weight})[0];
+  void expect_like_the_reference(const InstructionProgram& made, double tolerance, const char* what,
+                                 bool in_chunks = true) {
+    expect_like_the_reference(made.program, made.width, tolerance, what, in_chunks);
   }
 
   enum class Family { kQwen, kGemma, kMixture, kTower };
@@ -190,8 +138,8 @@ TEST_P(CudaInstruction, RoutesOfEqualScores) {
   for (std::size_t i = 5; i < rows.size(); i += 41) rows[i] = -0.0F;
   for (std::size_t i = 7; i < rows.size(); i += 53) rows[i] = std::numeric_limits<float>::quiet_NaN();
   const auto reference = make_ref_backend();
-  const std::vector<float> expected = run(*reference, program, rows, kExperts, kRows);
-  const std::vector<float> got = run(*backend_, program, rows, kExperts, kRows);
+  const std::vector<float> expected = captured_rows(*reference, program, rows, kExperts, kRows);
+  const std::vector<float> got = captured_rows(*backend_, program, rows, kExperts, kRows);
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (i / kChosen % 2 == 0)
       EXPECT_EQ(got[i], expected[i]) << "expert " << i;
@@ -204,18 +152,15 @@ TEST_P(CudaInstruction, InputsOfSeveralWidthsTakeTheirOwnRows) {
   Program program;
   const Row wide = program.input(64), narrow = program.input(16);
   program.capture("out", program.concat(wide, narrow));
-  const std::vector<float> rows = random_rows(64);
+  const std::vector<float> rows = random_rows(random_, kRows, 64);
   const auto reference = make_ref_backend();
-  EXPECT_EQ(run(*backend_, program, rows, 64, kRows), run(*reference, program, rows, 64, kRows));
+  EXPECT_EQ(captured_rows(*backend_, program, rows, 64, kRows),
+            captured_rows(*reference, program, rows, 64, kRows));
 }
 
 TEST_P(CudaInstruction, LinearsOfEveryFormat) {
   const auto expect = [&](const std::vector<Weight>& weights, double tolerance, const char* what) {
-    const int width = static_cast<int>(weights[0].cols);
-    Program program;
-    const std::vector<Row> outs = program.linear(program.input(width), weights);
-    program.capture("out", outs.size() > 1 ? program.concat(outs[0], outs[1]) : outs[0]);
-    expect_like_the_reference(program, width, tolerance, what);
+    expect_like_the_reference(linear_program(weights), tolerance, what);
   };
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     for (const int group : {32, 64, 128}) expect({random_.affine(53, 640, bits, group)}, 0.01, "affine");
@@ -240,10 +185,10 @@ TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
     Program program;
     const Row in = program.input(inputs);
     program.capture("out", program.linear(in, {random_.affine(outputs, inputs, 4, 64)})[0]);
-    const std::vector<float> rows = random_rows(inputs);
-    const std::vector<float> expected = run(*backend_, program, rows, inputs, 35);
+    const std::vector<float> rows = random_rows(random_, kRows, inputs);
+    const std::vector<float> expected = captured_rows(*backend_, program, rows, inputs, 35);
     for (const int chunk : {1, 2, 3, 4, 7, 8, 11, 16}) {
-      const std::vector<float> got = run(*backend_, program, rows, inputs, chunk);
+      const std::vector<float> got = captured_rows(*backend_, program, rows, inputs, chunk);
       std::size_t differ = 0;
       for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != expected[i];
       EXPECT_EQ(differ, 0U) << outputs << "x" << inputs << " by " << chunk;
@@ -253,14 +198,7 @@ TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
 
 /// Matrices of several names and shapes may begin at one address, as random ones of benchmarks do.
 TEST_P(CudaInstruction, WeightsAreToldApartByMoreThanTheirAddress) {
-  const Weight wide = random_.affine(64, 256, 4, 64);
-  Weight narrow = wide;
-  narrow.name = "narrow", narrow.cols = 128;
-  Program program;
-  const Row in = program.input(256);
-  program.capture("out", program.concat(program.linear(in, {wide})[0],
-                                        program.linear(part(program, in, 0, 128), {narrow})[0]));
-  expect_like_the_reference(program, 256, 0.01, "two of one address");
+  expect_like_the_reference(two_of_one_address(random_), 0.01, "two of one address");
 }
 
 TEST_P(CudaInstruction, AnMlpWhoseStepsAreJoined) {
@@ -282,68 +220,28 @@ TEST_P(CudaInstruction, AnMlpWhoseStepsAreJoined) {
 }
 
 TEST_P(CudaInstruction, ConvolutionAndDeltaRule) {
-  for (const bool odd : {false, true}) {
-    const int kernel_width = odd ? 3 : 4, key_heads = 2, value_heads = 4, key_dim = odd ? 20 : 128,
-              value_dim = odd ? 40 : 64;
-    const int width = 2 * key_heads * key_dim + value_heads * value_dim;
-    Program convolution;
-    convolution.capture("out", convolution.conv(convolution.input(width),
-                                                random_.plain(Format::kBf16, width, kernel_width, 0.8F)));
-    expect_like_the_reference(convolution, width, 1e-6, "conv");
-    Program program;
-    const Row in = program.input(width + 2 * value_heads);
-    DeltaRule delta;
-    delta.in = part(program, in, 0, width);
-    delta.a = part(program, in, width, value_heads);
-    delta.b = part(program, in, width + value_heads, value_heads);
-    delta.a_log = random_.plain(Format::kF32, 1, value_heads, 1);
-    delta.dt_bias = random_.plain(Format::kF32, 1, value_heads, 1);
-    delta.key_heads = key_heads, delta.value_heads = value_heads;
-    delta.key_dim = key_dim, delta.value_dim = value_dim;
-    program.capture("out", program.delta_rule(delta));
-    expect_like_the_reference(program, width + 2 * value_heads, 1e-5, "delta rule");
+  for (const DeltaShape& shape : {DeltaShape{}, DeltaShape::odd()}) {
+    expect_like_the_reference(conv_program(random_, shape), 1e-6, "conv");
+    expect_like_the_reference(delta_program(random_, shape), 1e-5, "delta rule");
   }
 }
 
 TEST_P(CudaInstruction, Attention) {
-  for (const auto& [heads, kv_heads, head_dim, rotary] :
-       {std::array{6, 2, 40, 6}, std::array{12, 1, 64, 64}, std::array{4, 2, 256, 64}}) {
-    Program program;
-    const int q = 2 * heads * head_dim, kv = kv_heads * head_dim;
-    const Row in = program.input(q + 2 * kv);
-    Attend attend;
-    attend.q = part(program, in, 0, q), attend.k = part(program, in, q, kv);
-    attend.v = part(program, in, q + kv, kv);
-    attend.q_norm = random_.plain(Format::kF32, 1, head_dim, 0.2F, 1);
-    attend.k_norm = random_.plain(Format::kF16, 1, head_dim, 0.2F, 1);
-    attend.heads = heads, attend.kv_heads = kv_heads, attend.head_dim = head_dim, attend.rotary = rotary;
-    for (int j = 0; j < rotary / 2; ++j)
-      attend.inverse_frequencies.push_back(std::pow(1e4F, -2.0F * j / rotary));
-    attend.eps = 1e-6F, attend.scale = 1 / std::sqrt(static_cast<float>(head_dim)), attend.gated = true;
-    program.capture("out", program.attend(attend));
-    const bool slow = GetParam() == "emulated" && head_dim == 256;
-    expect_like_the_reference(program, q + 2 * kv, 5e-4, "attend", !slow);
+  for (const AttendShape& shape :
+       {AttendShape{6, 2, 40, 6, 0, true, true}, AttendShape{12, 1, 64, 64, 0, true, true},
+        AttendShape{4, 2, 256, 64, 0, true, true}}) {
+    const bool slow = GetParam() == "emulated" && shape.head_dim == 256;
+    expect_like_the_reference(attend_program(random_, shape), 5e-4, "attend", !slow);
   }
 }
 
 /// Windows, heads of 512, normalised values and no rotation; over all rows of a segment, later ones too.
 TEST_P(CudaInstruction, AttentionOfOtherKinds) {
-  struct Kind {
-    int heads, kv_heads, head_dim, window;
-    bool causal;
-  };
-  for (const Kind& kind : {Kind{4, 2, 40, 21, true}, Kind{2, 1, 512, 0, true}, Kind{2, 1, 64, 0, false}}) {
-    Program program;
-    const int q = kind.heads * kind.head_dim, kv = kind.kv_heads * kind.head_dim;
-    const Row in = program.input(q + 2 * kv);
-    Attend attend;
-    attend.q = part(program, in, 0, q), attend.k = part(program, in, q, kv);
-    attend.v = part(program, in, q + kv, kv);
-    attend.heads = kind.heads, attend.kv_heads = kind.kv_heads, attend.head_dim = kind.head_dim;
-    attend.window = kind.window, attend.causal = kind.causal, attend.v_norm = kind.window > 0;
-    attend.eps = 1e-6F, attend.scale = 0.5F / std::sqrt(static_cast<float>(kind.head_dim));
-    program.capture("out", program.attend(attend));
-    expect_like_the_reference(program, q + 2 * kv, 5e-4, "attend", kind.causal);
+  for (AttendShape shape :
+       {AttendShape{4, 2, 40, 0, 21, true, false}, AttendShape{2, 1, 512, 0, 0, true, false},
+        AttendShape{2, 1, 64, 0, 0, false, false}}) {
+    shape.scale = 0.5F;
+    expect_like_the_reference(attend_program(random_, shape), 5e-4, "attend", shape.causal);
   }
 }
 

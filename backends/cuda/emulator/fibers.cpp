@@ -4,9 +4,7 @@
 #include <cstdlib>
 #include <vector>
 
-#if !defined(__x86_64__)
-#include <ucontext.h>
-#endif
+#include "backends/fibre_context.h"
 
 namespace ft::cuda {
 
@@ -18,52 +16,8 @@ namespace {
 constexpr std::size_t kStackBytes = 64 << 10;
 constexpr int kMaxThreads = 1024;
 
-#if defined(__x86_64__)
-/// Saves what a call must keep, and continues where `to` was saved.
-extern "C" void ft_switch_fiber(void** from, void* to);
-asm(R"(
-.text
-.globl ft_switch_fiber
-ft_switch_fiber:
-  pushq %rbp
-  pushq %rbx
-  pushq %r12
-  pushq %r13
-  pushq %r14
-  pushq %r15
-  movq %rsp, (%rdi)
-  movq %rsi, %rsp
-  popq %r15
-  popq %r14
-  popq %r13
-  popq %r12
-  popq %rbx
-  popq %rbp
-  ret
-)");
-using Context = void*;
-void switch_to(Context& from, Context& to) { ft_switch_fiber(&from, to); }
-void prepare(Context& context, char* stack, void (*entry)()) {
-  auto* top = reinterpret_cast<void**>(stack + kStackBytes - 64);
-  *--top = nullptr;  // where entry() would return to; keeps the stack aligned as after a call
-  *--top = reinterpret_cast<void*>(entry);
-  for (int i = 0; i < 6; ++i) *--top = nullptr;
-  context = top;
-}
-#else
-using Context = ucontext_t;
-void switch_to(Context& from, Context& to) { swapcontext(&from, &to); }
-void prepare(Context& context, char* stack, void (*entry)()) {
-  getcontext(&context);
-  context.uc_stack.ss_sp = stack;
-  context.uc_stack.ss_size = kStackBytes;
-  context.uc_link = nullptr;
-  makecontext(&context, entry, 0);
-}
-#endif
-
 struct Fiber {
-  Context context;
+  FibreContext context{};
   bool done = false;
   unsigned block_turn = 0, warp_turn = 0;  // barriers that it has come to
 };
@@ -77,8 +31,8 @@ struct Warp {
 struct Block {
   std::vector<Fiber> fibers{kMaxThreads};
   std::vector<Warp> warps{kMaxThreads / 32};
-  std::vector<char> stacks = std::vector<char>(kStackBytes * kMaxThreads);
-  Context host;
+  std::vector<std::byte> stacks = std::vector<std::byte>(kStackBytes * kMaxThreads);
+  FibreContext host{};
   int threads = 0, live = 0, arrived = 0, now = 0;
   unsigned turn = 0;
   void (*run)(const void*) = nullptr;
@@ -90,7 +44,7 @@ Block& block() {
   return one;
 }
 
-void leave() { switch_to(block().fibers[static_cast<std::size_t>(block().now)].context, block().host); }
+void leave() { switch_fibre(block().fibers[static_cast<std::size_t>(block().now)].context, block().host); }
 
 void enter() {
   Block& b = block();
@@ -139,7 +93,8 @@ bool run_block(int threads, void (*run)(const void*), const void* args) {
   for (int i = 0; i < threads; ++i) {
     Fiber& fiber = b.fibers[static_cast<std::size_t>(i)];
     fiber.done = false, fiber.block_turn = fiber.warp_turn = 0;
-    prepare(fiber.context, b.stacks.data() + kStackBytes * static_cast<std::size_t>(i), enter);
+    prepare_fibre(fiber.context, {b.stacks.data() + kStackBytes * static_cast<std::size_t>(i), kStackBytes},
+                  enter);
   }
   for (int w = 0; w * 32 < threads; ++w) {
     Warp& warp = b.warps[static_cast<std::size_t>(w)];
@@ -155,7 +110,7 @@ bool run_block(int threads, void (*run)(const void*), const void* args) {
           if (fiber.done || !ready(fiber, b.warps[static_cast<std::size_t>(w)])) continue;
           b.now = i;
           threadIdx = {static_cast<unsigned>(i), 0, 0};
-          switch_to(b.host, fiber.context);
+          switch_fibre(b.host, fiber.context);
           again = moved = true;
         }
       }

@@ -7,9 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#include <ucontext.h>
-#endif
+#include "backends/fibre_context.h"
 
 namespace ft::metal {
 namespace {
@@ -17,64 +15,8 @@ namespace {
 constexpr std::size_t kStackBytes = 32 << 10;
 constexpr int kMaxThreads = 1024, kLanesOfSimd = 32;
 
-#if defined(__x86_64__) || defined(__aarch64__)
-/// Saves what a call must keep, and continues where `to` was saved.
-extern "C" void ft_switch_fibre(void** from, void* to);
-#if defined(__APPLE__)
-#define FT_SYMBOL "_ft_switch_fibre"
-#else
-#define FT_SYMBOL "ft_switch_fibre"
-#endif
-#if defined(__x86_64__)
-asm(".text\n.globl " FT_SYMBOL "\n" FT_SYMBOL
-    ":\n"
-    "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
-    "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
-    "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\nret\n");
-constexpr int kSavedWords = 6;
-#else
-asm(".text\n.globl " FT_SYMBOL "\n" FT_SYMBOL
-    ":\n"
-    "sub sp, sp, #160\n"
-    "stp x19, x20, [sp]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\nstp x25, x26, [sp, #48]\n"
-    "stp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\nstp d8, d9, [sp, #96]\nstp d10, d11, [sp, #112]\n"
-    "stp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
-    "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
-    "ldp x19, x20, [sp]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
-    "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\n"
-    "ldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\n"
-    "add sp, sp, #160\nret\n");
-#endif
-using Context = void*;
-void switch_to(Context& from, Context& to) { ft_switch_fibre(&from, to); }
-void prepare(Context& context, std::byte* stack, void (*entry)()) {
-  const auto end = reinterpret_cast<std::uintptr_t>(stack + kStackBytes) & ~std::uintptr_t{63};
-  auto** top = reinterpret_cast<void**>(end);
-#if defined(__x86_64__)
-  *--top = nullptr;  // where entry() would return to; keeps the stack aligned as after a call
-  *--top = reinterpret_cast<void*>(entry);
-  for (int i = 0; i < kSavedWords; ++i) *--top = nullptr;
-#else
-  constexpr int kWords = 20, kLink = 11;
-  for (int i = 0; i < kWords; ++i) *--top = nullptr;
-  top[kLink] = reinterpret_cast<void*>(entry);
-#endif
-  context = top;
-}
-#else
-using Context = ucontext_t;
-void switch_to(Context& from, Context& to) { swapcontext(&from, &to); }
-void prepare(Context& context, std::byte* stack, void (*entry)()) {
-  getcontext(&context);
-  context.uc_stack.ss_sp = stack;
-  context.uc_stack.ss_size = kStackBytes;
-  context.uc_link = nullptr;
-  makecontext(&context, entry, 0);
-}
-#endif
-
 struct Fibre {
-  Context context{};
+  FibreContext context{};
   bool done = false;
   int met = 0, waited = 0;  // meetings of its simdgroup and of the group that it came to
 };
@@ -86,7 +28,7 @@ struct Group {
   float given[2][kMaxThreads] = {};
   long arrived[kMaxThreads / kLanesOfSimd] = {};  // at meetings of a simdgroup, all lanes and times together
   long group_arrived = 0, progress = 0;
-  Context host{};
+  FibreContext host{};
   int now = 0, threads = 0;
   const std::function<void(int)>* body = nullptr;
 };
@@ -100,7 +42,7 @@ Group& group() {
 
 Fibre& own() { return group().fibres[static_cast<std::size_t>(group().now)]; }
 
-void leave() { switch_to(own().context, group().host); }
+void leave() { switch_fibre(own().context, group().host); }
 
 void enter() {
   (*group().body)(group().now);
@@ -154,7 +96,8 @@ bool run_group(int threads, const std::function<void(int)>& body) {
     Fibre& fibre = g.fibres[static_cast<std::size_t>(t)];
     fibre.done = false;
     fibre.met = fibre.waited = 0;
-    prepare(fibre.context, g.stacks.get() + kStackBytes * static_cast<std::size_t>(t), enter);
+    prepare_fibre(fibre.context, {g.stacks.get() + kStackBytes * static_cast<std::size_t>(t), kStackBytes},
+                  enter);
   }
   std::iota(g.order.begin(), g.order.begin() + threads, 0);
   unsigned seed = order_seed;
@@ -166,7 +109,7 @@ bool run_group(int threads, const std::function<void(int)>& body) {
       g.now = g.order[static_cast<std::size_t>(i)];
       if (own().done) continue;
       ++left;
-      switch_to(g.host, own().context);
+      switch_fibre(g.host, own().context);
     }
     if (left > 0 && g.progress == before) return false;
   }
