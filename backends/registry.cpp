@@ -12,6 +12,14 @@ namespace ft {
 
 std::vector<std::string> backend_names() { return {"cpu", "cuda", "metal", "metal-twin", "ref"}; }
 
+const char* gpu_backend() {
+#ifdef __APPLE__
+  return "metal";
+#else
+  return "cuda";
+#endif
+}
+
 namespace {
 
 Result<std::unique_ptr<Backend>> make_cuda(const BackendOptions& options) {
@@ -51,11 +59,9 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.name == "auto") {
     const bool only_cpu = options.isa != "auto" || options.activations == 16;
     if (only_cpu) return make_cpu_backend(options);
-#ifdef __APPLE__
-    return choose_backend(options, make_metal_backend(options));
-#else
-    return choose_backend(options, make_cuda(options));
-#endif
+    BackendOptions gpu = options;
+    gpu.name = gpu_backend();
+    return choose_backend(options, make_backend(gpu));
   }
   return Error{
       Code::kInvalid,

@@ -50,5 +50,7 @@ Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
 /// such backend.
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
 std::vector<std::string> backend_names();
+/// The backend for a GPU of this system: "metal" on a Mac, else "cuda".
+const char* gpu_backend();
 
 }  // namespace ft

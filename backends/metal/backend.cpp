@@ -35,11 +35,14 @@ struct Lacks {
 
 class MetalBackend final : public Backend {
  public:
-  explicit MetalBackend(std::shared_ptr<metal::Device> device) : device_(std::move(device)) {}
+  MetalBackend(std::shared_ptr<metal::Device> device, int kv_bits)
+      : device_(std::move(device)), kv_bits_(kv_bits) {}
   std::string_view name() const override { return device_->name(); }
-  std::string describe() const override { return device_->describe(); }
+  std::string describe() const override {
+    return device_->describe() + (kv_bits_ == 8 ? ", 8-bit keys and values" : "");
+  }
   Limits limits(const StateLayout& layout) const override {
-    const metal::StatePlan plan(layout);
+    const metal::StatePlan plan(layout, kv_bits_);
     Limits limits;
     limits.block_bytes = std::int64_t{plan.block_halves} * 2;
     limits.slot_bytes = std::int64_t{plan.slot_floats} * 4;
@@ -61,7 +64,7 @@ class MetalBackend final : public Backend {
     return metal::compile(device_, program, options);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    return metal::MetalState::make(device_, layout, options);
+    return metal::MetalState::make(device_, layout, options, kv_bits_);
   }
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
     return metal::MetalRows::make(device_, width, capacity);
@@ -69,18 +72,17 @@ class MetalBackend final : public Backend {
 
  private:
   std::shared_ptr<metal::Device> device_;
+  int kv_bits_;
 };
 
 Result<std::unique_ptr<Backend>> backend_on(Result<std::shared_ptr<metal::Device>> device,
                                             const BackendOptions& options) {
-  if (options.kv_bits == 8) {
-    return Error{
-        Code::kUnsupported,
-        "metal backend: it keeps keys and values in 16 bits; 8-bit ones (--kv-bits 8) need --backend "
-        "cpu"};
+  if (options.kv_bits != 8 && options.kv_bits != 16) {
+    return Error{Code::kInvalid,
+                 fmt::format("metal backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};
   }
   if (!device.ok()) return device.error();
-  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(*device)));
+  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(*device), options.kv_bits));
 }
 
 }  // namespace

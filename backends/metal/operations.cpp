@@ -192,14 +192,16 @@ void encode(const Step& step, const Attend& op, const Parts& parts) {
   const std::size_t query = std::size_t{args.heads} * args.head_dim * sizeof(float);
   const Place ready = step.memory->scratch("queries", query * step.rows);
   const auto [q_norm, k_norm] = norms_of(op, parts, q);
-  launch(step, "attend_prepare",
+  const bool bytes = step.state->plan().kv_bits == 8;
+  launch(step, bytes ? "attend_prepare8" : "attend_prepare",
          {q, op.shared ? q : step.row(op.k), op.shared ? q : step.row(op.v), q_norm, k_norm,
           step.memory->turns(*step.args, op), rows, blocks, ready, cache},
          as_args(args), {args.heads + 2 * args.kv_heads, step.rows, 1}, kLanes);
   const std::size_t row_bytes = std::size_t{args.heads} * chunks * (args.head_dim + 2) * sizeof(float);
   const auto at_once = static_cast<unsigned>(std::max<std::size_t>(1, kPartBytes / row_bytes));
   const Place part = step.memory->scratch("attended", row_bytes * std::min(at_once, step.rows));
-  const std::string chunk = fmt::format("attend_chunk_{}", pieces_of(op.head_dim));
+  const std::string chunk =
+      fmt::format("attend_chunk{}_{}", std::string(bytes ? 1 : 0, '8'), pieces_of(op.head_dim));
   for (; args.first_row < step.rows; args.first_row += at_once) {
     const unsigned count = std::min(at_once, step.rows - args.first_row);
     launch(step, chunk, {ready, cache, rows, blocks, part}, as_args(args), {chunks, args.kv_heads, count},

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
+#include "backends/instruction_programs.h"
 #include "backends/metal/backend.h"
 #include "backends/metal/twin/fibres.h"
 #include "backends/metal/twin/kernels.h"
@@ -17,7 +18,9 @@ namespace {
 
 constexpr int kTokens = 40;
 
-std::unique_ptr<Backend> twin() { return std::move(make_metal_twin_backend({}).value()); }
+std::unique_ptr<Backend> twin(int kv_bits = 16) {
+  return std::move(make_metal_twin_backend({.kv_bits = kv_bits}).value());
+}
 
 std::vector<std::int32_t> tokens_of(const TestShape& shape, int first, int count) {
   std::vector<std::int32_t> tokens;
@@ -88,9 +91,12 @@ TEST(MetalProgram, AgreesWithTheReference) {
 }
 
 TEST(MetalProgram, RowsHaveTheSameBitsInAnyStepsAndAfterRejectedDrafts) {
-  for (const TestShape& shape : shapes()) {
+  std::vector<std::pair<TestShape, int>> kinds;
+  for (const TestShape& shape : shapes()) kinds.emplace_back(shape, 16);
+  kinds.emplace_back(TestShape::odd(), 8), kinds.emplace_back(TestShape::shared(), 8);
+  for (const auto& [shape, kv_bits] : kinds) {
     const TestProgram test(shape, 2);
-    const auto backend = twin();
+    const auto backend = twin(kv_bits);
     const Made made = make(*backend, test.program);
     const std::vector<float> whole = logits_by(made, shape, kTokens, 0, false);
     EXPECT_EQ(logits_by(made, shape, 1, 0, false), whole) << "one by one";
@@ -128,7 +134,7 @@ TEST(MetalProgram, ANeighbourChangesNoBit) {
 TEST(MetalProgram, ATimelineContinuesInOtherBlocksAndSlots) {
   const TestShape shape;
   const TestProgram test(shape, 4);
-  const auto backend = twin();
+  const auto backend = twin(8);
   const Made made = make(*backend, test.program), second = make(*backend, test.program);
   TestTimeline timeline(*made.executable, *made.state, {3, 0, 5}, 1);
   timeline.step(tokens_of(shape, 0, 36), 33);
@@ -170,10 +176,22 @@ TEST(MetalProgram, DraftTokensGetTheirColumns) {
   }
 }
 
+TEST(MetalProgram, EightBitKeysAndValuesTakeHalfTheMemoryAndStayNearTheReference) {
+  const TestShape shape = TestShape::odd();
+  const TestProgram test(shape, 1);
+  const auto reference = make_ref_backend();
+  const auto backend = twin(8);
+  const Made made = make(*backend, test.program);
+  const std::vector<float> expected = logits_by(make(*reference, test.program), shape, kTokens, 0, false);
+  EXPECT_LT(difference(logits_by(made, shape, kTokens, 0, false), expected), 0.2);
+  const std::int64_t wide = twin()->limits(test.program.layout()).block_bytes;
+  EXPECT_EQ(made.state->block_bytes(), wide * (shape.head_dim + 4) / (2 * shape.head_dim));
+}
+
 TEST(MetalBackend, RefusesWhatItLacksInOneSentence) {
   BackendOptions options;
-  options.kv_bits = 8;
-  EXPECT_NE(make_metal_twin_backend(options).error().message.find("--kv-bits 8"), std::string::npos);
+  options.kv_bits = 4;
+  EXPECT_NE(make_metal_twin_backend(options).error().message.find("use 8 or 16"), std::string::npos);
   Program program;
   Attend attend;
   const Row in = program.input(600);

@@ -16,11 +16,13 @@ int keys_of_lane(int key_dim) {
   return 0;
 }
 
-StatePlan::StatePlan(const StateLayout& layout) {
+StatePlan::StatePlan(const StateLayout& layout, int bits) : kv_bits(bits) {
   const auto count = [](int number) { return static_cast<unsigned>(number); };
   for (const StateLayout::Cache& cache : layout.caches) {
     caches.push_back(block_halves);
-    block_halves += 2U * kBlockRows * count(cache.kv_heads) * count(cache.head_dim);
+    const unsigned size = count(cache.head_dim);
+    block_halves +=
+        2U * count(cache.kv_heads) * (bits == 8 ? kBlockRows / 2U * (size + 4U) : kBlockRows * size);
   }
   for (const StateLayout::Window& window : layout.windows) {
     windows.push_back(slot_floats);
@@ -38,8 +40,9 @@ StatePlan::StatePlan(const StateLayout& layout) {
 }
 
 Result<std::unique_ptr<State>> MetalState::make(const std::shared_ptr<Device>& device,
-                                                const StateLayout& layout, const StateOptions& options) {
-  std::unique_ptr<MetalState> state(new MetalState(layout));
+                                                const StateLayout& layout, const StateOptions& options,
+                                                int kv_bits) {
+  std::unique_ptr<MetalState> state(new MetalState(layout, kv_bits));
   const auto bytes = [](int number, std::int64_t each) {
     return static_cast<std::size_t>(number) * static_cast<std::size_t>(each);
   };

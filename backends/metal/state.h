@@ -1,7 +1,7 @@
 // The memory of timelines on the device. A block is, for each cache, [kv_heads][keys, values][32][head_dim]
-// of float16; a slot is, for each convolution, its ring, then for each delta rule its matrices and its two
-// tapes, in float32 (backends/metal/kernels/state.h). Steps are done when they return, so copies are plain
-// copies.
+// of float16, or of bytes and 32 scales; a slot is, for each convolution, its ring, then for each delta rule
+// its matrices and its two tapes, in float32 (backends/metal/kernels/state.h). Steps are done when they
+// return, so copies are plain copies.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ namespace ft::metal {
 int keys_of_lane(int key_dim);
 
 struct StatePlan {
-  explicit StatePlan(const StateLayout& layout);
+  explicit StatePlan(const StateLayout& layout, int kv_bits = 16);
 
   std::vector<unsigned> caches;   // in 16-bit numbers from the start of a block
   std::vector<unsigned> windows;  // in floats from the start of a slot
@@ -24,12 +24,13 @@ struct StatePlan {
   };
   std::vector<Delta> deltas;
   unsigned block_halves = 0, slot_floats = 0;
+  int kv_bits;  // of a key or value: 16, or 8 with a float32 scale for each head and position
 };
 
 class MetalState final : public State {
  public:
   static Result<std::unique_ptr<State>> make(const std::shared_ptr<Device>& device, const StateLayout& layout,
-                                             const StateOptions& options);
+                                             const StateOptions& options, int kv_bits = 16);
   void copy_block(std::int32_t from, std::int32_t to) override;
   void copy_slot(std::int32_t from, std::int32_t to) override;
   std::int64_t bytes() const override { return static_cast<std::int64_t>(blocks_.bytes() + slots_.bytes()); }
@@ -45,7 +46,7 @@ class MetalState final : public State {
   Place slots() const { return slots_.at(); }
 
  private:
-  explicit MetalState(const StateLayout& layout) : plan_(layout) {}
+  MetalState(const StateLayout& layout, int kv_bits) : plan_(layout, kv_bits) {}
   std::byte* block(std::int32_t number) const {
     return blocks_.data() + static_cast<std::size_t>(number) * static_cast<std::size_t>(block_bytes());
   }

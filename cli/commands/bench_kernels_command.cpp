@@ -5,6 +5,7 @@
 
 #include "backends/registry.h"
 #include "cli/args/option_flags.h"
+#include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
 #include "cli/lab/bench_kernels.h"
 #include "cli/lab/contention.h"
@@ -64,6 +65,7 @@ Setter reads_rows(std::vector<int>& target) {
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
+  FT_TRY(refuse_twin(options.machine.backend));
   KernelFilter filter = options.filter;
   if (filter.formats.empty()) filter.formats = {"4"};
   for (std::string& model : filter.models) model.insert(0, kFamily);

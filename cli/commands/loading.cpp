@@ -186,7 +186,7 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
 
 std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device) {
   BackendOptions options;
-  options.name = "cuda", options.kv_bits = kv_bits, options.device = device;
+  options.name = gpu_backend(), options.kv_bits = kv_bits, options.device = device;
   const Result<std::unique_ptr<Backend>> backend = make_backend(options);
   if (!backend.ok()) return backend.error().code == Code::kNotFound ? "" : backend.error().message;
   DecoderOptions least;
@@ -202,7 +202,7 @@ bool maps_weights(const LoadedModel& loaded) {
 
 Status settle_backend(LoadedModel& loaded, const DecoderOptions& options) {
   BackendOptions& made = loaded.backend_options;
-  if (made.name != "auto" || loaded.backend->name() != "cuda") return {};
+  if (made.name != "auto" || loaded.backend->name() != gpu_backend()) return {};
   made.suits = [&loaded, options](const Backend& backend) { return suits(backend, loaded.model, options); };
   if (made.suits(*loaded.backend).ok()) return {};
   loaded.backend.reset();
@@ -212,12 +212,15 @@ Status settle_backend(LoadedModel& loaded, const DecoderOptions& options) {
   return {};
 }
 
+Status refuse_twin(const std::string& backend) {
+  if (backend != "metal-twin") return {};
+  return Error{Code::kInvalid,
+               "--backend metal-twin runs the kernels for Apple GPUs as C++ on one thread, for `foretoken "
+               "verify` only; use --backend cpu"};
+}
+
 Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal) {
-  if (choice.backend == "metal-twin") {
-    return Error{Code::kInvalid,
-                 "--backend metal-twin runs the kernels for Apple GPUs as C++ on one thread, for `foretoken "
-                 "verify` only; use --backend cpu"};
-  }
+  FT_TRY(refuse_twin(choice.backend));
   FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
   FT_TRY(load_text(texts, *loaded));

@@ -45,6 +45,8 @@ Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* 
 /// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice,
                                                            Terminal* terminal = nullptr);
+/// kInvalid for a backend that is for tests and `verify` only.
+Status refuse_twin(const std::string& backend);
 /// Whether the model runs on a GPU of this machine with one stream, or why not; empty: there is none.
 std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device);
 /// Whether the backend maps packed weights from a file, so that they may be larger than memory.

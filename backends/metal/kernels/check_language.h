@@ -4,6 +4,8 @@
 
 typedef unsigned int uint;
 typedef unsigned short ushort;
+typedef unsigned char uchar;
+typedef unsigned long ulong;
 typedef _Float16 half;
 #define device __attribute__((address_space(1)))
 #define constant __attribute__((address_space(2))) const

@@ -1,5 +1,6 @@
 // What the kernels use of Metal Shading Language. The same text is Metal on a Mac, C++ in the twin
-// (backends/metal/twin/language.h) and C++ with real address spaces for a check (tools/metal_text.py).
+// (backends/metal/twin/language.h), and for checks CUDA (backends/metal/on_cuda) and C++ with real address
+// spaces (tools/metal_text.py).
 // Rules, which tools/metal_text.py checks: every pointer and array parameter names its address space; a
 // product that is added is an fma(); no double, no lambda, no static, no atomics, no simd_sum (its order is
 // Metal's own): lanes meet in simd_shuffle_xor and threadgroup_barrier alone.
@@ -15,6 +16,8 @@ using namespace metal;
 #define FT_SQRT(x) precise::sqrt(x)
 #elif defined(FT_CHECK)
 #include "backends/metal/kernels/check_language.h"
+#elif defined(__CUDACC_RTC__)
+#include "backends/metal/on_cuda/language.h"
 #else
 #include "backends/metal/twin/language.h"
 #endif

@@ -148,9 +148,48 @@ inline float head_scale(const device float* in, uint size, float eps, uint lane)
   return 1.0f / FT_SQRT(lanes_sum(sum) / float(size) + eps);
 }
 
-// Queries into `ready` [rows][heads][head_dim]; keys and values into the row's block:
-// [kv_heads][2][32][head_dim].
-// grid (heads + 2 * kv_heads, rows), 32 threads.
+// The largest magnitude of a simdgroup: exact in any order.
+inline float lanes_max(float x) {
+  x = max(x, simd_shuffle_xor(x, 16));
+  x = max(x, simd_shuffle_xor(x, 8));
+  x = max(x, simd_shuffle_xor(x, 4));
+  x = max(x, simd_shuffle_xor(x, 2));
+  x = max(x, simd_shuffle_xor(x, 1));
+  return x;
+}
+
+// Keys and values of 8 bits: bytes of the 32 positions, then their scales. 16-bit numbers of both.
+inline uint side_halves8(uint size) { return kBlockPositions / 2 * (size + 4); }
+
+// The nearest integer as a byte of two's complement: 1.5 * 2^23 leaves it in the low bits.
+inline uchar byte_of(float x) { return uchar(as_type<uint>(x + 12582912.0f) & 255u); }
+inline float value_of_byte(uchar code) { return float(int(code ^ 128) - 128); }
+
+// A row's key or value in its block. head: 2 * kv_head, + 1 for values. turns: null for values.
+template <int BITS>
+inline void keep(const device float* in, const device float* weight, const device float* turns, float scale,
+                 uint normalised, uint rotary, uint size, device half* side, uint position, uint lane) {
+  if (BITS == 16) {
+    device half* out = side + position * size;
+    for (uint i = lane; i < size; i += kLanes)
+      out[i] = half(prepared(in, weight, turns, scale, normalised, rotary, i));
+    return;
+  }
+  float most = 0.0f;
+  for (uint i = lane; i < size; i += kLanes)
+    most = max(most, abs(prepared(in, weight, turns, scale, normalised, rotary, i)));
+  most = lanes_max(most);
+  const float codes_of_one = most > 0.0f ? 127.0f / most : 0.0f;
+  device uchar* codes = (device uchar*)side + position * size;
+  for (uint i = lane; i < size; i += kLanes)
+    codes[i] = byte_of(prepared(in, weight, turns, scale, normalised, rotary, i) * codes_of_one);
+  device float* scales = (device float*)((device uchar*)side + kBlockPositions * size);
+  if (lane == 0) scales[position] = most / 127.0f;
+}
+
+// Queries into `ready` [rows][heads][head_dim]; keys and values into the row's block: [kv_heads][2] sides of
+// [32][head_dim], 16-bit numbers or bytes and scales. grid (heads + 2 * kv_heads, rows), 32 threads.
+template <int BITS>
 kernel void attend_prepare(const device float* q [[buffer(0)]], const device float* k [[buffer(1)]],
                            const device float* v [[buffer(2)]], const device float* q_norm [[buffer(3)]],
                            const device float* k_norm [[buffer(4)]], const device float* turns [[buffer(5)]],
@@ -174,18 +213,24 @@ kernel void attend_prepare(const device float* q [[buffer(0)]], const device flo
   const uint index = group.x - a.heads, head = index % a.kv_heads, position = uint(rows[row].position);
   const uint block = uint(blocks[uint(rows[row].block) + position / kBlockPositions]);
   const bool is_key = index < a.kv_heads;
-  device half* out = cache + block * a.block_halves + a.base +
-                     ((head * 2 + (is_key ? 0u : 1u)) * kBlockPositions + position % kBlockPositions) * size;
-  if (is_key) {
-    const device float* in = k + row * a.k_stride + head * size;
-    const float scale = a.normalises_k != 0 ? head_scale(in, size, a.eps, lane) : 1.0f;
-    for (uint i = lane; i < size; i += kLanes)
-      out[i] = half(prepared(in, k_norm, turn, scale, a.normalises_k, a.rotary, i));
-  } else {
-    const device float* in = v + row * a.v_stride + head * size;
-    const float scale = a.normalises_v != 0 ? head_scale(in, size, a.eps, lane) : 1.0f;
-    for (uint i = lane; i < size; i += kLanes) out[i] = half(in[i] * scale);
-  }
+  const uint side_halves = BITS == 16 ? kBlockPositions * size : side_halves8(size);
+  device half* side =
+      cache + ulong(block) * a.block_halves + a.base + (head * 2 + (is_key ? 0u : 1u)) * side_halves;
+  const device float* in = is_key ? k + row * a.k_stride + head * size : v + row * a.v_stride + head * size;
+  const bool normalises = is_key ? a.normalises_k != 0 : a.normalises_v != 0;
+  const float scale = normalises ? head_scale(in, size, a.eps, lane) : 1.0f;
+  keep<BITS>(in, k_norm, turn, scale, is_key ? a.normalises_k : 0u, is_key ? a.rotary : 0u, size, side,
+             position % kBlockPositions, lane);
+}
+
+template <int BITS>
+inline float kept(const device half* side, uint at) {
+  return BITS == 16 ? float(side[at]) : value_of_byte(((const device uchar*)side)[at]);
+}
+template <int BITS>
+inline float scale_of(const device half* side, uint position, uint size) {
+  if (BITS == 16) return 1.0f;
+  return ((const device float*)((const device uchar*)side + kBlockPositions * size))[position];
 }
 
 // One chunk of 256 positions for one row and the query heads of a key head: softmax in order of positions.
@@ -193,7 +238,7 @@ kernel void attend_prepare(const device float* q [[buffer(0)]], const device flo
 // borders are absolute positions, so nothing depends on the length or on neighbours.
 // part: [rows of the launch][heads][chunks][head_dim + 2]. grid (chunks, kv_heads, rows), 32 * heads /
 // kv_heads threads.
-template <int PIECES>
+template <int PIECES, int BITS>
 kernel void attend_chunk(const device float* ready [[buffer(0)]], const device half* cache [[buffer(1)]],
                          const device RowArgs* rows [[buffer(2)]], const device int* blocks [[buffer(3)]],
                          device float* part [[buffer(4)]], constant AttendArgs& a [[buffer(5)]],
@@ -213,21 +258,23 @@ kernel void attend_chunk(const device float* ready [[buffer(0)]], const device h
   }
   for (int p = first; p <= last; ++p) {
     const uint block = uint(blocks[uint(rows[row].block) + uint(p) / kBlockPositions]);
-    const device half* key = cache + block * a.block_halves + a.base +
-                             (group.y * 2 * kBlockPositions + uint(p) % kBlockPositions) * size;
-    const device half* value = key + kBlockPositions * size;
+    const uint place = uint(p) % kBlockPositions;
+    const uint side_halves = BITS == 16 ? kBlockPositions * size : side_halves8(size);
+    const device half* keys = cache + ulong(block) * a.block_halves + a.base + group.y * 2 * side_halves;
+    const device half* values = keys + side_halves;
     float score = 0.0f;
     for (int i = 0; i < PIECES; ++i) {
       const uint at = uint(i) * kLanes + lane;
-      if (at < size) score = fma(in[i], float(key[at]), score);
+      if (at < size) score = fma(in[i], kept<BITS>(keys, place * size + at), score);
     }
-    score = lanes_sum(score);
+    score = lanes_sum(score) * scale_of<BITS>(keys, place, size);
+    const float value_scale = scale_of<BITS>(values, place, size);
     const float above = max(best, score), old = FT_EXP(best - above), now = FT_EXP(score - above);
     best = above;
     sum = fma(sum, old, now);
     for (int i = 0; i < PIECES; ++i) {
       const uint at = uint(i) * kLanes + lane;
-      if (at < size) o[i] = fma(now, float(value[at]), o[i] * old);
+      if (at < size) o[i] = fma(now * value_scale, kept<BITS>(values, place * size + at), o[i] * old);
     }
   }
   device float* out = part + ((group.z * a.heads + head) * a.chunks + group.x) * (size + 2);

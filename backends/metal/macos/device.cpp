@@ -7,13 +7,15 @@
 #include <stdexcept>
 #include <vector>
 
+#include "backends/metal/gpu_facts.h"
 #include "backends/metal/kernel_text.h"
 #include "backends/metal/macos/objective_c.h"
 
 namespace ft::metal {
 namespace {
 
-constexpr std::uint64_t kApple7 = 1007;    // MTLGPUFamilyApple7: M1
+// MTLGPUFamilyApple1 is 1001; one that this list does not know supports those before it.
+constexpr std::uint64_t kFamilies = 1000, kOldestFamily = kFamilies + 1, kNewestFamily = kFamilies + 12;
 constexpr std::uint64_t kStatusError = 5;  // MTLCommandBufferStatusError
 constexpr std::uint64_t kStorageShared = 0;
 constexpr std::int64_t kMathModeSafe = 0, kFunctionsPrecise = 1;
@@ -27,43 +29,27 @@ class MetalDevice final : public Device {
     device_ = Owned(Runtime::get()->default_device());
     if (device_.get() == nullptr)
       return Error{Code::kNotFound, "metal backend: this Mac has no GPU for Metal"};
-    if (!message<bool, std::uint64_t>(device_.get(), "supportsFamily:", kApple7)) {
-      return Error{Code::kUnsupported,
-                   fmt::format("metal backend: {} is older than Apple M1; use --backend cpu", gpu_name())};
-    }
+    read_facts();
+    FT_TRY(check_family(facts_));
     queue_ = Owned(message<Object>(device_.get(), "newCommandQueue"));
     if (queue_.get() == nullptr) return Error{Code::kIo, "metal backend: the GPU gives no command queue"};
     return compile_text();
   }
 
   std::string_view name() const override { return "metal"; }
-  std::string describe() const override {
-    const Pool pool;
-    return fmt::format("{}, working set {:.1f} GB, unmeasured by the project", gpu_name(),
-                       static_cast<double>(memory_bytes()) / 1e9);
-  }
+  std::string describe() const override { return metal::describe(facts_); }
 
   Result<Buffer> allocate(std::size_t bytes) override {
     const Pool pool;
     const std::uint64_t size = bytes == 0 ? 16 : bytes;
-    const auto most = message<std::uint64_t>(device_.get(), "maxBufferLength");
-    const auto used = message<std::uint64_t>(device_.get(), "currentAllocatedSize");
-    const auto limit = static_cast<std::uint64_t>(memory_bytes());
-    if (size > most || used + size > limit) {
-      return Error{
-          Code::kExhausted,
-          fmt::format("metal backend: {:.1f} GB more do not fit beside {:.1f} GB: the GPU's limit is "
-                      "{:.1f} GB, {:.1f} GB a buffer; use a smaller model or context, or raise "
-                      "iogpu.wired_limit_mb (sysctl)",
-                      gigabytes(size), gigabytes(used), gigabytes(limit), gigabytes(most))};
-    }
+    FT_TRY(check_room(facts_, message<std::uint64_t>(device_.get(), "currentAllocatedSize"), size));
     Buffer buffer;
     buffer.handle = message<Object, std::uint64_t, std::uint64_t>(
         device_.get(), "newBufferWithLength:options:", size, kStorageShared);
     if (buffer.handle == nullptr) {
       return Error{Code::kExhausted, fmt::format("metal backend: the GPU refuses {:.1f} GB; close other "
                                                  "programs or use a smaller model",
-                                                 gigabytes(size))};
+                                                 static_cast<double>(size) / 1e9)};
     }
     buffer.data = message<std::byte*>(buffer.handle, "contents");
     buffer.bytes = bytes;
@@ -128,13 +114,18 @@ class MetalDevice final : public Device {
     if (failed) throw std::runtime_error("metal backend: the GPU reports: " + why);
   }
 
-  std::int64_t memory_bytes() const override {
-    return static_cast<std::int64_t>(message<std::uint64_t>(device_.get(), "recommendedMaxWorkingSetSize"));
-  }
+  std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(facts_.working_set); }
 
  private:
-  static double gigabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e9; }
-  std::string gpu_name() const { return utf8_of(message<Object>(device_.get(), "name")); }
+  void read_facts() {
+    facts_.name = utf8_of(message<Object>(device_.get(), "name"));
+    for (std::uint64_t family = kOldestFamily; family <= kNewestFamily; ++family) {
+      if (message<bool, std::uint64_t>(device_.get(), "supportsFamily:", family))
+        facts_.family = static_cast<int>(family - kFamilies);
+    }
+    facts_.working_set = message<std::uint64_t>(device_.get(), "recommendedMaxWorkingSetSize");
+    facts_.max_buffer = message<std::uint64_t>(device_.get(), "maxBufferLength");
+  }
 
   /// Exact arithmetic: no fast math. macOS keeps what it compiled, so later starts are quick.
   Status compile_text() {
@@ -153,7 +144,7 @@ class MetalDevice final : public Device {
     if (library_.get() != nullptr) return {};
     return Error{Code::kUnsupported, fmt::format("metal backend: {} does not compile the kernels ({}); use "
                                                  "--backend cpu and send `foretoken doctor --json`",
-                                                 gpu_name(), sentence_of(error))};
+                                                 facts_.name, sentence_of(error))};
   }
 
   void begin() {
@@ -172,6 +163,7 @@ class MetalDevice final : public Device {
     }
   }
 
+  GpuFacts facts_;
   Owned device_, queue_, library_, commands_, encoder_;
   mutable std::vector<Owned> pipelines_;
   mutable std::map<std::string, int, std::less<>> numbers_;

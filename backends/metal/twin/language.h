@@ -12,6 +12,8 @@
 // NOLINTBEGIN(readability-identifier-naming): the names of Metal
 using uint = unsigned int;
 using ushort = unsigned short;
+using uchar = unsigned char;
+using ulong = unsigned long;
 
 struct uint3 {
   uint x, y, z;
@@ -49,6 +51,10 @@ inline float max(float a, float b) { return a > b ? a : b; }
 #define thread
 #define kernel inline
 #define FT_SHARED(type, name, size) static thread_local type name[size]
+#ifdef FT_SAME_EXP  // as the kernels on CUDA have it
+#include "backends/metal/on_cuda/exp_log.h"
+#else
 #define FT_EXP(x) std::exp(x)
 #define FT_LOG(x) std::log(x)
+#endif
 #define FT_SQRT(x) std::sqrt(x)

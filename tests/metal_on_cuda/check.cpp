@@ -1,0 +1,291 @@
+// The kernels of the metal backend on an NVIDIA GPU against their twin on the host, launch by launch:
+//   metal_on_cuda IMAGE              every launch of every program: bits of everything that it may write
+//   metal_on_cuda IMAGE --differ     CUDA's own exp and log: the largest difference instead
+//   metal_on_cuda IMAGE --only-gpu   without the twin, fewer rows: for compute-sanitizer
+// IMAGE: tools/gpu/metal_kernels.py. Prints a line a kernel. Exit code 1: bits differ, or a kernel never ran.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/instruction_programs.h"
+#include "backends/metal/executable.h"
+#include "backends/metal/rows.h"
+#include "backends/metal/twin/fibres.h"
+#include "backends/metal/twin/kernels.h"
+#include "backends/test_programs.h"
+#include "backends/test_timeline.h"
+#include "tests/metal_on_cuda/gpu.h"
+
+namespace ft::metal {
+namespace {
+
+struct Seen {
+  long launches = 0, words = 0, differing = 0;
+  double largest = 0;  // difference, in parts of the value or of 1
+};
+using Table = std::map<std::string, Seen, std::less<>>;
+
+/// The GPU; after each launch the twin's results from the same bytes are compared with its own.
+class Compared final : public Device {
+ public:
+  Compared(std::shared_ptr<Device> gpu, Table& table, bool compares)
+      : gpu_(std::move(gpu)), table_(table), compares_(compares) {}
+  std::string_view name() const override { return gpu_->name(); }
+  std::string describe() const override { return gpu_->describe(); }
+  Result<Buffer> allocate(std::size_t bytes) override { return gpu_->allocate(bytes); }
+  void release(Buffer& buffer) override { gpu_->release(buffer); }
+  int kernel(std::string_view name) const override {
+    const int number = gpu_->kernel(name);
+    names_[number] = name;
+    return number;
+  }
+  void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
+                int threads) override {
+    Seen& seen = table_[names_[kernel]];
+    ++seen.launches;
+    if (!compares_) return gpu_->dispatch(kernel, buffers, args, grid, threads);
+    std::map<const std::byte*, std::vector<std::byte>> copies;  // by the buffer that they copy
+    for (const Place& place : buffers) {
+      const Buffer& from = *place.buffer;
+      copies.try_emplace(from.data, from.data, from.data + from.bytes);
+    }
+    gpu_->dispatch(kernel, buffers, args, grid, threads);
+    std::vector<std::byte*> places;
+    for (const Place& place : buffers) places.push_back(copies[place.buffer->data].data() + place.offset);
+    run_twin_kernel(find_twin_kernel(names_[kernel]), places, args.data(), grid, threads);
+    for (const auto& [data, copy] : copies) count(seen, data, copy);
+  }
+  void finish() override { gpu_->finish(); }
+  std::int64_t memory_bytes() const override { return 0; }
+
+ private:
+  static void count(Seen& seen, const std::byte* gpu, const std::vector<std::byte>& twin) {
+    for (std::size_t at = 0; at + 4 <= twin.size(); at += 4) {
+      ++seen.words;
+      if (std::memcmp(gpu + at, twin.data() + at, 4) == 0) continue;
+      ++seen.differing;
+      float a = 0, b = 0;
+      std::memcpy(&a, gpu + at, 4), std::memcpy(&b, twin.data() + at, 4);
+      const double apart = std::abs(a - static_cast<double>(b)) / std::max(1.0, std::abs(double{b}));
+      if (!(apart <= seen.largest)) seen.largest = apart;
+    }
+  }
+
+  std::shared_ptr<Device> gpu_;
+  Table& table_;
+  bool compares_;
+  mutable std::map<int, std::string> names_;
+};
+
+/// A backend of nothing but a device, for captured_rows().
+class Bare final : public Backend {
+ public:
+  explicit Bare(std::shared_ptr<Device> device, int kv_bits = 16)
+      : device_(std::move(device)), kv_bits_(kv_bits) {}
+  std::string_view name() const override { return device_->name(); }
+  std::string describe() const override { return device_->describe(); }
+  Limits limits(const StateLayout& layout) const override { return (void)layout, Limits(); }
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    return metal::compile(device_, program, options);
+  }
+  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
+    return MetalState::make(device_, layout, options, kv_bits_);
+  }
+  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
+    return MetalRows::make(device_, width, capacity);
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+  int kv_bits_;
+};
+
+class Check {
+ public:
+  Check(std::shared_ptr<Device> device, bool quick)
+      : device_(std::move(device)),
+        backend_(device_),
+        chunks_{quick ? std::vector<int>{5, 20} : std::vector<int>{1, 2, 3, 7, 20}} {}
+
+  void all() {
+    linears();
+    tables_and_experts();
+    for (const int key_dim : {20, 64, 128, 256})
+      through(delta_program(random_, {.key_dim = key_dim, .value_dim = 41, .kernel_width = 3}));
+    for (const int head_dim : {24, 64, 128, 256, 512})
+      through(attend_program(random_, {.heads = 4, .kv_heads = 2, .head_dim = head_dim, .rotary = 16}));
+    Bare of_bytes(device_, 8);
+    for (const int head_dim : {24, 64, 128, 256, 512}) {
+      const InstructionProgram made = attend_program(random_, {.head_dim = head_dim, .rotary = 16});
+      captured_rows(of_bytes, made.program, random_rows(random_, kRows, made.width), made.width, 7, 3);
+    }
+    through(attend_program(random_, {.window = 9}));
+    through(attend_program(random_, {.causal = false, .gated = true}));
+    long_context();
+    for (const TestShape& shape : {TestShape{}, TestShape::odd(), TestShape::widened(), TestShape::shared(),
+                                   TestShape::mixture(), TestShape::vision()})
+      whole(shape);
+  }
+
+ private:
+  static constexpr int kRows = 20;
+
+  void through(const InstructionProgram& made) {
+    const std::vector<float> rows = random_rows(random_, kRows, made.width);
+    for (const int chunk : chunks_)
+      captured_rows(backend_, made.program, rows, made.width, chunk, chunk == 7 ? 3 : 0);
+  }
+
+  std::vector<Weight> formats(int rows, int cols) {
+    std::vector<Weight> all;
+    for (const int bits : {2, 3, 4, 5, 6, 8})
+      all.push_back(random_.affine(rows, cols, bits, 32, bits % 2 == 0 ? Format::kBf16 : Format::kF16));
+    for (const Format format : {Format::kBf16, Format::kF16, Format::kF32})
+      all.push_back(random_.plain(format, rows, cols, 0.2F));
+    for (const Format format : {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4})
+      all.push_back(random_.block_float(format, rows, cols));
+    return all;
+  }
+
+  void linears() {
+    for (const Weight& weight : formats(37, 288)) through(linear_program({weight}));
+    for (const int group : {64, 128})
+      through(linear_program({random_.affine(48, 384, 4, group, Format::kF32)}));
+    through(two_of_one_address(random_));
+  }
+
+  void tables_and_experts() {
+    for (const Weight& weight : formats(64, 64)) {
+      Program table;
+      table.capture("out", table.embed(weight));
+      captured_rows(backend_, table, std::vector<float>(kRows), 1, kRows);
+      InstructionProgram made;
+      made.width = 64;
+      const Row in = made.program.input(made.width);
+      Experts experts;
+      experts.in = in;
+      experts.routes = made.program.append(
+          Route{made.program.linear(in, {random_.plain(Format::kBf16, 5, 64, 0.3F)})[0], 2, true, {}, {}});
+      for (int e = 0; e < 5; ++e) {
+        for (auto* const matrices : {&experts.gate, &experts.up, &experts.down}) {
+          const Weight one = formats(64, 64)[index_of(weight)];
+          matrices->push_back(one);
+        }
+      }
+      made.program.capture("out", made.program.append(std::move(experts)));
+      through(made);
+    }
+  }
+
+  /// Which of formats() it is like.
+  static std::size_t index_of(const Weight& weight) {
+    if (weight.format == Format::kAffine)
+      return static_cast<std::size_t>(weight.bits == 8 ? 5 : weight.bits - 2);
+    switch (weight.format) {
+      case Format::kBf16:
+        return 6;
+      case Format::kF16:
+        return 7;
+      case Format::kF32:
+        return 8;
+      case Format::kMxfp4:
+        return 9;
+      case Format::kMxfp8:
+        return 10;
+      default:
+        return 11;
+    }
+  }
+
+  /// Several chunks of 256 positions.
+  void long_context() {
+    const InstructionProgram made = attend_program(random_, {.head_dim = 32, .rotary = 8, .gated = true});
+    captured_rows(backend_, made.program, random_rows(random_, 300, made.width), made.width, 150);
+  }
+
+  void whole(const TestShape& shape) {
+    const TestProgram test(shape, 1);
+    const auto executable = std::move(
+        metal::compile(device_, test.program, {.max_rows = kRows, .max_logit_rows = kRows}).value());
+    const auto state =
+        std::move(MetalState::make(device_, test.program.layout(), {.slots = 1, .blocks = 1}).value());
+    TestTimeline timeline(*executable, *state, {0}, 0);
+    for (int at = 0; at < kRows; at += 5) {
+      std::vector<std::int32_t> tokens;
+      for (int i = at; i < at + 5; ++i) tokens.push_back(i * 31 % shape.vocabulary);
+      timeline.step(tokens, 2);
+      timeline.keep(2, 3);
+    }
+  }
+
+  std::shared_ptr<Device> device_;
+  Bare backend_;
+  std::vector<int> chunks_;
+  RandomWeights random_{11};
+};
+
+constexpr const char* kNames[] = {
+#define FT_PLAIN(name) #name,
+#define FT_INSTANCE(name, ...) #name,
+#include "backends/metal/kernels/list.inc"
+#undef FT_PLAIN
+#undef FT_INSTANCE
+};
+
+/// Prints the table; whether every kernel ran and, where bits count, none differs.
+bool report(const Table& table, bool bits_count) {
+  long launches = 0, words = 0, differing = 0;
+  int never = 0;
+  std::printf("%-28s %9s %12s %10s %s\n", "kernel", "launches", "words", "differing", "largest");
+  for (const char* const name : kNames) {
+    const auto found = table.find(name);
+    if (found == table.end()) {
+      ++never;
+      std::printf("%-28s never ran\n", name);
+      continue;
+    }
+    const Seen& seen = found->second;
+    launches += seen.launches, words += seen.words, differing += seen.differing;
+    std::printf("%-28s %9ld %12ld %10ld %.3g\n", name, seen.launches, seen.words, seen.differing,
+                seen.largest);
+  }
+  std::printf("%zu kernels, %d never ran; %ld launches, %ld words compared, %ld differ\n", std::size(kNames),
+              never, launches, words, differing);
+  return never == 0 && (!bits_count || differing == 0);
+}
+
+}  // namespace
+}  // namespace ft::metal
+
+int main(int count, char** words) {
+  const std::string mode = count > 2 ? words[2] : "";
+  if (count < 2 || (!mode.empty() && mode != "--differ" && mode != "--only-gpu")) {
+    std::fprintf(stderr, "usage: metal_on_cuda IMAGE [--differ | --only-gpu]\n");
+    return 2;
+  }
+  std::ifstream file(words[1], std::ios::binary);
+  const std::vector<char> image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  auto gpu = ft::metal::open_gpu(image);
+  if (!gpu.ok()) {
+    std::fprintf(stderr, "%s\n", gpu.error().message.c_str());
+    return 1;
+  }
+  std::printf("%s\n", (*gpu)->describe().c_str());
+  ft::metal::Table table;
+  const bool only_gpu = mode == "--only-gpu";
+  try {
+    ft::metal::Check(std::make_shared<ft::metal::Compared>(*gpu, table, !only_gpu), only_gpu).all();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    ft::metal::report(table, false);
+    return 1;
+  }
+  return ft::metal::report(table, mode.empty()) ? 0 : 1;
+}

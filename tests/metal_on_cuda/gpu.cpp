@@ -1,0 +1,117 @@
+#include "tests/metal_on_cuda/gpu.h"
+
+#include <cstring>
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver.h"
+
+namespace ft::metal {
+namespace {
+
+constexpr std::size_t kMaxBuffers = 12;
+
+/// What a kernel of on_cuda/kernels.cu takes.
+struct Given {
+  void* buffers[kMaxBuffers];
+  unsigned long long args[16];
+};
+
+class Gpu final : public Device {
+ public:
+  Status open(std::span<const char> image) {
+    FT_ASSIGN(driver_, cuda::Driver::load());
+    int device = 0;
+    FT_TRY(good(driver_->cuInit(0), "starting CUDA"));
+    FT_TRY(good(driver_->cuDeviceGet(&device, 0), "finding a GPU"));
+    driver_->cuDeviceGetName(gpu_, sizeof gpu_, device);
+    cuda::Handle context = nullptr;
+    FT_TRY(good(driver_->cuDevicePrimaryCtxRetain(&context, device), "opening the GPU"));
+    FT_TRY(good(driver_->cuCtxSetCurrent(context), "opening the GPU"));
+    FT_TRY(good(driver_->cuStreamCreate(&stream_, 0), "making a stream"));
+    FT_TRY(good(driver_->cuModuleLoadData(&module_, image.data()), "loading the kernels"));
+    void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    allocate_managed_ = reinterpret_cast<Allocate>(::dlsym(library, "cuMemAllocManaged"));
+    if (allocate_managed_ == nullptr)
+      return Error{Code::kUnsupported, "metal on CUDA: this driver has no managed memory"};
+    return {};
+  }
+
+  std::string_view name() const override { return "metal-on-cuda"; }
+  std::string describe() const override { return gpu_; }
+  Result<Buffer> allocate(std::size_t bytes) override {
+    constexpr unsigned kGlobal = 1;
+    Buffer buffer;
+    cuda::Address address = 0;
+    FT_TRY(good(allocate_managed_(&address, bytes == 0 ? 16 : bytes, kGlobal), "taking memory"));
+    buffer.handle = buffer.data = reinterpret_cast<std::byte*>(address);
+    buffer.bytes = bytes;
+    std::memset(buffer.data, 0, bytes);
+    return buffer;
+  }
+  void release(Buffer& buffer) override {
+    if (buffer.handle != nullptr) driver_->cuMemFree(reinterpret_cast<cuda::Address>(buffer.handle));
+    buffer = {};
+  }
+  int kernel(std::string_view name) const override {
+    const auto found = numbers_.find(name);
+    if (found != numbers_.end()) return found->second;
+    cuda::Handle function = nullptr;
+    int number = -1;
+    if (driver_->cuModuleGetFunction(&function, module_, fmt::format("run_{}", name).c_str()) == 0) {
+      number = static_cast<int>(functions_.size());
+      functions_.push_back(function);
+    }
+    numbers_.emplace(std::string(name), number);
+    return number;
+  }
+  void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
+                int threads) override {
+    Given given{};
+    for (std::size_t i = 0; i < buffers.size(); ++i) given.buffers[i] = buffers[i].data();
+    std::memcpy(given.args, args.data(), args.size());
+    void* parameters[] = {&given};
+    const cuda::LaunchConfig config{grid.x,  grid.y,  grid.z, static_cast<unsigned>(threads), 1, 1, 0,
+                                    stream_, nullptr, 0};
+    const cuda::Handle function = functions_[static_cast<std::size_t>(kernel)];
+    require(driver_->cuLaunchKernelEx(&config, function, parameters, nullptr), "a launch");
+    require(driver_->cuStreamSynchronize(stream_), "a kernel");
+  }
+  void finish() override {}
+  std::int64_t memory_bytes() const override { return 0; }
+
+ private:
+  using Allocate = int (*)(cuda::Address*, std::size_t, unsigned);
+
+  Status good(int status, const char* what) const {
+    if (status == 0) return {};
+    const char* text = nullptr;
+    driver_->cuGetErrorString(status, &text);
+    return Error{Code::kIo, fmt::format("metal on CUDA: {} failed: {} ({})", what,
+                                        text == nullptr ? "unknown error" : text, status)};
+  }
+  void require(int status, const char* what) const {
+    if (status != 0) throw std::runtime_error(good(status, what).error().message);
+  }
+
+  const cuda::Driver* driver_ = nullptr;
+  char gpu_[128] = {};
+  cuda::Handle stream_ = nullptr, module_ = nullptr;
+  Allocate allocate_managed_ = nullptr;
+  mutable std::vector<cuda::Handle> functions_;
+  mutable std::map<std::string, int, std::less<>> numbers_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Device>> open_gpu(std::span<const char> image) {
+  auto gpu = std::make_shared<Gpu>();
+  FT_TRY(gpu->open(image));
+  return std::shared_ptr<Device>(std::move(gpu));
+}
+
+}  // namespace ft::metal
