@@ -23,6 +23,7 @@ file(GLOB cuda_headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernel
 set(cuda_bytes ${CMAKE_CURRENT_BINARY_DIR}/kernels.bin)
 add_custom_command(
   OUTPUT ${cuda_bytes}
+  BYPRODUCTS ${cuda_bytes}.log
   COMMAND compile_kernels ${nvrtc} ${CMAKE_SOURCE_DIR}/.cache/cuda/images ${CMAKE_SOURCE_DIR} ${cuda_bytes}
           ${FORETOKEN_CUDA_TARGETS} ${cuda_kernels}
   DEPENDS compile_kernels ${cuda_kernels} ${cuda_headers} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/arguments.h
@@ -53,3 +54,10 @@ set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/kernel_bytes.cpp PROPERT
                             OBJECT_DEPENDS ${cuda_bytes})
 list(REMOVE_ITEM backend_sources ${CMAKE_CURRENT_SOURCE_DIR}/cuda/no_kernels.cpp)
 list(APPEND backend_sources ${CMAKE_CURRENT_BINARY_DIR}/kernel_bytes.cpp)
+
+# Registers and spills of every kernel against the table in the tree, for the architectures of this build.
+if(BUILD_TESTING)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  add_test(NAME cuda_kernels.resources COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/tools/gpu/resources
+                                               ${cuda_bytes}.log)
+endif()

@@ -1,6 +1,7 @@
 // Compiles the kernels with NVRTC, which needs neither a GPU nor a toolkit:
 //   compile_kernels NVRTC_FOLDER CACHE_FOLDER ROOT OUT TARGETS FILE.cu...
-// writes OUT (image_file.h). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An
+// writes OUT (image_file.h), and OUT.log: what the assembler says of registers and spills
+// (tools/gpu/resources). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An
 // image is compiled once: the cache names it by a checksum of its source, the headers and the options. A
 // source whose name begins with "hopper_" is compiled for sm_90a and later only.
 #include <algorithm>
@@ -140,6 +141,12 @@ bool compile_all(const Nvrtc& nvrtc, const std::vector<Job>& jobs, const std::st
   return good;
 }
 
+bool write_log(const std::vector<Job>& jobs, const fs::path& out) {
+  std::ofstream file(out, std::ios::binary);
+  for (const Job& job : jobs) file << read_file(job.image.string() + ".log") << "\n";
+  return file.good();
+}
+
 bool write(const std::vector<Job>& jobs, const fs::path& out) {
   ft::cuda::ImageFileHeader header{};
   std::copy(std::begin(ft::cuda::kImageMagic), std::end(ft::cuda::kImageMagic), header.magic);
@@ -207,7 +214,8 @@ int main(int argc, char** argv) {
       jobs.push_back({source.string(), source.stem().string(), target, cache / name});
     }
   }
-  if (!compile_all(nvrtc, jobs, root.string()) || !write(jobs, argv[4])) {
+  if (!compile_all(nvrtc, jobs, root.string()) || !write(jobs, argv[4]) ||
+      !write_log(jobs, std::string(argv[4]) + ".log")) {
     std::fprintf(stderr, "compile_kernels: no kernels; see above\n");
     return 1;
   }
