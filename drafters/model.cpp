@@ -12,7 +12,7 @@ namespace {
 /// A fork of each slot lives for the length of a proposal.
 StateOptions memory_of(const ModelDrafter::Options& options) {
   const int partly_filled = options.slots;  // a fork copies the last block
-  return {2 * options.slots + options.memories, options.blocks + 2 * partly_filled};
+  return {2 * options.slots + options.memories, options.blocks + 2 * partly_filled, true};
 }
 
 }  // namespace
@@ -45,12 +45,29 @@ ModelDrafter::ModelDrafter(const DraftNetwork& network, const Options& options,
 
 Status ModelDrafter::open(int slot, std::int64_t position) {
   close(slot);
-  FT_ASSIGN(Timeline timeline, Timeline::open(pool_));
   SlotState& state = slots_[static_cast<std::size_t>(slot)];
-  state.timeline = std::move(timeline);
-  state.timeline->reserve(options_.context + options_.max_depth + 1);
+  FT_TRY(make_timelines(state));
   state.seen = position;
   return {};
+}
+
+/// Empty ones, with room for the whole context.
+Status ModelDrafter::make_timelines(SlotState& slot) {
+  for (std::optional<Timeline>* const made : {&slot.timeline, &slot.chain}) {
+    Result<Timeline> opened = Timeline::open(pool_);
+    if (!opened.ok()) {
+      slot.timeline.reset();
+      return opened.error();
+    }
+    *made = std::move(*opened);
+    (*made)->reserve(options_.context + 2 * (options_.max_depth + 1));
+  }
+  return {};
+}
+
+Status ModelDrafter::knows(std::span<const std::int32_t> tokens) const {
+  if (std::ranges::all_of(tokens, [this](std::int32_t id) { return id < model_.vocabulary; })) return {};
+  return Error{Code::kInvalid, "the text has a token that the drafting model lacks"};
 }
 
 void ModelDrafter::close(int slot) {
@@ -83,8 +100,7 @@ Status ModelDrafter::take_in(SlotState& slot, std::span<const std::int32_t> toke
   for (; !tokens.empty();) {
     const auto chunk = tokens.first(std::min<std::size_t>(tokens.size(), kChunk));
     tokens = tokens.subspan(chunk.size());
-    const bool known = std::ranges::all_of(chunk, [&](std::int32_t id) { return id < model_.vocabulary; });
-    if (!known) return Error{Code::kInvalid, "the text has a token that the drafting model lacks"};
+    FT_TRY(knows(chunk));
     const auto rows = static_cast<int>(chunk.size());
     FT_ASSIGN(Txn txn, slot.timeline->begin(rows, rows));
     const Segment segment = txn.segment();
@@ -149,10 +165,7 @@ Status ModelDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int3
     slot->backlog_rows = static_cast<int>(missing.size() - last);
     FT_TRY(take_in(state, missing.first(missing.size() - last)));
     missing = missing.last(last);
-    for (const std::int32_t token : missing) {
-      if (token >= model_.vocabulary)
-        return Error{Code::kInvalid, "the text has a token that the drafting model lacks"};
-    }
+    FT_TRY(knows(missing));
     FT_TRY(add(*slot, *state.timeline, missing, 0));
   }
   return run_pass(slots, 0, round_tokens);
@@ -163,10 +176,7 @@ Status ModelDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<
   for (DraftSlot* slot : slots) {
     if (slot->depth <= step) continue;
     SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
-    if (!state.chain) {
-      FT_ASSIGN(Timeline chain, state.timeline->fork());
-      state.chain = std::move(chain);
-    }
+    if (step == 1) FT_TRY(state.timeline->fork_into(*state.chain, state.timeline->length()));
     const std::int32_t draft = -1 - (slot->store + step - 1);
     FT_TRY(add(*slot, *state.chain, {&draft, 1}, step));
   }
@@ -223,7 +233,7 @@ void ModelDrafter::end_pass(bool good) {
 
 void ModelDrafter::finish(std::span<DraftSlot*> slots, bool good) {
   for (DraftSlot* slot : slots) {
-    slots_[static_cast<std::size_t>(slot->id)].chain.reset();
+    slots_[static_cast<std::size_t>(slot->id)].chain->clear();
     if (!good) slot->drafted = 0;
     slot->known = collected_ || !good;
   }
@@ -255,10 +265,9 @@ Status ModelDrafter::restore(int slot_id, const DraftMemory& saved, std::int64_t
   const auto& memory = static_cast<const Memory&>(*saved.part(number()));
   FT_ASSERT(length >= memory.low());
   close(slot_id);
-  FT_ASSIGN(Timeline timeline, memory.timeline.fork(std::min(length, memory.timeline.length())));
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
-  slot.timeline = std::move(timeline);
-  slot.timeline->reserve(options_.context + options_.max_depth + 1);
+  FT_TRY(make_timelines(slot));
+  FT_TRY(memory.timeline.fork_into(*slot.timeline, std::min(length, memory.timeline.length())));
   slot.seen = length;
   return {};
 }

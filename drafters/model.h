@@ -1,9 +1,9 @@
 // Drafts with a smaller model of the same tokenizer, which runs beside the target: a chain of its own passes
 // over its own timeline, for the whole batch at once. It reads tokens only. A prompt is seen chunk by chunk
 // as the target reads it, all but the last kKeptBack tokens; what is answered is taken in when a proposal
-// needs it. A chain runs on a fork of the timeline that is dropped afterwards, so that rejected drafts leave
+// needs it. A chain runs on a fork of the timeline that is cleared afterwards, so that rejected drafts leave
 // nothing in a recurrent state. Cost: a pass per depth; a fork copies one recurrent state and at most one
-// block, and allocates its list of blocks.
+// block. After warm-up a proposal allocates nothing.
 #pragma once
 
 #include <optional>
@@ -55,7 +55,7 @@ class ModelDrafter final : public Drafter {
  private:
   struct SlotState {
     std::optional<Timeline> timeline;   // of the sequence's first tokens
-    std::optional<Timeline> chain;      // the fork of a proposal
+    std::optional<Timeline> chain;      // the fork of a proposal; empty between proposals
     std::vector<std::int32_t> pending;  // the tokens after those, as far as observe() told them
     std::int64_t seen = 0;              // committed tokens
   };
@@ -63,6 +63,8 @@ class ModelDrafter final : public Drafter {
   ModelDrafter(const DraftNetwork& network, const Options& options, std::unique_ptr<Executable> executable,
                std::unique_ptr<State> state);
 
+  Status make_timelines(SlotState& slot);
+  Status knows(std::span<const std::int32_t> tokens) const;
   Status take_in(SlotState& slot, std::span<const std::int32_t> tokens);
   Status first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   Status next_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens);

@@ -125,7 +125,10 @@ std::int64_t state_bytes(const Program& program, std::int64_t context, int kv_bi
   std::int64_t floats = 0;
   std::int64_t cached = 0;
   for (const auto& cache : program.layout().caches) {
-    cached += 2 * blocks * kBlockRows * cache.kv_heads * kv_row_bytes(cache.head_dim, kv_bits);
+    // A window, a block that may begin before it and one that a fork may begin in.
+    const std::int64_t kept = (cache.window + kBlockRows - 1) / kBlockRows + 2;
+    const std::int64_t held = cache.window > 0 ? std::min(blocks, kept) : blocks;
+    cached += 2 * held * kBlockRows * cache.kv_heads * kv_row_bytes(cache.head_dim, kv_bits);
   }
   for (const auto& delta : program.layout().deltas) {
     const std::int64_t width = static_cast<std::int64_t>(delta.value_heads) * delta.value_dim;

@@ -90,6 +90,12 @@ struct StepResult {
   std::int64_t waited_ns = 0;
 };
 
+/// What of a block only the rows of a window read: that of the layers with a window. {}: nothing.
+struct WindowPart {
+  int positions = 0;             // of the widest window
+  std::int64_t block_bytes = 0;  // of one block's part
+};
+
 /// The memory of a program's timelines. timeline/ decides which block and slot belongs to whom.
 /// Copies, reads and writes are in order with steps. copy_* may return before they are done. read_* and
 /// write_* wait. One second thread may read blocks and slots that no step writes meanwhile.
@@ -102,11 +108,14 @@ class State {
   virtual std::int64_t block_bytes() const = 0;
   virtual std::int64_t slot_bytes() const = 0;  // 0: a program without recurrent state
   /// What a block or slot holds, [block_bytes()] or [slot_bytes()]: bytes that mean something to the same
-  /// backend and layout only.
+  /// backend and layout only. A shorter span of block_bytes() - window_part().block_bytes leaves that part out.
   virtual void read_block(std::int32_t block, std::span<std::byte> out) const = 0;
   virtual void write_block(std::int32_t block, std::span<const std::byte> in) = 0;
   virtual void read_slot(std::int32_t slot, std::span<std::byte> out) const = 0;
   virtual void write_slot(std::int32_t slot, std::span<const std::byte> in) = 0;
+  virtual WindowPart window_part() const { return {}; }
+  /// No row reads the windowed part of this block until it is written again. In order with steps.
+  virtual void release_window(std::int32_t block) { (void)block; }
   /// Nobody needs what these hold: the system may have their memory until they are used again. Between two
   /// steps. Without it they only stay as they are.
   virtual void give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
@@ -117,6 +126,8 @@ class State {
 struct StateOptions {
   int slots = 1;   // timelines that may exist at once
   int blocks = 1;  // key/value blocks of kBlockRows positions, shared by all timelines
+  /// Timelines release what is outside of every window, so that a block's windowed part is rarely there.
+  bool releases_windows = false;
 };
 
 class Executable {
@@ -152,6 +163,7 @@ struct CompileOptions {
 struct Limits {
   std::int64_t block_bytes = 0;   // of a State of this layout, for each block
   std::int64_t slot_bytes = 0;    // for each slot
+  WindowPart window_part = {};    // of block_bytes
   std::int64_t memory_bytes = 0;  // that the backend may use; 0: the machine's memory
   int chunk = 256;                // prompt rows of one step that suit it
 };

@@ -48,6 +48,12 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
                                  options.slots * (options.max_depth + 1));
   };
   add(model.target);
+  // Of what windows see, a slot holds a part of constant size: a state rather than a part of the context.
+  const WindowPart windows = backend.limits(model.target.layout()).window_part;
+  const int held = std::min(Decoder::blocks_of(options.context, options.max_depth),
+                            TimelinePool::window_blocks(windows, std::max(options.chunk, kMaxDraft + 1)));
+  block_bytes -= windows.block_bytes;
+  report.states += windows.block_bytes * held * options.slots;
   for (const Program* network : drafter_networks(model)) add(*network);
   if (model.vision) {
     report.weights += model.vision->tower.bytes_per_step() + model.vision->merger.bytes_per_step();

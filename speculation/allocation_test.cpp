@@ -35,7 +35,9 @@ class Allocation : public testing::TestWithParam<const char*> {};
 TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
   const DrafterKind kind = *DrafterKind::parse(GetParam());
   constexpr int kWarmUp = 12, kRounds = 40;
-  ToyDecoder decoder(std::move(*make_backend({.name = "cpu", .threads = 1})), 2);
+  ToyOptions toy;
+  toy.folders = kind == DrafterKind::kEagle3 || kind == DrafterKind::kDflash || kind == DrafterKind::kModel;
+  ToyDecoder decoder(std::move(*make_backend({.name = "cpu", .threads = 1})), 2, toy);
   std::vector<std::unique_ptr<Slot>> slots;
   for (int i = 0; i < 2; ++i) {
     std::vector<std::int32_t> prompt;
@@ -62,7 +64,7 @@ TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
   EXPECT_GT(allocations.load(), 0) << "the counter counts";
 }
 
-INSTANTIATE_TEST_SUITE_P(Drafters, Allocation, testing::Values("none", "mtp", "lookup", "auto"),
+INSTANTIATE_TEST_SUITE_P(Drafters, Allocation, testing::Values("none", "mtp", "lookup", "auto", "eagle3", "dflash", "model"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

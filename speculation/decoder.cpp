@@ -56,7 +56,8 @@ Status Decoder::build() {
   FT_ASSIGN(target_, backend_.compile(model_.target, compile));
   const int blocks_each = blocks_of(options_.context, options_.max_depth);
   plan_room(blocks_each);
-  const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks};
+  const StateOptions state{options_.slots + room_.snapshots, options_.slots * blocks_each + room_.blocks,
+                           true};
   FT_ASSIGN(state_, backend_.make_state(model_.target.layout(), state));
   pool_ = std::make_unique<TimelinePool>(*state_, state);
   FT_TRY(build_images());
@@ -201,7 +202,9 @@ void Decoder::plan_room(int blocks_each) {
   if (options_.cache_bytes <= 0) return;
   const Limits target = backend_.limits(model_.target.layout());
   room_.snapshot_bytes = target.slot_bytes;
-  room_.block_bytes = target.block_bytes;
+  room_.window_bytes = target.window_part.block_bytes;
+  room_.block_bytes = target.block_bytes - room_.window_bytes;
+  room_.window_blocks = TimelinePool::window_blocks(target.window_part, 0);
   bool networks = false;
   for (const DrafterSpec* spec : drafters_of(model_)) {
     room_.snapshot_bytes += spec->memory_bytes(model_);
@@ -213,8 +216,8 @@ void Decoder::plan_room(int blocks_each) {
     networks = true;
   }
   const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
-  room_.snapshots = static_cast<int>(
-      std::min<std::int64_t>(options_.snapshots, options_.cache_bytes / (room_.snapshot_bytes + block)));
+  room_.snapshots = static_cast<int>(std::min<std::int64_t>(
+      options_.snapshots, options_.cache_bytes / (room_.snapshot_bytes + block + room_.window_bytes)));
   const std::int64_t useful = std::int64_t{room_.snapshots} * blocks_each;
   room_.blocks = static_cast<int>(std::min(useful, options_.cache_bytes / block));
   room_.draft_blocks = networks ? room_.blocks + room_.snapshots : 0;

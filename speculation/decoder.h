@@ -36,6 +36,8 @@ struct SnapshotRoom {
   int snapshots = 0, blocks = 0, draft_blocks = 0;  // at most
   std::int64_t snapshot_bytes = 0;                  // of one, beside its blocks
   std::int64_t block_bytes = 0, draft_block_bytes = 0;
+  std::int64_t window_bytes = 0;  // of a block that windows see, beside block_bytes
+  int window_blocks = 0;          // such blocks of one snapshot, at most
 };
 
 class Decoder {

@@ -7,7 +7,10 @@
 namespace ft {
 
 TimelinePool::TimelinePool(State& state, const StateOptions& options)
-    : state_(state), owners_(static_cast<std::size_t>(options.blocks)) {
+    : state_(state),
+      window_(options.releases_windows ? state.window_part() : WindowPart{}),
+      owners_(static_cast<std::size_t>(options.blocks)),
+      window_owners_(has_windows() ? owners_.size() : 0) {
   free_blocks_.reserve(static_cast<std::size_t>(options.blocks));
   free_slots_.reserve(static_cast<std::size_t>(options.slots));
   for (int block = options.blocks - 1; block >= 0; --block) free_blocks_.push_back(block);
@@ -25,11 +28,40 @@ Result<std::int32_t> TimelinePool::take_block() {
   const std::int32_t block = free_blocks_.back();
   free_blocks_.pop_back();
   owners_[static_cast<std::size_t>(block)] = 1;
+  if (has_windows()) window_owners_[static_cast<std::size_t>(block)] = 1;
   return block;
 }
 
-void TimelinePool::drop_block(std::int32_t block) {
-  if (--owners_[static_cast<std::size_t>(block)] == 0) free_blocks_.push_back(block);
+void TimelinePool::share_block(std::int32_t block, bool window) {
+  ++owners_[static_cast<std::size_t>(block)];
+  if (window && has_windows()) ++window_owners_[static_cast<std::size_t>(block)];
+}
+
+/// `window`: the owner that leaves held the windowed part too.
+void TimelinePool::drop_block(std::int32_t block, bool window) {
+  const bool last = --owners_[static_cast<std::size_t>(block)] == 0;
+  if (last) free_blocks_.push_back(block);
+  if (!window || !has_windows()) return;
+  if (last) {
+    window_owners_[static_cast<std::size_t>(block)] = 0;
+  } else {
+    drop_window(block);
+  }
+}
+
+void TimelinePool::drop_window(std::int32_t block) {
+  if (--window_owners_[static_cast<std::size_t>(block)] == 0) state_.release_window(block);
+}
+
+/// First blocks of a timeline that no row at `length` or later sees, nor one of kForkRoom rows before.
+std::int64_t TimelinePool::outside_windows(std::int64_t length) const {
+  if (!has_windows()) return 0;
+  return std::max<std::int64_t>(0, (length - kForkRoom - window_.positions + 1) / kBlockRows);
+}
+
+int TimelinePool::window_blocks(const WindowPart& part, int rows) {
+  if (part.positions == 0) return 0;
+  return (part.positions + kForkRoom + rows) / kBlockRows + 2;
 }
 
 Result<Timeline> Timeline::open(TimelinePool& pool) {
@@ -46,6 +78,7 @@ Timeline::Timeline(Timeline&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)),
       slot_(other.slot_),
       blocks_(std::move(other.blocks_)),
+      released_(other.released_),
       length_(other.length_),
       replay_(other.replay_),
       tape_(other.tape_),
@@ -60,6 +93,7 @@ Timeline& Timeline::operator=(Timeline&& other) noexcept {
   pool_ = std::exchange(other.pool_, nullptr);
   slot_ = other.slot_;
   blocks_ = std::move(other.blocks_);
+  released_ = other.released_;
   length_ = other.length_;
   replay_ = other.replay_;
   tape_ = other.tape_;
@@ -73,11 +107,26 @@ Timeline::~Timeline() { release(); }
 
 void Timeline::release() {
   if (pool_ == nullptr) return;
-  FT_ASSERT(!open_);
-  for (const std::int32_t block : blocks_) pool_->drop_block(block);
-  blocks_.clear();
+  clear();
   pool_->free_slots_.push_back(slot_);
   pool_ = nullptr;
+}
+
+std::int64_t Timeline::min_fork_length() const {
+  const std::int64_t by_state = pool_->state_.slot_bytes() == 0 ? 0 : length_ - replay_;
+  if (released_ == 0) return by_state;
+  const auto first_kept = static_cast<std::int64_t>(released_) * kBlockRows;
+  return std::max(by_state, first_kept + pool_->window_.positions - 1);
+}
+
+std::span<const std::int32_t> Timeline::window_blocks() const {
+  if (!pool_->has_windows()) return {};
+  return std::span(blocks_).subspan(released_);
+}
+
+void Timeline::release_windows() {
+  const auto outside = static_cast<std::size_t>(pool_->outside_windows(length_));
+  for (; released_ < outside; ++released_) pool_->drop_window(blocks_[released_]);
 }
 
 Result<Txn> Timeline::begin(int rows, int confirmed) {
@@ -95,24 +144,45 @@ Result<Txn> Timeline::begin(int rows, int confirmed) {
   return Txn(*this, rows, confirmed);
 }
 
+void Timeline::clear() {
+  FT_ASSERT(!open_);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) pool_->drop_block(blocks_[i], i >= released_);
+  blocks_.clear();
+  released_ = 0;
+  length_ = replay_ = tape_ = 0;
+  lost_ = false;
+}
+
 Result<Timeline> Timeline::fork(std::int64_t length) const {
-  FT_ASSERT(!open_ && !lost_ && length >= min_fork_length() && length <= length_);
   FT_ASSIGN(Timeline copy, open(*pool_));
+  FT_TRY(fork_into(copy, length));
+  return copy;
+}
+
+Status Timeline::fork_into(Timeline& copy, std::int64_t length) const {
+  FT_ASSERT(!open_ && !lost_ && length >= min_fork_length() && length <= length_);
+  FT_ASSERT(&copy != this && copy.pool_ == pool_);
+  copy.clear();
   const auto full = static_cast<std::size_t>(length / kBlockRows);
+  copy.released_ = std::max(released_, static_cast<std::size_t>(pool_->outside_windows(length)));
   for (std::size_t i = 0; i < full; ++i) {
-    pool_->share_block(blocks_[i]);
+    pool_->share_block(blocks_[i], i >= copy.released_);
     copy.blocks_.push_back(blocks_[i]);
   }
   if (length % kBlockRows != 0) {
-    FT_ASSIGN(const std::int32_t block, pool_->take_block());
-    copy.blocks_.push_back(block);
-    pool_->state_.copy_block(blocks_[full], block);
+    const Result<std::int32_t> block = pool_->take_block();
+    if (!block.ok()) {
+      copy.clear();
+      return block.error();
+    }
+    copy.blocks_.push_back(*block);
+    pool_->state_.copy_block(blocks_[full], *block);
   }
   pool_->state_.copy_slot(slot_, copy.slot_);
   copy.length_ = length;
   copy.replay_ = std::max(0, replay_ - static_cast<std::int32_t>(length_ - length));
   copy.tape_ = tape_;
-  return copy;
+  return {};
 }
 
 Txn::Txn(Txn&& other) noexcept
@@ -139,6 +209,7 @@ void Txn::commit(int keep) {
   timeline_->replay_ = keep - confirmed_;
   timeline_->tape_ = 1 - timeline_->tape_;
   timeline_->open_ = false;
+  timeline_->release_windows();
   timeline_ = nullptr;
 }
 

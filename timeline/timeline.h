@@ -1,7 +1,7 @@
 // Timeline: what the model remembers of one sequence: key/value blocks, convolution rows, recurrent state. It
 // changes only through a transaction: begin with m rows, run steps with its segment, commit the first `keep`
 // rows. Rejected rows cost nothing:
-//   cached keys      dropped by length
+//   cached keys      dropped by length; those outside of every window are released
 //   convolution      dropped by cursor (absolute positions in a ring)
 //   recurrent state  a tape of updates that the next step replays
 // Owner: one slot of the scheduler or one drafter. Thread: the engine thread. Cost: begin and commit are
@@ -19,6 +19,9 @@
 
 namespace ft {
 
+/// A fork may begin so many rows before the end, beside what windows hide.
+inline constexpr int kForkRoom = kBlockRows;
+
 /// The free blocks and slots of one State. Blocks are reference-counted, because forks share full ones.
 class TimelinePool {
  public:
@@ -27,6 +30,8 @@ class TimelinePool {
 
   int free_blocks() const { return static_cast<int>(free_blocks_.size()); }
   int free_slots() const { return static_cast<int>(free_slots_.size()); }
+  /// Blocks whose windowed part a timeline of `rows` in one transaction may hold at once; 0: no part of its own.
+  static int window_blocks(const WindowPart& part, int rows);
   /// What is free holds no memory until it is taken again. Between two steps; a system call a free range.
   void give_back_free() const { state_.give_back(free_blocks_, free_slots_); }
 
@@ -35,12 +40,16 @@ class TimelinePool {
   friend class Txn;
   Error full() const;
   Result<std::int32_t> take_block();
-  void share_block(std::int32_t block) { ++owners_[static_cast<std::size_t>(block)]; }
-  void drop_block(std::int32_t block);
+  void share_block(std::int32_t block, bool window);
+  void drop_block(std::int32_t block, bool window);
+  void drop_window(std::int32_t block);
+  bool has_windows() const { return window_.positions > 0; }
+  std::int64_t outside_windows(std::int64_t length) const;
 
   State& state_;
+  WindowPart window_;
   std::vector<std::int32_t> free_blocks_, free_slots_;
-  std::vector<int> owners_;  // [blocks]
+  std::vector<int> owners_, window_owners_;  // [blocks]
 };
 
 class Timeline;
@@ -87,10 +96,13 @@ class Timeline {
   /// Number of committed rows, which is the position of the next row.
   std::int64_t length() const { return length_; }
   bool lost() const { return lost_; }
-  /// The minimum length that fork() can take: rows before it are in the recurrent state for good.
-  std::int64_t min_fork_length() const { return pool_->state_.slot_bytes() == 0 ? 0 : length_ - replay_; }
+  /// The minimum length that fork() can take: rows before it are in the recurrent state for good, or a window
+  /// would need keys that are released.
+  std::int64_t min_fork_length() const;
   /// The blocks of its key/value cache, in order; some after length() may only be reserved.
   std::span<const std::int32_t> blocks() const { return blocks_; }
+  /// Those of them that hold what windows see; none if the State keeps no such part.
+  std::span<const std::int32_t> window_blocks() const;
 
   /// Reserves memory for the block list of `positions`, so that no begin() up to there allocates.
   void reserve(std::int64_t positions) {
@@ -105,6 +117,11 @@ class Timeline {
   /// <= length(). The original must have no open transaction and must not be lost.
   Result<Timeline> fork(std::int64_t length) const;
   Result<Timeline> fork() const { return fork(length_); }
+  /// Makes `copy`, of the same pool, the same fork in place of what it was: it keeps its slot, and nothing is
+  /// allocated if it has reserve()d as much. After an error it is empty.
+  Status fork_into(Timeline& copy, std::int64_t length) const;
+  /// Forgets everything, also that it was lost. No transaction may be open.
+  void clear();
 
   /// Writes the whole timeline as bytes that only the same program on the same backend can read. Any thread
   /// may call it while no other changes the timeline. False if the sink did not take all.
@@ -117,10 +134,12 @@ class Timeline {
   friend class Txn;
   Timeline(TimelinePool& pool, std::int32_t slot) : pool_(&pool), slot_(slot) {}
   void release();
+  void release_windows();
 
   TimelinePool* pool_;
   std::int32_t slot_;
   std::vector<std::int32_t> blocks_;
+  std::size_t released_ = 0;  // first blocks without their windowed part
   std::int64_t length_ = 0;
   std::int32_t replay_ = 0;
   std::int32_t tape_ = 0;

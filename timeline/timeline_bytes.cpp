@@ -1,4 +1,5 @@
-// A timeline as bytes: length, replay, tape, then its blocks in order and its slot as the State writes them.
+// A timeline as bytes: length, replay, tape, the number of blocks without their windowed part, then its blocks
+// in order and its slot as the State writes them.
 #include <algorithm>
 
 #include "timeline/timeline.h"
@@ -10,15 +11,20 @@ std::size_t size_of(std::int64_t bytes) { return static_cast<std::size_t>(bytes)
 
 std::int64_t blocks_of(std::int64_t length) { return (length + kBlockRows - 1) / kBlockRows; }
 
+std::int64_t bytes_of_block(const State& state, bool released) {
+  return state.block_bytes() - (released ? state.window_part().block_bytes : 0);
+}
+
 }  // namespace
 
 bool Timeline::write_to(ByteSink& sink) const {
   const State& state = pool_->state_;
   if (!put_value(sink, length_) || !put_value(sink, replay_) || !put_value(sink, tape_)) return false;
+  if (!put_value(sink, static_cast<std::int64_t>(released_))) return false;
   std::vector<std::byte> bytes(size_of(std::max(state.block_bytes(), state.slot_bytes())));
-  const auto block_bytes = std::span(bytes).first(size_of(state.block_bytes()));
-  for (std::int64_t i = 0; i < blocks_of(length_); ++i) {
-    state.read_block(blocks_[static_cast<std::size_t>(i)], block_bytes);
+  for (std::size_t i = 0; i < size_of(blocks_of(length_)); ++i) {
+    const auto block_bytes = std::span(bytes).first(size_of(bytes_of_block(state, i < released_)));
+    state.read_block(blocks_[i], block_bytes);
     if (!sink.put(block_bytes)) return false;
   }
   const auto slot_bytes = std::span(bytes).first(size_of(state.slot_bytes()));
@@ -28,10 +34,11 @@ bool Timeline::write_to(ByteSink& sink) const {
 
 Result<Timeline> Timeline::read_from(TimelinePool& pool, ByteSource& source) {
   State& state = pool.state_;
-  std::int64_t length = 0;
+  std::int64_t length = 0, released = 0;
   std::int32_t replay = 0, tape = 0;
   const Error unfit{Code::kCorrupt, "its bytes are not a timeline"};
   if (!get_value(source, length) || !get_value(source, replay) || !get_value(source, tape)) return unfit;
+  if (!get_value(source, released) || released < 0 || released > pool.outside_windows(length)) return unfit;
   if (length < 0 || replay < 0 || replay > std::min<std::int64_t>(length, kMaxTapeRows) ||
       (tape != 0 && tape != 1)) {
     return unfit;
@@ -39,12 +46,15 @@ Result<Timeline> Timeline::read_from(TimelinePool& pool, ByteSource& source) {
   if (blocks_of(length) > static_cast<std::int64_t>(pool.free_blocks_.size())) return pool.full();
   FT_ASSIGN(Timeline timeline, open(pool));
   std::vector<std::byte> bytes(size_of(std::max(state.block_bytes(), state.slot_bytes())));
-  const auto block_bytes = std::span(bytes).first(size_of(state.block_bytes()));
   for (std::int64_t i = 0; i < blocks_of(length); ++i) {
+    const auto block_bytes = std::span(bytes).first(size_of(bytes_of_block(state, i < released)));
     if (!source.get(block_bytes)) return unfit;
     FT_ASSIGN(const std::int32_t block, pool.take_block());
     timeline.blocks_.push_back(block);
     state.write_block(block, block_bytes);
+    if (i >= released) continue;
+    pool.drop_window(block);
+    ++timeline.released_;
   }
   const auto slot_bytes = std::span(bytes).first(size_of(state.slot_bytes()));
   if (!source.get(slot_bytes)) return unfit;

@@ -1,5 +1,6 @@
 // Compares timelines with a model that remembers what was really written: every block holds its tokens, every
-// slot a recurrent state that depends on all tokens in order, and drafts go to tapes as in a backend.
+// slot a recurrent state that depends on all tokens in order, and drafts go to tapes as in a backend. With a
+// window, each block also holds what the window sees, which release_window() makes unreadable.
 #include "timeline/timeline.h"
 
 #include <algorithm>
@@ -17,14 +18,27 @@ namespace {
 
 class Machine final : public State {
  public:
-  explicit Machine(const StateOptions& options)
-      : blocks_(static_cast<std::size_t>(options.blocks)), slots_(static_cast<std::size_t>(options.slots)) {}
+  explicit Machine(const StateOptions& options, int window = 0)
+      : window_(window),
+        blocks_(static_cast<std::size_t>(options.blocks)),
+        seen_(blocks_.size()),
+        slots_(static_cast<std::size_t>(options.slots)) {}
 
-  void copy_block(std::int32_t from, std::int32_t to) override { block(to) = block(from), ++block_copies; }
+  void copy_block(std::int32_t from, std::int32_t to) override {
+    block(to) = block(from), seen(to) = seen(from), ++block_copies;
+  }
   void copy_slot(std::int32_t from, std::int32_t to) override { slot(to) = slot(from), ++slot_copies; }
   std::int64_t bytes() const override { return 0; }
   std::int64_t block_bytes() const override { return sizeof(Block); }
-  std::int64_t slot_bytes() const override { return sizeof(Recurrent); }
+  /// With a window there is no recurrent state, so that forks may begin further back.
+  std::int64_t slot_bytes() const override { return window_ > 0 ? 0 : sizeof(Recurrent); }
+  WindowPart window_part() const override {
+    return window_ > 0 ? WindowPart{window_, sizeof(Block)} : WindowPart{};
+  }
+  void release_window(std::int32_t number) override {
+    EXPECT_NE(seen(number), unreadable()) << "released twice";
+    seen(number) = unreadable(), ++released;
+  }
   void read_block(std::int32_t, std::span<std::byte>) const override { FAIL() << "nobody asked"; }
   void write_block(std::int32_t, std::span<const std::byte>) override { FAIL() << "nobody asked"; }
   void read_slot(std::int32_t, std::span<std::byte>) const override { FAIL() << "nobody asked"; }
@@ -37,6 +51,8 @@ class Machine final : public State {
     for (int i = 0; i < segment.rows; ++i) {
       const std::int64_t p = segment.position + i;
       block(at.blocks[static_cast<std::size_t>(p / kBlockRows)])[static_cast<std::size_t>(p % kBlockRows)] =
+          tokens[static_cast<std::size_t>(i)];
+      seen(at.blocks[static_cast<std::size_t>(p / kBlockRows)])[static_cast<std::size_t>(p % kBlockRows)] =
           tokens[static_cast<std::size_t>(i)];
     }
     Recurrent& state = slot(at.slot);
@@ -60,6 +76,21 @@ class Machine final : public State {
     }
     return tokens;
   }
+  /// What a row at `length` sees through the window of the rows before it.
+  std::vector<int> read_window(const SequenceView& at, std::int64_t length) {
+    std::vector<int> tokens;
+    for (std::int64_t p = std::max<std::int64_t>(0, length + 1 - window_); p < length; ++p) {
+      tokens.push_back(seen(
+          at.blocks[static_cast<std::size_t>(p / kBlockRows)])[static_cast<std::size_t>(p % kBlockRows)]);
+    }
+    return tokens;
+  }
+  /// Blocks whose windowed part can be read.
+  int readable() const {
+    return static_cast<int>(
+        std::ranges::count_if(seen_, [](const Block& one) { return one != unreadable(); }));
+  }
+  int window() const { return window_; }
   std::uint64_t state_of(const SequenceView& at) {
     Recurrent state = slot(at.slot);
     for (int i = 0; i < at.replay; ++i)
@@ -72,7 +103,7 @@ class Machine final : public State {
     return state.sum;
   }
 
-  int block_copies = 0, slot_copies = 0;
+  int block_copies = 0, slot_copies = 0, released = 0;
 
  private:
   struct Recurrent {
@@ -81,10 +112,17 @@ class Machine final : public State {
     void settle(int token) { sum = sum * 1099511628211ULL + static_cast<std::uint64_t>(token) + 1; }
   };
   using Block = std::array<int, kBlockRows>;
+  static Block unreadable() {
+    Block none;
+    none.fill(-1);
+    return none;
+  }
+  Block& seen(std::int32_t id) { return seen_.at(static_cast<std::size_t>(id)); }
   Block& block(std::int32_t id) { return blocks_.at(static_cast<std::size_t>(id)); }
   Recurrent& slot(std::int32_t id) { return slots_.at(static_cast<std::size_t>(id)); }
 
-  std::vector<Block> blocks_;
+  int window_;
+  std::vector<Block> blocks_, seen_;
   std::vector<Recurrent> slots_;
 };
 
@@ -97,8 +135,11 @@ struct Known {
 
 class Schedule {
  public:
-  Schedule(unsigned seed, const StateOptions& options)
-      : options_(options), machine_(options), pool_(machine_, options), random_(seed + test::storm_seed()) {}
+  Schedule(unsigned seed, const StateOptions& options, int window = 0)
+      : options_(options),
+        machine_(options, window),
+        pool_(machine_, options),
+        random_(seed + test::storm_seed()) {}
 
   void run(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -126,6 +167,7 @@ class Schedule {
     EXPECT_EQ(pool_.free_slots(), options_.slots);
   }
   int exhausted = 0, lost = 0, shared = 0, shortened = 0;
+  int released() const { return machine_.released; }
 
  private:
   std::size_t pick() { return random_() % known_.size(); }
@@ -176,7 +218,12 @@ class Schedule {
     ASSERT_EQ(segment.rows, rows);
     ASSERT_EQ(segment.confirmed, sure);
     ASSERT_EQ(machine_.read(segment.sequence, segment.position), known.tokens) << "the past has changed";
-    if (segment.position > 0) {
+    if (machine_.window() > 0) {
+      const std::int64_t first = std::max<std::int64_t>(0, segment.position + 1 - machine_.window());
+      ASSERT_EQ(machine_.read_window(segment.sequence, segment.position),
+                std::vector<int>(known.tokens.begin() + first, known.tokens.end()))
+          << "a window has changed";
+    } else if (segment.position > 0) {
       ASSERT_EQ(machine_.state_of(segment.sequence), Machine::state_after(known.tokens))
           << "the state has changed";
     }
@@ -306,6 +353,43 @@ TEST(Timeline, RandomSchedulesKeepEveryPastAndEveryBlock) {
   EXPECT_GT(exhausted, 100);
   EXPECT_GT(lost, 100);
   EXPECT_GT(shared, 100);
+}
+
+TEST(Timeline, RandomSchedulesKeepWhatEveryWindowSees) {
+  int released = 0, shortened = 0, shared = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    const int window = 1 + static_cast<int>(seed * 7 % 70);
+    Schedule schedule(seed, StateOptions{5, 40, true}, window);
+    schedule.run(300);
+    ASSERT_FALSE(testing::Test::HasFailure())
+        << "seed " << seed << ", window " << window << ", FORETOKEN_SEED=" << test::storm_seed();
+    released += schedule.released(), shortened += schedule.shortened, shared += schedule.shared;
+  }
+  EXPECT_GT(released, 1000);
+  EXPECT_GT(shortened, 100) << "forks that begin before the end";
+  EXPECT_GT(shared, 1000);
+}
+
+TEST(Timeline, ALongSequenceHoldsTheWindowedPartOfAFewBlocks) {
+  constexpr int kWindow = 100, kRows = 16;
+  const StateOptions options{2, 200, true};
+  Machine machine(options, kWindow);
+  TimelinePool pool(machine, options);
+  Timeline timeline = std::move(*Timeline::open(pool));
+  const int most = TimelinePool::window_blocks(machine.window_part(), kRows);
+  const int before = machine.readable();
+  for (int i = 0; i < 300; ++i) {
+    Txn txn = std::move(*timeline.begin(kRows, kRows));
+    machine.run(txn.segment(), std::vector<int>(kRows, i));
+    ASSERT_LE(std::ssize(timeline.window_blocks()), most);
+    txn.commit(kRows);
+  }
+  EXPECT_EQ(timeline.blocks().size(), 150U);
+  EXPECT_EQ(before - machine.readable(), 150 - std::ssize(timeline.window_blocks()))
+      << "all others are released";
+  EXPECT_LE(timeline.min_fork_length(), timeline.length() - kForkRoom);
+  const Timeline shorter = std::move(*timeline.fork(timeline.min_fork_length()));
+  EXPECT_EQ(shorter.min_fork_length(), timeline.min_fork_length());
 }
 
 TEST(Timeline, ABeginThatDoesNotFitTakesNoBlock) {

@@ -27,18 +27,16 @@ class Memory {
 
   /// Empty if `bytes` is more than the machine's memory or the system refuses.
   static Memory allocate(std::int64_t bytes) {
-    Memory memory;
     const std::int64_t page = sysconf(_SC_PAGESIZE);
-    if (bytes < 0 || bytes / page >= sysconf(_SC_PHYS_PAGES)) return memory;
-    const auto size = static_cast<std::size_t>(bytes + page);  // room for read-ahead after the last byte
-    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) return memory;
-#ifdef MADV_HUGEPAGE
-    if (bytes >= (4 << 20)) madvise(data, size, MADV_HUGEPAGE);
-#endif
-    memory.data_ = data;
-    memory.bytes_ = size;
-    return memory;
+    if (bytes < 0 || bytes / page >= sysconf(_SC_PHYS_PAGES)) return {};
+    return map(bytes, 0);
+  }
+
+  /// More than the machine has, too: the caller sees to it that few of its pages are touched at once.
+  static Memory reserve(std::int64_t bytes) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 45;
+    if (bytes < 0 || bytes > kMost) return {};
+    return map(bytes, MAP_NORESERVE);
   }
 
   /// The whole pages of [begin, begin + bytes) are not there physically until they are touched again, and
@@ -56,6 +54,19 @@ class Memory {
   float* floats() const { return static_cast<float*>(data_); }
 
  private:
+  static Memory map(std::int64_t bytes, int flags) {
+    Memory memory;
+    const std::int64_t page = sysconf(_SC_PAGESIZE);
+    const auto size = static_cast<std::size_t>(bytes + page);  // room for read-ahead after the last byte
+    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    if (data == MAP_FAILED) return memory;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= (4 << 20)) madvise(data, size, MADV_HUGEPAGE);
+#endif
+    memory.data_ = data;
+    memory.bytes_ = size;
+    return memory;
+  }
   void swap(Memory& other) {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);

@@ -11,6 +11,12 @@ namespace ft::cpu {
 
 static_assert(kKeyRows == kBlockRows);
 
+namespace {
+
+constexpr std::int64_t kPageFloats = 1024;
+
+}  // namespace
+
 Result<std::unique_ptr<State>> CpuState::make(const StateLayout& layout, const StateOptions& options,
                                               int kv_bits) {
   return format::with_memory_guard("make a state", "cpu backend",
@@ -32,7 +38,9 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
   std::unique_ptr<CpuState> state(new CpuState());
   state->kv_bits_ = kv_bits;
   state->bytes_ = state->lay_out(layout, options, nullptr) * static_cast<std::int64_t>(sizeof(float));
-  state->memory_ = Memory::allocate(state->bytes_);
+  // Most of a windowed part is never there at once, so it may be larger than the machine's memory.
+  const bool sparse = options.releases_windows && state->window_part_.positions > 0;
+  state->memory_ = sparse ? Memory::reserve(state->bytes_) : Memory::allocate(state->bytes_);
   if (state->memory_.empty()) {
     return Error{
         Code::kExhausted,
@@ -53,6 +61,7 @@ Limits CpuState::limits(const StateLayout& layout, int kv_bits) {
   Limits limits;
   limits.block_bytes = state.block_bytes();
   limits.slot_bytes = state.slot_bytes();
+  limits.window_part = state.window_part();
   return limits;
 }
 
@@ -60,6 +69,7 @@ std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& op
   caches_.clear();
   windows_.clear();
   deltas_.clear();
+  window_part_ = {};
   std::int64_t used = 0;
   const auto take = [&](std::int64_t floats) {
     float* at = base == nullptr ? nullptr : base + used;
@@ -80,6 +90,12 @@ std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& op
     cache.head_stride = cache.keys_bytes + bytes_of_rows(cache.padded);
     cache.block_stride = cache.head_stride * shape.kv_heads;
     constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));  // every stride is a multiple of it
+    cache.windowed = shape.window > 0;
+    if (cache.windowed) {
+      window_part_.positions = std::max(window_part_.positions, shape.window);
+      window_part_.block_bytes += cache.block_stride;
+      used = round_up(used, kPageFloats);
+    }
     cache.keys = reinterpret_cast<std::byte*>(take(cache.block_stride * options.blocks / kFloat));
     caches_.push_back(cache);
   }
@@ -109,7 +125,12 @@ void CpuState::list_parts() {
     return Part{reinterpret_cast<std::byte*>(base), count * static_cast<std::int64_t>(sizeof(*base))};
   };
   block_parts_.clear(), slot_parts_.clear();
-  for (const Cache& cache : caches_) block_parts_.push_back(part(cache.keys, cache.block_stride));
+  for (const bool windowed : {false, true}) {
+    for (const Cache& cache : caches_) {
+      if (cache.windowed == windowed) block_parts_.push_back(part(cache.keys, cache.block_stride));
+    }
+    if (!windowed) full_parts_ = block_parts_.size();
+  }
   for (const Window& window : windows_) slot_parts_.push_back(part(window.rows, kRing * window.width));
   for (const Delta& delta : deltas_) {
     slot_parts_.push_back(part(delta.state, delta.slot_stride));
@@ -132,6 +153,7 @@ void CpuState::copy(const std::vector<Part>& parts, std::int32_t from, std::int3
 
 void CpuState::read(const std::vector<Part>& parts, std::int32_t from, std::span<std::byte> out) {
   for (const Part& part : parts) {
+    if (out.empty()) return;
     std::memcpy(out.data(), part.base + from * part.bytes, static_cast<std::size_t>(part.bytes));
     out = out.subspan(static_cast<std::size_t>(part.bytes));
   }
@@ -139,6 +161,7 @@ void CpuState::read(const std::vector<Part>& parts, std::int32_t from, std::span
 
 void CpuState::write(const std::vector<Part>& parts, std::int32_t to, std::span<const std::byte> in) {
   for (const Part& part : parts) {
+    if (in.empty()) return;
     std::memcpy(part.base + to * part.bytes, in.data(), static_cast<std::size_t>(part.bytes));
     in = in.subspan(static_cast<std::size_t>(part.bytes));
   }
@@ -154,6 +177,13 @@ void CpuState::give_back(const std::vector<Part>& parts, std::span<const std::in
     for (const Part& part : parts) {
       Memory::give_back(part.base + sorted[begin] * part.bytes, count * part.bytes);
     }
+  }
+}
+
+void CpuState::release_window(std::int32_t block) {
+  for (std::size_t i = full_parts_; i < block_parts_.size(); ++i) {
+    const Part& part = block_parts_[i];
+    Memory::give_back(part.base + block * part.bytes, part.bytes);
   }
 }
 

@@ -1,6 +1,7 @@
 // The cpu backend's memory of timelines. Everything is float32 except the cache, which is float16 (saturated)
 // or 8-bit codes. With codes, kBlockRows float scales, one per position, follow a head's keys, and again its
 // values.
+// Caches with a window begin on a page, so that what a block has outside of it gives its memory back.
 //   cache   per layer [blocks][kv_heads][keys: head_dim, kBlockRows | values: kBlockRows, padded head_dim]
 //   window  per layer [slots][kRing, width]; position p is at p % kRing
 //   delta   per layer [slots][value_heads][tiles of kDeltaTile columns: key_dim, tile]
@@ -36,6 +37,8 @@ class CpuState final : public State {
   void write_block(std::int32_t block, std::span<const std::byte> in) override;
   void read_slot(std::int32_t slot, std::span<std::byte> out) const override;
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
+  WindowPart window_part() const override { return window_part_; }
+  void release_window(std::int32_t block) override;
   void give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) override;
 
   struct Cache {
@@ -45,6 +48,7 @@ class CpuState final : public State {
     std::int64_t keys_bytes = 0;   // of a key/value head's keys; its values follow
     std::int64_t head_stride = 0;  // bytes between key/value heads
     std::int64_t block_stride = 0;
+    bool windowed = false;
   };
   struct Delta {
     float* state = nullptr;  // of slot 0
@@ -92,7 +96,9 @@ class CpuState final : public State {
   std::vector<Cache> caches_;
   std::vector<Window> windows_;
   std::vector<Delta> deltas_;
-  std::vector<Part> block_parts_, slot_parts_;
+  std::vector<Part> block_parts_, slot_parts_;  // block parts: those with a window last
+  std::size_t full_parts_ = 0;                  // block parts without a window
+  WindowPart window_part_;
 };
 
 }  // namespace ft::cpu

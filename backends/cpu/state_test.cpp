@@ -53,5 +53,46 @@ TEST(CpuState, WhatWasGivenBackCanBeUsedAgain) {
   EXPECT_EQ(found, filled(state->block_bytes(), 9));
 }
 
+TEST(CpuState, WhatAWindowNoLongerSeesIsZeroAndTheRestStays) {
+  StateLayout layout;
+  layout.caches = {{.kv_heads = 2, .head_dim = 64, .window = 100},
+                   {.kv_heads = 1, .head_dim = 24},
+                   {.kv_heads = 1, .head_dim = 128, .window = 40}};
+  const StateOptions options{.slots = kSlots, .blocks = kBlocks, .releases_windows = true};
+  const std::unique_ptr<State> state = std::move(*CpuState::make(layout, options, 16));
+  const WindowPart part = state->window_part();
+  EXPECT_EQ(part.positions, 100);
+  EXPECT_EQ(part.block_bytes, 2 * kBlockRows * 2 * (2 * 64 + 128));
+  for (std::int32_t block = 0; block < kBlocks; ++block)
+    state->write_block(block, filled(state->block_bytes(), block));
+  for (const std::int32_t block : {0, 7, 8, 63}) state->release_window(block);
+  for (std::int32_t block = 0; block < kBlocks; ++block) {
+    std::vector<std::byte> found(static_cast<std::size_t>(state->block_bytes())), expected;
+    state->read_block(block, found);
+    expected = filled(state->block_bytes(), block);
+    if (block == 0 || block == 7 || block == 8 || block == 63)
+      std::fill(expected.end() - part.block_bytes, expected.end(), std::byte{0});
+    EXPECT_EQ(found, expected) << "block " << block;
+  }
+  const auto beside = filled(state->block_bytes() - part.block_bytes, 30);
+  state->write_block(7, beside);
+  std::vector<std::byte> found(beside.size());
+  state->read_block(7, found);
+  EXPECT_EQ(found, beside) << "a shorter span leaves the windowed part out";
+}
+
+TEST(CpuState, AWindowedPartMayBeLargerThanTheMachine) {
+  StateLayout layout;
+  layout.caches = {{.kv_heads = 16, .head_dim = 256, .window = 1024}};
+  StateOptions options{.slots = 1, .blocks = 1 << 18, .releases_windows = true};
+  const auto state = CpuState::make(layout, options, 16);
+  ASSERT_TRUE(state.ok()) << state.error().message;
+  const auto bytes = filled((*state)->block_bytes(), 5);
+  (*state)->write_block((1 << 18) - 1, bytes);
+  std::vector<std::byte> found(bytes.size());
+  (*state)->read_block((1 << 18) - 1, found);
+  EXPECT_EQ(found, bytes);
+}
+
 }  // namespace
 }  // namespace ft::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/assert.h"
 
@@ -59,14 +60,22 @@ class Writer {
   std::span<const std::byte> in_;
 };
 
-/// Visits all floats of a block, in a fixed order.
+/// Visits the floats of a block that belong to caches with a window, or of all others, in a fixed order.
 template <class Visit>
-void visit_block(RefState& state, std::int32_t block, Visit visit) {
+void visit_caches(RefState& state, std::int32_t block, bool windowed, Visit visit) {
   for (std::size_t i = 0; i < state.layout.caches.size(); ++i) {
+    if ((state.layout.caches[i].window > 0) != windowed) continue;
     const std::size_t count = kBlockRows * cache_width(state.layout.caches[i]);
     visit(state.key(static_cast<int>(i), block, 0), count);
     visit(state.value(static_cast<int>(i), block, 0), count);
   }
+}
+
+/// Visits as many floats of a block as `bytes` are: all, or all without a window.
+template <class Visit>
+void visit_block(RefState& state, std::int32_t block, std::size_t bytes, Visit visit) {
+  visit_caches(state, block, false, visit);
+  if (bytes == static_cast<std::size_t>(state.block_bytes())) visit_caches(state, block, true, visit);
 }
 
 template <class Visit>
@@ -137,14 +146,20 @@ std::int64_t RefState::slot_bytes() const { return limits(layout).slot_bytes; }
 
 Limits RefState::limits(const StateLayout& layout) {
   std::size_t block = 0, slot = 0;
-  for (const auto& cache : layout.caches) block += 2 * kBlockRows * cache_width(cache);
+  Limits limits;
+  for (const auto& cache : layout.caches) {
+    const std::size_t floats = 2 * kBlockRows * cache_width(cache);
+    block += floats;
+    if (cache.window == 0) continue;
+    limits.window_part.positions = std::max(limits.window_part.positions, cache.window);
+    limits.window_part.block_bytes += static_cast<std::int64_t>(floats * sizeof(float));
+  }
   for (const auto& window : layout.windows) slot += kRing * static_cast<std::size_t>(window.width);
   for (const auto& delta : layout.deltas) {
     const int entry =
         delta.key_heads * delta.key_dim + delta.value_heads * delta.value_dim + delta.value_heads;
     slot += delta_size(delta) + 2 * kMaxTapeRows * static_cast<std::size_t>(entry);
   }
-  Limits limits;
   limits.block_bytes = static_cast<std::int64_t>(block * sizeof(float));
   limits.slot_bytes = static_cast<std::int64_t>(slot * sizeof(float));
   return limits;
@@ -152,10 +167,15 @@ Limits RefState::limits(const StateLayout& layout) {
 
 // The visitors only read through a Reader; the accessors exist in one form, for steps.
 void RefState::read_block(std::int32_t block, std::span<std::byte> out) const {
-  visit_block(const_cast<RefState&>(*this), block, Reader(out));  // NOLINT(*-const-cast)
+  visit_block(const_cast<RefState&>(*this), block, out.size(), Reader(out));  // NOLINT(*-const-cast)
 }
 void RefState::write_block(std::int32_t block, std::span<const std::byte> in) {
-  visit_block(*this, block, Writer(in));
+  visit_block(*this, block, in.size(), Writer(in));
+}
+void RefState::release_window(std::int32_t block) {
+  visit_caches(*this, block, true, [](float* floats, std::size_t count) {
+    std::fill_n(floats, count, std::numeric_limits<float>::quiet_NaN());
+  });
 }
 void RefState::read_slot(std::int32_t slot, std::span<std::byte> out) const {
   visit_slot(const_cast<RefState&>(*this), slot, Reader(out));  // NOLINT(*-const-cast)

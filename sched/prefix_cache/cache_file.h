@@ -25,7 +25,7 @@
 namespace ft {
 
 /// Must be raised when the file's layout changes.
-inline constexpr std::uint32_t kCacheFileVersion = 1;
+inline constexpr std::uint32_t kCacheFileVersion = 2;
 
 /// Which prompts a snapshot serves, without all of its tokens: those that begin with the whole blocks hashed
 /// in `before`, then with the tail's first tokens, and share `low` tokens or more altogether.

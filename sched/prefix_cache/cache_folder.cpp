@@ -179,6 +179,7 @@ std::int64_t CacheFolder::size_of(const Snapshot& snapshot, std::size_t tokens) 
   constexpr std::int64_t kAround = 4096;
   return kAround + static_cast<std::int64_t>(tokens * sizeof(std::int32_t)) + room.snapshot_bytes +
          blocks(snapshot.timeline.blocks()) * room.block_bytes +
+         blocks(snapshot.timeline.window_blocks()) * room.window_bytes +
          (snapshot.draft ? blocks(snapshot.draft->blocks()) * room.draft_block_bytes : 0);
 }
 

@@ -126,8 +126,9 @@ bool PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
   if (folder_ != nullptr) folder_->collect();
   if (!enabled() || high < kLeastTokens || known(tokens, drafts)) return false;
   const std::int64_t blocks = (high + kBlockRows - 1) / kBlockRows;
-  if (blocks > limits_.blocks || limits_.snapshot_bytes + blocks * limits_.block_bytes > limit_bytes_)
-    return false;
+  const std::int64_t windows = std::min<std::int64_t>(blocks, limits_.window_blocks) * limits_.window_bytes;
+  const std::int64_t needed = limits_.snapshot_bytes + blocks * limits_.block_bytes + windows;
+  if (blocks > limits_.blocks || needed > limit_bytes_) return false;
   while (static_cast<int>(entries_.size()) >= limits_.snapshots) {
     if (!evict_oldest()) return false;
   }
@@ -146,6 +147,7 @@ bool PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
 void PrefixCache::insert(std::span<const std::int32_t> tokens, Snapshot snapshot) {
   const std::int64_t depth = snapshot.low() / kBlockRows * kBlockRows;
   blocks_.add(snapshot.timeline.blocks());
+  window_blocks_.add(snapshot.timeline.window_blocks());
   draft_blocks_.add(draft_blocks_of(snapshot));
   const std::span<const std::int32_t> tail = from(tokens, depth);
   Node* node = grow(tokens.first(static_cast<std::size_t>(depth)));
@@ -189,6 +191,7 @@ void PrefixCache::prune(Node* node) {
 
 void PrefixCache::evict(Entries::iterator entry) {
   blocks_.remove(entry->snapshot->timeline.blocks());
+  window_blocks_.remove(entry->snapshot->timeline.window_blocks());
   draft_blocks_.remove(draft_blocks_of(*entry->snapshot));
   Node* node = entry->node;
   std::erase(node->entries, entry);
@@ -214,8 +217,8 @@ void PrefixCache::clear() {
 std::int64_t PrefixCache::bytes() const {
   constexpr auto kNodeBytes = static_cast<std::int64_t>(sizeof(Node) + kBlockRows * sizeof(std::int32_t));
   return static_cast<std::int64_t>(entries_.size()) * limits_.snapshot_bytes +
-         blocks_.used * limits_.block_bytes + draft_blocks_.used * limits_.draft_block_bytes +
-         nodes_ * kNodeBytes;
+         blocks_.used * limits_.block_bytes + window_blocks_.used * limits_.window_bytes +
+         draft_blocks_.used * limits_.draft_block_bytes + nodes_ * kNodeBytes;
 }
 
 bool PrefixCache::over() const {

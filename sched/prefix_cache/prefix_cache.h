@@ -96,7 +96,7 @@ class PrefixCache {
   Entries entries_;
   Node root_;
   std::int64_t nodes_ = 0, leaves_ = 0;
-  BlockUse blocks_, draft_blocks_;
+  BlockUse blocks_, window_blocks_, draft_blocks_;
   CacheReport counts_;
 };
 
