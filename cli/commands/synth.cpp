@@ -44,7 +44,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (options.layers > 0) synth.shape.layers = options.layers;
   set_width(options.bits, synth);
   synth.group = std::stoi(options.group);
-  synth.seed = options.seed, synth.mtp = !options.no_mtp, synth.directory = options.out;
+  if (options.mtp && synth.shape.gemma)
+    return Error{Code::kInvalid, "--mtp: Gemma 4 has no MTP head; leave the flag out"};
+  synth.seed = options.seed, synth.directory = options.out;
+  synth.mtp = !options.no_mtp && !synth.shape.gemma;
   std::error_code ignored;
   if (!options.force && fs::exists(fs::path(options.out) / "config.json", ignored)) {
     return Error{Code::kInvalid,
@@ -91,8 +94,8 @@ Command synth_command() {
   command.flags.group("Checkpoint");
   command.flags.add(
       "shape", "NAME", reads_choice(options->shape, shape_names()),
-      "Model shape: tiny, tiny-experts, qwen3.5-0.8b (default), -2b, -4b, -9b, -27b, -35b-a3b or "
-      "-122b-a10b");
+      "Model shape: tiny, tiny-experts, qwen3.5-0.8b (default), -2b, -4b, -9b, -27b, -35b-a3b, -122b-a10b, "
+      "gemma4-31b, -26b-a4b, -e4b or -e2b");
   command.flags.add("bits", "N",
                     reads_choice(options->bits, {std::begin(kSynthWidths), std::end(kSynthWidths)}),
                     "Weight format: 4 (default), 8, 16 (bf16), mxfp4, mxfp8 or nvfp4");

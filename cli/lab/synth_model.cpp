@@ -50,6 +50,7 @@ Status read_option(std::string_view name, std::string_view key, std::string_view
     FT_ASSIGN(out.seed, read_number(name, key, text, {}, kMost));
   } else if (key == "mtp") {
     FT_ASSIGN(const std::uint64_t mtp, read_number(name, key, text, {0, 1}, 1));
+    if (mtp != 0 && out.shape.gemma) return wrong(name, "mtp: Gemma 4 has no MTP head; leave it out");
     out.mtp = mtp != 0;
   } else if (key == "tied") {
     FT_ASSIGN(const std::uint64_t tied, read_number(name, key, text, {0, 1}, 1));
@@ -150,6 +151,7 @@ Result<SynthOptions> read_synth_name(std::string_view name) {
   Result<Shape> shape = find_shape(rest.substr(0, question));
   if (!shape.ok()) return wrong(name, shape.error().message);
   options.shape = *shape;
+  options.mtp = !shape->gemma;
   rest.remove_prefix(std::min(question + 1, rest.size()));
   while (!rest.empty()) {
     const std::string_view option = rest.substr(0, rest.find('&'));

@@ -26,6 +26,31 @@ TEST(SynthModel, EveryWidthIsAModelWithAHead) {
   }
 }
 
+TEST(SynthModel, EveryGemmaLoadsInEveryWidth) {
+  for (const char* shape : {"gemma4-31b", "gemma4-26b-a4b", "gemma4-e4b", "gemma4-e2b"}) {
+    for (const char* bits : {"4", "8", "mxfp4"}) {
+      const std::string name = fmt::format("synth:{}?layers=7&vocabulary=512&bits={}", shape, bits);
+      const Result<Model> model = make_synth_model(name, {});
+      ASSERT_TRUE(model.ok()) << name << ": " << model.error().message;
+      EXPECT_EQ(model->facts.family, "gemma4");
+      EXPECT_EQ(model->facts.layers, 7);
+      EXPECT_FALSE(model->mtp.has_value());
+    }
+  }
+}
+
+TEST(SynthModel, PublishedGemmasHaveTheirParameters) {
+  const auto parameters = [](const char* name) {
+    std::int64_t count = 0;
+    for (const SynthTensor& tensor : target_tensors(*find_shape(name))) count += tensor.rows * tensor.cols;
+    return static_cast<double>(count) / 1e9;
+  };
+  EXPECT_NEAR(parameters("gemma4-31b"), 30.7, 0.3);
+  EXPECT_NEAR(parameters("gemma4-26b-a4b"), 25.2, 0.5);
+  EXPECT_NEAR(parameters("gemma4-e4b"), 7.5, 0.5) << "with its table of per-layer embeddings";
+  EXPECT_NEAR(parameters("gemma4-e2b"), 4.6, 0.6);
+}
+
 TEST(SynthModel, AMixtureOfExpertsCountsWhatOneTokenUses) {
   const Result<Model> model = make_synth_model("synth:tiny-experts?layers=4&vocabulary=512&bits=4", {});
   ASSERT_TRUE(model.ok()) << model.error().message;
@@ -107,6 +132,7 @@ TEST(SynthModel, WhatIsWrongWithANameIsSaid) {
   } cases[] = {{"synth:qwen4", "qwen3.5-0.8b"},
                {"synth:", "qwen3.5-0.8b"},
                {"synth:tiny?bits=5", "bits: expected one of 4, 8, 16, mxfp4, mxfp8, nvfp4"},
+               {"synth:gemma4-e2b?mtp=1", "mtp: Gemma 4 has no MTP head"},
                {"synth:tiny?bits", "expected key=value"},
                {"synth:tiny?seed=x", "seed: expected a number"},
                {"synth:tiny?colour=1", "unknown key 'colour'; the keys are bits"},

@@ -5,10 +5,14 @@
 #include <fmt/ranges.h>
 #include <utility>
 
+#include "base/assert.h"
+#include "cli/lab/synth_gemma.h"
 #include "models/qwen3_5/names.h"
 
 namespace ft::cli {
 namespace {
+
+constexpr int kGemmaWords = 262144;
 
 constexpr Shape kShapes[] = {
     {"tiny", 320, 16, 960, 4, 2, 2, 4, true, 8192, 32768},
@@ -20,6 +24,14 @@ constexpr Shape kShapes[] = {
     {"qwen3.5-27b", 5120, 64, 17408, 24, 4, 16, 48, false},
     {"qwen3.5-35b-a3b", 2048, 40, 512, 16, 2, 16, 32, false, 248320, 262144, 256, 8, 512},
     {"qwen3.5-122b-a10b", 3072, 48, 1024, 32, 2, 16, 64, false, 248320, 262144, 256, 8, 1024},
+    {"gemma4-31b", 5376, 60, 21504, 32, 16, 0, 0, true, kGemmaWords, 262144, 0, 0, 0,
+     GemmaSizes{4, 1024, 6, true}},
+    {"gemma4-26b-a4b", 2816, 30, 2112, 16, 8, 0, 0, true, kGemmaWords, 262144, 128, 8, 704,
+     GemmaSizes{2, 1024, 6, true}},
+    {"gemma4-e4b", 2560, 42, 10240, 8, 2, 0, 0, true, kGemmaWords, 131072, 0, 0, 0,
+     GemmaSizes{2, 512, 6, false, 256, 18}},
+    {"gemma4-e2b", 1536, 35, 6144, 8, 1, 0, 0, true, kGemmaWords, 131072, 0, 0, 0,
+     GemmaSizes{1, 512, 5, false, 256, 20, true}},
 };
 
 using Kind = SynthTensor::Kind;
@@ -93,6 +105,7 @@ Result<Shape> find_shape(std::string_view name) {
 }
 
 std::vector<SynthTensor> target_tensors(const Shape& shape) {
+  if (shape.gemma) return gemma_tensors(shape);
   std::vector<SynthTensor> list;
   const std::string model = "language_model.model.";
   // Spreads logits over a few units, as a trained LM head does.
@@ -107,6 +120,7 @@ std::vector<SynthTensor> target_tensors(const Shape& shape) {
 }
 
 std::vector<SynthTensor> head_tensors(const Shape& shape) {
+  FT_ASSERT(!shape.gemma);
   std::vector<SynthTensor> list;
   for (HeadTensor& tensor : qwen3_5::head_tensors(
            {1, shape.hidden, shape.intermediate, shape.heads, shape.kv_heads, Shape::kHeadDim, true,

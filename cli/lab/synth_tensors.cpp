@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/lab/synth_gemma.h"
+
 namespace ft::cli {
 namespace {
 
@@ -37,12 +39,14 @@ bool set_width(std::string_view text, SynthOptions& options) {
 bool quantised(const SynthTensor& tensor, int bits) { return bits < 16 && tensor.kind == Kind::kMatrix; }
 
 DType plain_dtype(const SynthTensor& tensor) {
-  const bool wide = tensor.kind == Kind::kDecay || tensor.kind == Kind::kNorm;
+  const bool norm = tensor.kind == Kind::kNorm || tensor.kind == Kind::kBareNorm;
+  const bool wide = tensor.kind == Kind::kDecay || norm;
   return wide ? DType::kF32 : DType::kBF16;
 }
 
 std::string stored_name(const SynthTensor& tensor) {
-  const bool bare = tensor.kind == Kind::kDecay || tensor.kind == Kind::kTimeBias;
+  const bool bare =
+      tensor.kind == Kind::kDecay || tensor.kind == Kind::kTimeBias || tensor.kind == Kind::kBareNorm;
   return bare ? tensor.module : tensor.module + ".weight";
 }
 
@@ -90,6 +94,7 @@ float element(const SynthTensor& tensor, Random& random) {
   const double deviation = tensor.scale / std::sqrt(static_cast<double>(tensor.cols));
   switch (tensor.kind) {
     case Kind::kNorm:
+    case Kind::kBareNorm:
       return 1.0F + 0.1F * random.wake();
     case Kind::kDecay:
       return std::log(1.0F + 15.0F * random.uniform());
@@ -104,8 +109,9 @@ float element(const SynthTensor& tensor, Random& random) {
   return static_cast<float>(deviation) * random.wake();
 }
 
-std::string config_json(const SynthOptions& options) {
-  const Shape& shape = options.shape;
+namespace {
+
+Json qwen_config(const Shape& shape, bool mtp) {
   Json layers = Json::array();
   for (int i = 0; i < shape.layers; ++i) {
     layers.push_back(shape.full_attention(i) ? "full_attention" : "linear_attention");
@@ -132,7 +138,7 @@ std::string config_json(const SynthOptions& options) {
             {"linear_num_key_heads", shape.key_heads},
             {"linear_num_value_heads", shape.value_heads},
             {"mamba_ssm_dtype", "float32"},
-            {"mtp_num_hidden_layers", options.mtp ? 1 : 0},
+            {"mtp_num_hidden_layers", mtp ? 1 : 0},
             {"mtp_use_dedicated_embeddings", false},
             {"tie_word_embeddings", shape.tied},
             {"rope_parameters",
@@ -147,12 +153,19 @@ std::string config_json(const SynthOptions& options) {
     text["moe_intermediate_size"] = shape.expert;
     text["shared_expert_intermediate_size"] = shape.intermediate;
   }
-  Json config{
+  return Json{
       {"architectures", {moe ? "Qwen3_5MoeForConditionalGeneration" : "Qwen3_5ForConditionalGeneration"}},
       {"model_type", moe ? "qwen3_5_moe" : "qwen3_5"},
       {"tie_word_embeddings", shape.tied},
-      {"text_config", text},
-      {"foretoken_synth", {{"shape", shape.name}, {"bits", options.bits}, {"seed", options.seed}}}};
+      {"text_config", text}};
+}
+
+}  // namespace
+
+std::string config_json(const SynthOptions& options) {
+  const Shape& shape = options.shape;
+  Json config = shape.gemma ? gemma_config(shape) : qwen_config(shape, options.mtp);
+  config["foretoken_synth"] = {{"shape", shape.name}, {"bits", options.bits}, {"seed", options.seed}};
   if (options.bits < 16) {
     config["quantization"] = Json{
         {"group_size", group_of(options)}, {"bits", options.bits}, {"mode", quant_mode_name(options.mode)}};
