@@ -29,10 +29,10 @@ void Choice::take(const Event& event, const std::vector<std::int32_t>& eos, std:
       break;
     case Event::Kind::kToken:
       if (std::find(eos.begin(), eos.end(), event.token) != eos.end()) {
-        end_token = {event.token, event.drafted, event.logprobs};
+        end_token = {event.token, !event.drafted_by.empty(), event.logprobs};
         break;
       }
-      tokens.push_back({event.token, event.drafted, event.logprobs});
+      tokens.push_back({event.token, !event.drafted_by.empty(), event.logprobs});
       break;
     case Event::Kind::kText:
       text += event.text;

@@ -108,7 +108,7 @@ class State {
   virtual std::int64_t block_bytes() const = 0;
   virtual std::int64_t slot_bytes() const = 0;  // 0: a program without recurrent state
   /// What a block or slot holds, [block_bytes()] or [slot_bytes()]: bytes that mean something to the same
-  /// backend and layout only. A shorter span of block_bytes() - window_part().block_bytes leaves that part out.
+  /// backend and layout only. A span of block_bytes() - window_part().block_bytes leaves that part out.
   virtual void read_block(std::int32_t block, std::span<std::byte> out) const = 0;
   virtual void write_block(std::int32_t block, std::span<const std::byte> in) = 0;
   virtual void read_slot(std::int32_t slot, std::span<std::byte> out) const = 0;

@@ -40,12 +40,12 @@ Event::Kind event_kind(AnswerEvent::Kind kind) {
 
 }  // namespace
 
-bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> logits, bool drafted) {
+bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> logits, std::string_view by) {
   const SlotOptions& options = job.slot->options;
   Event event;
   event.kind = Event::Kind::kToken;
   event.token = token;
-  event.drafted = drafted;
+  event.drafted_by = by;
   if (options.logprobs >= 0)
     logprobs(logits, token, static_cast<std::size_t>(options.logprobs), event.logprobs.emplace());
   job.mailbox->post(std::move(event));

@@ -16,6 +16,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -87,7 +88,7 @@ struct Event {
   Kind kind = Kind::kText;
   std::string text;                  // of text kinds; the tool's name for kToolBegin; the reason for kDepth
   std::int32_t token = -1;           // kToken, kPromptToken
-  bool drafted = false;              // kToken: an accepted draft
+  std::string_view drafted_by;       // kToken: the drafter, if it is an accepted draft
   std::optional<Logprobs> logprobs;  // kToken, if requested; kPromptToken except the first
   Finish finish = Finish::kNone;     // kEnd
   bool by_stop_string = false;       // kEnd

@@ -89,8 +89,8 @@ Status Scheduler::start(Job& job) {
   job.answer.emplace(std::move(answer));
   job.cached_tokens = static_cast<int>(found.beginning.length);
   job.shared_prefix = found.shared;
-  job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, bool drafted) {
-    return take_token(job, token, logits, drafted);
+  job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, std::string_view by) {
+    return take_token(job, token, logits, by);
   };
   if (fields.score_prompt) score(job);
   if (fields.explain_depth) {

@@ -79,7 +79,7 @@ class Scheduler {
   void count(const Job& job, const Event& event);
   Report report_of(const Job& job) const;
   static void score(Job& job);
-  bool take_token(Job& job, std::int32_t token, std::span<const float> logits, bool drafted);
+  bool take_token(Job& job, std::int32_t token, std::span<const float> logits, std::string_view by);
   static void post_pieces(Job& job, std::vector<AnswerEvent> pieces);
 
   Decoder& decoder_;

@@ -37,7 +37,7 @@ TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
   constexpr int kWarmUp = 12, kRounds = 40;
   ToyOptions toy;
   toy.folders = kind == DrafterKind::kEagle3 || kind == DrafterKind::kDflash || kind == DrafterKind::kModel;
-  ToyDecoder decoder(std::move(*make_backend({.name = "cpu", .threads = 1})), 2, toy);
+  ToyDecoder decoder(std::move(*make_backend({.name = "cpu", .threads = 1})), 2, toy, 1024);
   std::vector<std::unique_ptr<Slot>> slots;
   for (int i = 0; i < 2; ++i) {
     std::vector<std::int32_t> prompt;
@@ -64,7 +64,8 @@ TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
   EXPECT_GT(allocations.load(), 0) << "the counter counts";
 }
 
-INSTANTIATE_TEST_SUITE_P(Drafters, Allocation, testing::Values("none", "mtp", "lookup", "auto", "eagle3", "dflash", "model"),
+INSTANTIATE_TEST_SUITE_P(Drafters, Allocation,
+                         testing::Values("none", "mtp", "lookup", "auto", "eagle3", "dflash", "model"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

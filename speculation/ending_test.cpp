@@ -114,7 +114,7 @@ TEST_F(Ending, TheListenerSeesEveryTokenOnceAndMayEndTheAnswer) {
   for (int stop = 1; stop <= 24; ++stop) {
     auto slot = decoder_.open(prompt_, options, SyntheticDrafter::kKind);
     std::vector<std::int32_t> heard;
-    slot->on_token = [&](std::int32_t token, std::span<const float> logits, bool) {
+    slot->on_token = [&](std::int32_t token, std::span<const float> logits, std::string_view) {
       EXPECT_EQ(logits.size(), 101U);
       heard.push_back(token);
       return static_cast<int>(heard.size()) == stop;
@@ -135,7 +135,7 @@ TEST_F(Ending, TheListenerGetsTheLogitsOfItsOwnRow) {
   for (const DrafterKind kind : {DrafterKind::kNone, SyntheticDrafter::kKind}) {
     auto& logits_of = kind == DrafterKind::kNone ? plain_logits : block_logits;
     auto slot = decoder_.open(prompt_, options, kind);
-    slot->on_token = [&](std::int32_t, std::span<const float> logits, bool) {
+    slot->on_token = [&](std::int32_t, std::span<const float> logits, std::string_view) {
       logits_of.emplace_back(logits.begin(), logits.end());
       return false;
     };
@@ -147,7 +147,7 @@ TEST_F(Ending, TheListenerGetsTheLogitsOfItsOwnRow) {
 
 TEST_F(Ending, AListenerThatAskedForNoLogProbabilitiesGetsNoLogits) {
   auto slot = decoder_.open(prompt_, options_, SyntheticDrafter::kKind);
-  slot->on_token = [&](std::int32_t, std::span<const float> logits, bool) {
+  slot->on_token = [&](std::int32_t, std::span<const float> logits, std::string_view) {
     EXPECT_TRUE(logits.empty());
     return false;
   };

@@ -103,7 +103,8 @@ int Round::emit(Entry& entry, const StepResult& verified) {
     slot.history.add_output(token);
     std::span<const float> logits;
     if (slot.options.logprobs >= 0) logits = verified.logits.subspan(row * vocabulary, vocabulary);
-    if (slot.on_token && slot.on_token(token, logits, keep <= accepted) && slot.finish == Finish::kNone) {
+    const std::string_view by = keep <= accepted ? entry.author() : std::string_view();
+    if (slot.on_token && slot.on_token(token, logits, by) && slot.finish == Finish::kNone) {
       slot.finish = Finish::kStop;
     }
     finish_if_over(slot, token);

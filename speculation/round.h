@@ -79,8 +79,8 @@ struct Slot {
   bool drafter_failed = false;             // in some round, or for good
   std::unique_ptr<Constraint> constraint;  // null: any token may follow
   /// Called for every emitted token in order, with the target's logits of its row (only if
-  /// options.logprobs >= 0) and whether it is an accepted draft; true ends the answer with it.
-  std::function<bool(std::int32_t token, std::span<const float> logits, bool drafted)> on_token;
+  /// options.logprobs >= 0) and who drafted it (empty: nobody); true ends the answer with it.
+  std::function<bool(std::int32_t token, std::span<const float> logits, std::string_view by)> on_token;
   /// If set: called for every row of the prompt but the last, in order, with the target's logits after that
   /// row's token. The prompt then goes in chunks of a round's rows, which have memory for logits already.
   std::function<void(std::int64_t row, std::span<const float> logits)> on_prompt_row;
@@ -130,6 +130,11 @@ class Round {
     int first_row = 0;
     std::array<Distribution, kMaxDraft> proposal;  // ratio rule only
 
+    /// Whose drafts these are: the name of a drafter, or of what allows nothing else.
+    std::string_view author() const {
+      if (forced) return "grammar";
+      return source != nullptr ? source->name() : std::string_view();
+    }
     /// Who is to draft in this round; null: nobody.
     Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : source; }
     void abandon_drafts() {

@@ -118,9 +118,9 @@ TEST_P(Eagle3Golden, ChainedDraftsAreThoseOfTheReference) {
 TEST_P(Eagle3Golden, DeeperChainsGiveMoreTokensARound) {
   if (exact()) GTEST_SKIP() << "ref is slow";
   double before = 1;
-  // transformers and the drafter in float32 on these prompts, counted as here: 154 tokens in 79, 54, 42, 34 and
-  // 30 rounds. The README of the drafter has 1.967 to 5.320 for forty other prompts, whose answers are longer:
-  // of four short ones, the last round, which ends early, is a larger part.
+  // transformers and the drafter in float32 on these prompts, counted as here: 154 tokens in 79, 54, 42, 34
+  // and 30 rounds. The README of the drafter has 1.967 to 5.320 for forty other prompts. In four answers of
+  // at most 64 tokens the last round, which ends early, is a large part.
   constexpr double kReference[] = {154.0 / 79, 154.0 / 54, 154.0 / 42, 154.0 / 34, 154.0 / 30};
   for (const int depth : {1, 2, 3, 4, 5}) {
     const double tokens = tokens_per_round(depth);

@@ -1,5 +1,5 @@
-// Gemma 4 with keys released outside of its windows, against steps that keep all of them: the random models of
-// tests/golden/gemma4. On `ref` a released key is NaN.
+// Gemma 4 with keys released outside of its windows, against steps that keep all of them: the random models
+// of tests/golden/gemma4. On `ref` a released key is NaN.
 #include <algorithm>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST_P(GemmaWindow, ForksAndSnapshotsContinueWithTheSameTokens) {
     EXPECT_LE(snapshot.low(), snapshot.high() - kForkRoom);
     Written written;
     ASSERT_TRUE(snapshot.write_to(written));
-    finish(*slot);  // its windows leave the snapshot's behind
+    finish(*slot);  // it releases what the snapshot still sees
     Given given(written.bytes);
     const Snapshot again = std::move(*decoder_->read_snapshot(given));
     EXPECT_EQ(again.low(), snapshot.low());
@@ -101,7 +101,7 @@ TEST_P(GemmaWindow, ForksAndSnapshotsContinueWithTheSameTokens) {
       for (const std::int64_t length : {from->low(), from->low() + 5, from->high()}) {
         const auto warm = open(16, 3, {from, length});
         finish(*warm);
-        EXPECT_EQ(warm->tokens, slot->tokens) << length;
+        EXPECT_EQ(warm->tokens, slot->tokens) << length << (from == &again ? " of the bytes" : "");
         decoder_->close(*warm);
       }
     }

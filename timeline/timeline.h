@@ -19,7 +19,7 @@
 
 namespace ft {
 
-/// A fork may begin so many rows before the end, beside what windows hide.
+/// Rows before the end where a fork may begin, beside what windows hide.
 inline constexpr int kForkRoom = kBlockRows;
 
 /// The free blocks and slots of one State. Blocks are reference-counted, because forks share full ones.
@@ -30,7 +30,7 @@ class TimelinePool {
 
   int free_blocks() const { return static_cast<int>(free_blocks_.size()); }
   int free_slots() const { return static_cast<int>(free_slots_.size()); }
-  /// Blocks whose windowed part a timeline of `rows` in one transaction may hold at once; 0: no part of its own.
+  /// Blocks whose windowed part a timeline may hold at once, with `rows` in a transaction; 0: none.
   static int window_blocks(const WindowPart& part, int rows);
   /// What is free holds no memory until it is taken again. Between two steps; a system call a free range.
   void give_back_free() const { state_.give_back(free_blocks_, free_slots_); }

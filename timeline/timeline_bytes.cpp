@@ -1,5 +1,5 @@
-// A timeline as bytes: length, replay, tape, the number of blocks without their windowed part, then its blocks
-// in order and its slot as the State writes them.
+// A timeline as bytes: length, replay, tape, the number of blocks without their windowed part, then its
+// blocks in order and its slot as the State writes them.
 #include <algorithm>
 
 #include "timeline/timeline.h"

@@ -62,7 +62,7 @@ class Writer {
 
 /// Visits the floats of a block that belong to caches with a window, or of all others, in a fixed order.
 template <class Visit>
-void visit_caches(RefState& state, std::int32_t block, bool windowed, Visit visit) {
+void visit_caches(RefState& state, std::int32_t block, bool windowed, Visit& visit) {
   for (std::size_t i = 0; i < state.layout.caches.size(); ++i) {
     if ((state.layout.caches[i].window > 0) != windowed) continue;
     const std::size_t count = kBlockRows * cache_width(state.layout.caches[i]);
@@ -173,9 +173,10 @@ void RefState::write_block(std::int32_t block, std::span<const std::byte> in) {
   visit_block(*this, block, in.size(), Writer(in));
 }
 void RefState::release_window(std::int32_t block) {
-  visit_caches(*this, block, true, [](float* floats, std::size_t count) {
+  auto spoil = [](float* floats, std::size_t count) {
     std::fill_n(floats, count, std::numeric_limits<float>::quiet_NaN());
-  });
+  };
+  visit_caches(*this, block, true, spoil);
 }
 void RefState::read_slot(std::int32_t slot, std::span<std::byte> out) const {
   visit_slot(const_cast<RefState&>(*this), slot, Reader(out));  // NOLINT(*-const-cast)

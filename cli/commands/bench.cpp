@@ -8,7 +8,6 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/sampling_options.h"
 #include "cli/commands/subcommands.h"
-#include "cli/lab/bandwidth.h"
 #include "cli/lab/bench_drafters.h"
 #include "cli/lab/bench_measure.h"
 #include "cli/lab/bench_page.h"
@@ -34,7 +33,8 @@ struct Options {
   ForcedSchedule forced;
   int pairs = 3;
   bool quick = false, drafters = false;
-  std::string html;  // file for the page of --drafters; empty: none
+  std::string html, svg;  // files for the figures of --drafters; empty: none
+  bool draws() const { return !html.empty() || !svg.empty(); }
 };
 
 bool names_prompt(const PromptOptions& prompt) {
@@ -178,21 +178,24 @@ Status measure(const Options& options, const std::vector<BenchCase>& cases, Benc
   return {};
 }
 
-/// --html: the same figures drawn, with what the calibration says about rounds.
-Status write_page(const std::string& path, const LoadedModel& loaded, const DrafterTable& table) {
+/// --html and --svg: the same figures drawn, with what rounds cost. No engine may run.
+Status draw(const Options& options, const LoadedModel& loaded, const DrafterTable& table,
+            const std::atomic<bool>& stopped) {
+  constexpr std::int64_t kLongest = 8192;
   BenchPage page;
   page.table = table;
-  BandwidthProbe probe(loaded.backend_options.threads, loaded.backend.get());
-  page.limit_ms = static_cast<double>(loaded.model.target.bytes_per_step()) / probe.gb_per_s() * 1e-6;
-  return replace_file(path, bench_page(page));
+  FT_ASSIGN(page.costs, measure_rounds(loaded, kLongest, stopped));
+  if (!options.html.empty()) FT_TRY(replace_file(options.html, bench_page(page)));
+  return options.svg.empty() ? Status() : replace_file(options.svg, bench_picture(page));
 }
 
 /// --drafters: one table over all prompts.
 Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
-                             const std::vector<BenchCase>& cases, Engine& engine, Terminal& terminal) {
+                             const std::vector<BenchCase>& cases, std::unique_ptr<Engine> engine,
+                             Terminal& terminal) {
   DrafterTable table;
   table.model = loaded.model.name, table.backend = loaded.backend->describe();
-  const std::vector<DrafterKind> drafters = benched_drafters(engine);
+  const std::vector<DrafterKind> drafters = benched_drafters(*engine);
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
   Progress progress(terminal, "answers", static_cast<std::int64_t>(cases.size()) * options.pairs);
@@ -200,10 +203,11 @@ Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
   for (int pair = 0; pair < options.pairs; ++pair) {
     for (const BenchCase& bench_case : cases) {
       progress.set(static_cast<std::int64_t>(turn), bench_case.prompt.name);
-      FT_TRY(add_answers(engine, loaded, bench_case, drafters, turn++, stopped, table));
+      FT_TRY(add_answers(*engine, loaded, bench_case, drafters, turn++, stopped, table));
     }
   }
-  if (!options.html.empty()) FT_TRY(write_page(options.html, loaded, table));
+  engine.reset();
+  if (options.draws()) FT_TRY(draw(options, loaded, table, stopped));
   if (options.output.json) {
     terminal.out(drafter_table_json(table) + "\n");
   } else {
@@ -218,10 +222,8 @@ Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
 Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const std::vector<BenchCase> cases, bench_cases(options, *loaded));
-  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
-  if (!options.html.empty() && !options.drafters)
-    return Error{Code::kInvalid, "--html draws the comparison of drafters; use it with --drafters"};
-  if (options.drafters) return compare_drafters(options, *loaded, cases, *engine, terminal);
+  FT_ASSIGN(std::unique_ptr<Engine> engine, start_engine(*loaded));
+  if (options.drafters) return compare_drafters(options, *loaded, cases, std::move(engine), terminal);
   BenchReport report;
   report.model = loaded->model.name, report.backend = loaded->backend->describe();
   report.expects_identical = options.speculation.acceptance == Acceptance::kCoupled;
@@ -257,7 +259,7 @@ Command bench_command() {
   command.summary = "Compare plain and speculative decoding on the same prompts";
   command.examples =
       "  foretoken bench --quick\n"
-      "  foretoken bench --drafters --drafter dflash=DIR --temperature 0\n"
+      "  foretoken bench --drafters --drafter dflash=DIR --temperature 0 --html drafters.html\n"
       "  foretoken bench --pairs 5 --json > bench.json\n"
       "  foretoken bench -p \"Explain recursion\" --temperature 0 --drafter mtp --depth 3\n"
       "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   speed at a given acceptance\n";
@@ -267,7 +269,8 @@ Command bench_command() {
   command.flags.add_switch("drafters", options->drafters,
                            "Compare all drafters that the model has in one table: none, each alone, auto");
   command.flags.add("html", "FILE", reads_text(options->html),
-                    "With --drafters: also draw the figures as one page in this file");
+                    "With --drafters: also draw the figures and what rounds cost as one page in this file");
+  command.flags.add("svg", "FILE", reads_text(options->svg), "With --drafters: the same as one picture");
   command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs per prompt (default 3)");
   command.flags.add(
       "forced-acceptance", "A,B,C", reads_probabilities(options->forced),
@@ -278,6 +281,8 @@ Command bench_command() {
   add_speculation_flags(command.flags, options->speculation, &options->model);
   add_model_flags(command.flags, options->model);
   command.check = [options]() -> Status {
+    if (options->draws() && !options->drafters)
+      return Error{Code::kInvalid, "--html and --svg draw the comparison of drafters; add --drafters"};
     if (static_cast<int>(options->forced.size()) > kMaxDepth) {
       return Error{Code::kInvalid,
                    fmt::format("--forced-acceptance: expected at most {} positions", kMaxDepth)};

@@ -130,7 +130,7 @@ Status DecodeBench::prompts() {
     FT_ASSIGN(Answer answer, Answer::create(*loaded_.tokenizer, *loaded_.chat_format, {}));
     std::optional<Answer>& place = answers_[static_cast<std::size_t>(slot->id)];
     place.emplace(std::move(answer));
-    slot->on_token = [&place](std::int32_t token, std::span<const float>, bool) {
+    slot->on_token = [&place](std::int32_t token, std::span<const float>, std::string_view) {
       place->push(token);
       return false;
     };

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace ft::cli {
 namespace {
@@ -14,7 +15,7 @@ using Json = nlohmann::ordered_json;
 struct Timed {
   GatheredAnswer answer;
   double first_token_ms = 0;
-  std::vector<std::pair<std::string, bool>> pieces;
+  std::vector<AnswerPiece> pieces;
 };
 
 Result<Timed> timed_answer(Engine& engine, const LoadedModel& loaded, const BenchCase& bench_case,
@@ -30,7 +31,8 @@ Result<Timed> timed_answer(Engine& engine, const LoadedModel& loaded, const Benc
     if (event.kind == Event::Kind::kToken) {
       if (timed.pieces.empty())
         timed.first_token_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-      timed.pieces.emplace_back(loaded.tokenizer->decode({&event.token, 1}, false), event.drafted);
+      timed.pieces.push_back(
+          {loaded.tokenizer->decode({&event.token, 1}, false), std::string(event.drafted_by)});
     }
     if (stopped) ticket.cancel();
   });
@@ -49,6 +51,12 @@ void add_to(DrafterFigures& figures, const Timed& timed, bool identical, const s
   ++figures.answers;
   figures.first_token_ms += (timed.first_token_ms - figures.first_token_ms) / figures.answers;
   figures.identical = figures.identical && identical;
+}
+
+std::size_t authors_of(const std::vector<AnswerPiece>& answer) {
+  std::set<std::string_view> names;
+  for (const AnswerPiece& piece : answer) names.insert(piece.drafted_by);
+  return names.size();
 }
 
 std::string acceptance(const SpeculationReport& report) {
@@ -88,7 +96,8 @@ Status add_answers(Engine& engine, const LoadedModel& loaded, const BenchCase& b
   for (std::size_t i = 0; i < drafters.size(); ++i)
     add_to(table.drafters[i], answers[i], answers[i].answer.ids == answers[0].answer.ids,
            bench_case.prompt.name);
-  if (table.answer.empty()) table.answer = std::move(answers.back().pieces);
+  if (authors_of(answers.back().pieces) > authors_of(table.answer) || table.answer.empty())
+    table.answer = std::move(answers.back().pieces);
   return {};
 }
 

@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cli/lab/bench_measure.h"
@@ -28,11 +27,15 @@ struct DrafterFigures {
   std::vector<PromptSpeeds> prompts;
 };
 
+/// A token of an answer as text.
+struct AnswerPiece {
+  std::string text, drafted_by;  // empty: it was not drafted
+};
+
 struct DrafterTable {
   std::string model, backend;
   std::vector<DrafterFigures> drafters;  // none first
-  /// The first answer of auto: texts, and whether they were accepted drafts.
-  std::vector<std::pair<std::string, bool>> answer;
+  std::vector<AnswerPiece> answer;       // the answer of auto that most drafters had a part in
 };
 
 /// Names of the drafters that the engine has, "none" first and "auto" last.

@@ -1,166 +1,126 @@
 #include "cli/lab/bench_page.h"
 
-#include <algorithm>
 #include <fmt/format.h>
-#include <span>
+
+#include "cli/lab/bench_charts.h"
 
 namespace ft::cli {
 namespace {
 
-constexpr int kWidth = 640, kRow = 22, kLabel = 110;
+constexpr std::string_view kLight =
+    "--ink:#1f2328;--soft:#6e7781;--paper:#fff;--grid:#d8dee4;--c0:#8c959f;--c1:#0b6fb8;--c2:#c4560a;--c3:"
+    "#2a8f5b;--c4:#a8469e;--c5:#b08800;--c6:#5b63c9;--c7:#7a5a3a";
+constexpr std::string_view kDark =
+    "--ink:#e6edf3;--soft:#9198a1;--paper:#0d1117;--grid:#30363d;--c0:#7d8590;--c1:#5db0f0;--c2:#f0945a;--c3:"
+    "#63c995;--c4:#d68acf;--c5:#e0bf4a;--c6:#9aa0f5;--c7:#c4a482";
+constexpr int kColours = 8;
+constexpr std::string_view kShapes =
+    "text{font:12px system-ui,sans-serif;fill:var(--ink)}.end{text-anchor:end}.middle{text-anchor:middle}"
+    ".strong{font-weight:600}.soft{fill:var(--soft)}.title{font-size:15px;font-weight:600}"
+    ".code{font:11px ui-monospace,monospace;white-space:pre}"
+    ".grid{stroke:var(--grid)}.spread{stroke:var(--ink);stroke-width:1.5}"
+    ".limit{stroke:var(--soft);stroke-dasharray:5 4}polyline{fill:none!important;stroke-width:2}"
+    ".cost{stroke:var(--c1)}.other{fill:var(--soft)}.tint{opacity:.35}";
+constexpr std::string_view kText =
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;"
+    "color:var(--ink);background:var(--paper)}svg{width:100%;height:auto}"
+    "td,th{text-align:left;padding:.2rem .8rem .2rem 0}td.number{text-align:right}.note{color:var(--soft)}"
+    ".answer{white-space:pre-wrap;border:1px solid var(--grid);padding:.8rem;font:13px/1.6 "
+    "ui-monospace,monospace}"
+    ".answer span{border-radius:2px}";
 
-std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += letter;
-    }
-  }
-  return safe;
+std::string style(bool picture) {
+  std::string text =
+      fmt::format("{}{{{}}}@media(prefers-color-scheme:dark){{{}{{{}}}}}", ":root", kLight, ":root", kDark);
+  for (int i = 0; i < kColours; ++i)
+    text += fmt::format(".d{0}{{fill:var(--c{0});stroke:var(--c{0})}}rect.d{0}{{stroke:none}}", i);
+  text += kShapes;
+  if (picture) return text;
+  text = ":root{color-scheme:light dark}" + text + std::string(kText);
+  for (int i = 0; i < kColours; ++i)
+    text += fmt::format(".answer .d{0}{{background:color-mix(in srgb,var(--c{0}) 35%,transparent)}}", i);
+  return text;
 }
 
-std::string drawing(int height, const std::string& shapes, std::string_view what) {
-  return fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n", kWidth, height,
-                     escaped(what), shapes);
+std::string drawing(const Chart& chart) {
+  if (chart.title.empty()) return "";
+  return fmt::format(
+      "<h2>{0}</h2>\n<p class=\"note\">{1}</p>\n"
+      "<svg viewBox=\"0 0 {2} {3}\" role=\"img\" aria-label=\"{0}\">{4}</svg>\n",
+      escaped(chart.title), escaped(chart.note), kChartWidth, chart.height, chart.shapes);
 }
 
-std::string text_at(double x, double y, std::string_view text) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", x, y, escaped(text));
-}
-
-/// The median as a bar, the lowest and the highest as a line through its end.
-std::string speed_bar(int row, std::string_view label, std::vector<double> speeds, double most) {
-  std::ranges::sort(speeds);
-  const double scale = (kWidth - kLabel - 70) / most;
-  const double y = row * kRow;
-  const double median = quantile(speeds, 0.5);
-  std::string shapes = text_at(0, y + 15, label);
-  shapes += fmt::format("<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{:.1f}\" height=\"14\"/>", kLabel,
-                        y + 4, median * scale);
-  shapes += fmt::format("<line class=\"spread\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{}\" y2=\"{}\"/>",
-                        kLabel + speeds.front() * scale, kLabel + speeds.back() * scale, y + 11, y + 11);
-  return shapes + text_at(kLabel + speeds.back() * scale + 6, y + 15, fmt::format("{:.0f}", median));
-}
-
-std::string speeds(const DrafterTable& table) {
-  std::string page = "<h2>Tokens per second by drafter and prompt</h2>\n";
-  if (table.drafters.empty()) return page;
-  for (std::size_t prompt = 0; prompt < table.drafters.front().prompts.size(); ++prompt) {
-    double most = 1;
-    for (const DrafterFigures& drafter : table.drafters)
-      for (const double speed : drafter.prompts[prompt].tokens_per_second) most = std::max(most, speed);
-    std::string shapes;
-    int row = 0;
-    for (const DrafterFigures& drafter : table.drafters)
-      shapes += speed_bar(row++, drafter.name, drafter.prompts[prompt].tokens_per_second, most);
-    const std::string& name = table.drafters.front().prompts[prompt].name;
-    page += fmt::format("<h3>{}</h3>\n", escaped(name)) +
-            drawing(row * kRow + 4, shapes, "tokens per second, " + name);
-  }
-  return page;
-}
-
-std::string acceptance(const DrafterTable& table) {
+/// The same figures as numbers, for those who read no charts.
+std::string numbers(const DrafterTable& table) {
   std::string page =
-      "<h2>Accepted by position in the draft</h2>\n<table><tr><th>drafter</th><th>tokens a round</th>"
-      "<th>share of drafts accepted at position 1, 2, ...</th><th>same tokens</th></tr>\n";
+      "<h2>All prompts together</h2>\n<table><tr><th>drafter</th><th>tokens/s</th><th>ratio</th><th>tokens a "
+      "round</th><th>first token</th><th>accepted by position</th><th>same tokens</th></tr>\n";
+  const double plain = table.drafters.empty() ? 0 : table.drafters.front().speed.tokens_per_second();
   for (const DrafterFigures& drafter : table.drafters) {
-    std::string bars;
-    int at = 0;
-    for (const double share : acceptance_by_position(drafter.speculation)) {
-      bars += fmt::format(
-          "<rect class=\"bar\" x=\"{}\" y=\"{:.1f}\" width=\"12\" height=\"{:.1f}\"><title>{}: "
-          "{:.2f}</title></rect>",
-          at * 15, 40 - 40 * share, 40 * share, at + 1, share);
-      ++at;
-    }
+    std::string shares;
+    for (const double share : acceptance_by_position(drafter.speculation))
+      shares += fmt::format("{}{:.2f}", shares.empty() ? "" : " ", share);
+    const double speed = drafter.speed.tokens_per_second();
     page += fmt::format(
-        "<tr><td>{}</td><td>{:.2f}</td><td><svg class=\"small\" viewBox=\"0 0 240 40\" role=\"img\" "
-        "aria-label=\"acceptance of {}\">{}</svg></td><td>{}</td></tr>\n",
-        escaped(drafter.name), tokens_per_round(drafter.speculation), escaped(drafter.name), bars,
-        drafter.identical ? "yes" : "NO");
+        "<tr><td>{}</td><td class=\"number\">{:.1f}</td><td class=\"number\">{:.2f} x</td><td "
+        "class=\"number\">{:.2f}</td><td class=\"number\">{:.1f} ms</td><td>{}</td><td>{}</td></tr>\n",
+        escaped(drafter.name), speed, plain > 0 ? speed / plain : 0, tokens_per_round(drafter.speculation),
+        drafter.first_token_ms, shares, drafter.identical ? "yes" : "NO");
   }
   return page + "</table>\n";
 }
 
-std::string polyline(std::span<const double> ms, double most, int height) {
-  std::string points;
-  for (std::size_t i = 0; i < ms.size(); ++i) {
-    points += fmt::format("{:.1f},{:.1f} ", 40 + static_cast<double>(i) * (kWidth - 160) / 15,
-                          height - 24 - ms[i] / most * (height - 40));
+/// Unlike the picture, a page can wrap lines itself.
+std::string answer(const DrafterTable& table) {
+  if (table.answer.empty()) return "";
+  const Chart chart = answer_chart(table);
+  std::string text = fmt::format(
+      "<h2>{}</h2>\n<p class=\"note\">{}</p>\n<svg viewBox=\"0 0 {} 18\" role=\"img\" "
+      "aria-label=\"colours of the drafters\">{}</svg>\n<div class=\"answer\">",
+      escaped(chart.title), escaped(chart.note), kChartWidth, legend(table, 2));
+  for (const AnswerPiece& piece : table.answer) {
+    if (piece.drafted_by.empty()) {
+      text += escaped(piece.text);
+    } else {
+      text += fmt::format("<span class=\"{}\" title=\"{}\">{}</span>", colour_of(table, piece.drafted_by),
+                          escaped(piece.drafted_by), escaped(piece.text));
+    }
   }
-  return fmt::format("<polyline class=\"cost\" points=\"{}\"/>", points);
+  return text + "</div>\n";
 }
-
-std::string costs(const BenchPage& page) {
-  constexpr int kHeight = 260;
-  if (page.costs.empty()) return "";
-  double most = page.limit_ms;
-  for (const RoundCosts& costs : page.costs)
-    for (const double ms : costs.ms) most = std::max(most, ms);
-  std::string shapes;
-  for (const RoundCosts& costs : page.costs) {
-    shapes += polyline(costs.ms, most, kHeight);
-    shapes += text_at(kWidth - 112, kHeight - 20 - costs.ms.back() / most * (kHeight - 40),
-                      fmt::format("{:.2f} ms, {} tokens", costs.ms.back(), costs.context));
-  }
-  if (page.limit_ms > 0) {
-    const double y = kHeight - 24 - page.limit_ms / most * (kHeight - 40);
-    shapes += fmt::format("<line class=\"limit\" x1=\"40\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>",
-                          kWidth - 120, y, y);
-    shapes += text_at(44, y + 14, fmt::format("reading the weights once: {:.2f} ms", page.limit_ms));
-  }
-  for (const int rows : {1, 4, 8, 12, 16})
-    shapes += text_at(36 + (rows - 1) * (kWidth - 160) / 15.0, kHeight - 6, std::to_string(rows));
-  return "<h2>Cost of a round by its rows and the context</h2>\n" +
-         drawing(kHeight, shapes, "milliseconds by rows");
-}
-
-std::string answer(const BenchPage& page) {
-  if (page.table.answer.empty()) return "";
-  std::string text = "<h2>One answer: accepted drafts are marked</h2>\n<pre>";
-  for (const auto& [piece, drafted] : page.table.answer)
-    text += drafted ? "<mark>" + escaped(piece) + "</mark>" : escaped(piece);
-  return text + "</pre>\n";
-}
-
-constexpr std::string_view kStyle =
-    ":root{color-scheme:light dark;--ink:#222;--paper:#fff;--bar:#3b6ea5;--soft:#bbb;--mark:#cfe3c8}"
-    "@media(prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#181a1c;--bar:#6fa3d8;--soft:#666;--mark:#"
-    "2f4a2b}}"
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:44rem;margin:2rem auto;padding:0 "
-    "1rem;color:var(--ink);"
-    "background:var(--paper)}svg{width:100%;height:auto}svg.small{width:240px}text{font-size:12px;fill:var(--"
-    "ink)}"
-    ".bar{fill:var(--bar)}.spread,.limit{stroke:var(--ink);stroke-width:1.5}.limit{stroke-dasharray:5 4}"
-    ".cost{fill:none;stroke:var(--bar);stroke-width:2}td,th{text-align:left;padding:.2rem .8rem .2rem 0}"
-    "mark{background:var(--mark);color:inherit}pre{white-space:pre-wrap;border:1px solid "
-    "var(--soft);padding:.8rem}";
 
 }  // namespace
 
 std::string bench_page(const BenchPage& page) {
+  const DrafterTable& table = page.table;
   return fmt::format(
              "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-             "content=\"width=device-width\"><title>foretoken bench: "
-             "{0}</title>\n<style>{1}</style></head>\n<body>"
-             "<h1>{0}</h1>\n<p>{2}. A bar is the median of its answers, the line from the slowest to the "
-             "fastest.</p>\n",
-             escaped(page.table.model), kStyle, escaped(page.table.backend)) +
-         speeds(page.table) + acceptance(page.table) + costs(page) + answer(page) + "</body></html>\n";
+             "content=\"width=device-width\"><title>foretoken bench: {0}</title>\n"
+             "<style>{1}</style></head>\n<body><h1>{0}</h1>\n<p>{2}</p>\n",
+             escaped(table.model), style(false), escaped(table.backend)) +
+         numbers(table) + drawing(speed_chart(table)) + drawing(acceptance_chart(table)) +
+         drawing(cost_chart(page.costs)) + answer(table) + "</body></html>\n";
+}
+
+std::string bench_picture(const BenchPage& page) {
+  constexpr int kMargin = 16, kTitle = 26;
+  const DrafterTable& table = page.table;
+  std::string shapes = text_at(0, 16, table.model, "title") + text_at(0, 34, table.backend, "soft");
+  int y = 56;
+  for (const Chart& chart :
+       {speed_chart(table), acceptance_chart(table), cost_chart(page.costs), answer_chart(table)}) {
+    if (chart.title.empty()) continue;
+    shapes += text_at(0, y + 14, chart.title, "title");
+    y += kTitle;
+    shapes += fmt::format("<g transform=\"translate(0 {})\">{}</g>", y, chart.shapes);
+    y += chart.height + 20;
+  }
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" "
+      "height=\"{1}\" role=\"img\" aria-label=\"foretoken bench: {2}\"><style>{3}</style>"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"var(--paper)\"/>"
+      "<g transform=\"translate({4} {4})\">{5}</g></svg>\n",
+      kChartWidth + 2 * kMargin, y + 2 * kMargin, escaped(table.model), style(true), kMargin, shapes);
 }
 
 }  // namespace ft::cli

@@ -15,9 +15,8 @@ BenchPage page() {
     figures.speculation.drafted_at = {4, 4}, figures.speculation.accepted_at = {3, 1};
     made.table.drafters.push_back(figures);
   }
-  made.costs = {{0, {1, 1.1, 1.2}}, {4096, {2, 2.3, 2.5}}};
-  made.limit_ms = 0.8;
-  made.table.answer = {{"if (a < b)", true}, {" return;", false}};
+  made.costs = {{256, {{1, 1}, {2, 1.1}, {4, 1.2}}, 0.8}, {4096, {{1, 2}, {2, 2.3}, {4, 2.5}}, 1.7}};
+  made.table.answer = {{"if (a < b)", "mtp"}, {"\n return;", ""}, {"}", "grammar"}};
   return made;
 }
 
@@ -31,6 +30,8 @@ TEST(BenchPage, NeedsNothingButItself) {
   const std::string html = bench_page(page());
   for (const char* word : {"<script", "http:", "https:", "src=", "href=", "@import", "url("})
     EXPECT_EQ(count(html, word), 0) << word;
+  for (const char* word : {"<script", "https:", "src=", "href=", "@import", "url("})
+    EXPECT_EQ(count(bench_picture(page()), word), 0) << word;
   EXPECT_EQ(count(html, "prefers-color-scheme:dark"), 1);
 }
 
@@ -38,11 +39,28 @@ TEST(BenchPage, DrawsEveryFigureAndEscapesTexts) {
   const std::string html = bench_page(page());
   EXPECT_EQ(count(html, "<b>"), 0);
   EXPECT_GE(count(html, "a &lt;b&gt; &amp; &quot;c&quot;"), 2);
-  EXPECT_EQ(count(html, "<mark>if (a &lt; b)</mark> return;"), 1);
+  EXPECT_EQ(count(html, "<span class=\"d1\" title=\"mtp\">if (a &lt; b)</span>\n return;"), 1);
+  EXPECT_EQ(count(html, "<span class=\"other\" title=\"grammar\">}</span>"), 1);
   EXPECT_EQ(count(html, "class=\"spread\""), 4) << "two drafters, two prompts";
-  EXPECT_EQ(count(html, "<polyline"), 2);
-  EXPECT_EQ(count(html, "class=\"limit\""), 1);
+  EXPECT_EQ(count(html, "<polyline"), 2 + 2) << "acceptance of two drafters, costs of two contexts";
+  EXPECT_EQ(count(html, "class=\"limit\""), 2);
   EXPECT_EQ(count(html, "<svg"), count(html, "</svg>"));
+}
+
+TEST(BenchPage, ThePictureHoldsEveryChartInItsHeight) {
+  const std::string svg = bench_picture(page());
+  EXPECT_TRUE(svg.starts_with("<svg xmlns="));
+  EXPECT_EQ(count(svg, "<g transform=\"translate(0 "), 4) << "speeds, acceptance, costs, the answer";
+  EXPECT_EQ(count(svg, "<svg"), 1);
+  EXPECT_EQ(count(svg, "textLength"), 3) << "three pieces on two lines";
+  EXPECT_EQ(count(svg, "&lt;b&gt;"), 2);
+  EXPECT_EQ(count(svg, "<b>"), 0);
+}
+
+TEST(BenchPage, ControlCharactersOfATokenAreLeftOut) {
+  BenchPage odd = page();
+  odd.table.answer = {{std::string("a\x01\x1b[0m", 6), "mtp"}};
+  EXPECT_EQ(count(bench_picture(odd), ">a[0m<"), 1);
 }
 
 TEST(BenchPage, OfNothingIsStillAPage) {

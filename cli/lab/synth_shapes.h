@@ -1,5 +1,5 @@
-// The sizes of published Qwen3.5 and Gemma 4 models (from their config.json) and the tensors of such checkpoints, under
-// the names of MLX conversions. They measure speed and memory without the real weights.
+// The sizes of published Qwen3.5 and Gemma 4 models (from their config.json) and the tensors of such
+// checkpoints, under the names of MLX conversions. They measure speed and memory without the real weights.
 #pragma once
 
 #include <cstdint>

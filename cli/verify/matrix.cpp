@@ -135,7 +135,7 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
   slot->constraint = std::move(constraint);
   if (cell.sampling == SamplingKind::kStop) {
     // As a stop string does, this ends the answer at a token unknown to the round.
-    slot->on_token = [emitted = 0](std::int32_t token, std::span<const float>, bool) mutable {
+    slot->on_token = [emitted = 0](std::int32_t token, std::span<const float>, std::string_view) mutable {
       return ++emitted > 5 && token % 7 == 2;
     };
   }
