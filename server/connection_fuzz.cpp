@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::size_t i = 0; i < kMaxClients; ++i) check_answers(rig.received(i));
   demand(rig.app.decoding() == 0 && rig.server_context.connections == 0 &&
          rig.server_context.bodies.left() == room);
-  const std::string page = metrics_text({}, {}, rig.app.http());
+  const std::string page = metrics_text({}, {}, rig.app.http(), {});
   demand(ft::utf8_valid(page) && page.size() < (std::size_t{64} << 10));
   return 0;
 }

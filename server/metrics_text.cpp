@@ -1,5 +1,6 @@
 #include "server/metrics_text.h"
 
+#include "base/power.h"
 #include "metrics/exposition.h"
 
 namespace ft::server {
@@ -120,6 +121,23 @@ void cached(Exposition& text, const CacheReport& cache) {
         number(cache.disk_dropped));
 }
 
+/// Figures that this machine does not tell are left out.
+void processor(Exposition& text, const PowerFacts& power) {
+  if (power.mhz > 0)
+    measure(text, "foretoken_processor_hertz", "Clock of the processor, mean of all cores.", power.mhz * 1e6);
+  if (power.highest_mhz > 0)
+    measure(text, "foretoken_processor_max_hertz", "Highest clock of a core.", power.highest_mhz * 1e6);
+  if (!power.governor.empty()) {
+    text.gauge("foretoken_processor_governor", "1: the governor of the processor's clock.");
+    text.sample(1, {{"governor", power.governor}});
+  }
+  if (power.throttled_times >= 0) {
+    count(text, "foretoken_processor_throttled_total",
+          "Times that the processor slowed down because of heat or power, since the system started.",
+          number(power.throttled_times));
+  }
+}
+
 }  // namespace
 
 void HttpCounters::answered(const Route& route, int status) {
@@ -127,12 +145,14 @@ void HttpCounters::answered(const Route& route, int status) {
   ++answered_[{route.pattern, status}];
 }
 
-std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http) {
+std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http,
+                         const PowerFacts& power) {
   Exposition text;
   requests(text, engine);
   picked_by(text, engine);
   speculation(text, engine);
   cached(text, cache);
+  processor(text, power);
   measure(text, "foretoken_http_connections", "Open connections.", http.open_);
   text.counter("foretoken_http_answers_total", "Answers by route and status; 499: the client left.");
   const std::lock_guard lock(http.mutex_);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/power.h"
 #include "sched/engine_status.h"
 #include "server/routes.h"
 
@@ -22,12 +23,14 @@ class HttpCounters {
   void connections(int open) { open_ = open; }
 
  private:
-  friend std::string metrics_text(const EngineStatus&, const CacheReport&, const HttpCounters&);
+  friend std::string metrics_text(const EngineStatus&, const CacheReport&, const HttpCounters&,
+                                  const PowerFacts&);
   mutable std::mutex mutex_;
   std::map<std::pair<std::string_view, int>, std::int64_t> answered_;
   std::atomic<int> open_{0};
 };
 
-std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http);
+std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http,
+                         const PowerFacts& power);
 
 }  // namespace ft::server

@@ -214,7 +214,7 @@ Answer Router::get(const HttpRequest& http_request) const {
   if (http_request.path == "/metrics") {
     HttpResponse reply;
     reply.type = "text/plain; version=0.0.4; charset=utf-8";
-    reply.body = metrics_text(engine.status(), engine.cache(), app_.http());
+    reply.body = metrics_text(engine.status(), engine.cache(), app_.http(), power_facts());
     return reply;
   }
   Result<HttpResponse> reply = one_of_many(http_request, *model_info);

@@ -41,13 +41,26 @@ TEST(Routes, CountersHaveNoMoreSeriesThanRoutesWhateverIsAskedFor) {
     }
   }
   counters.answered(route_of("/v1/responses/\xFF\n\""), 401);
-  const std::string page = metrics_text(EngineStatus(), CacheReport(), counters);
+  const std::string page = metrics_text(EngineStatus(), CacheReport(), counters, {});
   EXPECT_TRUE(utf8_valid(page));
   std::size_t series = 0;
   constexpr std::string_view kSeries = "\nforetoken_http_answers_total{";
   for (std::size_t at = 0; (at = page.find(kSeries, at)) != std::string::npos; ++at) ++series;
   EXPECT_EQ(series, 3U) << "responses, models, other";
   EXPECT_LT(page.size(), std::size_t{64} << 10);
+}
+
+TEST(Metrics, OfTheProcessorOnlyWhatTheMachineTells) {
+  const HttpCounters counters;
+  const std::string silent = metrics_text(EngineStatus(), CacheReport(), counters, {});
+  EXPECT_EQ(silent.find("foretoken_processor"), std::string::npos);
+  const std::string page =
+      metrics_text(EngineStatus(), CacheReport(), counters, {"powersave", 2500, 3800, 17});
+  for (const char* line :
+       {"\nforetoken_processor_hertz 2500000000\n", "\nforetoken_processor_max_hertz 3800000000\n",
+        "\nforetoken_processor_governor{governor=\"powersave\"} 1\n",
+        "\nforetoken_processor_throttled_total 17\n"})
+    EXPECT_NE(page.find(line), std::string::npos) << line << page.substr(page.find("foretoken_processor"));
 }
 
 }  // namespace

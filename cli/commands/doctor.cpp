@@ -81,7 +81,8 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
            "{}, {} free{}", size(machine.memory_total), size(machine.free_bytes()),
            machine.memory_limit > 0 ? fmt::format(", limited to {}", size(machine.memory_limit)) : "")},
       {"huge pages", machine.huge_pages.empty() ? "not readable" : machine.huge_pages},
-      {"governor", machine.governor.empty() ? "not readable" : machine.governor},
+      {"governor", machine.power.governor.empty() ? "not readable" : machine.power.governor},
+      {"clock", clock_text(machine.power)},
       {"backend", backend},
   };
   if (machine.read_gb_per_s > 0) {
@@ -114,10 +115,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::optional<GpuMemory> card;
   if (const auto made = make_backend(options.backend); made.ok()) {
     backend = (*made)->describe();
-    if ((*made)->name() == "cuda")
+    if ((*made)->name() == gpu_backend())
       card = {(*made)->limits({}).memory_bytes, options.no_probe ? 0 : (*made)->memory_gb_per_s()};
     const char* why = options.backend.isa != "auto" ? "as requested"
                       : (*made)->name() == "cuda"   ? "this machine has an NVIDIA GPU and its driver"
+                      : (*made)->name() == "metal"  ? "its GPU passed the self-test"
                       : (*made)->name() == "cpu"    ? "the widest instruction set of this processor"
                                                     : "works on every processor";
     findings.push_back({Kind::kGood, fmt::format("the backend works: {} ({})", backend, why), ""});
@@ -127,7 +129,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   if (options.backend.name == "auto" && backend.starts_with("cpu")) {
     BackendOptions gpu = options.backend;
-    gpu.name = "cuda";
+    gpu.name = gpu_backend();
     if (const auto made = make_backend(gpu); !made.ok())
       findings.push_back({Kind::kGood, "no GPU is used: " + made.error().message, ""});
   }
@@ -135,6 +137,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   check_model(options.model, findings);
   check_hub(findings);
   if (options.deep) check_deeply(options.model, options.backend, findings, terminal);
+  for (Finding& finding : check_throttling(machine.power, power_facts()))
+    findings.push_back(std::move(finding));
   bool good = true;
   for (const Finding& finding : findings) good = good && finding.kind != Kind::kProblem;
   if (options.output.json) {

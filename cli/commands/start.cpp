@@ -17,6 +17,7 @@
 #include "cli/commands/subcommands.h"
 #include "cli/lab/machine.h"
 #include "cli/lab/synth_model.h"
+#include "cli/max/thermalforge.h"
 #include "hub/repository.h"
 
 namespace ft::cli {
@@ -29,13 +30,14 @@ struct Options {
   std::string where, model, client;
   std::vector<std::string> folders;
   PullChoice pull;
-  bool fresh = false, yes = false, fetch = false, has_model = false;
+  bool fresh = false, yes = false, fetch = false, has_model = false, max = false;
 };
 
 constexpr int kLeft = 130;  // Ctrl-C, q or the end of input at a question
 constexpr const char* kModelHelp =
     "A verified model passed `foretoken verify` here. A head drafts faster than lookup; neither changes an "
     "answer.";
+constexpr const char* kModeHelp = "A guard puts the fans back when the server ends, however it ends.";
 constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
 
 /// Thrown nowhere: what a question gives if the person leaves.
@@ -122,6 +124,33 @@ bool ask_where(Menu& menu, LastStart& choice) {
   return true;
 }
 
+/// On a Mac whose fans ThermalForge moves, and for a server only: whether they turn at maximum while it
+/// answers. False: the person left.
+bool ask_mode(Menu& menu, LastStart& choice) {
+  if (choice.where == "chat") return true;
+  const Result<ThermalForge> tool = ThermalForge::find();
+  if (!tool.ok()) return true;
+  const Result<std::vector<Fan>> fans = tool->status();
+  if (!fans.ok() || fans->empty()) return true;
+  const std::vector<MenuRow> rows = {{"the fans as macOS turns them"},
+                                     {"Max mode: fans at maximum while it answers"}};
+  const std::optional<std::size_t> row = menu.choose("Fans", rows, kModeHelp);
+  if (!row) return false;
+  choice.max = *row == 1;
+  return true;
+}
+
+/// --max, refused where it cannot be.
+Status take_max_flag(const Options& options, LastStart& choice) {
+  if (!options.max) return {};
+  if (choice.where == "chat")
+    return Error{Code::kInvalid, "start: Max mode belongs to a server; add --where page or serve"};
+  FT_ASSIGN(const ThermalForge tool, ThermalForge::find());
+  static_cast<void>(tool);
+  choice.max = true;
+  return {};
+}
+
 /// Without questions: flags, else the last choice, else the best model here, else the catalogue's.
 Result<LastStart> choose_alone(const Options& options, const std::optional<LastStart>& last,
                                Terminal& terminal) {
@@ -133,7 +162,8 @@ Result<LastStart> choose_alone(const Options& options, const std::optional<LastS
   }
   if (last && !options.fresh) {
     choice.model = last->model;
-    if (options.where.empty()) choice.where = last->where, choice.client = last->client;
+    if (options.where.empty())
+      choice.where = last->where, choice.client = last->client, choice.max = last->max;
     FT_ASSIGN(const std::string found, is_synth_name(choice.model) ? choice.model : find_model(choice.model));
     return choice;
   }
@@ -191,6 +221,7 @@ Result<Asked> ask(const Options& options, const std::optional<LastStart>& last, 
   } else {
     asked.left = !ask_where(menu, choice);
   }
+  if (!asked.left && !options.max) asked.left = !ask_mode(menu, choice);
   return asked;
 }
 
@@ -198,6 +229,7 @@ Result<Asked> ask(const Options& options, const std::optional<LastStart>& last, 
 Result<int> become(const LastStart& choice, const Options& options, Terminal& terminal) {
   std::vector<std::string> words = {"foretoken", choice.where == "chat" ? "chat" : "serve"};
   if (!choice.model.empty()) words.insert(words.end(), {"--model", choice.model});
+  if (choice.max) words.emplace_back("--max");
   if (options.output.quiet) words.emplace_back("--quiet");
   if (!choice.client.empty()) {
     const char* port = std::getenv("FORETOKEN_PORT");
@@ -242,12 +274,15 @@ Result<int> work(const Options& options, Terminal& terminal) {
     terminal.err("nothing was changed\n");
     return kLeft;
   }
+  FT_TRY(take_max_flag(options, asked.choice));
   FT_TRY(remember_start(asked.choice));
   if (options.output.json) {
-    terminal.out(
-        Json{{"model", asked.choice.model}, {"where", asked.choice.where}, {"client", asked.choice.client}}
-            .dump() +
-        "\n");
+    terminal.out(Json{{"model", asked.choice.model},
+                      {"where", asked.choice.where},
+                      {"client", asked.choice.client},
+                      {"max", asked.choice.max}}
+                     .dump() +
+                 "\n");
     return 0;
   }
   terminal.note("kept for next time: foretoken start");
@@ -288,6 +323,8 @@ Command start_command() {
       .setting = false;
   command.flags.add_list("folder", "DIR", appends_text(options->folders),
                          "Search this folder for models too");
+  command.flags.add_switch("max", options->max, "With page or serve on a Mac: Max mode (foretoken max)")
+      .setting = false;
   command.flags.add_switch("fresh", options->fresh, "Forget what was chosen last time").setting = false;
   command.flags
       .add_switch("yes", options->yes, "Ask nothing: last time's choice, else the largest model that fits")

@@ -78,8 +78,10 @@ std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers) {
 
 std::string where_text(const LastStart& choice) {
   if (choice.where == "chat") return "chat here";
-  if (choice.where == "page") return "the page in the browser";
-  return choice.client.empty() ? "serve" : "serve for " + choice.client;
+  std::string text = choice.where == "page"  ? "the page in the browser"
+                     : choice.client.empty() ? "serve"
+                                             : "serve for " + choice.client;
+  return choice.max ? text + ", Max mode" : text;
 }
 
 std::string model_text(const std::string& model) {

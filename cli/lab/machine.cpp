@@ -81,8 +81,7 @@ Machine read_machine() {
   machine.memory_available = memory.available;
   read_limits(machine);
   machine.huge_pages = chosen(system_file("/sys/kernel/mm/transparent_hugepage/enabled"));
-  machine.governor = system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
-  while (!machine.governor.empty() && machine.governor.back() == '\n') machine.governor.pop_back();
+  machine.power = power_facts();
   return machine;
 }
 
@@ -126,11 +125,19 @@ std::vector<Finding> check_machine(const Machine& machine, int threads) {
     findings.push_back({Kind::kWarning, "transparent huge pages are off, so reading weights is slower",
                         "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"});
   }
-  if (machine.governor == "powersave") {
+  if (machine.power.governor == "powersave") {
     findings.push_back({Kind::kWarning, "the frequency governor is powersave",
                         "as root: cpupower frequency-set -g performance"});
   }
   return findings;
+}
+
+std::vector<Finding> check_throttling(const PowerFacts& before, const PowerFacts& after) {
+  if (before.throttled_times < 0 || after.throttled_times <= before.throttled_times) return {};
+  return {{Finding::Kind::kWarning,
+           fmt::format("the processor slowed itself down {} times in these checks, because of heat or power",
+                       after.throttled_times - before.throttled_times),
+           "cool the machine better, or use fewer --threads"}};
 }
 
 }  // namespace ft::cli

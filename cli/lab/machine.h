@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/power.h"
+
 namespace ft::cli {
 
 struct Machine {
@@ -16,8 +18,8 @@ struct Machine {
   double cpu_limit = 0;               // cores granted by the control group; 0: no limit
   std::int64_t memory_total = 0, memory_available = 0, memory_limit = 0;  // bytes; limit 0: none
   std::int64_t memory_used_of_limit = 0;
-  std::string huge_pages;    // "always", "madvise", "never"
-  std::string governor;      // of core 0; empty if unreadable
+  std::string huge_pages;  // "always", "madvise", "never"
+  PowerFacts power;
   double read_gb_per_s = 0;  // 0: not probed
 
   /// Memory that a model may use now.
@@ -35,5 +37,7 @@ struct Finding {
 };
 
 std::vector<Finding> check_machine(const Machine& machine, int threads);
+/// Whether the processor slowed itself down in work between the two.
+std::vector<Finding> check_throttling(const PowerFacts& before, const PowerFacts& after);
 
 }  // namespace ft::cli

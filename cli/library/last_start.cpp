@@ -25,7 +25,7 @@ Status remember_start(const LastStart& choice) {
   std::error_code ignored;  // writing reports it
   std::filesystem::create_directories(std::filesystem::path(file).parent_path(), ignored);
   const nlohmann::ordered_json record = {
-      {"model", choice.model}, {"where", choice.where}, {"client", choice.client}};
+      {"model", choice.model}, {"where", choice.where}, {"client", choice.client}, {"max", choice.max}};
   return write_text_file(file, record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
@@ -37,7 +37,7 @@ std::optional<LastStart> last_start() {
   const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
   LastStart choice;
   try {
-    choice = {record.at("model"), record.at("where"), record.at("client")};
+    choice = {record.at("model"), record.at("where"), record.at("client"), record.value("max", false)};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }

@@ -12,6 +12,7 @@ struct LastStart {
   std::string model;   // as --model takes it; empty: the shipped model
   std::string where;   // "chat", "page" or "serve"
   std::string client;  // of "serve"; empty: none named
+  bool max = false;    // of "page" and "serve": Max mode
 };
 
 Status remember_start(const LastStart& choice);

@@ -260,25 +260,31 @@ std::string doctor_json(const Machine& machine, const std::vector<Finding>& find
     good = good && finding.kind != Finding::Kind::kProblem;
     list.push_back(Json{{"kind", kind}, {"what", finding.what}, {"mend", finding.repair}});
   }
-  return dump(Json{{"system", machine.system},
-                   {"processor", machine.processor},
-                   {"features", machine.features},
-                   {"logical_cores", machine.logical_cores},
-                   {"cpu_limit", machine.cpu_limit > 0 ? Json(machine.cpu_limit) : Json(nullptr)},
-                   {"memory",
-                    {{"total_bytes", machine.memory_total},
-                     {"available_bytes", machine.memory_available},
-                     {"limit_bytes", machine.memory_limit > 0 ? Json(machine.memory_limit) : Json(nullptr)},
-                     {"free_bytes", machine.free_bytes()}}},
-                   {"huge_pages", machine.huge_pages},
-                   {"governor", machine.governor},
-                   {"read_gb_per_s", rounded(machine.read_gb_per_s, 0.01)},
-                   {"backend", backend},
-                   {"gpu_memory", gpu ? Json{{"free_bytes", gpu->free_bytes},
-                                             {"copy_gb_per_s", rounded(gpu->copy_gb_per_s, 0.01)}}
-                                      : Json(nullptr)},
-                   {"findings", std::move(list)},
-                   {"good", good}});
+  return dump(
+      Json{{"system", machine.system},
+           {"processor", machine.processor},
+           {"features", machine.features},
+           {"logical_cores", machine.logical_cores},
+           {"cpu_limit", machine.cpu_limit > 0 ? Json(machine.cpu_limit) : Json(nullptr)},
+           {"memory",
+            {{"total_bytes", machine.memory_total},
+             {"available_bytes", machine.memory_available},
+             {"limit_bytes", machine.memory_limit > 0 ? Json(machine.memory_limit) : Json(nullptr)},
+             {"free_bytes", machine.free_bytes()}}},
+           {"huge_pages", machine.huge_pages},
+           {"governor", machine.power.governor},
+           {"clock",
+            {{"mhz", rounded(machine.power.mhz, 1)},
+             {"highest_mhz", rounded(machine.power.highest_mhz, 1)},
+             {"throttled_times",
+              machine.power.throttled_times < 0 ? Json(nullptr) : Json(machine.power.throttled_times)}}},
+           {"read_gb_per_s", rounded(machine.read_gb_per_s, 0.01)},
+           {"backend", backend},
+           {"gpu_memory",
+            gpu ? Json{{"free_bytes", gpu->free_bytes}, {"copy_gb_per_s", rounded(gpu->copy_gb_per_s, 0.01)}}
+                : Json(nullptr)},
+           {"findings", std::move(list)},
+           {"good", good}});
 }
 
 std::string verify_json(const MatrixReport& report, const std::string& model, const std::string& backend) {

@@ -271,6 +271,44 @@ class Tool(Fans):
         self.refuses("give one of", "max", "--on", "--off")
 
 
+class Start(Fans):
+    """`foretoken start` offers Max mode where ThermalForge answers."""
+
+    def choice(self):
+        return json.loads((self.home / "state/foretoken/last_start.json").read_text())
+
+    def start(self, *arguments):
+        return self.run_program("start", "--model", MODEL, *arguments)
+
+    def test_by_a_flag(self):
+        done = self.start("--where", "page", "--max", "--json")
+        self.assertTrue(json.loads(done.stdout)["max"], done.stderr)
+        self.assertTrue(self.choice()["max"])
+        self.assertFalse(json.loads(self.start("--where", "page", "--json").stdout)["max"])
+
+    def test_refused_for_a_chat_and_without_the_tool(self):
+        self.assertIn("belongs to a server", self.start("--where", "chat", "--max", "--json").stderr)
+        self.environment["THERMALFORGE"] = str(self.home / "none")
+        self.assertIn("not installed", self.start("--where", "page", "--max", "--json").stderr)
+
+    def test_by_a_question(self):
+        sys.path.insert(0, str(Path(__file__).parent))
+        sys.argv[1:] = [PROGRAM]
+        import start_test  # noqa: PLC0415: it reads the arguments
+
+        environment = dict(self.environment, TERM="xterm", FORETOKEN_PORT="0", FORETOKEN_CALIBRATION="measure")
+        screen = start_test.Screen(["start", "--model", MODEL], environment)
+        self.addCleanup(screen.stop)
+        screen.wait("2 of 2")
+        screen.send(start_test.DOWN + start_test.ENTER)
+        screen.wait("Fans")
+        screen.send(start_test.DOWN + start_test.ENTER)
+        self.assertTrue(eventually(lambda: "max" in self.commands(), 60), screen.text)
+        self.assertTrue(self.choice()["max"])
+        screen.send(start_test.CONTROL_C)
+        self.assertTrue(eventually(lambda: "auto" in self.commands(), 20))
+
+
 class Elsewhere(unittest.TestCase):
     def test_one_sentence(self):
         environment = {name: value for name, value in os.environ.items() if name != "THERMALFORGE"}

@@ -135,7 +135,8 @@ class Paths(StartTest):
         screen.wait("2 of 2  Where")
         screen.send(ENTER)
         self.chat(screen)
-        self.assertEqual(json.loads(self.memory.read_text()), {"model": "little", "where": "chat", "client": ""})
+        expected = {"model": "little", "where": "chat", "client": "", "max": False}
+        self.assertEqual(json.loads(self.memory.read_text()), expected)
         again = self.start()
         again.wait("Same as last time?  little, chat here")
         again.send(ENTER)
@@ -330,7 +331,8 @@ class NoTerminal(StartTest):
 
     def test_yes_takes_the_largest_that_fits_or_the_last(self):
         done = self.run_program("--yes", "--json")
-        self.assertEqual(json.loads(done.stdout), {"model": "little", "where": "chat", "client": ""}, done.stderr)
+        expected = {"model": "little", "where": "chat", "client": "", "max": False}
+        self.assertEqual(json.loads(done.stdout), expected, done.stderr)
         self.remember(where="page")
         self.assertEqual(json.loads(self.run_program("--yes", "--json").stdout)["where"], "page")
         self.assertEqual(json.loads(self.run_program("--yes", "--json", "--fresh").stdout)["where"], "chat")
