@@ -477,7 +477,7 @@ class Work(CliTest):
         for answer in (lines[0], lines[2]):
             self.assertEqual(answer["usage"]["completion_tokens"], len(answer["token_ids"]))
             self.assertIn("speculation", answer)
-        self.assertEqual(lines[1]["error"]["code"], "exhausted", "the long one does not fit and is forgotten")
+        self.assertEqual(lines[1]["error"]["code"], "too_long", "the long one does not fit and is forgotten")
         self.assertGreater(lines[2]["usage"]["prompt_tokens"], lines[0]["usage"]["prompt_tokens"])
         self.assertIn(b"1 answers", done.stderr)
         error = self.expect_json(1, "chat", "--model", "/nowhere")["error"]

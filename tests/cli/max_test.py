@@ -311,7 +311,10 @@ class Start(Fans):
 
 class Elsewhere(unittest.TestCase):
     def test_one_sentence(self):
-        environment = {name: value for name, value in os.environ.items() if name != "THERMALFORGE"}
+        home = tempfile.TemporaryDirectory()
+        self.addCleanup(home.cleanup)
+        environment = dict(os.environ, HOME=home.name, XDG_STATE_HOME=home.name)
+        environment.pop("THERMALFORGE", None)
         for arguments in (["max"], ["max", "--on"], ["max", "--install"]):
             done = subprocess.run(
                 [PROGRAM, *arguments], env=environment, capture_output=True, text=True, check=False
