@@ -29,14 +29,14 @@ class Tensors {
   explicit Tensors(const Shape& shape) : shape_(shape), sizes_(*shape.gemma) {}
 
   void model() {
-    matrix(kModel + "embed_tokens", shape_.vocabulary, shape_.hidden, 2);
-    for (int i = 0; i < shape_.layers; ++i) layer(fmt::format("{}layers.{}.", kModel, i), i);
-    norm(kModel + "norm", shape_.hidden);
+    matrix(model_ + "embed_tokens", shape_.vocabulary, shape_.hidden, 2);
+    for (int i = 0; i < shape_.layers; ++i) layer(fmt::format("{}layers.{}.", model_, i), i);
+    norm(model_ + "norm", shape_.hidden);
     if (sizes_.per_layer > 0) {
       const std::int64_t width = std::int64_t{sizes_.per_layer} * shape_.layers;
-      matrix(kModel + "embed_tokens_per_layer", shape_.vocabulary, width, 1);
-      matrix(kModel + "per_layer_model_projection", width, shape_.hidden, 1);
-      norm(kModel + "per_layer_projection_norm", sizes_.per_layer);
+      matrix(model_ + "embed_tokens_per_layer", shape_.vocabulary, width, 1);
+      matrix(model_ + "per_layer_model_projection", width, shape_.hidden, 1);
+      norm(model_ + "per_layer_projection_norm", sizes_.per_layer);
     }
     if (!shape_.tied) matrix("language_model.lm_head", shape_.vocabulary, shape_.hidden, 2);
   }
@@ -101,7 +101,7 @@ class Tensors {
     stack(routed + "down_proj", shape_.hidden, shape_.expert);
   }
 
-  const std::string kModel = "language_model.model.";
+  const std::string model_ = "language_model.model.";
   const Shape& shape_;
   const GemmaSizes& sizes_;
 };
