@@ -2,11 +2,11 @@
 """Runs clang-tidy over the tracked sources of a build folder (tests left out), in parallel, and only
 where something changed.
 
-    tools/clang_tidy.py BUILD_FOLDER [FILE...] [--binary clang-tidy-19] [--jobs 2]
+    tools/clang_tidy.py BUILD_FOLDER [FILE...] [--binary clang-tidy-19] [--jobs 2] [--slow]
 
 A source is read again when it, a header of ours that it reaches, its compile command, .clang-tidy or
 clang-tidy itself changed: the names of what was clean are hashes in .cache/tidy, which checkouts may share.
-With FILE: only those. Exit code 1 if there is a finding.
+With FILE: only those. --slow: also the checks that take half of the time. Exit code 1 if there is a finding.
 """
 
 import argparse
@@ -21,6 +21,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache/tidy"
+SLOW = (
+    "bugprone-chained-comparison",
+    "bugprone-forward-declaration-namespace",
+    "bugprone-infinite-loop",
+    "bugprone-sizeof-container",
+    "bugprone-unused-raii",
+    "bugprone-use-after-move",
+    "performance-unnecessary-value-param",
+)
 
 
 def tracked_sources():
@@ -56,9 +65,9 @@ def fingerprint(entry, settings):
     return digest.hexdigest()
 
 
-def examine(binary, build, entry):
+def examine(binary, build, entry, more):
     """Returns (findings as text, whether the source is clean)."""
-    command = [binary, "-p", str(build), "--quiet", "--extra-arg=-Wno-error"]
+    command = [binary, "-p", str(build), "--quiet", "--extra-arg=-Wno-error", *more]
     command += ["--extra-arg=-Wno-unknown-warning-option", entry["file"]]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     return (run.stdout + (run.stderr if run.returncode else "")).strip(), run.returncode == 0
@@ -70,7 +79,9 @@ def main():
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--binary", default="clang-tidy-19")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8))
+    parser.add_argument("--slow", action="store_true")
     options = parser.parse_args()
+    more = [f"--checks={','.join(SLOW)}"] if options.slow else []
 
     commands = json.loads((options.build / "compile_commands.json").read_text(encoding="utf-8"))
     tracked = tracked_sources()
@@ -78,7 +89,7 @@ def main():
         tracked &= {path.resolve() for path in options.files}
     entries = {entry["file"]: entry for entry in commands if Path(entry["file"]) in tracked}
     version = subprocess.run([options.binary, "--version"], capture_output=True, check=True).stdout
-    settings = version + (ROOT / ".clang-tidy").read_bytes()
+    settings = version + (ROOT / ".clang-tidy").read_bytes() + "".join(more).encode()
     CACHE.mkdir(parents=True, exist_ok=True)
     stale = []
     for entry in entries.values():
@@ -89,7 +100,7 @@ def main():
     print(f"clang-tidy: {len(entries)} sources, {len(stale)} changed", flush=True)
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
-        results = pool.map(lambda work: (*examine(options.binary, options.build, work[0]), *work), stale)
+        results = pool.map(lambda work: (*examine(options.binary, options.build, work[0], more), *work), stale)
         for findings, clean, entry, stamp in results:
             if clean:
                 stamp.touch()
