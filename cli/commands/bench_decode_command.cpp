@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fmt/format.h>
+#include <functional>
 
 #include "base/machine_facts.h"
 #include "base/thread_pool.h"
@@ -10,6 +11,7 @@
 #include "cli/commands/text_file.h"
 #include "cli/lab/bench_decode.h"
 #include "cli/lab/bench_decode_report.h"
+#include "cli/lab/bench_streams.h"
 #include "cli/lab/contention.h"
 #include "cli/lab/machine.h"
 #include "cli/terminal/interrupt.h"
@@ -26,6 +28,7 @@ struct Options {
   DecodePlan plan;
   bool quick = false, profile = false;
   std::string trace;
+  int streams = 0;  // beside one; 0: the figures of one
 };
 
 Setter appends_schedule(std::vector<std::vector<double>>& target) {
@@ -66,15 +69,32 @@ std::vector<ProfileTable> shown(std::vector<ProfileTable> tables) {
   return tables;
 }
 
-Status measure(DecodeBench& bench, Terminal& terminal) {
+using Report = std::function<bool(int, int)>;  // done, all; false: stop
+
+/// What `bench` returns, with a bar of its progress and an end at Ctrl-C.
+auto measure(Terminal& terminal, const auto& bench) {
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
   std::unique_ptr<Progress> bar;
-  return bench.run([&](int done, int all) {
+  return bench(Report([&](int done, int all) {
     if (!bar) bar = std::make_unique<Progress>(terminal, "measuring", all);
     bar->set(done, fmt::format("{} of {}", done, all));
     return !stopped.load();
-  });
+  }));
+}
+
+Result<int> work_on_streams(const Options& options, const DecodePlan& decode, Terminal& terminal) {
+  StreamsPlan plan{options.streams, decode.prompt_tokens, decode.cycles,
+                   decode.tokens,   decode.schedules,     decode.seed};
+  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
+  FT_ASSIGN(const StreamsFigures figures,
+            measure(terminal, [&](const Report& report) { return measure_streams(*loaded, plan, report); }));
+  const std::string backend = loaded->backend->describe();
+  terminal.out(options.output.json
+                   ? streams_json(loaded->model.name, backend, plan, figures) + "\n"
+                   : fmt::format("{} on {}\n\n", loaded->model.name, backend) + streams_text(plan, figures));
+  terminal.flush();
+  return 0;
 }
 
 DecodeReport report_of(const LoadedModel& loaded, const DecodeBench& bench, const DecodePlan& plan) {
@@ -94,6 +114,7 @@ DecodeReport report_of(const LoadedModel& loaded, const DecodeBench& bench, cons
 
 Result<int> work(const Options& options, Terminal& terminal) {
   const DecodePlan plan = plan_of(options);
+  if (options.streams > 0) return work_on_streams(options, plan, terminal);
   StepWatch watch;
   StepProfile profile;
   const bool profiled = options.profile || !options.trace.empty();
@@ -101,7 +122,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   loaded->backend = timed(std::move(loaded->backend), watch, profiled ? &profile : nullptr);
   FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(*loaded, watch, plan));
   const Contention contention;
-  FT_TRY(measure(*bench, terminal));
+  FT_TRY(measure(terminal, [&](const Report& report) { return bench->run(report); }));
   DecodeReport report = report_of(*loaded, *bench, plan);
   report.others_share = contention.others_share();
   if (options.profile) report.profile = shown(profile.tables());
@@ -121,6 +142,8 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add("tokens", "N", reads_int(options.plan.tokens, 1, 4096), "Tokens per cycle (default 32)");
   flags.add_list("forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
                  "Acceptance probability of each draft position (repeatable; default .93,.86,.75 and 0,0,0)");
+  flags.add("streams", "N", reads_int(options.streams, 2, 32),
+            "Measure N streams at once beside one instead, plain and at the given acceptance");
   flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
   flags.add_switch("fixed", options.plan.fixed,
                    "Also measure every fixed depth of a schedule, beside the chosen one");
@@ -142,6 +165,7 @@ Command bench_decode_command() {
       "  foretoken bench decode --model synth:qwen3.5-0.8b?bits=4\n"
       "  foretoken bench decode --model synth:qwen3.5-4b --profile\n"
       "  foretoken bench decode --forced-acceptance .9,.8,.7 --fixed --json > decode.json\n"
+      "  foretoken bench decode --streams 8 --forced-acceptance .93,.86,.75\n"
       "  foretoken bench decode --quick --trace steps.json\n";
   add_flags(command.flags, *options);
   add_model_flags(command.flags, options->model, false);

@@ -320,48 +320,6 @@ class Work(CliTest):
         self.assertTrue(self.expect_json(0, "doctor", "--no-probe")["good"])
         self.assertFalse(self.expect_json(1, "doctor", "--no-probe", "--model", "/nowhere")["good"])
 
-    def test_bench_finds_the_same_tokens(self):
-        report = self.expect_json(0, "bench", *self.PROMPT, "-n", "12", "--pairs", "1")
-        self.assertEqual(len(report["prompts"]), 2, "greedy and as the model's makers sample")
-        self.assertEqual(sorted(report["summary"]), ["accepted_by_position", "identical", "plain_tokens_per_second",
-                                                     "ratio", "speculative_tokens_per_second", "spread",
-                                                     "tokens_per_round"])
-        self.assertTrue(report["summary"]["identical"])
-        forced = self.expect_json(0, "bench", *self.PROMPT, "-n", "24", "--pairs", "1", "--temperature", "0", "--depth",
-                                  "2", "--forced-acceptance", "1,1")
-        self.assertEqual(forced["summary"]["accepted_by_position"][:2], [1.0, 1.0])
-
-    def test_bench_decode_reports_every_figure(self):
-        trace = self.folder / "trace.json"
-        report = self.expect_json(0, "bench", "decode", "--quick", "--profile", "--trace", str(trace), "--model",
-                                  "synth:tiny?layers=4&vocabulary=512", "--forced-acceptance", "1,1",
-                                  "--fixed", "--threads", "1")
-        for key in ("backend", "threads", "read_bandwidth_gb_s", "bytes_per_token", "plain_tokens_per_second",
-                    "limit_share", "prompt_tokens_per_second", "host_us_per_round", "packed_bytes", "load_ms"):
-            self.assertTrue(report[key], key)
-        self.assertEqual(list(report["round_cost"]), [str(rows) for rows in range(1, 9)])
-        self.assertEqual(list(report["round_cost_drafting"]), [str(rows) for rows in range(2, 9)])
-        self.assertEqual([result["depth"] for result in report["forced"]], ["auto", 1, 2])
-        deepest = report["forced"][2]  # every draft is right, but for those that the end of the answer cuts off
-        self.assertEqual(deepest["emitted"], deepest["drafted"] + deepest["rounds"])
-        self.assertEqual(deepest["drafted"], 2 * deepest["rounds"])
-        tables = {(table["program"], table["rows"]): table for table in report["profile"]}
-        names = [line["instruction"] for line in tables["model", 1]["instructions"]]
-        for name in ("linear 320 -> 960+960", "delta_rule 2/4x128", "attend 4/2x256", "logits 320 -> 512", "sample"):
-            self.assertIn(name, names)
-        self.assertIn(("head", 1), tables)
-        events = json.loads(trace.read_text())["traceEvents"]
-        self.assertEqual({event["ph"] for event in events}, {"X"})
-
-    def test_bench_kernels_prints_a_list(self):
-        done = self.expect(0, "bench", "kernels", "--quick", "--json", "--threads", "1", "--shape", "64x128",
-                           "--format", "8", "--format", "bf16", "--rows", "1,3")
-        lines = json.loads(done.stdout)
-        self.assertEqual([(line["format"], line["rows"]) for line in lines],
-                         [("8-bit g64", 1), ("8-bit g64", 3), ("bf16", 1), ("bf16", 3)])
-        for key in ("instruction", "format", "shape", "rows", "ms", "gb_per_s", "bandwidth_share", "t_over_t1"):
-            self.assertTrue(lines[0][key], key)
-
     def test_models_by_name_work_where_a_folder_does(self):
         model = ("--model", "synth:tiny?layers=4&seed=3")
         sizes = self.expect_json(0, "inspect", *model)["sizes"]
