@@ -18,7 +18,7 @@ AcceptanceLevel::Rates all_of(double rate) {
 
 /// What a drafter's rates are taken for where it does poorly.
 AcceptanceLevel::Rates poor_of(AcceptanceLevel::Rates rates) {
-  constexpr double kPart = 0.4;
+  constexpr double kPart = 0.6;
   for (double& rate : rates) rate *= kPart;
   return rates;
 }
@@ -101,7 +101,7 @@ void AcceptanceEstimate::age() {
 }
 
 void AcceptanceEstimate::doubt() {
-  constexpr double kMaybe = 0.3;
+  constexpr double kMaybe = 0.5;
   all_.doubt();
   poor_ = std::min(poor_, kMaybe);
 }
