@@ -252,7 +252,7 @@ class TrainedChoice : public testing::Test {
 /// Where each kind begins is moved on four times; the mean is what counts.
 TEST_F(TrainedChoice, ReachesTheBestSingleDrafterOfEachKindWhereATextChangesKind) {
   struct {
-    double row, draft, block;  // in plain steps; a block costs so many passes of the MTP head
+    double row, draft, block;  // in plain steps; block: passes of the MTP head that one block costs
   } const machines[] = {{0.1, 0.06, 2}, {0.03, 0.1, 1.5}, {0.1, 0.2, 1}, {0.03, 0.05, 1.5}};
   const std::vector<Order> orders = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {2, 3}, {0, 1, 2, 3}};
   double of_networks = 0;
