@@ -2,7 +2,7 @@
 
   python tools/make_golden.py MODEL_DIR OUT_DIR [--prompts PROMPTS_DIR] [--heldout DIR] [--weights TEXT] [--compare]
 
-One JSON file a prompt: argmax, logit, logsumexp and top 20 at every position (`last8_top20` repeats the last eight),
+One JSON file a prompt: argmax, logit, logsumexp and top 8 at every position (top 20 at the last eight),
 64 greedy tokens with their margin over the second choice, chained MTP drafts of depth 3 at eight positions with each
 draft's own margin. With --heldout also heldout.json: nll of the held-out texts by window. PROMPTS_DIR holds files with
 `name`, `text` and `tokens` (golden files themselves, or prompts.json). --compare checks what both have within 2e-4.
@@ -66,7 +66,7 @@ def golden(reference, prompt, weights, decode, continuation=64, depth=3):
     return {"about": ABOUT.format(weights=weights), "name": prompt["name"], "text": prompt.get("text"),
             "tokens": tokens,
             "positions": {"argmax": rows.argmax(-1).tolist(), "logit": rounded(rows.max(-1).values),
-                          "logsumexp": rounded(rows.logsumexp(-1)), "top20": tops},
+                          "logsumexp": rounded(rows.logsumexp(-1)), "top8": [row[:8] for row in tops]},
             "last8_top20": [{"position": p, "top": tops[p]} for p in range(first, len(tokens))],
             "greedy": {"tokens": greedy, "text": decode(greedy), "margin": margins,
                        "cached_equals_recomputed": recomputed == greedy},

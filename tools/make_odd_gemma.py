@@ -87,7 +87,7 @@ def golden(model, name, tokens, continuation=64):
     rows = logits[:len(tokens)]
     return {"about": ABOUT, "name": name, "text": None, "tokens": tokens,
             "positions": {"argmax": rows.argmax(-1).tolist(), "logit": rounded(rows.max(-1).values),
-                          "logsumexp": rounded(rows.logsumexp(-1)), "top20": [top(r, 20) for r in rows]},
+                          "logsumexp": rounded(rows.logsumexp(-1)), "top8": [top(r, 8) for r in rows]},
             "greedy": {"tokens": greedy, "text": None, "margin": margins,
                        "cached_equals_recomputed": logits[len(tokens) - 1:-1].argmax(-1).tolist() == greedy}}
 
