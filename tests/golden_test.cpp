@@ -68,6 +68,7 @@ std::string folder_of(const Set& set) {
   if (set.name == "gemma_odd") return "tests/golden/gemma4/odd";
   if (set.name == "gemma_odd_moe") return "tests/golden/gemma4/odd_moe";
   if (set.name == "gemma_odd_e") return "tests/golden/gemma4/odd_e";
+  if (set.name == "gemma_mlx") return "tests/golden/gemma4/mlx";
   if (set.name == "gemma_trained") {
     const char* trained = std::getenv("FORETOKEN_TRAINED");
     return trained == nullptr ? "" : trained_gemma(trained);
@@ -219,6 +220,7 @@ std::vector<Case> cases() {
     all.push_back({backend, {"gemma_odd", "tests/golden/gemma4/odd/golden", 0.1, activations}});
     all.push_back({backend, {"gemma_odd_moe", "tests/golden/gemma4/odd_moe/golden", 0.15}});
     all.push_back({backend, {"gemma_odd_e", "tests/golden/gemma4/odd_e/golden", 0.3}});
+    all.push_back({backend, {"gemma_mlx", "tests/golden/gemma4/mlx/golden", 0.3, activations}});
     all.push_back({backend, {"gemma_trained", "/gemma4-tiny/golden", 0.1}});
   }
   // The kernels for Apple GPUs as C++: the small models, because it has one thread.
@@ -226,6 +228,7 @@ std::vector<Case> cases() {
   all.push_back({"metal-twin", {"odd_experts", "tests/golden/odd_experts/golden", 0.1, 16}});
   all.push_back({"metal-twin", {"gemma_odd", "tests/golden/gemma4/odd/golden", 0.1}});
   all.push_back({"metal-twin", {"gemma_odd_e", "tests/golden/gemma4/odd_e/golden", 0.3}});
+  all.push_back({"metal-twin", {"gemma_mlx", "tests/golden/gemma4/mlx/golden", 0.3, 16}});
   return all;
 }
 
