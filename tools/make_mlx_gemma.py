@@ -3,7 +3,8 @@
   python tools/make_mlx_gemma.py tests/golden/gemma4/mlx
 
 mlx-lm builds the model, renames the weights, quantises them by its own rules (the router in 8 bits; here the experts
-in 2 bits, everything else in 4) and writes the folder. The values that MLX dequantises from that file go to transformers.
+in 2 bits, everything else in 4) and writes the folder. The values that MLX dequantises from that file go to
+transformers.
 The model has what only a large Gemma has: experts beside each dense MLP, per-layer embeddings, keys that are values.
 """
 
@@ -27,8 +28,8 @@ TEXT = {**COMMON, "vocab_size": 112, "hidden_size": 64, "intermediate_size": 32,
         "final_logit_softcapping": 30.0, "hidden_size_per_layer_input": 32, "vocab_size_per_layer_input": 112,
         "num_kv_shared_layers": 0, "use_double_wide_mlp": False, "tie_word_embeddings": True,
         "enable_moe_block": True, "num_experts": 3, "top_k_experts": 2, "moe_intermediate_size": 32}
-ABOUT = ("Hugging Face transformers, float32, CPU, of the values that MLX dequantises; made by tools/make_mlx_gemma.py. "
-         "Greedy continuation does not stop at end tokens. margin: first choice minus second.")
+ABOUT = ("Hugging Face transformers, float32, CPU, of the values that MLX dequantises; made by "
+         "tools/make_mlx_gemma.py. Greedy continuation does not stop at end tokens. margin: first choice minus second.")
 
 
 def quantised(weights):

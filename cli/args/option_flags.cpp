@@ -64,6 +64,16 @@ Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders) {
   };
 }
 
+Setter reads_draft_folder(std::vector<DraftFolder>& folders) {
+  return [&folders](const std::string& text) -> Status {
+    FT_ASSIGN(DrafterChoice choice, parse_drafter(text));
+    if (choice.directory.empty())
+      return Error{Code::kInvalid, fmt::format("expected NAME=DIR with a folder, found '{}'", text)};
+    folders.push_back({std::string(choice.kind.name()), std::move(choice.directory)});
+    return {};
+  };
+}
+
 void add_output_flags(FlagSet& flags, OutputOptions& output) {
   flags.group("Output");
   flags.add_switch("json", output.json, "Print one JSON object on stdout; everything else goes to stderr");

@@ -32,6 +32,9 @@ void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation, Mode
 /// no name did; a second one sets it to auto. `folders` null: the model is loaded already, so none is taken.
 Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders);
 
+/// NAME=DIR alone.
+Setter reads_draft_folder(std::vector<DraftFolder>& folders);
+
 /// Rejects more than one of --prompt, --prompt-file, --prompt-ids, --messages, and flags that --raw makes
 /// useless.
 Status check_prompt_flags(const PromptOptions& prompt);

@@ -34,12 +34,13 @@ Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const 
   return tokenizer.encode(text, false);
 }
 
-Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded) {
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, std::int64_t recall_bytes) {
   const auto start = std::chrono::steady_clock::now();
   EngineOptions options;
   options.decoder.slots = 1;
   options.decoder.context = loaded.context;
   options.decoder.max_pixels = loaded.max_pixels;
+  options.decoder.recall_bytes = recall_bytes;
   options.weights_mapped = maps_weights(loaded);
   options.costs = loaded.costs;
   options.chat_format = loaded.chat_format;
@@ -60,7 +61,7 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
   fields.tools = prompt.tools;
   fields.parse = prompt.templated;
   fields.stops = ask.answer.stops;
-  fields.drafter = loaded.drafter(ask.speculation.drafter);
+  fields.drafter = ask.speculation.drafter;
   fields.slot.sampler = ask.sampler;
   fields.slot.bias = ask.bias;
   fields.slot.acceptance = ask.speculation.acceptance;
@@ -71,6 +72,7 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
   fields.slot.max_tokens = ask.answer.max_tokens;
   fields.slot.logprobs = ask.answer.logprobs;
   fields.slot.predicted = ask.predicted;
+  fields.slot.owner = ask.owner;
   const ModelFacts& facts = loaded.model.facts;
   return build_request(std::move(fields),
                        {facts.vocabulary, loaded.context, {facts.eos_ids.begin(), facts.eos_ids.end()}});

@@ -36,13 +36,15 @@ struct GenerateOptions {
   SpeculationOptions speculation;
   std::vector<std::int32_t> predicted;
   ConstraintOptions constraint = {};
+  std::uint64_t owner = 0;  // whose earlier texts may be drafted from
 };
 
 /// The tokens of the --predict file; empty without the flag.
 Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer);
 
 /// An engine with one slot for `loaded`, which must outlive it. Adds the packing time to load_ms.
-Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded);
+/// `recall_bytes`: memory for texts of earlier requests; 0: none are kept.
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, std::int64_t recall_bytes = 0);
 
 /// The initial calibration, for --explain-depth.
 std::string cost_note(const Engine& engine);

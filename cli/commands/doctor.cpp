@@ -7,6 +7,7 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/doctor_bundle.h"
 #include "cli/commands/doctor_deep.h"
+#include "cli/commands/doctor_drafters.h"
 #include "cli/commands/inspection.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
@@ -25,11 +26,13 @@ struct Options {
   OutputOptions output;
   std::string model, bundle;
   BackendOptions backend;
+  std::vector<DraftFolder> drafters;
   bool no_probe = false, deep = false;
 };
 
 /// Checks that the model exists, loads and can draft.
-void check_model(const std::string& named, std::vector<Finding>& findings) {
+void check_model(const std::string& named, std::span<const DraftFolder> drafters,
+                 std::vector<Finding>& findings) {
   const Result<std::string> directory = find_model(named);
   if (!directory.ok()) {
     findings.push_back({Kind::kProblem, directory.error().message,
@@ -63,6 +66,7 @@ void check_model(const std::string& named, std::vector<Finding>& findings) {
           ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}
           : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
                     "n-gram lookup drafts instead; use a conversion that keeps the mtp tensors"});
+  check_drafters(*directory, drafters, findings);
 }
 
 void show(const Machine& machine, const std::vector<Finding>& findings, const std::string& backend,
@@ -134,9 +138,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
       findings.push_back({Kind::kGood, "no GPU is used: " + made.error().message, ""});
   }
   if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
-  check_model(options.model, findings);
+  check_model(options.model, options.drafters, findings);
   check_hub(findings);
-  if (options.deep) check_deeply(options.model, options.backend, findings, terminal);
+  if (options.deep) check_deeply(options.model, options.drafters, options.backend, findings, terminal);
   for (Finding& finding : check_throttling(machine.power, power_facts()))
     findings.push_back(std::move(finding));
   bool good = true;
@@ -166,11 +170,16 @@ Command doctor_command() {
   command.examples =
       "  foretoken doctor\n"
       "  foretoken doctor --model ~/models/Qwen3.5-4B-4bit\n"
+      "  foretoken doctor --drafter eagle3=DIR          whether this drafter fits the model\n"
       "  foretoken doctor --deep                        also hashes the model's files and decodes with them\n"
       "  foretoken doctor --bundle report.json          a report for an issue, without personal data\n"
       "  foretoken doctor --isa avx2 --json\n";
   command.flags.group("Checks");
   add_model_folder_flag(command.flags, options->model);
+  command.flags.add_list(
+      "drafter", "NAME=DIR", reads_draft_folder(options->drafters),
+      "Also check this drafter: eagle3=DIR, dflash=DIR or model=DIR (repeatable; default: those "
+      "in the model's folder and the grafted one)");
   command.flags.add("backend", "NAME", reads_text(options->backend.name),
                     "Backend: auto (default: a GPU that runs, else cpu), cpu, cuda, metal or ref");
   add_device_flag(command.flags, options->backend.device);

@@ -1,5 +1,6 @@
 #include "cli/commands/doctor_deep.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -38,10 +39,11 @@ void check_hashes(const std::string& directory, std::vector<Finding>& findings, 
 }
 
 /// A few cells of the losslessness matrix: plain decoding against every drafter.
-void check_decoding(const std::string& named, const BackendOptions& backend, std::vector<Finding>& findings) {
+void check_decoding(const std::string& named, std::span<const DraftFolder> drafters,
+                    const BackendOptions& backend, std::vector<Finding>& findings) {
   ModelOptions choice;
   choice.directory = named, choice.backend = backend.name, choice.isa = backend.isa;
-  choice.threads = backend.threads;
+  choice.threads = backend.threads, choice.drafters.assign(drafters.begin(), drafters.end());
   Result<std::unique_ptr<LoadedModel>> loaded = load_with_text_if_any(choice, nullptr);
   if (!loaded.ok()) {
     findings.push_back({Kind::kProblem, loaded.error().message, "see foretoken inspect"});
@@ -94,14 +96,16 @@ void check_hub(std::vector<Finding>& findings) {
                       ""});
 }
 
-void check_deeply(const std::string& model, const BackendOptions& backend, std::vector<Finding>& findings,
-                  Terminal& terminal) {
+void check_deeply(const std::string& model, std::span<const DraftFolder> drafters,
+                  const BackendOptions& backend, std::vector<Finding>& findings, Terminal& terminal) {
   if (!is_synth_name(model)) {
     const Result<std::string> directory = find_model(model);
     if (!directory.ok()) return;  // said already
     check_hashes(*directory, findings, terminal);
   }
-  check_decoding(model, backend, findings);
+  const auto wrong = [](const Finding& finding) { return finding.kind == Kind::kProblem; };
+  if (!drafters.empty() && std::ranges::any_of(findings, wrong)) return;  // said already
+  check_decoding(model, drafters, backend, findings);
 }
 
 }  // namespace ft::cli

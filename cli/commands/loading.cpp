@@ -85,24 +85,11 @@ Status suits(const Backend& backend, const Model& model, const DecoderOptions& o
   return check_memory(memory, options);
 }
 
-/// A grafted drafter drafts unless the person names folders.
-Status take_companion(const ModelOptions& choice, LoadOptions& options, LoadedModel& loaded) {
-  if (!choice.drafters.empty() || is_synth_name(choice.directory)) return {};
+/// The folders that the person names, else those that belong to the model.
+Result<std::vector<DraftFolder>> drafters_for(const ModelOptions& choice) {
+  if (!choice.drafters.empty() || is_synth_name(choice.directory)) return choice.drafters;
   FT_ASSIGN(const std::string directory, find_model(choice.directory));
-  const KeptHead kept = kept_head(directory);
-  if (!kept.companion) return {};
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(kept.companion->directory, ignored)) {
-    return Error{Code::kNotFound,
-                 fmt::format("the drafter that was grafted onto {} is not at {} any more; forget it with: "
-                             "foretoken graft --onto {} --remove",
-                             choice.directory, kept.companion->directory, choice.directory)};
-  }
-  FT_ASSIGN(const DrafterChoice chosen,
-            parse_drafter(kept.companion->name + "=" + kept.companion->directory));
-  options.drafters = {*kept.companion};
-  loaded.companion = chosen.kind;
-  return {};
+  return found_drafters(directory);
 }
 
 /// Loads only the model and the backend.
@@ -111,8 +98,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   auto loaded = std::make_unique<LoadedModel>();
   LoadOptions load_options;
   load_options.draft_vocab_size = choice.draft_vocab_size, load_options.draft_bits = choice.draft_bits;
-  load_options.drafters = choice.drafters;
-  FT_TRY(take_companion(choice, load_options, *loaded));
+  FT_ASSIGN(load_options.drafters, drafters_for(choice));
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
   FT_ASSIGN(const std::string folder, packed_weights_folder(choice.packed_cache));
   BackendOptions options;
@@ -139,7 +125,8 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   return loaded;
 }
 
-/// A drafting model must mean the same by every id; the reason otherwise.
+}  // namespace
+
 Status check_tokens(const std::string& directory, const Tokenizer& own) {
   Result<Tokenizer> other = Tokenizer::load(directory);
   if (!other.ok()) return model_error(other.error());
@@ -160,6 +147,8 @@ Status check_tokens(const std::string& directory, const Tokenizer& own) {
         fmt::format("it has {} tokens and the target has {}", other->vocab_size(), own.vocab_size()));
   return {};
 }
+
+namespace {
 
 Status load_text(const std::string& directory, LoadedModel& loaded) {
   const auto start = std::chrono::steady_clock::now();

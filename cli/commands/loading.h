@@ -30,13 +30,9 @@ struct LoadedModel {
   int kv_bits = 16;                               // KV-cache precision of the backend
   double load_ms = 0;                             // so far; packing by the engine is added later
   BackendOptions backend_options;                 // with which the backend was made
-  DrafterKind companion = DrafterKind::kAuto;     // what auto means: a grafted drafter, if there is one
   std::string calibration;                        // --calibration, of which `costs` come
   PackedCacheOptions packed_cache;                // for the backend
   CalibrationCacheOptions costs;                  // for its engine
-
-  /// What drafts where `asked` is asked for.
-  DrafterKind drafter(DrafterKind asked) const { return asked == DrafterKind::kAuto ? companion : asked; }
 };
 
 /// Loads everything for run, chat and bench. A missing template is allowed, since --raw skips it. The later
@@ -53,6 +49,8 @@ std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int
 bool maps_weights(const LoadedModel& loaded);
 /// With --backend auto: takes the CPU instead of the GPU if a decoder of these options does not fit there.
 Status settle_backend(LoadedModel& loaded, const DecoderOptions& options);
+/// A drafting model must mean the same by every id of `own`; the reason otherwise.
+Status check_tokens(const std::string& directory, const Tokenizer& own);
 Result<Tokenizer> load_tokenizer(const ModelOptions& choice);
 /// The model of --model: a folder, a synthetic model (`synth:`, cli/lab/synth_model.h) or, if `named` is
 /// empty, the shipped one.

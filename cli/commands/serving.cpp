@@ -164,7 +164,7 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->context = loaded.context;
   model_info->sampler = choose_sampler(sampling, model.facts.sampling);
   model_info->bias = sampling.bias;
-  model_info->default_drafter = loaded.drafter(choice.drafter), model_info->default_depth = choice.depth;
+  model_info->default_drafter = choice.drafter, model_info->default_depth = choice.depth;
   model_info->id = model.name;
   model_info->aliases = choice.aliases, model_info->any_model = choice.any_model;
   model_info->created_s =

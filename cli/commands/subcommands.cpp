@@ -21,6 +21,7 @@ std::vector<Command> all_commands() {
   commands.push_back(bench_decode_command());
   commands.push_back(bench_kernels_command());
   commands.push_back(bench_serve_command());
+  commands.push_back(bench_edits_command());
   commands.push_back(verify_command());
   commands.push_back(score_command());
   commands.push_back(tokenize_command());

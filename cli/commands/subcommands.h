@@ -22,6 +22,7 @@ Command bench_command();
 Command bench_decode_command();
 Command bench_kernels_command();
 Command bench_serve_command();
+Command bench_edits_command();
 Command verify_command();
 Command max_command();
 Command score_command();

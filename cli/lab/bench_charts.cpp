@@ -7,6 +7,7 @@ namespace ft::cli {
 namespace {
 
 constexpr int kLabel = 84, kLine = 18;
+constexpr int kBeside = 176;  // room for labels beside the axes
 
 std::string line(std::string_view css, double x1, double y1, double x2, double y2) {
   return fmt::format("<path class=\"{}\" d=\"M{:.0f} {:.1f}L{:.0f} {:.1f}\"/>", css, x1, y1, x2, y2);
@@ -14,7 +15,7 @@ std::string line(std::string_view css, double x1, double y1, double x2, double y
 
 /// Two axes with numbers: x from 1, y from 0.
 struct Axes {
-  double left = 44, right = kChartWidth - 150, top = 12, bottom = 190;
+  double left = 44, right = kChartWidth - kBeside, top = 12, bottom = 190;
   double most_x = 1, most_y = 1;
 
   double x(double value) const { return left + (value - 1) / std::max(1.0, most_x - 1) * (right - left); }
@@ -30,7 +31,7 @@ struct Axes {
     const int step = most_x > 8 ? 3 : 1;
     for (int i = 1; i <= static_cast<int>(most_x); i += step)
       shapes += text_at(x(i), bottom + 15, std::to_string(i), "middle");
-    return shapes + text_at(right + 8, bottom + 15, along);
+    return shapes + text_at(right + 14, bottom + 15, along);
   }
 };
 

@@ -1,5 +1,6 @@
 #include "cli/lab/bench_page.h"
 
+#include <cstring>
 #include <gtest/gtest.h>
 
 namespace ft::cli {
@@ -55,6 +56,22 @@ TEST(BenchPage, ThePictureHoldsEveryChartInItsHeight) {
   EXPECT_EQ(count(svg, "textLength"), 3) << "three pieces on two lines";
   EXPECT_EQ(count(svg, "&lt;b&gt;"), 2);
   EXPECT_EQ(count(svg, "<b>"), 0);
+}
+
+/// A letter of the picture's 12 pixels is seldom wider than 7 on average.
+TEST(BenchPage, LabelsBesideTheCostsFitIntoThePicture) {
+  BenchPage slow = page();
+  slow.costs = {{8192, {{1, 1000}, {16, 2345.678}}, 999.999}};
+  const std::string svg = bench_picture(slow);
+  int labels = 0;
+  for (const char* text : {"8192 tokens: 2345.68 ms", "limit 1000.00 ms", "rows"}) {
+    const std::size_t end = svg.find(std::string(">") + text + "</text>");
+    ASSERT_NE(end, std::string::npos) << text;
+    const std::size_t from = svg.rfind("x=\"", end) + 3;
+    EXPECT_LE(std::stod(svg.substr(from)) + 7.0 * static_cast<double>(std::strlen(text)), 720) << text;
+    ++labels;
+  }
+  EXPECT_EQ(labels, 3);
 }
 
 TEST(BenchPage, ControlCharactersOfATokenAreLeftOut) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/text_file.h"
@@ -52,6 +53,27 @@ KeptHead kept_head(const std::string& model_directory) {
   if (fs::exists(fs::path(folder) / "mtp.safetensors", ignored)) kept.directory = folder;
   kept.companion = read_companion(folder);
   return kept;
+}
+
+Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directory) {
+  std::vector<DraftFolder> found;
+  std::error_code ignored;
+  if (const KeptHead kept = kept_head(model_directory); kept.companion) {
+    if (!fs::is_directory(kept.companion->directory, ignored)) {
+      return Error{
+          Code::kNotFound,
+          fmt::format("the drafter that was grafted onto {0} is not at {1} any more; forget it with: "
+                      "foretoken graft --onto {0} --remove",
+                      model_directory, kept.companion->directory)};
+    }
+    found.push_back(*kept.companion);
+  }
+  for (const char* name : {"eagle3", "dflash"}) {
+    const fs::path folder = fs::path(model_directory) / name;
+    if (!found.empty() && found.front().name == name) continue;
+    if (fs::exists(folder / "config.json", ignored)) found.push_back({name, folder.string()});
+  }
+  return found;
 }
 
 Status keep_companion(const std::string& model_directory, const DraftFolder& companion) {

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "models/model.h"
@@ -22,6 +23,9 @@ std::string heads_folder();
 std::string head_folder_of(const std::string& model_directory);
 /// What is kept for the model; a damaged record counts as none.
 KeptHead kept_head(const std::string& model_directory);
+/// Drafters that nobody has to name: folders `eagle3` and `dflash` in the model's own, and the grafted one,
+/// which goes before a folder of its kind. kNotFound if the folder of the grafted one is gone.
+Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directory);
 /// Records the drafter of a folder for the model.
 Status keep_companion(const std::string& model_directory, const DraftFolder& companion);
 

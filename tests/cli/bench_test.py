@@ -25,6 +25,16 @@ class Bench(cli_test.CliTest):
                                   "2", "--forced-acceptance", "1,1")
         self.assertEqual(forced["summary"]["accepted_by_position"][:2], [1.0, 1.0])
 
+    def test_bench_edits_remembers_earlier_requests(self):
+        report = self.expect_json(0, "bench", "edits", "--pairs", "1", "-n", "64", "--threads", "1")
+        ways = {one["drafter"]: one for one in report["ways"]}
+        self.assertEqual(list(ways), ["none", "lookup", "recall", "auto without recall", "auto"])
+        self.assertTrue(all(one["identical"] for one in report["ways"]))
+        self.assertEqual(len({one["tokens"] for one in report["ways"]}), 1)
+        self.assertEqual(ways["none"]["rounds"], ways["none"]["tokens"])
+        self.assertLess(1.5 * ways["recall"]["rounds"], ways["lookup"]["rounds"])
+        self.assertIn(b"10 versions of one file", self.expect(0, "bench", "edits", "--pairs", "1", "-n", "8").stdout)
+
     def test_bench_decode_reports_every_figure(self):
         trace = self.folder / "trace.json"
         report = self.expect_json(0, "bench", "decode", "--quick", "--profile", "--trace", str(trace), "--model",

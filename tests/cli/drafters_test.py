@@ -46,6 +46,111 @@ class Matrix(DraftersTest):
         self.check_matrix(report, "eagle3", "dflash", "recall", "switching")
 
 
+class Layouts(DraftersTest):
+    def counts(self, *drafter):
+        """How one answer of the shipped model is drafted."""
+        report = self.expect_json(0, "run", "-p", "Name a river.", "-n", "24", "--temperature", "0", "--depth", "3",
+                                  *drafter)
+        return report["token_ids"], report["speculation"]["drafted_by_position"], report["speculation"]["accepted"]
+
+    def test_the_original_layout_of_eagle3_drafts_as_that_of_speculators(self):
+        plain = self.counts("--drafter", "none")[0]
+        found = [self.counts("--drafter", "eagle3=" + write_eagle3(self.folder / f"{i}", cli_test.MODEL, **how))
+                 for i, how in enumerate(({}, {"original": True}))]
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0][0], plain)
+        self.assertGreater(sum(found[0][1]), 0)
+
+    def test_a_whole_vocabulary_needs_no_map(self):
+        whole = write_eagle3(self.folder / "whole", cli_test.MODEL, reduced=False)
+        tokens, drafted, _ = self.counts("--drafter", "eagle3=" + whole)
+        self.assertEqual(tokens, self.counts("--drafter", "none")[0])
+        self.assertGreater(sum(drafted), 0)
+
+    def test_auto_drafts_with_folders_in_the_models_own(self):
+        model = self.folder / "model"
+        shutil.copytree(cli_test.MODEL, model)
+        for name, write in (("eagle3", write_eagle3), ("dflash", write_dflash)):
+            write(model / name, model)
+        report = self.expect_json(0, "run", "--model", str(model), "-p", "Name a river.", "-n", "24", "--temperature",
+                                  "0")
+        self.assertEqual(report["speculation"]["drafter"], "mtp+eagle3+dflash+lookup")
+        self.assertEqual(report["token_ids"], self.counts("--drafter", "none")[0])
+        found = self.expect(0, "doctor", "--no-probe", "--model", str(model)).stdout.decode()
+        self.assertIn(f"the drafter eagle3 of {model}/eagle3 can draft from 2731 of 8192 tokens", found)
+        self.assertIn(f"the drafter dflash of {model}/dflash can draft from all 8192 tokens", found)
+        (model / "dflash" / "model.safetensors").unlink()
+        self.expect_error(1, "drafter dflash: ", "run", "--model", str(model), "-p", "x", "-n", "2")
+
+
+class Doctor(DraftersTest):
+    def findings(self, status, *arguments):
+        report = self.expect_json(status, "doctor", "--no-probe", *arguments)
+        self.assertEqual(report["good"], status == 0)
+        return [one for one in report["findings"] if "drafter " in one["what"]]
+
+    def fault(self, name, folder, *arguments):
+        """What is wrong with this drafter and how to mend it, one finding."""
+        found = self.findings(1, "--drafter", f"{name}={folder}", *arguments)
+        self.assertEqual([one["kind"] for one in found], ["problem"], found)
+        return found[0]["what"], found[0]["mend"]
+
+    def test_drafters_that_fit(self):
+        odd = GOLDEN / "odd"
+        found = self.findings(0, "--model", str(odd), *self.drafters(odd))
+        self.assertEqual([one["kind"] for one in found], ["good", "good"], found)
+        self.assertIn("reads layers 0, ", found[0]["what"])
+
+    def test_drafters_of_another_target(self):
+        wide = write_eagle3(self.folder / "wide", cli_test.MODEL, target_width=640)
+        what, fix = self.fault("eagle3", wide)
+        self.assertIn("the width of the target's hidden rows is 640 and that of the target is 320", what)
+        self.assertEqual(fix, "use the drafter of this target")
+        narrow = pathlib.Path(write_dflash(self.folder / "narrow", cli_test.MODEL))
+        self.change(narrow, hidden_size=256)
+        self.assertIn("hidden_size is 256 and that of the target is 320", self.fault("dflash", narrow)[0])
+        deep = pathlib.Path(write_dflash(self.folder / "deep", cli_test.MODEL))
+        self.change(deep, dflash_config={"mask_token_id": 8183, "target_layer_ids": [1, 40]})
+        self.assertIn("layer 40", self.fault("dflash", deep)[0])
+
+    def change(self, folder, **keys):
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps({**config, **keys}))
+
+    def test_drafters_of_another_vocabulary(self):
+        for name, write in (("eagle3", write_eagle3), ("dflash", write_dflash)):
+            folder = pathlib.Path(write(self.folder / name, cli_test.MODEL))
+            config = json.loads((folder / "config.json").read_text())
+            config.get("transformer_layer_config", config)["vocab_size"] = 9000
+            (folder / "config.json").write_text(json.dumps(config))
+            what, fix = self.fault(name, folder)
+            self.assertIn("vocab_size is 9000 and that of the target is 8192", what)
+            self.assertEqual(fix, "use the drafter of this target")
+
+    def test_a_missing_map(self):
+        folder = pathlib.Path(write_eagle3(self.folder / "eagle3", cli_test.MODEL))
+        content = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(content.replace(b'"d2t"', b'"old"', 1))
+        what, fix = self.fault("eagle3", folder)
+        self.assertIn("no tensor d2t maps its 2731 draft tokens to the 8192 of the target", what)
+        self.assertIn("download it again", fix)
+
+    def test_a_drafting_model_with_another_tokenizer(self):
+        what, fix = self.fault("model", GOLDEN / "odd")
+        self.assertIn("drafter model: ", what)
+        self.assertIn("tokenizer.json", what)
+        self.assertTrue(fix)
+
+    def test_decoding_with_the_drafter(self):
+        odd = GOLDEN / "odd"
+        found = self.expect(0, "doctor", "--deep", "--no-probe", "--threads", "1", "--model", str(odd), "--drafter",
+                            "eagle3=" + write_eagle3(self.folder / "eagle3", odd)).stdout
+        self.assertIn(b"drafted tokens are those of plain decoding", found)
+
+    def test_a_name_alone_is_refused(self):
+        self.expect_error(2, "expected NAME=DIR", "doctor", "--drafter", "mtp")
+
+
 class Comparison(DraftersTest):
     def test_bench_drafters_prints_one_table_of_the_same_tokens(self):
         model = cli_test.MODEL

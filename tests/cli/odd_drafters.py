@@ -63,25 +63,37 @@ def shape(target):
             "hidden_act": "silu", "attention_bias": False}
 
 
-def write_eagle3(folder, target_folder, seed=1):
-    """Reads three boundaries of the target and drafts every third token id of its vocabulary."""
+def write_eagle3(folder, target_folder, seed=1, original=False, reduced=True, target_width=None):
+    """Reads three boundaries of the target and drafts every third token id of its vocabulary, or all of them.
+
+    `original`: in the layout of the first EAGLE-3 drafters. `target_width`: what the config says of the target.
+    """
     target = sizes_of(target_folder)
     width, layers = target["hidden_size"], target["num_hidden_layers"]
-    drafts = list(range(0, target["vocab_size"], 3))
+    drafts = list(range(0, target["vocab_size"], 3 if reduced else 1))
+    first = "midlayer." if original else "layers.0."
     weights = Weights(seed)
     weights.matrix("fc", width, 3 * width)
-    layer(weights, "layers.0.", 2 * width, width)
-    weights.norm("layers.0.hidden_norm", width)
+    layer(weights, first, 2 * width, width)
+    weights.norm(first + "hidden_norm", width)
     weights.norm("norm", width)
     weights.matrix("lm_head", len(drafts), width)
+    boundaries = {"eagle_aux_hidden_state_layer_ids": [1, layers // 2, layers - 1]}
+    if original:
+        config = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
+                  "draft_vocab_size": len(drafts), "eagle_config": boundaries, "norm_before_residual": True,
+                  **shape(target)}
+    else:
+        config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3",
+                  "draft_vocab_size": len(drafts), **boundaries, "norm_before_residual": True,
+                  "target_hidden_size": target_width,
+                  "transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1, **shape(target)}}
+    if not reduced:
+        return finish(folder, config, weights)
     offsets = [token - i for i, token in enumerate(drafts)]
     weights.tensors["d2t"] = ("I64", [len(drafts)], struct.pack(f"<{len(drafts)}q", *offsets))
     can = set(drafts)
     weights.tensors["t2d"] = ("BOOL", [target["vocab_size"]], bytes(i in can for i in range(target["vocab_size"])))
-    config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3",
-              "draft_vocab_size": len(drafts), "eagle_aux_hidden_state_layer_ids": [1, layers // 2, layers - 1],
-              "norm_before_residual": True, "target_hidden_size": None,
-              "transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1, **shape(target)}}
     return finish(folder, config, weights)
 
 

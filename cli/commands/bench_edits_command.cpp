@@ -1,0 +1,77 @@
+// `foretoken bench edits`: versions of one file in requests of their own, with and without a memory of them.
+#include <algorithm>
+#include <atomic>
+
+#include "cli/args/option_flags.h"
+#include "cli/commands/subcommands.h"
+#include "cli/lab/bench_edits.h"
+#include "cli/terminal/interrupt.h"
+
+namespace ft::cli {
+namespace {
+
+constexpr std::int64_t kMemoryBytes = std::int64_t{64} << 20;  // as `serve` has by default
+
+struct Options {
+  OutputOptions output;
+  ModelOptions model;
+  SpeculationOptions speculation;
+  int pairs = 3, max_tokens = 128;
+};
+
+Result<std::vector<BenchCase>> versions_of(const Options& options, const LoadedModel& loaded) {
+  std::vector<BenchCase> versions;
+  for (const std::string& text : edit_requests()) {
+    Result<Prompt> prompt = loaded.chat_template ? user_prompt(text, "", "", false, loaded)
+                                                 : raw_prompt(text + "\n", *loaded.tokenizer);
+    if (!prompt.ok()) return model_error(prompt.error());
+    GenerateOptions ask;
+    ask.answer.max_tokens = options.max_tokens;
+    ask.speculation = options.speculation;
+    versions.push_back({std::move(*prompt), std::move(ask), "greedy"});
+  }
+  return versions;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
+  FT_ASSIGN(const std::vector<BenchCase> versions, versions_of(options, *loaded));
+  FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded, kMemoryBytes));
+  EditReport report;
+  report.model = loaded->model.name, report.backend = loaded->backend->describe();
+  std::atomic<bool> stopped{false};
+  const Interrupt interrupt([&stopped] { stopped = true; });
+  Progress progress(terminal, "pairs", options.pairs);
+  std::uint64_t owner = 1;
+  for (int pair = 0; pair < options.pairs; ++pair) {
+    progress.set(pair, "");
+    FT_TRY(add_versions(*engine, *loaded, versions, static_cast<std::size_t>(pair), owner, stopped, report));
+  }
+  terminal.out(options.output.json ? edits_json(report) + "\n" : edits_text(report));
+  const bool identical = std::ranges::all_of(report.ways, &EditFigures::identical);
+  return identical || options.speculation.acceptance != Acceptance::kCoupled ? 0 : 1;
+}
+
+}  // namespace
+
+Command bench_edits_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "bench edits";
+  command.summary = "Write ten versions of a file, with and without a memory of earlier requests";
+  command.examples =
+      "  foretoken bench edits\n"
+      "  foretoken bench edits --model ~/models/Qwen3.5-4B-4bit --pairs 5 --json\n";
+  command.flags.group("Bench");
+  command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000),
+                    "How often all versions are written in every way (default 3)");
+  command.flags
+      .add("max-tokens", "N", reads_int(options->max_tokens, 1, 1 << 20),
+           "Max tokens of a version (default 128)")
+      .letter = "n";
+  add_speculation_flags(command.flags, options->speculation, &options->model);
+  add_model_flags(command.flags, options->model);
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli
