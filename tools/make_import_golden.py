@@ -4,8 +4,9 @@
     .venv/bin/python tools/make_import_golden.py
 
 NAME.safetensors holds module `m` in the format, `expected` (float32) and, as metadata, `config` (config.json). The
-references are compressed-tensors (packed integers, NVFP4, MXFP4), torch (FP8) and the gguf package (blocks.gguf). GPTQ
-and AutoAWQ follow their definition, (code - zero) * scale in float32, because PyPI has no CPU path for them.
+references are compressed-tensors (packed integers, NVFP4, MXFP4, MXFP8), torch (FP8) and the gguf package (blocks.gguf).
+GPTQ, AutoAWQ and ModelOpt follow their definition, (code - zero) * scale in float32; tools/check_import_golden.py
+compares them with the libraries.
 """
 import json
 import pathlib
@@ -14,6 +15,7 @@ import struct
 import gguf
 import numpy as np
 import torch
+from compressed_tensors.compressors.mx_utils import decompress_mx_scale
 from compressed_tensors.compressors.nvfp4.helpers import pack_fp4_to_uint8, unpack_fp4_from_uint8
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32, unpack_from_int32
 from compressed_tensors.quantization import QuantizationArgs
@@ -135,6 +137,14 @@ def fp4(name, method):
     save(name, parts, config, codes * steps)
 
 
+def mxfp8():
+    codes = torch.as_tensor(rng.standard_normal((8, COLS)).astype(np.float32) * 60).to(torch.float8_e4m3fn)
+    scales = torch.as_tensor(rng.integers(110, 130, (8, COLS // 32)).astype(np.uint8))
+    config = {"quant_method": "compressed-tensors", "format": "mxfp8-quantized"}
+    save("fp8-mx", {"weight": codes, "weight_scale": scales}, config,
+         codes.float() * decompress_mx_scale(scales).float().repeat_interleave(32, dim=1))
+
+
 def gguf_blocks():
     """Random blocks of every type that is read, decoded by gguf-py: blocks.gguf and blocks.expected.bin."""
     kinds = gguf.GGMLQuantizationType
@@ -191,6 +201,7 @@ def main():
     for method in ("divides", "folds", "modelopt", "mx"):
         fp4(f"fp4-{method}", method)
     gguf_blocks()
+    mxfp8()
     print(sum(file.stat().st_size for file in OUT.iterdir()), "bytes in", OUT)
 
 

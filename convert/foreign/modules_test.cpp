@@ -73,11 +73,11 @@ double relative_error(const std::vector<float>& found, const std::vector<float>&
 }
 
 constexpr const char* kAll[] = {
-    "gptq2",          "gptq3",    "gptq4",      "gptq8",         "gptq4-v2",        "gptq4-middle",
-    "gptq4-permuted", "awq-gemm", "awq-gemv",   "packed2",       "packed3",         "packed4",
-    "packed5",        "packed6",  "packed8",    "packed4-zeros", "packed4-channel", "packed4-group16",
-    "fp8-block",      "fp8-row",  "fp8-tensor", "fp8-powers",    "fp4-divides",     "fp4-folds",
-    "fp4-modelopt",   "fp4-mx"};
+    "gptq2",          "gptq3",        "gptq4",      "gptq8",         "gptq4-v2",        "gptq4-middle",
+    "gptq4-permuted", "awq-gemm",     "awq-gemv",   "packed2",       "packed3",         "packed4",
+    "packed5",        "packed6",      "packed8",    "packed4-zeros", "packed4-channel", "packed4-group16",
+    "fp8-block",      "fp8-row",      "fp8-tensor", "fp8-powers",    "fp8-mx",          "fp4-divides",
+    "fp4-folds",      "fp4-modelopt", "fp4-mx"};
 
 TEST(ForeignModules, DecodeToWhatTheirLibrariesDecode) {
   for (const char* name : kAll) {
@@ -94,7 +94,7 @@ TEST(ForeignModules, DecodeToWhatTheirLibrariesDecode) {
 
 TEST(ForeignModules, CodesThatAreCalledExactDecodeToTheSameBits) {
   for (const char* name : {"gptq4-middle", "packed2", "packed3", "packed4", "packed5", "packed6", "packed8",
-                           "packed4-channel", "fp8-powers", "fp4-folds", "fp4-mx"}) {
+                           "packed4-channel", "fp8-powers", "fp8-mx", "fp4-folds", "fp4-mx"}) {
     const Golden golden = open(name);
     ASSERT_TRUE(golden.matrix->codes().has_value()) << name;
     EXPECT_TRUE(golden.matrix->codes()->exact) << name;
