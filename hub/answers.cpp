@@ -60,14 +60,15 @@ Error absent(const Asked& asked) {
 
 Judgement refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
 
-/// Too many requests: the server says when it takes more.
-Judgement wait_for_rate(const HttpHead& head, const Asked& asked) {
+/// Passes by itself: repeated when the server says, unless that is too long for a person who waits.
+Judgement wait_for_server(const HttpHead& head, std::string problem, const char* advice) {
   const double wait_s = wait_seconds(head).value_or(-1);
-  Error error{Code::kBusy, fmt::format("{} takes no more requests from here for now", asked.endpoint)};
-  if (wait_s <= kLongestWaitS) return {Verdict::kRepeat, wait_s, std::move(error)};
-  error.message += fmt::format("; try again in {:.0f} minutes, the same command continues{}", wait_s / 60 + 1,
-                               asked.sent_token ? "" : " (a token in HF_TOKEN raises the limit)");
-  return refuse(std::move(error));
+  if (wait_s > kLongestWaitS) {
+    problem +=
+        fmt::format("; try again in {:.0f} minutes, the same command continues{}", wait_s / 60 + 1, advice);
+    return refuse({Code::kBusy, std::move(problem)});
+  }
+  return {Verdict::kRepeat, wait_s, {Code::kBusy, problem + "; try again later"}};
 }
 
 std::string subject(const Asked& asked) {
@@ -124,18 +125,26 @@ bool is_range(const HttpHead& head, std::int64_t first, std::int64_t last, std::
 Judgement judge(const HttpHead& head, std::string_view body, const Asked& asked) {
   const int status = head.status;
   if (status >= 200 && status < 300) return {};
-  if (status >= 300 && status < 400 && !head.header("location").empty()) return {Verdict::kRedirect, -1, {}};
-  if (status == kTooManyRequests) return wait_for_rate(head, asked);
+  if (status >= 300 && status < 400 && !head.header("location").empty()) {
+    return {Verdict::kRedirect,
+            -1,
+            {Code::kIo,
+             fmt::format("{}: the server redirects it again and again; try again later", subject(asked))}};
+  }
+  if (status == kTooManyRequests) {
+    return wait_for_server(head, fmt::format("{} takes no more requests from here for now", asked.endpoint),
+                           asked.sent_token ? "" : " (a token in HF_TOKEN raises the limit)");
+  }
   if (status == kRangeNotSatisfiable) {
     return {Verdict::kNoRange,
             -1,
             {Code::kIo, fmt::format("{}: the server refuses a part of it", subject(asked))}};
   }
   if (status == kTimeout || status >= kServerErrors) {
-    return {Verdict::kRepeat,
-            wait_seconds(head).value_or(-1),
-            {Code::kBusy, fmt::format("the server answers {} with status {}{}; try again later",
-                                      subject(asked), status, request_name(head))}};
+    return wait_for_server(
+        head,
+        fmt::format("the server answers {} with status {}{}", subject(asked), status, request_name(head)),
+        "");
   }
   if (asked.by_signed_url && (status == kBadRequest || status == kForbidden || status == kUnauthorized)) {
     return {Verdict::kPlaceAgain,

@@ -30,7 +30,7 @@ struct Asked {
 struct Judgement {
   Verdict verdict = Verdict::kGood;
   double wait_s = -1;  // kRepeat: as the server says; negative: it does not say
-  Error error;         // for every verdict but kGood and kRedirect
+  Error error;         // for every verdict but kGood; kRedirect: if redirects do not end
 };
 
 inline constexpr double kLongestWaitS = 120;

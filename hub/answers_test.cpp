@@ -24,6 +24,13 @@ TEST(Answers, EachStatusHasItsVerdict) {
   EXPECT_EQ(judge(head(416), "", kAsked).verdict, Verdict::kNoRange);
 }
 
+TEST(Answers, EveryAnswerThatIsNotGoodHasASentence) {
+  for (int status = 100; status < 600; ++status) {
+    const Judgement judgement = judge(head(status, {{"location", "/x"}}), "", kAsked);
+    EXPECT_EQ(judgement.error.message.empty(), judgement.verdict == Verdict::kGood) << status;
+  }
+}
+
 TEST(Answers, ASignedUrlIsPlacedAgain) {
   Asked asked = kAsked;
   asked.by_signed_url = true;
@@ -45,6 +52,8 @@ TEST(Answers, TheServerSaysHowLongToWait) {
   EXPECT_EQ(wait_seconds(head(429, {{"retry-after", "soon"}})), std::nullopt);
   EXPECT_EQ(judge(head(429, {{"retry-after", "120"}}), "", kAsked).verdict, Verdict::kRepeat);
   EXPECT_EQ(judge(head(429, {{"retry-after", "121"}}), "", kAsked).verdict, Verdict::kRefused);
+  EXPECT_EQ(judge(head(503, {{"retry-after", "120"}}), "", kAsked).wait_s, 120);
+  EXPECT_EQ(judge(head(503, {{"retry-after", "3600"}}), "", kAsked).verdict, Verdict::kRefused);
 }
 
 TEST(Answers, TheRequestIsNamedForTheServersOperators) {

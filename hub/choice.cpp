@@ -41,6 +41,8 @@ std::string lower(std::string text) {
 
 bool is_safetensors(const RemoteFile& file) { return file.path.ends_with(".safetensors"); }
 bool is_gguf(const RemoteFile& file) { return lower(file.path).ends_with(".gguf"); }
+/// A vision tower beside the model's own files, which mlx-lm leaves out.
+bool is_tower(const RemoteFile& file) { return file.path == "vision.safetensors"; }
 bool is_head(const RemoteFile& file) {
   return is_safetensors(file) && lower(file.path).find("mtp") != std::string::npos;
 }
@@ -49,7 +51,7 @@ std::vector<RemoteFile> usual_weights(const std::vector<RemoteFile>& files) {
   std::vector<RemoteFile> named, at_top;
   for (const RemoteFile& file : files) {
     if (!is_safetensors(file) || matches_any(file.path, kNeverUsual)) continue;
-    if (file.path.starts_with("model") || is_head(file)) named.push_back(file);
+    if (file.path.starts_with("model") || is_head(file) || is_tower(file)) named.push_back(file);
     if (file.path.find('/') == std::string::npos) at_top.push_back(file);
   }
   const bool has_model =

@@ -158,7 +158,7 @@ Result<std::vector<RemoteFile>> HubClient::files(const Repository& repository, c
                                 repository.id(), commit);
   std::set<std::string> pages;
   while (!url.empty()) {
-    if (!pages.insert(url).second) {
+    if (!pages.insert(url).second || pages.size() > kMaxPages) {
       return Error{Code::kCorrupt, "the hub's list of files has no end; check HF_ENDPOINT"};
     }
     FT_ASSIGN(const Fetched fetched, ask(*connection_, url, asked, false));

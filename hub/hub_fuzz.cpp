@@ -37,6 +37,7 @@ void fuzz_headers(const std::string& text) {
     head.headers.emplace_back(name, text);
   const auto judgement = ft::hub::judge(head, text, {"https://h", "a/b", "main", "f", true, false});
   check(judgement.wait_s <= ft::hub::kLongestWaitS);
+  check(judgement.verdict == ft::hub::Verdict::kGood || !judgement.error.message.empty());
 }
 
 void fuzz_journal(const std::string& text) {

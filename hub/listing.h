@@ -14,6 +14,7 @@ namespace ft::hub {
 
 inline constexpr std::size_t kMaxListingBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxFiles = 20'000;
+inline constexpr std::size_t kMaxPages = 1000;  // of a list of files; the hub puts 1000 on one
 inline constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 50;
 
 struct RemoteFile {

@@ -117,6 +117,13 @@ Result<std::unique_ptr<PartialFile>> PartialFile::open(const std::string& blob, 
   return partial;
 }
 
+std::int64_t PartialFile::bytes_there(const std::string& blob, const std::string& etag, std::int64_t size) {
+  const int file = ::open(name_for(blob).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return 0;
+  PartialFile partial(file, blob, etag, size, std::max<std::int64_t>(size, 1));
+  return partial.resume() ? partial.done() : 0;
+}
+
 /// The journals begin after the last byte of the file itself. Their size follows from that of the whole.
 bool PartialFile::resume() {
   struct stat found{};

@@ -24,6 +24,8 @@ class PartialFile {
   /// own. Errors: kExhausted if the disk cannot hold it, kIo.
   static Result<std::unique_ptr<PartialFile>> open(const std::string& path, const std::string& etag,
                                                    std::int64_t size, std::int64_t piece_bytes);
+  /// How many bytes of the file an earlier run left, by its journal; nothing is made.
+  static std::int64_t bytes_there(const std::string& path, const std::string& etag, std::int64_t size);
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;

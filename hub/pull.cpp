@@ -69,7 +69,7 @@ class Pull {
         const std::string blob = cache_.blob(repository_, file.etag());
         const std::int64_t there = size_of(blob);
         if (there == file.size || cache_.has_file(repository_, plan_.commit, file)) continue;
-        plan_.missing_bytes += file.size;
+        plan_.missing_bytes += file.size - PartialFile::bytes_there(blob, file.etag(), file.size);
         if (size_of(PartialFile::name_for(blob)) < file.size) room_ += file.size;  // else it is reserved
       }
     }

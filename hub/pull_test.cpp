@@ -31,6 +31,7 @@ struct Hub {
   std::size_t cut = 0;
   std::atomic<int> requests{0};
   std::atomic<int> cancel_after{1 << 30};  // requests
+  bool endless_list = false;               // of empty pages
 };
 
 class MemoryConnection final : public Connection {
@@ -41,7 +42,8 @@ class MemoryConnection final : public Connection {
     ++hub_.requests;
     const std::string path = request.url.substr(request.url.find('/', 8));
     if (path.starts_with("/api/models/o/n/revision/")) return whole(json{{"sha", kCommit}}.dump(), sink);
-    if (path.starts_with("/api/models/o/n/tree/")) return whole(tree(), sink);
+    if (path.starts_with("/api/models/o/n/tree/"))
+      return hub_.endless_list ? empty_page(sink) : whole(tree(), sink);
     const std::string name = path.substr(path.rfind('/') + 1);
     if (request.head_only) return HttpHead{302, {{"location", "https://cdn/" + name}}};
     return file(hub_.files.at(name), request, sink);
@@ -51,6 +53,14 @@ class MemoryConnection final : public Connection {
   static Result<HttpHead> whole(const std::string& body, const BodySink& sink) {
     HttpHead head{200, {}};
     sink(head, body);
+    return head;
+  }
+
+  Result<HttpHead> empty_page(const BodySink& sink) const {
+    HttpHead head{200, {}};
+    head.headers.emplace_back("link",
+                              "</api/models/o/n/tree/" + std::to_string(hub_.requests) + ">; rel=\"next\"");
+    sink(head, "[]");
     return head;
   }
 
@@ -167,6 +177,14 @@ TEST_F(Pulling, GivesUpAfterFiveTriesWithoutAByte) {
   EXPECT_FALSE(fs::exists(settings.cache + "/models--o--n/refs/main"));
 }
 
+TEST_F(Pulling, AListOfEmptyPagesWithoutEndIsRefused) {
+  hub.endless_list = true;
+  const auto plan = run();
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.error().message.find("has no end"), std::string::npos);
+  EXPECT_LE(hub.requests, static_cast<int>(kMaxPages) + 2);
+}
+
 TEST_F(Pulling, ContinuesAfterBeingStoppedAfterEachRequest) {
   for (int stop = 1; stop < 16; ++stop) {
     fs::remove_all(settings.cache);
@@ -197,6 +215,8 @@ TEST(Partial, EachByteOfAJournalCounts) {
     ASSERT_TRUE((*partial)->save().ok());
   }
   EXPECT_EQ((*PartialFile::open(blob, etag, 250, 100))->done(1), 5);
+  EXPECT_EQ(PartialFile::bytes_there(blob, etag, 250), 5);
+  EXPECT_EQ(PartialFile::bytes_there(blob, std::string(64, 'f'), 250), 0);
   const std::string name = PartialFile::name_for(blob);
   const auto size = fs::file_size(name);
   for (std::uintmax_t at = 250; at < size; ++at) {  // damage at any byte of either copy is found

@@ -84,11 +84,11 @@ class Fetcher {
 
   Status weight_file(const RemoteFile& file, const WantedRanges& wanted) {
     FT_ASSIGN(SparseFile out, begin(file));
-    FT_TRY(header(file, out));
+    FT_ASSIGN(const std::int64_t there, header(file, out));
     const std::string path = (fs::path(folder_) / file.path).string();
     FT_ASSIGN(const MappedFile mapped, MappedFile::open(path));
     FT_ASSIGN(const format::Safetensors parsed, format::parse_safetensors(mapped.bytes(), file.path));
-    for (const ByteRange& range : in_file(parsed, mapped, wanted)) FT_TRY(copy(file, range, out));
+    for (const ByteRange& range : in_file(parsed, mapped, there, wanted)) FT_TRY(copy(file, range, out));
     return {};
   }
 
@@ -100,7 +100,8 @@ class Fetcher {
     return SparseFile::create(path.string(), file.size);
   }
 
-  Status header(const RemoteFile& file, SparseFile& out) {
+  /// How many of the file's first bytes are there after it: the header, and what came with it.
+  Result<std::int64_t> header(const RemoteFile& file, SparseFile& out) {
     std::string bytes(static_cast<std::size_t>(std::min(file.size, kFirstBytes)), '\0');
     FT_TRY(reader_.read(file, 0, bytes));
     std::uint64_t length = 0;
@@ -113,16 +114,21 @@ class Fetcher {
       bytes.resize(static_cast<std::size_t>(whole));
       FT_TRY(reader_.read(file, static_cast<std::int64_t>(here), std::span(bytes).subspan(here)));
     }
-    return out.write(0, bytes);
+    FT_TRY(out.write(0, bytes));
+    return std::ssize(bytes);
   }
 
-  /// The wanted ranges of all tensors as ranges of the file, ascending; near ones are one.
+  /// The wanted ranges of all tensors as ranges of the file, ascending and after the first `there` bytes; near
+  /// ones are one.
   static std::vector<ByteRange> in_file(const format::Safetensors& parsed, const MappedFile& mapped,
-                                        const WantedRanges& wanted) {
+                                        std::int64_t there, const WantedRanges& wanted) {
     std::vector<ByteRange> ranges;
     for (const format::TensorView& tensor : parsed.tensors) {
       const std::int64_t begin = tensor.bytes.data() - mapped.bytes().data();
-      for (const ByteRange& range : wanted(tensor)) ranges.push_back({begin + range.first, range.bytes});
+      for (const ByteRange& range : wanted(tensor)) {
+        const std::int64_t first = std::max(begin + range.first, there);
+        ranges.push_back({first, begin + range.first + range.bytes - first});
+      }
     }
     std::ranges::sort(ranges, {}, &ByteRange::first);
     std::vector<ByteRange> joined;

@@ -3,6 +3,7 @@
     python3 tests/hub/interrupted_test.py build/release/foretoken [CLASS]
 """
 
+import json
 import pathlib
 import random
 import shutil
@@ -48,7 +49,8 @@ class Interrupted(PullTest):
         self.assertNotIn(".", partial.name.removesuffix(".foretoken.incomplete"))
         hub.rate = 0
         before = len(hub.requests)
-        self.expect(0, hub)
+        planned = json.loads(self.expect(0, hub, "--events").stderr.splitlines()[0])
+        self.assertLess(planned["missing_bytes"], 5_900_000)
         self.check_whole(hub, fetched=set(self.files))
         again = sum(r.range[1] - r.range[0] + 1 for r in hub.requests[before:] if r.range)
         self.assertLess(again, 5_500_000)

@@ -178,6 +178,12 @@ class Layout(PullTest):
         self.expect(0, hub)
         self.check_whole(hub, fetched=FETCHED | {"heads/extra.safetensors", "model.safetensors.index.json"})
 
+    def test_a_vision_tower_beside_the_model_is_fetched(self):
+        self.files["vision.safetensors"] = safetensors(3000, 9)
+        hub = self.start_hub()
+        self.expect(0, hub)
+        self.check_whole(hub, fetched=FETCHED | {"vision.safetensors"})
+
 
 class Refusals(PullTest):
     def test_a_repository_that_is_not_there(self):
@@ -402,6 +408,11 @@ class Faults(PullTest):
         hub = self.start_hub()
         hub.faults.append(lambda r: Answer(302, {"Location": r.path}))
         self.expect_error("more than 5 redirects", hub)
+
+    def test_a_file_whose_place_redirects_without_end_is_said(self):
+        hub = self.start_hub()
+        hub.faults.append(lambda r: Answer(302, {"Location": r.path}) if r.host == "cdn" else None)
+        self.expect_error("redirects it again and again", hub)
 
 
 if __name__ == "__main__":
