@@ -23,11 +23,12 @@ TRAINED = os.environ.get("FORETOKEN_TRAINED")
 HAS = {name for name in ("mlx_lm", "mlx_vlm") if importlib.util.find_spec("mlx") and importlib.util.find_spec(name)}
 TIMEOUT_S = 600
 FORMATS = {f"q{bits}g{group}": ("--bits", str(bits), "--group-size", str(group)) for bits in (2, 3, 4, 5, 6, 8)
-           for group in (32, 64)} | {name: ("--format", name) for name in ("mxfp4", "mxfp8", "nvfp4")} | {
+           for group in (32, 64, 128)} | {name: ("--format", name) for name in ("mxfp4", "mxfp8", "nvfp4")} | {
                "mixed-4-6+gdn": ("--recipe", "mixed-4-6+gdn")}
 CHOSEN = os.environ.get("FORMATS", ",".join(FORMATS)).split(",")
 KEPT = ("A_log", "dt_bias", "conv1d.weight", "linear_attn.norm.weight")
 IDS = list(range(300, 348))
+NEAR_TIE = 0.25  # of logits; mlx-lm computes in bf16, whose steps are 0.06 at 8 to 16
 
 
 def read_folder(folder):
@@ -97,10 +98,12 @@ class EveryFormat:
         import mlx.core as mx
 
         mx.set_default_device(mx.cpu)
-        theirs = mx.argmax(self.logits_in_mlx(out, mx.array([IDS]))[0].astype(mx.float32), -1).tolist()
-        same = sum(a == b for a, b in zip(self.likeliest(out), theirs))
-        self.assertGreaterEqual(same, len(IDS) - 6, "near ties only")  # mlx-lm computes in bf16
-        return same
+        logits = self.logits_in_mlx(out, mx.array([IDS]))[0].astype(mx.float32)
+        ours = mx.array(self.likeliest(out))
+        gaps = (mx.max(logits, -1) - mx.take_along_axis(logits, ours[:, None], -1)[:, 0]).tolist()
+        self.assertLessEqual(max(gaps), NEAR_TIE)
+        same = sum(gap == 0 for gap in gaps)
+        return f"{same} of {len(IDS)} positions, elsewhere within {max(gaps):.3f}"
 
     def test_every_format(self):
         for name in CHOSEN:
@@ -113,7 +116,7 @@ class EveryFormat:
                 self.assertTrue(verdict["identical"])
                 note = f"{verdict['compared']} tokens verified"
                 if self.LOADS_IN in HAS:
-                    note += f", {self.LOADS_IN} agrees at {self.check_in_mlx(out)} of {len(IDS)} positions"
+                    note += f", {self.LOADS_IN} agrees at {self.check_in_mlx(out)}"
                 print(f"{self.MODEL} {name}: {note}", flush=True)
             shutil.rmtree(out, ignore_errors=True)
 
