@@ -1,5 +1,6 @@
 #include "cli/cli.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include "cli/commands/subcommands.h"
 #include "cli/max/max_mode.h"
 #include "cli/terminal/report_json.h"
+#include "cli/terminal/text_layout.h"
 
 extern char** environ;  // declared by POSIX
 
@@ -129,7 +131,10 @@ int run_cli(int argc, const char* const* argv) {
   Result<CommandLine> line = parse_command_line(argc, argv, commands);
   if (!line.ok()) return report(terminal, line.error(), asks_for_json(argc, argv), kUsage);
   if (line->command == nullptr) {
-    terminal.out(line->help);
+    constexpr std::size_t kHelpColumns = 106;
+    const auto columns = static_cast<std::size_t>(terminal.columns());
+    terminal.out(wrapped_text(line->help,
+                              terminal.out_is_terminal() ? std::min(columns, kHelpColumns) : kHelpColumns));
     terminal.flush();
     return terminal.status().ok() ? kGood : report(terminal, terminal.status().error(), false, kFailed);
   }

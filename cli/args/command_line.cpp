@@ -8,14 +8,11 @@ namespace {
 
 constexpr const char* kAbout =
     "foretoken runs local language models with exact speculative decoding: a drafter guesses the next "
-    "tokens\n"
-    "and the model verifies them in one pass. The output has the same tokens as plain decoding, and comes "
-    "faster.\n";
+    "tokens and the model verifies them in one pass. The output has the same tokens as plain decoding, and "
+    "comes faster.\n";
 constexpr const char* kFooter =
     "\nEvery flag also has an environment variable (FORETOKEN_MAX_TOKENS=64 for --max-tokens 64) and a key "
-    "in "
-    "the\n"
-    "settings file (max-tokens = 64, under [run] for one subcommand): --config FILE, by default\n"
+    "in the settings file (max-tokens = 64, under [run] for one subcommand): --config FILE, by default "
     "$XDG_CONFIG_HOME/foretoken/config.toml. Flags override the environment; the environment overrides the "
     "file.\n"
     "Exit status: 0 success, 1 the work failed or a comparison found a difference, 2 wrong usage.\n";

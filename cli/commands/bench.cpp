@@ -14,6 +14,7 @@
 #include "cli/lab/bench_prompts.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
+#include "cli/terminal/text_layout.h"
 
 namespace ft::cli {
 namespace {

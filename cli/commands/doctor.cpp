@@ -13,6 +13,7 @@
 #include "cli/commands/subcommands.h"
 #include "cli/commands/text_file.h"
 #include "cli/terminal/report_json.h"
+#include "cli/terminal/text_layout.h"
 #include "models/model.h"
 
 namespace ft::cli {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 #include <unistd.h>
 
@@ -49,6 +50,7 @@ class Reporter final : public hub::PullEvents {
   }
 
   void progressed(const hub::PullProgress& progress) override {
+    if (progress.bytes != bytes_) repeats_.clear();
     bytes_ = progress.bytes;
     const std::int64_t now = now_ms();
     constexpr std::int64_t kEventsMs = 500, kLinesMs = 10'000, kDrawMs = 120;
@@ -86,7 +88,9 @@ class Reporter final : public hub::PullEvents {
 
   void repeated(const std::string& path, const std::string& why, double wait_s) override {
     event({{"event", "retry"}, {"path", path}, {"reason", why}, {"wait_s", wait_s}});
-    if (!events_ && !quiet_) say(fmt::format("{}; trying again in {}", why, duration_text(wait_s)));
+    if (events_ || quiet_) return;
+    const std::string sentence = fmt::format("{}; trying again in {}", why, duration_text(wait_s));
+    if (repeats_.insert(sentence).second) say(sentence);  // once for all connections
   }
 
   void noted(const std::string& sentence) override {
@@ -115,6 +119,7 @@ class Reporter final : public hub::PullEvents {
   bool events_, quiet_, visible_ = false;
   std::int64_t all_ = 0, missing_ = 0, bytes_ = 0;
   std::int64_t drawn_ms_ = 0, began_ms_ = 0;
+  std::set<std::string> repeats_;  // said since the last new byte
 };
 
 hub::Pace make_pace(const std::atomic<bool>& cancelled, int backoff_ms) {

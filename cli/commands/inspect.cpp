@@ -14,6 +14,7 @@
 #include "cli/library/head_donors.h"
 #include "cli/library/library.h"
 #include "cli/terminal/report_json.h"
+#include "cli/terminal/text_layout.h"
 
 namespace ft::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include "cli/library/library.h"
 #include "cli/library/whole_files.h"
 #include "cli/terminal/line_editor.h"
+#include "cli/terminal/text_layout.h"
 #include "hub/prune.h"
 
 namespace ft::cli {
@@ -79,7 +80,10 @@ void show(const Library& library, Terminal& terminal) {
                     found.runs() ? std::string(found.drafted_by()) : "-", std::string(tier_name(found.tier)),
                     days_ago(model.summary.used_s), model.found.place});
   }
-  terminal.out(table_text(rows));
+  enum Heading : std::size_t { kFamily = 1, kWeights = 3, kDraftedBy = 4, kLastUse = 6, kPlace = 7 };
+  const std::size_t columns =
+      terminal.out_is_terminal() ? static_cast<std::size_t>(terminal.columns()) : std::string::npos;
+  terminal.out(fitted_table(std::move(rows), {kLastUse, kFamily, kPlace, kWeights, kDraftedBy}, columns));
   for (const KnownModel& model : library.models) {
     if (model.assessment.runs()) continue;
     terminal.out(fmt::format("\n{}: {}{}", model.found.name, model.assessment.reason,

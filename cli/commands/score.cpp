@@ -9,6 +9,7 @@
 #include "cli/commands/prompt.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/report_json.h"
+#include "cli/terminal/text_layout.h"
 #include "cli/verify/text_quality.h"
 #include "speculation/context_room.h"
 

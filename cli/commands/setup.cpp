@@ -49,7 +49,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (answered != 0) return answered;
   terminal.out("\n");
   terminal.note("verifying that speculation changes no token");
-  FT_ASSIGN(const int verified, run_step(verify_command(), {{"model", options.name}}, terminal));
+  FT_ASSIGN(const int verified,
+            run_step(verify_command(), {{"model", options.name}, {"summary", "true"}}, terminal));
   if (verified != 0) return verified;
   terminal.out(fmt::format("ready: foretoken chat --model {} --packed-weights auto\n", options.name));
   return 0;

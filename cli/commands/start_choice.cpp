@@ -9,19 +9,19 @@
 namespace ft::cli {
 namespace {
 
+/// Nothing for a model that fits the memory.
 std::string fit_text(std::int64_t bytes, std::int64_t free_bytes) {
   const std::int64_t lacking = memory_for(bytes) - free_bytes;
-  if (lacking <= 0) return "fits";
-  return fmt::format("needs {} more memory", bytes_text(static_cast<double>(lacking)));
+  if (lacking <= 0) return "";
+  return fmt::format("needs {} more memory, ", bytes_text(static_cast<double>(lacking)));
 }
 
 ModelOffer offer_here(const KnownModel& model, std::int64_t free_bytes) {
   const Assessment& found = model.assessment;
   ModelOffer offer{ModelOffer::Kind::kHere, model.found.name, model.summary.bytes, ""};
-  offer.text = fmt::format(
-      "{}  {}  {}  {}{}  {}", model.found.name, bytes_text(static_cast<double>(model.summary.bytes)),
-      fit_text(model.summary.bytes, free_bytes), found.has_head ? "its head drafts" : "lookup drafts",
-      found.verified ? ", verified" : "", model.found.place);
+  offer.text = fmt::format("{:>8}  {}{}{}  {}", bytes_text(static_cast<double>(model.summary.bytes)),
+                           fit_text(model.summary.bytes, free_bytes), found.verified ? "verified, " : "",
+                           found.has_head ? "its head drafts" : "lookup drafts", model.found.place);
   return offer;
 }
 
@@ -53,8 +53,7 @@ std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_b
         models, [&](const KnownModel* model) { return model->found.name == entry.repository; });
     if (here || memory_for(entry.bytes) > free_bytes) continue;
     offers.push_back({ModelOffer::Kind::kPull, entry.repository, entry.bytes,
-                      fmt::format("{}  about {}  {}", entry.repository,
-                                  bytes_text(static_cast<double>(entry.bytes)), entry.note)});
+                      fmt::format("{:>8}  {}", bytes_text(static_cast<double>(entry.bytes)), entry.note)});
   }
   offers.push_back(
       {ModelOffer::Kind::kShipped, "", 0, "the shipped toy, to try the program: 33 million parameters"});
@@ -70,8 +69,7 @@ std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers) {
                        : offer.kind == ModelOffer::Kind::kPull ? "to fetch"
                                                                : "else";
     if (std::string_view(kind) != heading) rows.push_back({heading = kind, true});
-    const bool named = !offer.name.empty() && offer.text.starts_with(offer.name);
-    rows.push_back({offer.text, false, named ? offer.name.size() : 0});
+    rows.push_back({offer.text, false, offer.name});
   }
   return rows;
 }

@@ -12,6 +12,7 @@
 #include "cli/library/verified.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
+#include "cli/terminal/text_layout.h"
 #include "cli/verify/matrix_constraints.h"
 #include "cli/verify/matrix_prompts.h"
 #include "hub/summary.h"
@@ -28,7 +29,7 @@ struct Options {
   ModelOptions model;
   int prompts = 2, tokens = 24;
   DrafterKind drafter = DrafterKind::kAuto;  // the matrix has them all: only folders matter
-  bool full = false;
+  bool full = false, summary = false;
   int part = 1, parts = 1;   // --part
   std::int64_t seconds = 0;  // 0: until the end
 };
@@ -146,11 +147,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (options.output.json) {
     terminal.out(verify_json(*report, loaded->model.name, backend) + "\n");
   } else {
-    terminal.out(table(*report));
-    terminal.out(
-        fmt::format("\n{} on {}\n{}\n{} cells, {} tokens compared with plain decoding, {} different: ",
-                    loaded->model.name, backend, pictures_line(*report), report->cells.size(),
-                    report->compared, report->differing));
+    if (!options.summary || !report->identical()) terminal.out(table(*report) + "\n");
+    terminal.out(fmt::format(
+        "{} on {}\n{}\n{} cells, {} tokens compared with plain decoding, {} different: ", loaded->model.name,
+        backend, pictures_line(*report), report->cells.size(), report->compared, report->differing));
     const bool good = report->identical();
     terminal.out(good ? Style::kGood : Style::kBad, good ? "identical" : "NOT IDENTICAL");
     terminal.out(report->complete ? "\n" : " (stopped early)\n");
@@ -175,6 +175,7 @@ Command verify_command() {
   command.flags.group("Matrix");
   command.flags.add_switch("full", options->full,
                            "Run the whole product of all axes, then 20 prompts of 200 tokens");
+  command.flags.add_switch("summary", options->summary, "Print no table of cells unless one differs");
   command.flags.add("part", "I/N", reads_part(options->part, options->parts),
                     "Only this part of the cells, as 2/8: parts may run side by side");
   command.flags.add("seconds", "N", reads_int(options->seconds, 1, 1'000'000),

@@ -8,6 +8,7 @@
 
 #include "cli/terminal/reports.h"
 #include "cli/terminal/terminal.h"
+#include "cli/terminal/text_layout.h"
 
 namespace ft::cli {
 namespace {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "cli/terminal/text_layout.h"
+
 namespace ft::cli {
 namespace {
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/terminal/reports.h"
 #include "cli/terminal/terminal.h"
+#include "cli/terminal/text_layout.h"
 
 namespace ft::cli {
 namespace {

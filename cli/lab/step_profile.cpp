@@ -6,6 +6,7 @@
 
 #include "cli/lab/instruction_cost.h"
 #include "cli/terminal/terminal.h"
+#include "cli/terminal/text_layout.h"
 #include "program/program.h"
 
 namespace ft::cli {

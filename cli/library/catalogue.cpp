@@ -7,9 +7,9 @@ namespace ft::cli {
 std::span<const CatalogueEntry> catalogue() {
   // Their cards say that they keep the MTP head.
   static constexpr std::array<CatalogueEntry, 3> kEntries = {{
-      {"mlx-community/Qwen3.5-4B-OptiQ-4bit", "4B, mixed 4 and 8 bits, its head drafts", 3'300'000'000},
-      {"mlx-community/Qwen3.5-9B-OptiQ-4bit", "9B, mixed 4 and 8 bits, its head drafts", 6'600'000'000},
-      {"kradih/Qwen3.6-27B-MTP-4bit-MLX", "27B, 4 bits, its head drafts", 15'600'000'000},
+      {"mlx-community/Qwen3.5-4B-OptiQ-4bit", "4B, its head drafts", 3'300'000'000},
+      {"mlx-community/Qwen3.5-9B-OptiQ-4bit", "9B, its head drafts", 6'600'000'000},
+      {"kradih/Qwen3.6-27B-MTP-4bit-MLX", "27B, its head drafts", 15'600'000'000},
   }};
   return kEntries;
 }

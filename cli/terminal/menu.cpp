@@ -10,6 +10,8 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "cli/terminal/text_layout.h"
+
 namespace ft::cli {
 namespace {
 
@@ -109,42 +111,38 @@ std::string Menu::cut(const std::string& text) const {
   return line;
 }
 
-/// A name that is too long for the row keeps its end, so that the size after it is seen.
-std::string Menu::shown(const MenuRow& row) const {
-  constexpr std::size_t kBefore = 7, kAfter = 16, kLeast = 12;  // mark and number; size and fit; name
+/// Names are in one column; one that is too long keeps its end, so that the facts after it are seen.
+std::vector<std::string> Menu::shown(const std::vector<MenuRow>& rows) const {
+  constexpr std::size_t kBefore = 7, kAfter = 37, kLeast = 17;  // mark and number; size, tier, drafter; name
   const auto columns = static_cast<std::size_t>(std::max(terminal_.columns(), 0));
   const std::size_t room = std::max(kLeast, columns - std::min(columns, kBefore + kAfter));
-  if (row.name_bytes <= room) return row.text;
-  return "..." + row.text.substr(row.name_bytes - room + 3);
-}
-
-/// The text in lines of whole words.
-std::string Menu::wrapped(const std::string& text) const {
-  const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, 20));
-  std::string lines;
-  std::size_t used = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    if (used > 0 && used + 1 + end - at > room) lines += '\n', used = 0;
-    if (used > 0) lines += ' ', ++used;
-    lines += text.substr(at, end - at), used += end - at;
-    at = end + 1;
+  std::size_t width = 0;
+  for (const MenuRow& row : rows) width = std::max(width, std::min(room, text_width(row.name)));
+  std::vector<std::string> lines;
+  for (const MenuRow& row : rows) {
+    std::string line = row.name.empty() ? "" : shortened(row.name, width);
+    if (!line.empty()) line.append(width - text_width(line) + 2, ' ');
+    lines.push_back(line + row.text);
   }
   return lines;
 }
 
+std::string Menu::wrapped(const std::string& text) const {
+  return wrapped_text(text, static_cast<std::size_t>(std::max(terminal_.columns() - 1, 20)));
+}
+
 std::size_t Menu::draw(const std::vector<MenuRow>& rows, std::size_t selected, const std::string& typed) {
-  const std::vector<std::size_t> choices = choices_of(rows);
+  const std::vector<std::string> lines = shown(rows);
   std::string text;
   std::size_t number = 0;
-  for (const MenuRow& row : rows) {
-    if (row.heading) {
-      text += "\r\x1b[K  " + cut(row.text) + "\n";
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row].heading) {
+      text += "\r\x1b[K" + cut("  " + lines[row]) + "\n";
       continue;
     }
     const bool here = number == selected;
     ++number;
-    const std::string line = cut(fmt::format("{} {:2}  {}", here ? ">" : " ", number, shown(row)));
+    const std::string line = cut(fmt::format("{} {:2}  {}", here ? ">" : " ", number, lines[row]));
     text += "\r\x1b[K" + line + "\n";
   }
   text += "\r\x1b[K" + cut(fmt::format("[{}] ", typed.empty() ? std::to_string(selected + 1) : typed));
@@ -196,9 +194,11 @@ std::optional<std::size_t> Menu::choose_by_line(const std::string& title, const 
   const std::vector<std::size_t> choices = choices_of(rows);
   terminal_.err(cut(title) + "\n");
   std::size_t number = 0;
-  for (const MenuRow& row : rows) {
-    terminal_.err(cut(row.heading ? "  " + row.text : fmt::format("  {:2}  {}", ++number, shown(row))) +
-                  "\n");
+  const std::vector<std::string> lines = shown(rows);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const std::string line =
+        rows[row].heading ? "  " + lines[row] : fmt::format("  {:2}  {}", ++number, lines[row]);
+    terminal_.err(cut(line) + "\n");
   }
   for (;;) {
     const std::optional<std::string> typed = line("[1] > ");

@@ -13,8 +13,8 @@ namespace ft::cli {
 
 struct MenuRow {
   std::string text;
-  bool heading = false;        // cannot be chosen
-  std::size_t name_bytes = 0;  // of a name that the text begins with; it may be shortened
+  bool heading = false;   // cannot be chosen
+  std::string name = {};  // before the text, in a column of its own; it may be shortened
 };
 
 class Menu {
@@ -40,7 +40,7 @@ class Menu {
                                             const std::string& help);
   std::size_t draw(const std::vector<MenuRow>& rows, std::size_t selected, const std::string& typed);
   std::string cut(const std::string& text) const;
-  std::string shown(const MenuRow& row) const;
+  std::vector<std::string> shown(const std::vector<MenuRow>& rows) const;
   std::string wrapped(const std::string& text) const;
 
   Terminal& terminal_;

@@ -20,12 +20,6 @@ bool colours_wanted() {
   return (off == nullptr || *off == '\0') && (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
-/// Width of UTF-8 text in columns, one per character.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
 }  // namespace
 
 Terminal::Terminal(int out, int err)
@@ -125,24 +119,6 @@ std::string bytes_text(double bytes) {
   int unit = 0;
   while (bytes >= 1000 && unit < 4) bytes /= 1000, ++unit;
   return unit == 0 ? fmt::format("{:.0f} bytes", bytes) : fmt::format("{:.3g} {}", bytes, units[unit]);
-}
-
-std::string table_text(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i]));
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line.append(widths[i] - width_of(row[i]) + 2, ' ');
-    }
-    text += line + "\n";
-  }
-  return text;
 }
 
 }  // namespace ft::cli

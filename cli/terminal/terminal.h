@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 
@@ -69,7 +68,5 @@ class Progress {
 
 /// "1.5 GB"; decimal units.
 std::string bytes_text(double bytes);
-/// Columns padded to their widest cell; the first row is the heading.
-std::string table_text(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace ft::cli

@@ -9,8 +9,11 @@
 namespace ft::cli {
 namespace {
 
-constexpr int kWide = 72, kMiddle = 48;  // columns
+constexpr int kMiddle = 48;  // columns
 constexpr std::size_t kLongestName = 28;
+constexpr int kLongestBar = 20, kShortestBar = 6;
+constexpr int kFigures =
+    54;  // columns of everything but name and bar: "  [] 100%  8.41 GB / 16.2 GB  231 MB/s  34 s left"
 
 }  // namespace
 
@@ -34,16 +37,15 @@ std::string transfer_line(const TransferFigures& figures, int columns) {
                                        bytes_text(static_cast<double>(figures.total)));
   const std::string speed = bytes_text(figures.bytes_per_s) + "/s";
   const int percent = static_cast<int>(share * 100);
-  std::string line;
-  if (columns >= kWide) {
-    constexpr int kBar = 20;
-    const int filled = static_cast<int>(share * kBar);
-    line = fmt::format("{}  [{}{}] {:3}%  {}  {}  {}", figures.name.substr(0, kLongestName),
-                       std::string(static_cast<std::size_t>(filled), '#'),
-                       std::string(static_cast<std::size_t>(kBar - filled), '-'), percent, done, speed, left);
-  } else if (columns >= kMiddle) {
-    line = fmt::format("{:3}%  {}  {}  {}", percent, done, speed, left);
-  } else {
+  const std::string name = figures.name.substr(0, kLongestName);
+  // The name and a bar if they fit beside the longest figures, so that the bar keeps its length.
+  const int bar = std::min(kLongestBar, columns - kFigures - static_cast<int>(name.size()));
+  std::string line = fmt::format("{:3}%  {}  {}  {}", percent, done, speed, left);
+  if (bar >= kShortestBar) {
+    const int filled = static_cast<int>(share * bar);
+    line = fmt::format("{}  [{}{}] {}", name, std::string(static_cast<std::size_t>(filled), '#'),
+                       std::string(static_cast<std::size_t>(bar - filled), '-'), line);
+  } else if (columns < kMiddle) {
     line = fmt::format("{:3}%  {}  {}", percent, speed, left);
   }
   const auto room = static_cast<std::size_t>(std::max(columns - 1, 8));

@@ -10,6 +10,8 @@ const TransferFigures kHalf{"Qwen3.6-27B-4bit", 8'410'000'000, 16'200'000'000, 2
 TEST(TransferLine, ShowsWhatTheWidthHolds) {
   EXPECT_EQ(transfer_line(kHalf, 100),
             "Qwen3.6-27B-4bit  [##########----------]  51%  8.41 GB / 16.2 GB  231 MB/s  34 s left");
+  EXPECT_EQ(transfer_line(kHalf, 80),
+            "Qwen3.6-27B-4bit  [#####-----]  51%  8.41 GB / 16.2 GB  231 MB/s  34 s left");
   EXPECT_EQ(transfer_line(kHalf, 60), " 51%  8.41 GB / 16.2 GB  231 MB/s  34 s left");
   EXPECT_EQ(transfer_line(kHalf, 40), " 51%  231 MB/s  34 s left");
 }
