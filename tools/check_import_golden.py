@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compares tests/golden/import/ with the quantisers' own libraries: what they pack and what they decode.
 
-    pip install --no-deps --target LIBRARIES auto-gptq autoawq nvidia-modelopt omegaconf antlr4-python3-runtime==4.9.3 \\
-        pulp PyYAML pydantic pydantic-core annotated-types typing-inspection
+    pip install --no-deps --target LIBRARIES auto-gptq autoawq nvidia-modelopt omegaconf PyYAML pulp pydantic \\
+        antlr4-python3-runtime==4.9.3 pydantic-core annotated-types typing-inspection
     PYTHONPATH=LIBRARIES .venv/bin/python tools/check_import_golden.py LIBRARIES
 
 By hand, after make_import_golden.py: the libraries are large and of several ages. AutoGPTQ and AutoAWQ need a GPU as

@@ -4,7 +4,7 @@
     .venv/bin/python tools/make_import_golden.py
 
 NAME.safetensors holds module `m` in the format, `expected` (float32) and, as metadata, `config` (config.json). The
-references are compressed-tensors (packed integers, NVFP4, MXFP4, MXFP8), torch (FP8) and the gguf package (blocks.gguf).
+references are compressed-tensors (packed integers, NVFP4, MXFP4, MXFP8), torch (FP8), the gguf package (blocks.gguf).
 GPTQ, AutoAWQ and ModelOpt follow their definition, (code - zero) * scale in float32; tools/check_import_golden.py
 compares them with the libraries.
 """
@@ -138,8 +138,8 @@ def fp4(name, method):
 
 
 def mxfp8():
-    codes = torch.as_tensor(rng.standard_normal((8, COLS)).astype(np.float32) * 60).to(torch.float8_e4m3fn)
-    scales = torch.as_tensor(rng.integers(110, 130, (8, COLS // 32)).astype(np.uint8))
+    codes = torch.as_tensor(rng.standard_normal((8, 64)).astype(np.float32) * 60).to(torch.float8_e4m3fn)
+    scales = torch.as_tensor(rng.integers(110, 130, (8, 2)).astype(np.uint8))
     config = {"quant_method": "compressed-tensors", "format": "mxfp8-quantized"}
     save("fp8-mx", {"weight": codes, "weight_scale": scales}, config,
          codes.float() * decompress_mx_scale(scales).float().repeat_interleave(32, dim=1))

@@ -10,8 +10,8 @@ namespace ft::cli {
 
 std::size_t text_width(std::string_view text);
 
-/// Lines longer than `columns` are broken between words. The rest of a line begins below its description (what
-/// follows two spaces or more), or below its first word. A word that is too long stays whole.
+/// Lines longer than `columns` are broken between words. The rest of a line begins below its description,
+/// which two spaces or more precede, or below its first word. A word that is too long stays whole.
 std::string wrapped_text(std::string_view text, std::size_t columns);
 
 /// The last `columns` of a text after "...", or the whole text if it fits; "..." counts.
