@@ -123,7 +123,15 @@ TEST(ChatTemplate, ShowsTheInjectedClock) {
   options.now_s = 1'709'210'096;  // 2024-02-29 12:34:56, a leap day
   EXPECT_EQ(rendered("{{ strftime_now('%Y-%m-%d %H:%M:%S %A %-d %B %b %j %I%p %y%%') }}", kUser, options),
             "2024-02-29 12:34:56 Thursday 29 February Feb 060 12PM 24%");
-  EXPECT_EQ(rendered("{{ strftime_now('%Q') }}").rfind("error: the chat template refused: line 1", 0), 0u);
+  // What Python's strftime gives, day and month of one digit too.
+  const std::string all =
+      "{{ strftime_now('%e %h %F %T %D %R %u %w %n%t%% %-m %-I %-H %-M %-S %-j %S %a %-e') }}";
+  EXPECT_EQ(rendered(all, kUser, options),
+            "29 Feb 2024-02-29 12:34:56 02/29/24 12:34 4 4 \n\t% 2 12 12 34 56 60 56 Thu 29");
+  options.now_s = 1'751'328'245;
+  EXPECT_EQ(rendered(all, kUser, options),
+            " 1 Jul 2025-07-01 00:04:05 07/01/25 00:04 2 2 \n\t% 7 12 0 4 5 182 05 Tue 1");
+  EXPECT_EQ(rendered("{{ strftime_now('%J') }}").rfind("error: the chat template refused: line 1", 0), 0u);
 }
 
 TEST(ChatTemplate, RepeatsTheTemplatesOwnRefusal) {

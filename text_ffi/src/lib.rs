@@ -1,11 +1,10 @@
 //! The C boundary (foretoken_text.h): pointers become slices, results become codes, panics stop here. The
-//! modules `tokens`, `template`, `grammar`, `python`, and `clock` do the work; `memory` handles failed
+//! modules `tokens`, `template`, `grammar`, and `python` do the work; `memory` handles failed
 //! allocations.
 
 // foretoken_text.h documents the pointer contract of all functions.
 #![allow(clippy::missing_safety_doc)]
 
-mod clock;
 mod grammar;
 mod image;
 mod memory;

@@ -10,7 +10,7 @@ use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 use serde_json::Value as Json;
 
 use crate::memory::with_reserve;
-use crate::{clock, python, Code, Failure};
+use crate::{python, Code, Failure};
 
 const NAME: &str = "chat template";
 /// The variable that passes the clock to strftime_now; templates cannot write this name.
@@ -218,7 +218,7 @@ fn raise_exception(message: &Value) -> Result<Value, Error> {
 
 fn strftime_now(state: &State, format: &str) -> Result<String, Error> {
     let now_s = state.lookup(NOW).and_then(|v| v.as_i64()).unwrap_or(0);
-    clock::strftime(format, now_s).ok_or_else(|| {
+    jiff::Timestamp::from_second(now_s).and_then(|now| jiff::fmt::strtime::format(format, now)).map_err(|_| {
         Error::new(ErrorKind::InvalidOperation, format!("strftime_now does not know the format {format:?}"))
     })
 }

