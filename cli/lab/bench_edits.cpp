@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/terminal/text_layout.h"
+
 namespace ft::cli {
 namespace {
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "cli/lab/synth_random.h"
 #include "cli/terminal/reports.h"
+#include "cli/terminal/text_layout.h"
 #include "sched/calibration/calibrate.h"
 
 namespace ft::cli {
