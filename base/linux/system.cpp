@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sstream>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -57,11 +58,16 @@ bool has_hung_up(int socket) {
 
 std::string program_path() {
   std::error_code failed;
-  const std::filesystem::path path = std::filesystem::read_symlink(kSelf, failed);
+  std::filesystem::path path = std::filesystem::read_symlink(kSelf, failed);
+  if (!failed) return path.string();
+  // Without /proc: the name that the kernel was given at the start, which may be relative.
+  const auto* given = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (given == nullptr) return {};
+  path = std::filesystem::canonical(given, failed);
   return failed ? std::string() : path.string();
 }
 
-std::string program_file() { return kSelf; }
+std::string program_file() { return ::access(kSelf, R_OK) == 0 ? kSelf : program_path(); }
 
 std::int64_t process_start(int process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");

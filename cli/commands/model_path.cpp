@@ -69,6 +69,12 @@ Result<std::string> find_model(const std::string& named) {
   for (const std::string& place : places) {
     if (fs::exists(fs::path(place) / "config.json", ignored)) return place;
   }
+  if (places.empty()) {
+    return Error{
+        Code::kNotFound,
+        "the shipped model is looked for beside this program, whose place is not known without /proc; "
+        "give a model with --model DIR or FORETOKEN_MODEL"};
+  }
   return Error{Code::kNotFound,
                fmt::format("the shipped model was not found in {}; give a model with --model DIR "
                            "or FORETOKEN_MODEL",

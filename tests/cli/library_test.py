@@ -115,6 +115,15 @@ class Models(LibraryTest):
 
 
 class Tools(LibraryTest):
+    def test_the_shipped_model_is_found_without_proc(self):
+        hidden = ["unshare", "-Urm", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" "$@"']
+        if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode != 0:
+            self.skipTest("this machine gives no mount namespaces")
+        done = subprocess.run([*hidden, PROGRAM, "run", "-q", "-p", "Hi", "-n", "4"], env=self.environment,
+                              capture_output=True, timeout=TIMEOUT_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.strip())
+
     def test_verify_is_remembered_until_the_weights_change(self):
         folder = self.add("little")
         self.assertEqual(self.json("inspect", "little")["tier"], "compatible")

@@ -396,7 +396,7 @@ class AgainstMlx(QuantizeTest):
         from mlx_lm import load
 
         mx.set_default_device(mx.cpu)
-        formats = [("affine", bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (32, 64)]
+        formats = [("affine", bits, group) for bits in (2, 3, 4, 5, 6, 8) for group in (32, 64, 128)]
         for mode, bits, group in [*formats, *((mode, None, None) for mode in ("mxfp4", "mxfp8", "nvfp4"))]:
             with self.subTest(mode=mode, bits=bits, group=group):
                 self.quantize("--force", "--format", mode, *(["--bits", bits, "--group-size", group] if bits else []))
