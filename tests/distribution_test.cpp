@@ -196,5 +196,31 @@ TEST(DistributionProof, ADrawFromASlightlyOtherDistributionIsSeen) {
   EXPECT_GT(surprise(counts.of, exact(decoder, parameters)), 6);
 }
 
+/// The same two faults where another network drafts, under the ratio rule.
+TEST(DistributionProof, AFaultIsSeenWhicheverNetworkDrafts) {
+  ToyDecoder decoder(1, tiny(), 64);
+  const Case plain = case_of("plain"), penalties = case_of("penalties");
+  Case colder = plain;
+  colder.sampler.temperature *= 0.75F;
+  const std::vector<double> expected = exact(decoder, plain);
+  const std::vector<double> forgetful = exact(decoder, penalties, true);
+  for (const DrafterKind drafter : {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel}) {
+    const Counts cold = sample(decoder, colder, Acceptance::kRejection, 3, 17, drafter);
+    EXPECT_GT(surprise(cold.of, expected), 6) << drafter.name();
+    const Counts right = sample(decoder, penalties, Acceptance::kRejection, 3, 17, drafter);
+    EXPECT_GT(surprise(right.of, forgetful), 6) << drafter.name();
+  }
+}
+
+/// EAGLE-3 drafts two thirds of the vocabulary: a rule that left out the rest would be seen.
+TEST(DistributionProof, ATokenThatNeverComesIsSeen) {
+  ToyDecoder decoder(1, tiny(), 64);
+  const Case plain = case_of("plain");
+  Case without = plain;
+  without.mask = {0x7FU & ~(1U << 5)};
+  const Counts counts = sample(decoder, without, Acceptance::kRejection, 3, 17, DrafterKind::kEagle3);
+  EXPECT_GT(surprise(counts.of, exact(decoder, plain)), 6);
+}
+
 }  // namespace
 }  // namespace ft::test
