@@ -83,6 +83,17 @@ class Layouts(DraftersTest):
         self.expect_error(1, "drafter dflash: ", "run", "--model", str(model), "-p", "x", "-n", "2")
 
 
+    def test_a_grafted_drafter_drafts_with_the_others_until_its_folder_is_gone(self):
+        folder = write_eagle3(self.folder / "eagle3", cli_test.MODEL)
+        self.expect(0, "graft", "--head", folder, "--onto", str(cli_test.MODEL), "--force", "--threads", "1")
+        report = self.expect_json(0, "run", "-p", "Name a river.", "-n", "8", "--temperature", "0")
+        self.assertEqual(report["speculation"]["drafter"], "mtp+eagle3+lookup")
+        shutil.rmtree(folder)
+        said = self.expect_error(1, "is not at", "run", "-p", "x", "-n", "2")
+        self.assertIn("forget it with: foretoken graft --onto", said)
+        self.assertIn("is not at", self.expect(1, "doctor", "--no-probe").stdout.decode())
+
+
 class Doctor(DraftersTest):
     def findings(self, status, *arguments):
         report = self.expect_json(status, "doctor", "--no-probe", *arguments)
