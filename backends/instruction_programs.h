@@ -142,6 +142,29 @@ inline InstructionProgram delta_program(RandomWeights& random, const DeltaShape&
   return made;
 }
 
+/// Convolution, delta rule, gated norm and the linear behind them, as a recurrent layer has them.
+inline InstructionProgram recurrent_program(RandomWeights& random, const DeltaShape& shape, int outputs) {
+  const int values = shape.value_heads * shape.value_dim, heads = shape.value_heads;
+  InstructionProgram made;
+  made.width = shape.width() + values + 2 * heads;
+  Program& program = made.program;
+  const Row in = program.input(made.width);
+  const Row gate = part(program, in, shape.width(), values);
+  DeltaRule delta;
+  delta.a = part(program, in, shape.width() + values, heads);
+  delta.b = part(program, in, shape.width() + values + heads, heads);
+  const Row mixed = part(program, in, 0, shape.width());
+  delta.in = program.conv(mixed, random.plain(Format::kBf16, shape.width(), shape.kernel_width, 0.8F));
+  delta.a_log = random.plain(Format::kF32, 1, heads, 1);
+  delta.dt_bias = random.plain(Format::kF32, 1, heads, 1);
+  delta.key_heads = shape.key_heads, delta.value_heads = heads;
+  delta.key_dim = shape.key_dim, delta.value_dim = shape.value_dim;
+  const Weight norm = random.plain(Format::kF32, 1, shape.value_dim, 0.3F, 1);
+  const Row normed = program.gated_norm(program.delta_rule(delta), gate, norm, 1e-6F);
+  program.capture("out", program.linear(normed, {random.affine(outputs, values, 4, 64)})[0]);
+  return made;
+}
+
 struct AttendShape {
   int heads = 4, kv_heads = 2, head_dim = 40, rotary = 0, window = 0;
   bool causal = true, gated = false;

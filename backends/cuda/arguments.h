@@ -216,6 +216,19 @@ struct GemmArgs {
   int stages;  // of a group in shared memory, 2 to 4
 };
 
+/// Codes and scales of rows as the asynchronous matrix instruction reads them: kernels/gemm.cu.
+struct ArrangeRowsArgs {
+  const signed char* codes;
+  const float* scales;
+  unsigned char* out;
+  int rows, groups, tile_rows;  // rows of a block
+};
+
+struct AsyncGemmArgs {
+  LinearArgs linear;
+  const unsigned char* rows;  // arranged
+};
+
 struct PlainLinearArgs {
   const void* weights;  // [outputs][padded k], bfloat16 or float
   int wide;

@@ -289,6 +289,7 @@ class CudaDevice final : public Device {
       FT_TRY(good(driver_.cuModuleLoadData(&module, image.bytes.data()), "loading kernels"));
       modules_.push_back(module);
       if (image.source.starts_with("hopper_")) facts_.streams = true;
+      if (image.source.starts_with("sm90_")) facts_.async_products = true;
     }
     return {};
   }

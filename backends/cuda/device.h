@@ -36,13 +36,14 @@ struct Launch {
 };
 
 struct DeviceFacts {
-  std::string name;          // "NVIDIA H100 80GB HBM3"
-  std::string architecture;  // "sm_90"
-  std::string driver;        // "12.9"
-  int capability = 0;        // 90
-  int processors = 0;        // multiprocessors
-  int shared_bytes = 0;      // that a block may have
-  bool streams = false;      // it has the bulk copies of Hopper and later
+  std::string name;             // "NVIDIA H100 80GB HBM3"
+  std::string architecture;     // "sm_90"
+  std::string driver;           // "12.9"
+  int capability = 0;           // 90
+  int processors = 0;           // multiprocessors
+  int shared_bytes = 0;         // that a block may have
+  bool streams = false;         // it has the bulk copies of Hopper and later
+  bool async_products = false;  // it has the asynchronous matrix instruction of sm_90
   bool graphs = false;
 };
 

@@ -25,6 +25,8 @@ namespace ft::cuda {
 /// The name as text that lives for ever, as Launch wants it.
 const char* kernel_name(std::string name);
 
+inline constexpr WeightKind kStreamedKind{4, 64, false};  // of the linears that are made for Hopper
+inline constexpr int kMostAsyncRows = 96;                 // of a block of kernels/sm90_gemm.cu
 inline constexpr int kSplitRows = 32;  // steps of more rows attend without splitting the cache
 
 class CudaExecutable final : public Executable {
@@ -132,6 +134,7 @@ class CudaExecutable final : public Executable {
   void add_plain_product(const Product& product);
   void add_codes(View in, int row_id, int cols, int group, bool logit_rows, const RowSource& instead);
   bool streams(const WeightKind& kind, std::int64_t cols) const;
+  bool launch_async(const LinearArgs& args);
   static bool makes_codes(const RowSource& source, int rows, int cols);
   void offer_source(Row out, const RowSource& source);
   /// What was offered for the row; kFromCodes: nothing.
@@ -161,10 +164,11 @@ class CudaExecutable final : public Executable {
   std::vector<Operation> operations_;
   StepMemory step_;
 
-  Memory arena_, codes_, code_scales_, logits_memory_, queries_, partials_;
+  Memory arena_, codes_, code_scales_, arranged_, logits_memory_, queries_, partials_;
   ExpertSizes expert_sizes_;
   Memory expert_rows_, bundle_memory_;
-  std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, query_floats_ = 0, partial_floats_ = 0;
+  std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, arranged_bytes_ = 0, query_floats_ = 0,
+               partial_floats_ = 0;
   int codes_row_ = -1, codes_group_ = 0;  // what codes_ holds where the next operation runs
   RowSource source_{};                    // what the next linear may make codes from, if it reads this row
   int source_row_ = -1;

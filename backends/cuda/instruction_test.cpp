@@ -196,6 +196,29 @@ TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
   }
 }
 
+/// Prompts: products of other instructions, blocks of 64, 80 and 96 rows, outputs that fill no block.
+TEST_P(CudaInstruction, LinearsOfPromptsHaveTheBitsOfFewRows) {
+  if (GetParam() == "emulated") GTEST_SKIP() << "too slow there";
+  struct Shape {
+    int outputs, inputs, rows;
+  };
+  for (const Shape& shape : {Shape{33000, 512, 64}, Shape{34816, 512, 70}, Shape{16480, 1024, 257},
+                             Shape{5120, 17408, 512}, Shape{5130, 6144, 515}, Shape{14336, 704, 300}}) {
+    Program program;
+    const Row in = program.input(shape.inputs);
+    const Row out = program.linear(in, {random_.affine(shape.outputs, shape.inputs, 4, 64)})[0];
+    program.capture("out", program.append(Scale{out, 1, {}}));
+    const std::vector<float> rows = random_rows(random_, shape.rows, shape.inputs);
+    const std::vector<float> expected = captured_rows(*backend_, program, rows, shape.inputs, 8);
+    for (const int chunk : {17, 40, shape.rows}) {
+      const std::vector<float> got = captured_rows(*backend_, program, rows, shape.inputs, chunk);
+      std::size_t differ = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != expected[i];
+      EXPECT_EQ(differ, 0U) << shape.outputs << "x" << shape.inputs << " by " << chunk;
+    }
+  }
+}
+
 /// Matrices of several names and shapes may begin at one address, as random ones of benchmarks do.
 TEST_P(CudaInstruction, WeightsAreToldApartByMoreThanTheirAddress) {
   expect_like_the_reference(two_of_one_address(random_), 0.01, "two of one address");
@@ -224,6 +247,16 @@ TEST_P(CudaInstruction, ConvolutionAndDeltaRule) {
     expect_like_the_reference(conv_program(random_, shape), 1e-6, "conv");
     expect_like_the_reference(delta_program(random_, shape), 1e-5, "delta rule");
   }
+}
+
+/// Steps of at most 16 rows take one launch for all of it, longer ones a launch for each: the same bits, with
+/// rows that are replayed too.
+TEST_P(CudaInstruction, TheRecurrentPartOfALayerInOneLaunch) {
+  const DeltaShape shape{.value_dim = 128, .key_heads = 1, .value_heads = 2};
+  expect_like_the_reference(recurrent_program(random_, shape, 20), 0.03, "recurrent part");
+  if (GetParam() == "emulated") return;  // slow
+  const DeltaShape large{.value_dim = 128, .key_heads = 16, .value_heads = 48};
+  expect_like_the_reference(recurrent_program(random_, large, 5120), 0.03, "recurrent part of a 27B");
 }
 
 TEST_P(CudaInstruction, Attention) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <unordered_set>
+#include <utility>
 
 #include "backends/cuda/executable.h"
 
@@ -34,9 +35,19 @@ constexpr int kGemmTiles = 8;            // whose blocks have eight tiles (kerne
 constexpr int kMostSourceFloats = 8192;  // that each block reads to make codes
 constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
 
-/// False if rows or weights do not suit it. `source`: of codes that are not in memory.
-bool launch_stream(Device& device, const LinearArgs& args, const RowSource& source) {
-  if (args.rows > 16) return false;
+/// The rows of `args` from `first` on, at most `count`; a multiple of 8 comes first.
+LinearArgs part_of(const LinearArgs& args, int first, int count) {
+  LinearArgs part = args;
+  part.codes += std::int64_t{first} * args.groups * 64;
+  part.scales += std::int64_t{first} / 8 * args.groups * kScaleFloats;
+  part.out.data += std::int64_t{first} * args.out.stride;
+  if (part.residual.data != nullptr) part.residual.data += std::int64_t{first} * args.residual.stride;
+  part.rows = std::min(count, args.rows - first);
+  return part;
+}
+
+/// At most 16 rows; false if so many of them do not fit. `source`: of codes that are not in memory.
+bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source) {
   const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
   constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   const int blocks = std::min(args.tiles, device.facts().processors);
@@ -57,6 +68,17 @@ bool launch_stream(Device& device, const LinearArgs& args, const RowSource& sour
   return true;
 }
 
+/// At the memory's speed, in two passes where one does not have room for the rows; false if it does not suit.
+bool launch_stream(Device& device, const LinearArgs& args, const RowSource& source) {
+  if (args.rows <= 16 && launch_pass(device, args, source)) return true;
+  for (const int count : {16, 8}) {
+    if (args.rows <= count || args.rows > 2 * count) continue;
+    if (!launch_pass(device, part_of(args, 0, count), {})) continue;
+    return launch_pass(device, part_of(args, count, count), {});
+  }
+  return false;
+}
+
 /// The linear of many rows: blocks of 128 rows if they give every SM work, else of 64.
 void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind) {
   constexpr int kMostStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
@@ -75,10 +97,50 @@ void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind)
                 &gemm);
 }
 
+/// Shared memory of a block of kernels/sm90_gemm.cu: sums of its 256 outputs, stages, two barriers for each.
+int async_bytes(int rows) {
+  constexpr int kThreads = 256, kTiles = 16, kRecord = 576, kMostStages = 8, kRoom = 226 << 10;
+  const int sums = kThreads * rows * 4, stage = rows * 72 + kTiles * kRecord;
+  const int stages = std::min(kMostStages, (kRoom - sums) / stage);
+  return sums + stages * (stage + 16);
+}
+
+/// Rows of a block that end the product first: 64, 80 or 96; 0: too few blocks for the SMs.
+int async_rows(int rows, int tiles, int processors) {
+  constexpr int kTiles = 16;
+  constexpr std::pair<int, int> kCosts[] = {{64, 76}, {80, 85}, {kMostAsyncRows, 111}};  // of a group: 10 ns
+  int best = 0, best_cost = 0;
+  for (const auto& [height, group_cost] : kCosts) {
+    const int blocks = parts_of(rows, height) * parts_of(tiles, kTiles);
+    const int cost = parts_of(blocks, processors) * group_cost;
+    if (blocks < processors * 3 / 4 || (best > 0 && cost >= best_cost)) continue;
+    best = height, best_cost = cost;
+  }
+  return best;
+}
+
 }  // namespace
 
+/// The linear of many rows by Hopper's asynchronous matrix instruction; false if it does not suit.
+bool CudaExecutable::launch_async(const LinearArgs& args) {
+  constexpr int kTiles = 16, kThreads = 384;
+  const int height = async_rows(args.rows, args.tiles, device_->facts().processors);
+  if (height == 0 || async_bytes(height) > device_->facts().shared_bytes) return false;
+  const int blocks = parts_of(args.rows, height);
+  auto* const arranged = arranged_.at<unsigned char>();
+  const ArrangeRowsArgs rows{args.codes, args.scales, arranged, args.rows, args.groups, height};
+  device_->launch({"arrange_rows", {parts_of(args.groups, 4), parts_of(blocks * height, 64)}, 256}, &rows);
+  const AsyncGemmArgs gemm{args, arranged};
+  device_->launch({kernel_name(fmt::format("async_gemm_{}", height)),
+                   {blocks, parts_of(args.tiles, kTiles)},
+                   kThreads,
+                   async_bytes(height)},
+                  &gemm);
+  return true;
+}
+
 bool CudaExecutable::streams(const WeightKind& kind, std::int64_t cols) const {
-  return device_->facts().streams && kind == WeightKind{4, 64, false} && cols % (64 * kSlices) == 0;
+  return device_->facts().streams && kind == kStreamedKind && cols % (64 * kSlices) == 0;
 }
 
 /// Whether a linear makes the codes of a step's rows itself, so that their own kernel has nothing to do.
@@ -162,6 +224,7 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
     if (args.rows == 0) return;
     const bool makes = makes_codes(source, args.rows, args.groups * 64);
     if (streamed && launch_stream(*device_, args, makes ? source : RowSource{})) return;
+    if (device_->facts().async_products && kind == kStreamedKind && launch_async(args)) return;
     if (kind.group == 64 && args.rows > kGemmFrom) return launch_gemm(*device_, args, kind);
     const bool one = args.rows <= 8;
     device_->launch({one ? small_batch : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);

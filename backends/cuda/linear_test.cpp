@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <numeric>
 
+#include "backends/cuda/arguments.h"
+#include "backends/cuda/backend.h"
+#include "backends/cuda/device.h"
 #include "backends/cuda/kernel_images.h"
 #include "backends/cuda/test_devices.h"
 #include "backends/random_weights.h"
@@ -91,6 +94,40 @@ TEST_P(CudaLinear, HasTheBitsOfItsDefinition) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, CudaLinear, testing::ValuesIn(cuda_devices()),
                          [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
+
+/// Every byte of arranged rows, by its definition (kernels/gemm.cu): word c + 4 t of a row's group is word t
+/// of its part c; scales stay in eights of rows; rows beyond the last are zeros.
+TEST(CudaArrangedRows, HaveEachWordWhereTheMatrixInstructionReadsIt) {
+#if FORETOKEN_EMULATES_CUDA
+  cuda::offer_emulated_device();
+  const std::shared_ptr<cuda::Device> device = cuda::substitute_device();
+  constexpr int kRows = 70, kGroups = 5, kTile = 48, kBlocks = 2, kStage = kTile * 72;
+  const cuda::Memory codes(device, std::size_t{72} * kGroups * 64), out(device, kBlocks * kGroups * kStage);
+  const cuda::Memory scales(device, std::size_t{9} * kGroups * 64);
+  for (std::size_t i = 0; i < codes.bytes(); ++i) codes.at<std::uint8_t>()[i] = i * 7 % 251;
+  for (std::size_t i = 0; i < scales.bytes() / 4; ++i) scales.at<float>()[i] = static_cast<float>(i);
+  const cuda::ArrangeRowsArgs args{
+      codes.at<signed char>(), scales.at<float>(), out.at<unsigned char>(), kRows, kGroups, kTile};
+  device->launch({"arrange_rows", {2, 2}, 256}, &args);
+  device->wait();
+  for (int row = 0; row < kBlocks * kTile; ++row) {
+    for (int g = 0; g < kGroups; ++g) {
+      const int block = row / kTile, in_block = row % kTile;
+      const auto* const stage = out.at<std::uint8_t>((block * kGroups + g) * kStage);
+      for (int i = 0; i < 64; ++i) {
+        const int word = i / 4, place = (word % 4 * kTile + in_block) * 16 + word / 4 * 4 + i % 4;
+        const int expected = row < kRows ? codes.at<std::uint8_t>()[(row * kGroups + g) * 64 + i] : 0;
+        ASSERT_EQ(stage[place], expected) << "row " << row << ", group " << g << ", code " << i;
+      }
+      const auto* const eight = reinterpret_cast<const float*>(stage + kTile * 64) + in_block / 8 * 16;
+      for (int i = 0; i < 16; ++i)
+        ASSERT_EQ(eight[i], row < 72 ? static_cast<float>((row / 8 * kGroups + g) * 16 + i) : 0) << row;
+    }
+  }
+#else
+  GTEST_SKIP() << "needs the emulated device";
+#endif
+}
 
 TEST(CudaImages, AGpuTakesTheNewestOfItsGenerationElsePtx) {
   const auto image = [](int capability, char kind, bool ptx) {

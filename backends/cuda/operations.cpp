@@ -97,6 +97,9 @@ void CudaExecutable::plan_codes(const Weight& weight, int rows) {
   code_bytes_ = std::max(code_bytes_, round_up(rows, 8) * weight.cols);
   code_scale_floats_ =
       std::max(code_scale_floats_, round_up(rows, 8) / 8 * (weight.cols / weight.group) * kScaleFloats);
+  const auto kind = kind_of(weight);
+  if (!device_->facts().async_products || !kind.ok() || !(*kind == kStreamedKind)) return;
+  arranged_bytes_ = std::max(arranged_bytes_, (rows + kMostAsyncRows) * (weight.cols / weight.group) * 72);
 }
 
 void CudaExecutable::plan_attend(const Attend& op) {
@@ -118,12 +121,14 @@ Status CudaExecutable::reserve(const Program& program) {
       plan_attend(*attend);
     }
   }
-  const std::int64_t total = plan_->bytes() + code_bytes_ + (code_scale_floats_ + query_floats_) * 4;
+  const std::int64_t total =
+      plan_->bytes() + code_bytes_ + arranged_bytes_ + (code_scale_floats_ + query_floats_) * 4;
   arena_ = Memory(device_, static_cast<std::size_t>(plan_->bytes()));
   codes_ = Memory(device_, static_cast<std::size_t>(code_bytes_));
   code_scales_ = Memory(device_, static_cast<std::size_t>(code_scale_floats_ * 4));
+  arranged_ = Memory(device_, static_cast<std::size_t>(arranged_bytes_));
   queries_ = Memory(device_, static_cast<std::size_t>(query_floats_ * 4));
-  if (arena_.empty() || codes_.empty() || code_scales_.empty() || queries_.empty())
+  if (arena_.empty() || codes_.empty() || code_scales_.empty() || arranged_.empty() || queries_.empty())
     return no_memory(*device_, "activations", total, "use a smaller prompt chunk");
   FT_TRY(reserve_experts());
   device_->clear(code_scales_.at(), code_scales_.bytes());  // rows that a step lacks have scales too
@@ -260,7 +265,7 @@ Status CudaExecutable::make(const GatedNorm& op) {
     if (joined && shape.most_rows <= kDeltaStepRows) {
       all.conv.step = all.delta.step = step_.table(shape);
       all.conv.slots = all.delta.slots = places.state->slots();
-      return device_->launch({"delta_step", {all.delta.value_heads, shape.segments}, 512}, &all);
+      return device_->launch({"delta_step", {all.delta.value_heads, shape.segments}, 256}, &all);
     }
     args.rows = shape.rows;
     const int items = args.in.width / args.head * shape.rows;
@@ -425,6 +430,8 @@ void CudaExecutable::launch_attend(AttendArgs& args, int queries) {
 
 // ---- recurrent layers ----
 
+constexpr int kDeltaColumns = 64;  // of a value head, of a block (kernels/delta.cu)
+
 /// Whether one launch does the convolution that is being made, the delta rule and the gated norm after it.
 bool CudaExecutable::begins_delta_step() const {
   const auto& list = program_->instructions();
@@ -477,16 +484,19 @@ Status CudaExecutable::make(const DeltaRule& op) {
   args.state_offset = delta.state, args.tape_offset = delta.tape, args.entry = delta.entry;
   args.key_heads = op.key_heads, args.value_heads = op.value_heads;
   args.key_dim = op.key_dim, args.value_dim = op.value_dim;
-  const char* const kernel = kernel_name(fmt::format("delta_rule_{}", padded_keys(op.key_dim) / 4));
+  const int lane_keys = padded_keys(op.key_dim) / 4, threads = lane_keys > 32 ? 256 : 384;
+  const char* const kernel = kernel_name(fmt::format("delta_rule_{}", lane_keys));
   const bool joined = number_ + 1 == delta_step_end_;
   delta_step_.delta = args;
-  operations_.emplace_back([this, args, kernel, joined](const StepShape& shape,
-                                                        const Places& places) mutable {
-    if (joined && shape.most_rows <= kDeltaStepRows) return;
-    args.step = step_.table(shape);
-    args.slots = places.state->slots();
-    device_->launch({kernel, {parts_of(args.value_dim, 32), args.value_heads, shape.segments}, 128}, &args);
-  });
+  operations_.emplace_back(
+      [this, args, kernel, threads, joined](const StepShape& shape, const Places& places) mutable {
+        if (joined && shape.most_rows <= kDeltaStepRows) return;
+        args.step = step_.table(shape);
+        args.slots = places.state->slots();
+        device_->launch(
+            {kernel, {parts_of(args.value_dim, kDeltaColumns), args.value_heads, shape.segments}, threads},
+            &args);
+      });
   return {};
 }
 

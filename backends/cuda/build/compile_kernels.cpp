@@ -3,7 +3,7 @@
 // writes OUT (image_file.h), and OUT.log: what the assembler says of registers and spills
 // (tools/gpu/resources). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An
 // image is compiled once: the cache names it by a checksum of its source, the headers and the options. A
-// source whose name begins with "hopper_" is compiled for sm_90a and later only.
+// source whose name begins with "hopper_" is compiled for sm_90a and later only, "sm90_" for sm_90a alone.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -201,9 +201,10 @@ int main(int argc, char** argv) {
   std::vector<Job> jobs;
   for (int i = 6; i < argc; ++i) {
     const fs::path source = argv[i];
-    const bool hopper = source.stem().string().starts_with("hopper_");
+    const std::string stem = source.stem().string();
+    const bool hopper = stem.starts_with("hopper_"), sm90 = stem.starts_with("sm90_");
     for (const Target& target : kTargets) {
-      if (hopper && target.capability < 90) continue;
+      if ((hopper && target.capability < 90) || (sm90 && target.capability != 90)) continue;
       if (logit_rows != ",all," &&
           logit_rows.find(std::string(",") + target.option + ",") == std::string::npos)
         continue;

@@ -49,6 +49,9 @@ void load_right_turned(std::uint32_t (&b)[4], const std::uint16_t* at, int strid
 struct uint2 {
   unsigned x, y;
 };
+struct alignas(8) float2 {
+  float x, y;
+};
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
@@ -56,6 +59,7 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 
 inline float fma_(float a, float b, float c) { return std::fma(a, b, c); }

@@ -57,7 +57,7 @@ FT_DEVICE float softplus(float x) {
   return (x > 0 ? x : 0.0f) + (float)rest;
 }
 
-/// l2-normalised query and key of a row, times 1 / sqrt(key_dim) the query: warps 0 and 1.
+/// l2-normalised query or key of a row, times 1 / sqrt(key_dim) the query.
 FT_DEVICE void normalise(const float* in, int size, float scale, float* out) {
   float sum = 0;
   FT_FOURS for (int i = lane_of(); i < size; i += 32) sum = fma_(in[i], in[i], sum);
@@ -65,143 +65,238 @@ FT_DEVICE void normalise(const float* in, int size, float scale, float* out) {
   FT_FOURS for (int i = lane_of(); i < size; i += 32) out[i] = in[i] * factor;
 }
 
-constexpr int kDeltaRows = 16;  // that a block prepares together, before it goes token by token
-
+/// Two columns of a state in registers: lane l of a column's four has the keys 16 j + 4 l ... + 3. `Keys` a
+/// lane; those beyond key_dim are zero. A key that is read from shared memory serves both columns.
 template <int Keys>
-struct DeltaRows {
-  float queries[kDeltaRows][4 * Keys];
-  float keys[kDeltaRows][4 * Keys];
-  float values[kDeltaRows][32];
-  float decays[kDeltaRows];
-  float rates[kDeltaRows];
+struct DeltaColumns {
+  float v[2][Keys];
+
+  /// From memory; `fresh`: zeros, never what an earlier timeline left in the slot.
+  FT_DEVICE_MEMBER void load(int c, const float* state, bool fresh) {
+    FT_UNROLL for (int i = 0; i < Keys; i += 4) {
+      const float4 four = fresh ? make_float4(0, 0, 0, 0) : *(const float4*)(state + i * 4);
+      v[c][i] = four.x, v[c][i + 1] = four.y, v[c][i + 2] = four.z, v[c][i + 3] = four.w;
+    }
+  }
+  FT_DEVICE_MEMBER void store(int c, float* state) const {
+    FT_UNROLL for (int i = 0; i < Keys; i += 4) * (float4*)(state + i * 4) =
+        make_float4(v[c][i], v[c][i + 1], v[c][i + 2], v[c][i + 3]);
+  }
+  /// An entry of the tape again; `key` from the lane's first one on, of them `keys` are there. Whole: all
+  /// are, at places for 16 bytes.
+  template <bool Whole>
+  FT_DEVICE_MEMBER void replay(const float* key, int keys, float g, const float (&change)[2]) {
+    FT_UNROLL for (int j = 0; j < Keys; j += 4) {
+      float k[4];
+      FT_UNROLL for (int i = 0; i < 4; i++) k[i] = !Whole && j * 4 + i < keys ? key[j * 4 + i] : 0.0f;
+      if (Whole) {
+        const float4 four = *(const float4*)(key + j * 4);
+        k[0] = four.x, k[1] = four.y, k[2] = four.z, k[3] = four.w;
+      }
+      FT_UNROLL for (int c = 0; c < 2; c++) FT_UNROLL for (int i = 0; i < 4; i++) v[c][j + i] =
+          fma_(k[i], change[c], g * v[c][j + i]);
+    }
+  }
+  /// A row: what is stored under its key becomes more like `value` by `rate`; `out` is read with its query.
+  FT_DEVICE_MEMBER void add_row(const float* key, const float* query, float g, float rate,
+                                const float (&value)[2], float (&change)[2], float (&out)[2]) {
+    float k[Keys], seen[2] = {0, 0};
+    FT_UNROLL for (int j = 0; j < Keys; j += 4) {
+      const float4 four = *(const float4*)(key + j * 4);
+      k[j] = four.x, k[j + 1] = four.y, k[j + 2] = four.z, k[j + 3] = four.w;
+      FT_UNROLL for (int c = 0; c < 2; c++) FT_UNROLL for (int i = j; i < j + 4; i++) {
+        v[c][i] = g * v[c][i];
+        seen[c] = fma_(v[c][i], k[i], seen[c]);
+      }
+    }
+    FT_UNROLL for (int c = 0; c < 2; c++) {
+      change[c] = rate * (value[c] - quarter_sum(seen[c]));
+      out[c] = 0;
+    }
+    FT_UNROLL for (int j = 0; j < Keys; j += 4) {
+      const float4 four = *(const float4*)(query + j * 4);
+      const float q[4] = {four.x, four.y, four.z, four.w};
+      FT_UNROLL for (int c = 0; c < 2; c++) FT_UNROLL for (int i = j; i < j + 4; i++) {
+        v[c][i] = fma_(k[i], change[c], v[c][i]);
+        out[c] = fma_(v[c][i], q[i - j], out[c]);
+      }
+    }
+    FT_UNROLL for (int c = 0; c < 2; c++) out[c] = quarter_sum(out[c]);
+  }
 };
 
-/// Rows [first, first + count) of the segment: queries and keys normalised, values, gates. Keys beyond
-/// key_dim stay zero.
+constexpr int kDeltaColumns = 64;  // of a value head, of a block
+constexpr int kRuleThreads = 128;  // go token by token; the others prepare the rows that come next
+
+/// Rows that are prepared together. Keys beyond key_dim stay zero.
+template <int Keys>
+struct DeltaRows {
+  static constexpr int kRows = Keys > 32 ? 8 : 16;
+  static constexpr int kThreads = Keys > 32 ? 256 : 384, kPrepare = kThreads - kRuleThreads;
+  float queries[kRows][4 * Keys];
+  float keys[kRows][4 * Keys];
+  float values[kRows][kDeltaColumns];
+  float decays[kRows];
+  float rates[kRows];
+};
+
+/// Four rows at a time, as `normalise` has one. Rows from `count` on are the last one again.
+template <int Keys>
+FT_DEVICE void normalise_rows(const float* in, int stride, int first, int count, int size, float scale,
+                              float (*out)[4 * Keys]) {
+  const float* row[4];
+  float* to[4];
+  float sum[4] = {0, 0, 0, 0}, factor[4];
+  FT_UNROLL for (int r = 0; r < 4; r++) {
+    const int at = min_(first + r, count - 1);
+    row[r] = in + (long long)at * stride, to[r] = out[at];
+  }
+  FT_FOURS for (int i = lane_of(); i < size; i += 32) {
+    FT_UNROLL for (int r = 0; r < 4; r++) sum[r] = fma_(row[r][i], row[r][i], sum[r]);
+  }
+  FT_UNROLL for (int distance = 16; distance > 0; distance >>= 1) {  // warp_sum of each
+    FT_UNROLL for (int r = 0; r < 4; r++) sum[r] = sum[r] + shuffle_xor(sum[r], distance);
+  }
+  FT_UNROLL for (int r = 0; r < 4; r++) factor[r] = scale / sqrt_(sum[r] + 1e-6f);
+  FT_FOURS for (int i = lane_of(); i < size; i += 32) {
+    FT_UNROLL for (int r = 0; r < 4; r++) to[r][i] = row[r][i] * factor[r];
+  }
+}
+
+/// Rows [first, first + count) of the segment: queries and keys normalised, values, gates.
 template <int Keys>
 FT_DEVICE void prepare_rows(const DeltaArgs& p, const SegmentPlace& s, int first, int count,
                             DeltaRows<Keys>& rows) {
   const int head = (int)blockIdx.y, key_head = head / (p.value_heads / p.key_heads);
-  const int keys = p.key_heads * p.key_dim, lane = lane_of();
+  const int keys = p.key_heads * p.key_dim, lane = lane_of(), warp = warp_of() - kRuleThreads / 32;
   const long long row0 = s.first_row + first;
-  if (warp_of() == 2 && lane < count) {
+  const float* in = p.in.data + row0 * p.in.stride;
+  constexpr int kWarps = DeltaRows<Keys>::kPrepare / 32;
+  if (warp == kWarps - 1 && lane < count) {
     const float a = p.a.data[(row0 + lane) * p.a.stride + head] + p.dt_bias[head];
     rows.decays[lane] = (float)exp_of_negative(-(double)(p.decay[head] * softplus(a)));
   }
-  if (warp_of() == 3 && lane < count)
+  if (warp == kWarps - 2 && lane < count)
     rows.rates[lane] = sigmoid(p.b.data[(row0 + lane) * p.b.stride + head]);
-  FT_LOOP for (int i = warp_of(); i < 2 * count; i += 4) {
-    const int r = i / 2;
-    const float* in = p.in.data + (row0 + r) * p.in.stride + (i % 2) * keys + key_head * p.key_dim;
-    normalise(in, p.key_dim, i % 2 == 0 ? 1.0f / sqrt_((float)p.key_dim) : 1.0f,
-              i % 2 == 0 ? rows.queries[r] : rows.keys[r]);
+  FT_LOOP for (int i = warp; i < (count + 3) / 4 * 2; i += kWarps) {
+    const bool query = i % 2 == 0;
+    normalise_rows<Keys>(in + (query ? 0 : keys) + key_head * p.key_dim, p.in.stride, i / 2 * 4, count,
+                         p.key_dim, query ? 1.0f / sqrt_((float)p.key_dim) : 1.0f,
+                         query ? rows.queries : rows.keys);
   }
-  const int column = (int)blockIdx.x * 32 + lane;
-  FT_LOOP for (int r = warp_of(); r < count; r += 4) {
-    rows.values[r][lane] = column < p.value_dim ? p.in.data[(row0 + r) * p.in.stride + 2 * keys +
-                                                            head * p.value_dim + column]
-                                                : 0.0f;
+  const float* values = in + 2 * keys + head * p.value_dim;
+  FT_FOURS for (int i = (int)threadIdx.x - kRuleThreads; i < count * kDeltaColumns;
+                i += DeltaRows<Keys>::kPrepare) {
+    const int r = i / kDeltaColumns, column = (int)blockIdx.x * kDeltaColumns + i % kDeltaColumns;
+    rows.values[r][i % kDeltaColumns] =
+        column < p.value_dim ? values[(long long)r * p.in.stride + column] : 0.0f;
   }
 }
 
-// Block: (32 columns of a value head, value head, segment); four lanes a column, lane l of them the keys
-// 16 j + 4 l ... + 3. A column's state: [4 * Keys] floats, those beyond key_dim zero.
+/// What the threads of the rule have: the columns threadIdx.x / 4 and 32 later. A column's state: [4 * Keys]
+/// floats, those beyond key_dim zero.
 template <int Keys>
-FT_DEVICE void delta_rule(const DeltaArgs& p, DeltaRows<Keys>& rows) {
-  const int own_column = (int)threadIdx.x / 4, column = (int)blockIdx.x * 32 + own_column;
-  const int l = (int)threadIdx.x & 3;
-  const int head = (int)blockIdx.y, key_head = head / (p.value_heads / p.key_heads);
-  const bool live = column < p.value_dim;
-  const SegmentPlace s = p.step.segments[blockIdx.z];
-  u8* slot = p.slots + s.slot * p.slot_bytes;
-  float* state = (float*)(slot + p.state_offset) +
-                 ((long long)head * p.value_dim + (live ? column : 0)) * (4 * Keys) + l * 4;
-  float* tape = (float*)(slot + p.tape_offset);
-  float v[Keys];
-  const bool fresh = s.position == s.replay;  // never read what an earlier timeline left in the slot
-  FT_UNROLL for (int i = 0; i < Keys; i += 4) {
-    const float4 four = fresh ? make_float4(0, 0, 0, 0) : *(const float4*)(state + i * 4);
-    v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
-  }
-  FT_FOURS for (int i = (int)threadIdx.x; i < kDeltaRows * 4 * Keys; i += 128)
-    rows.queries[0][i] = rows.keys[0][i] = 0;
-  FT_LOOP for (int r = 0; r < s.replay; r++) {
-    const float* entry = tape + (long long)(s.tape * kTapeRows + r) * p.entry;
-    const float* k = entry + key_head * p.key_dim;
-    const float* d = entry + p.key_heads * p.key_dim + head * p.value_dim;
-    const float g = entry[p.key_heads * p.key_dim + p.value_heads * p.value_dim + head];
-    const float own = live ? d[column] : 0.0f;
-    FT_UNROLL for (int i = 0; i < Keys; i++) {
-      const int at = i / 4 * 16 + l * 4 + i % 4;
-      v[i] = fma_(at < p.key_dim ? k[at] : 0.0f, own, g * v[i]);
+struct DeltaBlock {
+  SegmentPlace segment;
+  int head, key_head, column[2];
+  bool live[2];
+  float *state[2], *tape;
+  DeltaColumns<Keys> columns;
+
+  FT_DEVICE_MEMBER void begin(const DeltaArgs& p) {
+    const SegmentPlace& s = segment;
+    const int l = (int)threadIdx.x & 3;
+    u8* slot = p.slots + s.slot * p.slot_bytes;
+    tape = (float*)(slot + p.tape_offset);
+    FT_UNROLL for (int c = 0; c < 2; c++) {
+      column[c] = (int)blockIdx.x * kDeltaColumns + (int)threadIdx.x / 4 + 32 * c;
+      live[c] = column[c] < p.value_dim;
+      state[c] = (float*)(slot + p.state_offset) +
+                 ((long long)head * p.value_dim + (live[c] ? column[c] : 0)) * (4 * Keys) + l * 4;
+      columns.load(c, state[c], s.position == s.replay);
+    }
+    FT_LOOP for (int r = 0; r < s.replay; r++) {
+      const float* entry = tape + (long long)(s.tape * kTapeRows + r) * p.entry;
+      const float* changes = entry + p.key_heads * p.key_dim + head * p.value_dim;
+      const float g = entry[p.key_heads * p.key_dim + p.value_heads * p.value_dim + head];
+      const float change[2] = {live[0] ? changes[column[0]] : 0.0f, live[1] ? changes[column[1]] : 0.0f};
+      columns.template replay<false>(entry + key_head * p.key_dim + l * 4, p.key_dim - l * 4, g, change);
     }
   }
-  wait_for_rows();
-  const auto keep = [&] {
-    if (!live) return;
-    FT_UNROLL for (int i = 0; i < Keys; i += 4) * (float4*)(state + i * 4) =
-        make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
-  };
-  if (s.confirmed == 0) keep();
-  const int keys = p.key_heads * p.key_dim;
-  FT_LOOP for (int first = 0; first < s.rows; first += kDeltaRows) {
-    const int count = min_(kDeltaRows, s.rows - first);
-    sync_block();
-    prepare_rows(p, s, first, count, rows);
-    sync_block();
+  FT_DEVICE_MEMBER void keep() const {
+    FT_UNROLL for (int c = 0; c < 2; c++) if (live[c]) columns.store(c, state[c]);
+  }
+  /// Rows [first, first + count), which are prepared.
+  FT_DEVICE_MEMBER void run(const DeltaArgs& p, const DeltaRows<Keys>& rows, int first, int count) {
+    const SegmentPlace& s = segment;
+    const int own = (int)threadIdx.x / 4, l = (int)threadIdx.x & 3, keys = p.key_heads * p.key_dim;
     FT_LOOP for (int i = 0; i < count; i++) {
       const int r = first + i;
-      const float *key = rows.keys[i] + l * 4, *query = rows.queries[i] + l * 4;
-      const float g = rows.decays[i];
-      float seen = 0;
-      FT_UNROLL for (int j = 0; j < Keys; j += 4) {
-        const float4 k = *(const float4*)(key + j * 4);
-        v[j] = g * v[j], v[j + 1] = g * v[j + 1], v[j + 2] = g * v[j + 2], v[j + 3] = g * v[j + 3];
-        seen = fma_(v[j], k.x, seen), seen = fma_(v[j + 1], k.y, seen);
-        seen = fma_(v[j + 2], k.z, seen), seen = fma_(v[j + 3], k.w, seen);
-      }
-      seen = quarter_sum(seen);
-      const float d = rows.rates[i] * (rows.values[i][own_column] - seen);
-      float out = 0;
-      FT_UNROLL for (int j = 0; j < Keys; j += 4) {
-        const float4 k = *(const float4*)(key + j * 4), q = *(const float4*)(query + j * 4);
-        v[j] = fma_(k.x, d, v[j]), v[j + 1] = fma_(k.y, d, v[j + 1]);
-        v[j + 2] = fma_(k.z, d, v[j + 2]), v[j + 3] = fma_(k.w, d, v[j + 3]);
-        out = fma_(v[j], q.x, out), out = fma_(v[j + 1], q.y, out);
-        out = fma_(v[j + 2], q.z, out), out = fma_(v[j + 3], q.w, out);
-      }
-      out = quarter_sum(out);
-      if (live && l == 0)
-        p.out.data[(long long)(s.first_row + r) * p.out.stride + head * p.value_dim + column] = out;
+      const float value[2] = {rows.values[i][own], rows.values[i][own + 32]};
+      float change[2], out[2];
+      columns.add_row(rows.keys[i] + l * 4, rows.queries[i] + l * 4, rows.decays[i], rows.rates[i], value,
+                      change, out);
+      float* to = p.out.data + (long long)(s.first_row + r) * p.out.stride + head * p.value_dim;
+      FT_UNROLL for (int c = 0; c < 2; c++) if (live[c] && l == 0) to[column[c]] = out[c];
       if (r == s.confirmed - 1) keep();
       if (r < s.confirmed) continue;
       float* entry = tape + (long long)((1 - s.tape) * kTapeRows + r - s.confirmed) * p.entry;
-      if (live && l == 0) entry[keys + head * p.value_dim + column] = d;
+      FT_UNROLL for (int c = 0; c < 2; c++) {
+        if (live[c] && l == 0) entry[keys + head * p.value_dim + column[c]] = change[c];
+      }
       if (blockIdx.x != 0) continue;
-      if (threadIdx.x == 64) entry[keys + p.value_heads * p.value_dim + head] = g;
+      if (threadIdx.x == 64) entry[keys + p.value_heads * p.value_dim + head] = rows.decays[i];
       if (head % (p.value_heads / p.key_heads) == 0) {
-        FT_LOOP for (int j = (int)threadIdx.x; j < p.key_dim; j += 128)
-          entry[key_head * p.key_dim + j] = rows.keys[i][j];
+        FT_LOOP for (int j = (int)threadIdx.x; j < p.key_dim; j += kRuleThreads)
+            entry[key_head * p.key_dim + j] = rows.keys[i][j];
       }
     }
+  }
+};
+
+// Block: (64 columns of a value head, value head, segment).
+template <int Keys>
+FT_DEVICE void delta_rule(const DeltaArgs& p, DeltaRows<Keys> (&rows)[2]) {
+  constexpr int kRows = DeltaRows<Keys>::kRows;
+  const bool rule = threadIdx.x < kRuleThreads;
+  DeltaBlock<Keys> block;
+  const SegmentPlace& s = block.segment = p.step.segments[blockIdx.z];
+  block.head = (int)blockIdx.y, block.key_head = block.head / (p.value_heads / p.key_heads);
+  FT_FOURS for (int i = (int)threadIdx.x; i < 2 * kRows * 4 * Keys; i += DeltaRows<Keys>::kThreads) {
+    const int part = i / (kRows * 4 * Keys), at = i % (kRows * 4 * Keys);
+    rows[part].queries[0][at] = rows[part].keys[0][at] = 0;
+  }
+  if (rule) block.begin(p);
+  sync_block();
+  wait_for_rows();
+  if (rule && s.confirmed == 0) block.keep();
+  if (!rule) prepare_rows(p, s, 0, min_(kRows, s.rows), rows[0]);
+  sync_block();
+  FT_LOOP for (int first = 0, now = 0; first < s.rows; first += kRows, now ^= 1) {
+    const int next = first + kRows;
+    if (rule)
+      block.run(p, rows[now], first, min_(kRows, s.rows - first));
+    else if (next < s.rows)
+      prepare_rows(p, s, next, min_(kRows, s.rows - next), rows[now ^ 1]);
+    sync_block();
   }
 }
 
 }  // namespace ft::cuda
 
-#define FT_DELTA(Keys)                                                \
-  FT_KERNEL(delta_rule_##Keys, DeltaArgs, 128) {                      \
-    FT_SHARED __attribute__((aligned(16))) DeltaRows<Keys> delta_rows; \
-    release_next();                                                   \
-    delta_rule<Keys>(p, delta_rows);                                  \
+#define FT_DELTA(Keys, Threads)                                           \
+  FT_KERNEL(delta_rule_##Keys, DeltaArgs, Threads) {                      \
+    FT_SHARED __attribute__((aligned(16))) DeltaRows<Keys> delta_rows[2]; \
+    release_next();                                                       \
+    delta_rule<Keys>(p, delta_rows);                                      \
   }
 
 namespace ft::cuda {
 
-FT_DELTA(8)
-FT_DELTA(16)
-FT_DELTA(32)
-FT_DELTA(64)
+FT_DELTA(8, 384)
+FT_DELTA(16, 384)
+FT_DELTA(32, 384)
+FT_DELTA(64, 256)
 
 }  // namespace ft::cuda
 
@@ -209,7 +304,8 @@ namespace ft::cuda {
 
 // ---- a step of few rows: convolution, delta rule, gated norm and codes in one launch ----
 
-constexpr int kHead = 128, kStepThreads = 4 * kHead, kStepChannels = 3 * kHead;  // queries, keys, values
+constexpr int kHead = 128, kStepThreads = 2 * kHead, kStepChannels = 3 * kHead;  // queries, keys, values
+constexpr int kStepAhead = 4;  // rows that a thread loads at once
 
 struct DeltaStepRows {
   float channels[kDeltaStepRows][kStepChannels];  // after the convolution; the values become the results
@@ -217,19 +313,21 @@ struct DeltaStepRows {
   float decays[kDeltaStepRows], rates[kDeltaStepRows];
 };
 
-/// A thread's channel of the convolution, with the arithmetic of `conv`.
+/// A channel of the convolution, with the arithmetic of `conv`. Part 0 of the channels are queries, 1 keys, 2
+/// values.
 struct StepChannel {
-  int c;
-  bool live, keeps;  // keeps: it writes the ring; of the heads with the same key one does
+  int c, channel;
+  bool keeps;  // it writes the ring; of the heads with the same key one does
   float past[kMaxTaps], kernel[kMaxTaps];
   float* ring;
 
-  FT_DEVICE_MEMBER void begin(const ConvArgs& p, const DeltaArgs& delta, const SegmentPlace& s) {
-    const int part = (int)threadIdx.x / kHead, in_head = (int)threadIdx.x % kHead, head = (int)blockIdx.x;
+  FT_DEVICE_MEMBER void begin(const ConvArgs& p, const DeltaArgs& delta, const SegmentPlace& s, int of_head) {
+    channel = of_head;
+    const int part = channel / kHead, head = (int)blockIdx.x;
     const int of_key = delta.value_heads / delta.key_heads, keys = delta.key_heads * kHead;
-    live = part < 3, keeps = part == 2 || head % of_key == 0;
-    c = (part == 2 ? 2 * keys + head * kHead : (part == 1 ? keys : 0) + head / of_key * kHead) + in_head;
-    if (!live) return;
+    keeps = part == 2 || head % of_key == 0;
+    c = (part == 2 ? 2 * keys + head * kHead : (part == 1 ? keys : 0) + head / of_key * kHead) +
+        channel % kHead;
     ring = (float*)(p.slots + s.slot * p.slot_bytes + p.offset) + c;
     FT_UNROLL for (int i = 0; i < kMaxTaps; i++) {
       const int source = s.position - 1 - i;
@@ -238,42 +336,50 @@ struct StepChannel {
     }
   }
   FT_DEVICE_MEMBER void run(const ConvArgs& p, const SegmentPlace& s, DeltaStepRows& rows) {
-    if (!live) return;
     const float* in = p.in.data + (long long)s.first_row * p.in.stride + c;
-    FT_LOOP for (int r = 0; r < s.rows; r++) {
-      const float x = in[(long long)r * p.in.stride];
-      float sum = 0;
-      FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) if (i < p.kernel_width) sum =
-          fma_(kernel[i], past[i - 1], sum);
-      sum = fma_(kernel[0], x, sum);
-      rows.channels[r][threadIdx.x] = silu(sum);
-      if (keeps) ring[((s.position + r) % kRingRows) * p.in.width] = x;
-      FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) past[i] = past[i - 1];
-      past[0] = x;
+    FT_LOOP for (int first = 0; first < s.rows; first += kStepAhead) {
+      float x[kStepAhead];
+      FT_UNROLL for (int r = 0; r < kStepAhead; r++) x[r] =
+          first + r < s.rows ? in[(long long)(first + r) * p.in.stride] : 0.0f;
+      FT_UNROLL for (int r = 0; r < kStepAhead; r++) {
+        if (first + r >= s.rows) break;
+        float sum = 0;
+        FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) if (i < p.kernel_width) sum =
+            fma_(kernel[i], past[i - 1], sum);
+        sum = fma_(kernel[0], x[r], sum);
+        rows.channels[first + r][channel] = silu(sum);
+        if (keeps) ring[((s.position + first + r) % kRingRows) * p.in.width] = x[r];
+        FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) past[i] = past[i - 1];
+        past[0] = x[r];
+      }
     }
   }
 };
 
-/// Gates, and queries and keys normalised, as prepare_rows has them.
-FT_DEVICE void prepare_step(const DeltaArgs& p, const SegmentPlace& s, DeltaStepRows& rows) {
+/// Decays and rates of the rows, by two warps that have fewer channels than the others.
+FT_DEVICE void prepare_gates(const DeltaArgs& p, const SegmentPlace& s, DeltaStepRows& rows) {
   const int head = (int)blockIdx.x, lane = lane_of();
   const long long row = s.first_row + lane;
-  if (warp_of() == 14 && lane < s.rows) {
+  if (lane >= s.rows) return;
+  if (warp_of() == 6) {
     const float a = p.a.data[row * p.a.stride + head] + p.dt_bias[head];
     rows.decays[lane] = (float)exp_of_negative(-(double)(p.decay[head] * softplus(a)));
   }
-  if (warp_of() == 15 && lane < s.rows) rows.rates[lane] = sigmoid(p.b.data[row * p.b.stride + head]);
-  FT_LOOP for (int i = warp_of(); i < 2 * s.rows; i += kStepThreads / 32) {
+  if (warp_of() == 7) rows.rates[lane] = sigmoid(p.b.data[row * p.b.stride + head]);
+}
+
+/// Queries and keys normalised, as prepare_rows has them.
+FT_DEVICE void normalise_step(int count, DeltaStepRows& rows) {
+  FT_LOOP for (int i = warp_of(); i < 2 * count; i += kStepThreads / 32) {
     const int r = i / 2;
     normalise(rows.channels[r] + i % 2 * kHead, kHead, i % 2 == 0 ? 1.0f / sqrt_((float)kHead) : 1.0f,
               i % 2 == 0 ? rows.queries[r] : rows.keys[r]);
   }
 }
 
-/// Row `warp` of the results: norm, gate and codes of the linear behind them, as in gated_norm_codes.
-FT_DEVICE void finish_step(const GatedNormArgs& p, const SegmentPlace& s, const DeltaStepRows& rows) {
-  const int r = warp_of(), at = (int)blockIdx.x * kHead + lane_of() * 4;
-  if (r >= s.rows) return;
+/// A row of the results, by a warp: norm, gate and codes of the linear behind them, as in gated_norm_codes.
+FT_DEVICE void finish_step(const GatedNormArgs& p, const SegmentPlace& s, int r, const DeltaStepRows& rows) {
+  const int at = (int)blockIdx.x * kHead + lane_of() * 4;
   const long long row = s.first_row + r;
   float v[4], gate[4], weight[4];
   const float4 own = *(const float4*)&rows.channels[r][2 * kHead + lane_of() * 4];
@@ -291,8 +397,8 @@ FT_DEVICE void finish_step(const GatedNormArgs& p, const SegmentPlace& s, const 
   store_codes<4>(p.codes, (int)row, at, v, true);
 }
 
-// x: value head; y: segment. Four lanes a column, as in delta_rule.
-FT_KERNEL(delta_step, DeltaStepArgs, 512) {
+// x: value head; y: segment. A thread has the columns threadIdx.x / 4 and 64 later.
+FT_KERNEL_SHARING(delta_step, DeltaStepArgs, 256, 2) {
   FT_SHARED __attribute__((aligned(16))) DeltaStepRows rows;
   release_next();
   const DeltaArgs& d = p.delta;
@@ -302,69 +408,56 @@ FT_KERNEL(delta_step, DeltaStepArgs, 512) {
   u8* slot = d.slots + s.slot * d.slot_bytes;
   float* state = (float*)(slot + d.state_offset) + ((long long)head * kHead + column) * kHead + l * 4;
   float* tape = (float*)(slot + d.tape_offset);
-  const bool fresh = s.position == s.replay;
-  float v[32];
-  FT_UNROLL for (int i = 0; i < 32; i += 4) {
-    const float4 four = fresh ? make_float4(0, 0, 0, 0) : *(const float4*)(state + i * 4);
-    v[i] = four.x, v[i + 1] = four.y, v[i + 2] = four.z, v[i + 3] = four.w;
-  }
+  constexpr int kOther = kHead / 2, kOtherState = kOther * kHead;  // of a thread's second column
+  DeltaColumns<32> columns;
+  columns.load(0, state, s.position == s.replay);
+  columns.load(1, state + kOtherState, s.position == s.replay);
   const int keys = d.key_heads * kHead, values = d.value_heads * kHead;
   FT_LOOP for (int r = 0; r < s.replay; r++) {
     const float* entry = tape + (long long)(s.tape * kTapeRows + r) * d.entry;
-    const float* k = entry + key_head * kHead + l * 4;
-    const float own = entry[keys + head * kHead + column], g = entry[keys + values + head];
-    FT_UNROLL for (int i = 0; i < 32; i += 4) {
-      const float4 four = *(const float4*)(k + i * 4);
-      v[i] = fma_(four.x, own, g * v[i]), v[i + 1] = fma_(four.y, own, g * v[i + 1]);
-      v[i + 2] = fma_(four.z, own, g * v[i + 2]), v[i + 3] = fma_(four.w, own, g * v[i + 3]);
-    }
+    const float* changes = entry + keys + head * kHead + column;
+    const float change[2] = {changes[0], changes[kOther]};
+    columns.replay<true>(entry + key_head * kHead + l * 4, kHead, entry[keys + values + head], change);
   }
   const auto keep = [&] {
-    FT_UNROLL for (int i = 0; i < 32; i += 4) * (float4*)(state + i * 4) =
-        make_float4(v[i], v[i + 1], v[i + 2], v[i + 3]);
+    columns.store(0, state);
+    columns.store(1, state + kOtherState);
   };
-  StepChannel channel;
-  channel.begin(p.conv, d, s);
+  const bool two = threadIdx.x < kStepChannels - kStepThreads;
+  StepChannel channel, other;
+  channel.begin(p.conv, d, s, (int)threadIdx.x);
+  if (two) other.begin(p.conv, d, s, kStepThreads + (int)threadIdx.x);
   wait_for_rows();
   channel.run(p.conv, s, rows);
+  if (two)
+    other.run(p.conv, s, rows);
+  else
+    prepare_gates(d, s, rows);
   sync_block();
-  prepare_step(d, s, rows);
+  normalise_step(s.rows, rows);
   sync_block();
   if (s.confirmed == 0) keep();
   FT_LOOP for (int r = 0; r < s.rows; r++) {
-    const float *key = rows.keys[r] + l * 4, *query = rows.queries[r] + l * 4;
-    const float g = rows.decays[r];
-    float seen = 0;
-    FT_UNROLL for (int j = 0; j < 32; j += 4) {
-      const float4 k = *(const float4*)(key + j * 4);
-      v[j] = g * v[j], v[j + 1] = g * v[j + 1], v[j + 2] = g * v[j + 2], v[j + 3] = g * v[j + 3];
-      seen = fma_(v[j], k.x, seen), seen = fma_(v[j + 1], k.y, seen);
-      seen = fma_(v[j + 2], k.z, seen), seen = fma_(v[j + 3], k.w, seen);
-    }
-    seen = quarter_sum(seen);
-    float& value = rows.channels[r][2 * kHead + column];
-    const float change = rows.rates[r] * (value - seen);
-    float out = 0;
-    FT_UNROLL for (int j = 0; j < 32; j += 4) {
-      const float4 k = *(const float4*)(key + j * 4), q = *(const float4*)(query + j * 4);
-      v[j] = fma_(k.x, change, v[j]), v[j + 1] = fma_(k.y, change, v[j + 1]);
-      v[j + 2] = fma_(k.z, change, v[j + 2]), v[j + 3] = fma_(k.w, change, v[j + 3]);
-      out = fma_(v[j], q.x, out), out = fma_(v[j + 1], q.y, out);
-      out = fma_(v[j + 2], q.z, out), out = fma_(v[j + 3], q.w, out);
-    }
-    out = quarter_sum(out);
+    float* own = &rows.channels[r][2 * kHead + column];
+    const float value[2] = {own[0], own[kOther]};
+    float change[2], out[2];
+    columns.add_row(rows.keys[r] + l * 4, rows.queries[r] + l * 4, rows.decays[r], rows.rates[r], value,
+                    change, out);
     sync_warp();  // the four lanes of a column have read its value
-    if (l == 0) value = out;
+    if (l == 0) own[0] = out[0], own[kOther] = out[1];
     if (r == s.confirmed - 1) keep();
     if (r < s.confirmed) continue;
     float* entry = tape + (long long)((1 - s.tape) * kTapeRows + r - s.confirmed) * d.entry;
-    if (l == 0) entry[keys + head * kHead + column] = change;
-    if (threadIdx.x == 0) entry[keys + values + head] = g;
+    if (l == 0) {
+      entry[keys + head * kHead + column] = change[0];
+      entry[keys + head * kHead + column + kOther] = change[1];
+    }
+    if (threadIdx.x == 0) entry[keys + values + head] = rows.decays[r];
     if (head % (d.value_heads / d.key_heads) == 0 && threadIdx.x < kHead)
       entry[key_head * kHead + (int)threadIdx.x] = rows.keys[r][threadIdx.x];
   }
   sync_block();
-  finish_step(p.norm, s, rows);
+  FT_LOOP for (int r = warp_of(); r < s.rows; r += kStepThreads / 32) finish_step(p.norm, s, r, rows);
 }
 
 }  // namespace ft::cuda

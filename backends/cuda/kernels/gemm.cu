@@ -49,8 +49,8 @@ struct GemmCopies {
       if (own + 256 * i < Stage::kRecordPieces) copy_async(to + 4096 * i, from + records[i]);
     }
     to += kGemmTiles * Stage::kRecord;
-    FT_UNROLL for (int i = 0; i < kCodes; i++) copy_async(to + 4096 * i,
-                                                          p.codes + (long long)group * 64 + codes[i]);
+    FT_UNROLL for (int i = 0; i < kCodes; i++)
+        copy_async(to + 4096 * i, p.codes + (long long)group * 64 + codes[i]);
     to += Stage::kRows * 64;
     if (own < Stage::kRows / 2) copy_async(to, (const u8*)p.scales + (long long)group * 64 + scales);
     step(p.groups);
@@ -145,9 +145,8 @@ FT_DEVICE void add_slice(int slice, GemmSums<Columns>& acc, float4* totals) {
       float(&sum)[4] = acc.of[m][n];
       float4& total = totals[(m * Columns + n) * 256];
       const float4 old = total;
-      total = slice == 0
-                  ? make_float4(sum[0], sum[1], sum[2], sum[3])
-                  : make_float4(old.x + sum[0], old.y + sum[1], old.z + sum[2], old.w + sum[3]);
+      total = slice == 0 ? make_float4(sum[0], sum[1], sum[2], sum[3])
+                         : make_float4(old.x + sum[0], old.y + sum[1], old.z + sum[2], old.w + sum[3]);
       sum[0] = sum[1] = sum[2] = sum[3] = 0;
     }
   }
@@ -195,11 +194,11 @@ FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
 
 }  // namespace ft::cuda
 
-#define FT_GEMM(Bits, Wide, Columns, Blocks)                                         \
-  FT_KERNEL_SHARING(gemm_##Bits##_##Wide##_##Columns, GemmArgs, 256, Blocks) {       \
-    FT_DYNAMIC(memory);                                                              \
-    begin_kernel();                                                                  \
-    gemm<Bits, Wide, Columns>(p, memory);                                            \
+#define FT_GEMM(Bits, Wide, Columns, Blocks)                                   \
+  FT_KERNEL_SHARING(gemm_##Bits##_##Wide##_##Columns, GemmArgs, 256, Blocks) { \
+    FT_DYNAMIC(memory);                                                        \
+    begin_kernel();                                                            \
+    gemm<Bits, Wide, Columns>(p, memory);                                      \
   }
 
 namespace ft::cuda {
@@ -209,5 +208,34 @@ FT_GEMM(4, 0, 8, 1)
 FT_GEMM(4, 1, 4, 2)
 FT_GEMM(8, 0, 4, 2)
 FT_GEMM(8, 1, 4, 2)
+
+// ---- rows for the asynchronous matrix instruction ----
+
+// [block of rows][group]: codes as [4 parts][rows][16 bytes], then scales as they are, [rows / 8][16]. Part c
+// of a row has the words c, c + 4, c + 8, c + 12 of its group: lane t of a packed record meets its words 4 t
+// ... + 3 (layout.cuh). Rows beyond the last are zeros. x: four groups; y: 64 rows; thread: a row and group.
+FT_KERNEL(arrange_rows, ArrangeRowsArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.y * 64 + warp_of() * 8 + lane_of() % 8,
+            group = (int)blockIdx.x * 4 + lane_of() / 8;
+  if (group >= p.groups || row / p.tile_rows * p.tile_rows >= p.rows) return;
+  const int in_tile = row % p.tile_rows;
+  const long long stage = p.tile_rows * 72;
+  u8* to = p.out + ((long long)(row / p.tile_rows) * p.groups + group) * stage;
+  uint4 in[4], out[4];
+  const bool live = row < p.rows;
+  FT_UNROLL for (int t = 0; t < 4; t++) {
+    in[t] = live ? *(const uint4*)(p.codes + ((long long)row * p.groups + group) * 64 + 16 * t)
+                 : make_uint4(0, 0, 0, 0);
+  }
+  out[0] = make_uint4(in[0].x, in[1].x, in[2].x, in[3].x);
+  out[1] = make_uint4(in[0].y, in[1].y, in[2].y, in[3].y);
+  out[2] = make_uint4(in[0].z, in[1].z, in[2].z, in[3].z);
+  out[3] = make_uint4(in[0].w, in[1].w, in[2].w, in[3].w);
+  FT_UNROLL for (int c = 0; c < 4; c++) * (uint4*)(to + (c * p.tile_rows + in_tile) * 16) = out[c];
+  float2* scales = (float2*)(to + p.tile_rows * 64 + in_tile / 8 * 64) + row % 8;
+  const long long from = ((long long)(row / 8) * p.groups + group) * kScaleFloats;
+  *scales = row / 8 * 8 < p.rows ? *((const float2*)(p.scales + from) + row % 8) : make_float2(0, 0);
+}
 
 }  // namespace ft::cuda

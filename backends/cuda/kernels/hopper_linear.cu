@@ -4,46 +4,13 @@
 // ended; eight warps have a slice of K each; a tenth one fetches the codes of x and adds the slices in order.
 // Of up to kSourceRows rows the eight warps may make the codes themselves: one launch less in a chain.
 // The bits are linear_codes' own.
+#include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/layout.cuh"
 #include "backends/cuda/kernels/quantise.cuh"
 
 namespace ft::cuda {
 
 constexpr int kRecord = 576, kQuad = 4 * kRecord, kSums = 2;  // kSums: buffers of partial sums in work
-
-FT_DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-FT_DEVICE void barrier_init(u32 b, u32 n) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(b), "r"(n) : "memory");
-}
-FT_DEVICE void barrier_arrive(u32 b) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(b) : "memory");
-}
-FT_DEVICE void barrier_expect(u32 b, u32 n) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(n) : "memory");
-}
-FT_DEVICE void barrier_wait(u32 b, u32 parity) {
-  for (u32 n = 0, done = 0; !done; n++) {
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(b), "r"(parity)
-        : "memory");
-    if (n > 4000000u) __trap();  // a lost signal ends the step instead of hanging it
-  }
-}
-FT_DEVICE void bulk_copy(u32 to, const void* from, u32 bytes, u32 barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier)
-      : "memory");
-}
-FT_DEVICE void bulk_copy_once(u32 to, const void* from, u32 bytes, u32 barrier, u64 policy) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, "
-      "[%3], %4;" ::"r"(to),
-      "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
-      : "memory");
-}
 
 /// Shared memory: ring, codes of x (rows 64 bytes apart in banks), scales, partial sums, barriers
 /// (stream_bytes).

@@ -1,0 +1,285 @@
+// The linear of many rows (prompts) by Hopper's asynchronous matrix instruction, for 4-bit weights in groups
+// of 64. A block has 256 outputs (two warpgroups of 128) and `Rows` rows; a third warpgroup copies records
+// and rows (as arrange_rows has laid them, gemm.cu), a group a stage. A warp makes the left operand of its two
+// tiles in registers. The integers of a group come in two parts of its rows: one is scaled while the matrix
+// unit has the other. The bits are linear_codes' own (linear.cu): the same chains in eight slices, added in
+// order.
+#include "backends/cuda/kernels/hopper.cuh"
+#include "backends/cuda/kernels/layout.cuh"
+
+namespace ft::cuda {
+
+constexpr int kAsyncThreads = 256, kAsyncTiles = 16,
+              kWarpTiles = 2;  // threads that multiply, tiles of a block
+constexpr int kRecord = 576;
+
+#define FT_REGISTERS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define FT_REGISTERS_24 FT_REGISTERS_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
+#define FT_EIGHT(d, i)                                                                        \
+  "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), \
+      "+r"(d[i + 6]), "+r"(d[i + 7])
+
+/// d (+)= a * b: 64 x 32 unsigned bytes in a warpgroup's registers, 32 x 32 or 32 x 48 signed bytes in shared
+/// memory. `add` 0: d is the product alone. Begun, not ended.
+FT_DEVICE void begin_product(int (&d)[16], const u32 (&a)[4], u64 b, int add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %21, 0; wgmma.mma_async.sync.aligned.m64n32k32.s32.u8.s8 "
+      "{" FT_REGISTERS_16 "}, {%16,%17,%18,%19}, %20, p; }"
+      : FT_EIGHT(d, 0), FT_EIGHT(d, 8)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
+FT_DEVICE void begin_product(int (&d)[24], const u32 (&a)[4], u64 b, int add) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %29, 0; wgmma.mma_async.sync.aligned.m64n48k32.s32.u8.s8 "
+      "{" FT_REGISTERS_24 "}, {%24,%25,%26,%27}, %28, p; }"
+      : FT_EIGHT(d, 0), FT_EIGHT(d, 8), FT_EIGHT(d, 16)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
+}
+/// Waits until all products but those of the last `Left` calls of begin_products have ended.
+template <int Left>
+FT_DEVICE void products_left() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
+}
+/// The compiler may not move what reads or writes d across this.
+template <int Count>
+FT_DEVICE void hold(int (&d)[kWarpTiles][Count]) {
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+    FT_UNROLL for (int i = 0; i < Count; i++) asm volatile("" : "+r"(d[m][i])::"memory");
+  }
+}
+
+/// Shared memory: sums of the slices so far; stages of codes of rows, their scales, records; barriers.
+template <int Rows>
+struct AsyncPlaces {
+  static constexpr int kScales = Rows * 64, kRecords = Rows * 72;  // in a stage
+  static constexpr int kStage = kRecords + kAsyncTiles * kRecord, kSums = kAsyncThreads * Rows * 4;
+  static constexpr int kStages = (226 * 1024 - kSums) / kStage < 8 ? (226 * 1024 - kSums) / kStage : 8;
+  static constexpr int kFull = kSums + kStages * kStage, kEmpty = kFull + 8 * kStages;
+  static constexpr int kBytes = kEmpty + 8 * kStages;
+};
+
+/// The four warps that fill the stages. Lanes 0 to 3 copy a tile's records each (those beyond the last tile
+/// are the last one's), lane 4 of the first warp the rows. After the last group comes the first one again,
+/// for products that nobody reads.
+template <int Rows>
+FT_DEVICE void copy_stages(const AsyncGemmArgs& p, u32 base, int part) {
+  using Places = AsyncPlaces<Rows>;
+  const int groups = p.linear.groups, lane = lane_of();
+  const bool rows = lane == 4, copies = lane < 4 || (rows && part == 0);
+  const int place = 4 * part + lane, tile = min_((int)blockIdx.y * kAsyncTiles + place, p.linear.tiles - 1);
+  const u8* from = rows ? p.rows + (long long)blockIdx.x * groups * Places::kRecords
+                        : p.linear.records + (long long)tile * groups * kRecord;
+  const u32 to = base + Places::kSums + (rows ? 0 : Places::kRecords + place * kRecord);
+  const u32 bytes = rows ? Places::kRecords : kRecord;
+  const u32 expected = 4 * kRecord + (part == 0 ? Places::kRecords : 0);
+  const bool sliced = groups % kSlices == 0;
+  const int of_slice = sliced ? groups / kSlices : groups, step = !rows && sliced ? 4 : 1;
+  const u8* at = from;
+  int slot = 0, phase = 1, slice = 0, left = of_slice;
+  FT_LOOP for (int g = 0; g <= groups; g++) {
+    const u32 barrier = base + Places::kFull + 8 * slot;
+    barrier_wait(base + Places::kEmpty + 8 * slot, phase);
+    if (lane == 0) barrier_expect(barrier, expected);
+    if (copies) bulk_copy(to + slot * Places::kStage, at, bytes, barrier);
+    at += step * bytes;
+    if (--left == 0) {  // record of a slice's first group: layout.cuh
+      slice++, left = of_slice;
+      if (!rows) at = from + (long long)(slice / 4 * of_slice * 4 + slice % 4) * kRecord;
+    }
+    if (g + 1 == groups) at = from;
+    if (++slot == Places::kStages) slot = 0, phase ^= 1;
+  }
+}
+
+/// The left operands of a warp's two tiles of a group.
+FT_DEVICE void unpack(const u8* codes, u32 (&a)[kWarpTiles][2][4]) {
+  const u32 mask = 0x0f0f0f0fu;
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+    const uint4 w = *(const uint4*)(codes + m * 4 * kRecord);
+    a[m][0][0] = w.x & mask, a[m][0][1] = w.y & mask;
+    a[m][0][2] = w.x >> 4 & mask, a[m][0][3] = w.y >> 4 & mask;
+    a[m][1][0] = w.z & mask, a[m][1][1] = w.w & mask;
+    a[m][1][2] = w.z >> 4 & mask, a[m][1][3] = w.w >> 4 & mask;
+  }
+}
+
+/// Begins the products of `2 * Count` rows, whose codes are at `right`.
+template <int Rows, int Count>
+FT_DEVICE void begin_products(int (&dot)[kWarpTiles][Count], const u32 (&a)[kWarpTiles][2][4], u64 right) {
+  hold(dot);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+    begin_product(dot[m], a[m][0], right, 0);
+    begin_product(dot[m], a[m][1], right + 2 * Rows, 1);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// What a part of a group is scaled by first: loaded before the thread waits for the part's integers.
+struct PartScales {
+  uint2 pairs[kWarpTiles];
+  float4 rows;
+  FT_DEVICE_MEMBER void load(const u8* weights, const u8* scales) {
+    FT_UNROLL for (int m = 0; m < kWarpTiles; m++) pairs[m] = *(const uint2*)(weights + m * 4 * kRecord);
+    rows = *(const float4*)scales;
+  }
+};
+
+/// acc += one group of `2 * Count` rows from row First on, whose integers are there. `scales`: of those rows.
+template <int First, int Rows, int Count>
+FT_DEVICE void add_products(const int (&dot)[kWarpTiles][Count], const PartScales& part, const u8* scales,
+                            float (&acc)[kWarpTiles][Rows / 2]) {
+  float4 s = part.rows;
+  FT_UNROLL for (int n = 0; n < Count / 4; n++) {
+    const float4 next = *(const float4*)(scales + min_(n + 1, Count / 4 - 1) * 64);
+    FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+      FT_UNROLL for (int i = 0; i < 4; i++) {
+        const u32 pair = i < 2 ? part.pairs[m].x : part.pairs[m].y;
+        float& to = acc[m][First / 2 + 4 * n + i];
+        to = fma_(bf16_high(pair), i % 2 == 0 ? s.z : s.w,
+                  fma_((float)dot[m][4 * n + i], bf16_low(pair) * (i % 2 == 0 ? s.x : s.y), to));
+      }
+    }
+    s = next;
+  }
+}
+
+/// Adds a slice to those before it, which lie in shared memory: they are read eight times in all.
+template <int Rows>
+FT_DEVICE void add_slice(int slice, float (&acc)[kWarpTiles][Rows / 2], float4* totals) {
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+    FT_UNROLL for (int n = 0; n < Rows / 8; n++) {
+      float* sum = acc[m] + 4 * n;
+      float4& total = totals[(m * (Rows / 8) + n) * kAsyncThreads];
+      const float4 old = total;
+      total = slice == 0 ? make_float4(sum[0], sum[1], sum[2], sum[3])
+                         : make_float4(old.x + sum[0], old.y + sum[1], old.z + sum[2], old.w + sum[3]);
+      sum[0] = sum[1] = sum[2] = sum[3] = 0;
+    }
+  }
+}
+
+template <int Rows>
+FT_DEVICE void store_sums(const LinearArgs& p, int tile, const float (&acc)[kWarpTiles][Rows / 2],
+                          const float4* totals) {
+  const int lane = lane_of(), quad = lane >> 2, t = lane & 3, row0 = (int)blockIdx.x * Rows;
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+    FT_UNROLL for (int n = 0; n < Rows / 8; n++) {
+      const float4 four = totals[(m * (Rows / 8) + n) * kAsyncThreads];
+      const float total[4] = {four.x, four.y, four.z, four.w};
+      FT_UNROLL for (int i = 0; i < 4; i++) {
+        const int row = row0 + 8 * n + 2 * t + i % 2;
+        const int output = (tile + 4 * m) * kTileOutputs + quad + i / 2 * 8;
+        if (row >= p.rows || output >= p.outputs) continue;
+        float value = total[i] + acc[m][4 * n + i];
+        if (p.residual.data != nullptr)
+          value = p.residual.data[(long long)row * p.residual.stride + output] + value;
+        p.out.data[(long long)row * p.out.stride + output] = value;
+      }
+    }
+  }
+}
+
+/// What the two warpgroups do. Warp w of a warpgroup has tiles w and w + 4 of its eight.
+template <int Rows>
+FT_DEVICE void multiply(const LinearArgs& p, u8* memory) {
+  using Places = AsyncPlaces<Rows>;
+  constexpr int kFirst = Rows == 64 ? 32 : 48;  // rows of the first part
+  const int lane = lane_of(), tile = warp_of() / 4 * 8 + warp_of() % 4;
+  const u32 base = shared_address(memory);
+  float4* totals = (float4*)memory + threadIdx.x;
+  const u8* stage = memory + Places::kSums;
+  // Of a thread in a stage: its codes of weights, their scales, the scales of rows.
+  const int codes_at = Places::kRecords + tile * kRecord + lane * 16;
+  const int weights_at = Places::kRecords + tile * kRecord + 512 + (lane >> 2) * 8;
+  const int scales_at = Places::kScales + (lane & 3) * 16;
+  // In units of 16 bytes: the next 16 inputs are `Rows` away, the next eight rows 8.
+  u32 right = (base + Places::kSums) >> 4 | (u32)Rows << 16;
+  const auto operand = [](u32 low) { return (u64)8 << 32 | low; };
+  float acc[kWarpTiles][Rows / 2];
+  int front[kWarpTiles][kFirst / 2], back[kWarpTiles][(Rows - kFirst) / 2];
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
+    FT_UNROLL for (int i = 0; i < Rows / 2; i++) acc[m][i] = 0;
+    FT_UNROLL for (int i = 0; i < kFirst / 2; i++) front[m][i] = 0;
+    FT_UNROLL for (int i = 0; i < (Rows - kFirst) / 2; i++) back[m][i] = 0;
+  }
+  u32 full = base + Places::kFull, phase = 0;
+  barrier_wait(full, 0);
+  u32 a[kWarpTiles][2][4];
+  unpack(stage + codes_at, a);
+  begin_products<Rows>(front, a, operand(right));
+  begin_products<Rows>(back, a, operand(right + kFirst));
+  PartScales part;
+  part.load(stage + weights_at, stage + scales_at);
+  FT_LOOP for (int slice = 0; slice < kSlices; slice++) {
+    int left = p.groups * (slice + 1) / kSlices - p.groups * slice / kSlices;
+    FT_LOOP for (; left > 0; left--) {
+      products_left<1>();
+      hold(front);
+      add_products<0, Rows>(front, part, stage + scales_at, acc);
+      const u8* const now = stage + scales_at + kFirst * 8;
+      part.load(stage + weights_at, now);
+      const u32 done = full + (Places::kEmpty - Places::kFull);
+      stage += Places::kStage, right += Places::kStage / 16, full += 8;
+      if (full == base + Places::kEmpty) {
+        stage -= Places::kStages * Places::kStage, right -= Places::kStages * (Places::kStage / 16);
+        full -= 8 * Places::kStages, phase ^= 1;
+      }
+      barrier_wait(full, phase);
+      products_left<0>();
+      hold(back);
+      unpack(stage + codes_at, a);
+      begin_products<Rows>(front, a, operand(right));
+      add_products<kFirst, Rows>(back, part, now, acc);
+      part.load(stage + weights_at, stage + scales_at);
+      sync_warp();
+      if (lane == 0) barrier_arrive(done);
+      begin_products<Rows>(back, a, operand(right + kFirst));
+    }
+    if (slice < kSlices - 1) add_slice<Rows>(slice, acc, totals);
+  }
+  products_left<0>();
+  hold(front);
+  hold(back);
+  store_sums<Rows>(p, (int)blockIdx.y * kAsyncTiles + tile, acc, totals);
+}
+
+// x: rows; y: 256 outputs.
+template <int Rows>
+FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
+  using Places = AsyncPlaces<Rows>;
+  const u32 base = shared_address(memory);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Places::kStages; i++) {
+      barrier_init(base + Places::kFull + 8 * i, 4);
+      barrier_init(base + Places::kEmpty + 8 * i, kAsyncThreads / 32);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  sync_block();
+  begin_kernel();
+  if (warp_of() >= kAsyncThreads / 32) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+    copy_stages<Rows>(p, base, warp_of() - kAsyncThreads / 32);
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    multiply<Rows>(p.linear, memory);
+  }
+}
+
+}  // namespace ft::cuda
+
+#define FT_ASYNC_GEMM(Rows)                                     \
+  FT_KERNEL_SHARING(async_gemm_##Rows, AsyncGemmArgs, 384, 1) { \
+    FT_DYNAMIC(memory);                                         \
+    async_gemm<Rows>(p, memory);                                \
+  }
+
+namespace ft::cuda {
+
+FT_ASYNC_GEMM(64)
+FT_ASYNC_GEMM(80)
+FT_ASYNC_GEMM(96)
+
+}  // namespace ft::cuda
