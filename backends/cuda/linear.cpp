@@ -132,7 +132,7 @@ bool CudaExecutable::launch_async(const LinearArgs& args) {
   device_->launch({"arrange_rows", {parts_of(args.groups, 4), parts_of(blocks * height, 64)}, 256}, &rows);
   const AsyncGemmArgs gemm{args, arranged};
   device_->launch({kernel_name(fmt::format("async_gemm_{}", height)),
-                   {blocks, parts_of(args.tiles, kTiles)},
+                   {std::min(blocks * parts_of(args.tiles, kTiles), device_->facts().processors)},
                    kThreads,
                    async_bytes(height)},
                   &gemm);

@@ -17,6 +17,7 @@
 #define FT_UNROLL
 #define FT_LOOP
 #define FT_FOURS
+#define FT_PAIRS
 #define FT_KERNEL(name, Args, threads)                                                                \
   static void name(const Args& p);                                                                    \
   [[maybe_unused]] static const bool registered_##name =                                              \

@@ -230,16 +230,21 @@ struct DeltaBlock {
   FT_DEVICE_MEMBER void run(const DeltaArgs& p, const DeltaRows<Keys>& rows, int first, int count) {
     const SegmentPlace& s = segment;
     const int own = (int)threadIdx.x / 4, l = (int)threadIdx.x & 3, keys = p.key_heads * p.key_dim;
-    FT_LOOP for (int i = 0; i < count; i++) {
-      const int r = first + i;
+    float change[2];
+    const auto add = [&](int i) {
       const float value[2] = {rows.values[i][own], rows.values[i][own + 32]};
-      float change[2], out[2];
+      float out[2];
       columns.add_row(rows.keys[i] + l * 4, rows.queries[i] + l * 4, rows.decays[i], rows.rates[i], value,
                       change, out);
-      float* to = p.out.data + (long long)(s.first_row + r) * p.out.stride + head * p.value_dim;
+      float* to = p.out.data + (long long)(s.first_row + first + i) * p.out.stride + head * p.value_dim;
       FT_UNROLL for (int c = 0; c < 2; c++) if (live[c] && l == 0) to[column[c]] = out[c];
-      if (r == s.confirmed - 1) keep();
-      if (r < s.confirmed) continue;
+    };
+    const int settled = max_(0, min_(s.confirmed - first, count));
+    FT_PAIRS for (int i = 0; i < settled; i++) add(i);
+    if (settled > 0 && first + settled == s.confirmed) keep();
+    FT_LOOP for (int i = settled; i < count; i++) {
+      const int r = first + i;
+      add(i);
       float* entry = tape + (long long)((1 - s.tape) * kTapeRows + r - s.confirmed) * p.entry;
       FT_UNROLL for (int c = 0; c < 2; c++) {
         if (live[c] && l == 0) entry[keys + head * p.value_dim + column[c]] = change[c];

@@ -15,6 +15,7 @@
 // Code is fetched from far away in a launch's first round: what runs a few times stays small.
 #define FT_LOOP _Pragma("unroll 1")
 #define FT_FOURS _Pragma("unroll 4")
+#define FT_PAIRS _Pragma("unroll 2")
 #define FT_KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args p)
 // With so few registers that `blocks` of them share an SM.

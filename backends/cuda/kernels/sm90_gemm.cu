@@ -1,9 +1,9 @@
 // The linear of many rows (prompts) by Hopper's asynchronous matrix instruction, for 4-bit weights in groups
-// of 64. A block has 256 outputs (two warpgroups of 128) and `Rows` rows; a third warpgroup copies records
-// and rows (as arrange_rows has laid them, gemm.cu), a group a stage. A warp makes the left operand of its two
-// tiles in registers. The integers of a group come in two parts of its rows: one is scaled while the matrix
-// unit has the other. The bits are linear_codes' own (linear.cu): the same chains in eight slices, added in
-// order.
+// of 64. A block goes over products of 256 outputs (two warpgroups of 128) and `Rows` rows; a third warpgroup
+// copies records and rows (as arrange_rows has laid them, gemm.cu), a group a stage, also of the next product
+// while sums are stored. A warp makes the left operand of its two tiles in registers. The integers of a group
+// come in two parts of its rows: one is scaled while the matrix unit has the other. The bits are
+// linear_codes' own (linear.cu): the same chains in eight slices, added in order.
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/layout.cuh"
 
@@ -58,36 +58,49 @@ struct AsyncPlaces {
   static constexpr int kBytes = kEmpty + 8 * kStages;
 };
 
+/// The products of a block, one after the other: rows first, then outputs.
+struct AsyncItems {
+  int rows, count;
+  FT_DEVICE_MEMBER static int first() { return (int)blockIdx.x; }
+  FT_DEVICE_MEMBER static int step() { return (int)gridDim.x; }
+  FT_DEVICE_MEMBER int row_block(int item) const { return item % rows; }
+  FT_DEVICE_MEMBER int tile(int item) const { return item / rows * kAsyncTiles; }
+};
+
 /// The four warps that fill the stages. Lanes 0 to 3 copy a tile's records each (those beyond the last tile
-/// are the last one's), lane 4 of the first warp the rows. After the last group comes the first one again,
-/// for products that nobody reads.
+/// are the last one's), lane 4 of the first warp the rows. After the last group comes one more, for products
+/// that nobody reads.
 template <int Rows>
-FT_DEVICE void copy_stages(const AsyncGemmArgs& p, u32 base, int part) {
+FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 base, int part) {
   using Places = AsyncPlaces<Rows>;
-  const int groups = p.linear.groups, lane = lane_of();
+  const int groups = p.linear.groups, lane = lane_of(), place = 4 * part + lane;
   const bool rows = lane == 4, copies = lane < 4 || (rows && part == 0);
-  const int place = 4 * part + lane, tile = min_((int)blockIdx.y * kAsyncTiles + place, p.linear.tiles - 1);
-  const u8* from = rows ? p.rows + (long long)blockIdx.x * groups * Places::kRecords
-                        : p.linear.records + (long long)tile * groups * kRecord;
   const u32 to = base + Places::kSums + (rows ? 0 : Places::kRecords + place * kRecord);
   const u32 bytes = rows ? Places::kRecords : kRecord;
   const u32 expected = 4 * kRecord + (part == 0 ? Places::kRecords : 0);
   const bool sliced = groups % kSlices == 0;
   const int of_slice = sliced ? groups / kSlices : groups, step = !rows && sliced ? 4 : 1;
-  const u8* at = from;
-  int slot = 0, phase = 1, slice = 0, left = of_slice;
-  FT_LOOP for (int g = 0; g <= groups; g++) {
-    const u32 barrier = base + Places::kFull + 8 * slot;
-    barrier_wait(base + Places::kEmpty + 8 * slot, phase);
-    if (lane == 0) barrier_expect(barrier, expected);
-    if (copies) bulk_copy(to + slot * Places::kStage, at, bytes, barrier);
-    at += step * bytes;
-    if (--left == 0) {  // record of a slice's first group: layout.cuh
-      slice++, left = of_slice;
-      if (!rows) at = from + (long long)(slice / 4 * of_slice * 4 + slice % 4) * kRecord;
+  int slot = 0, phase = 1;
+  FT_LOOP for (int item = items.first();; item += items.step()) {
+    const bool last = item >= items.count;
+    const int own = last ? items.first() : item, tile = min_(items.tile(own) + place, p.linear.tiles - 1);
+    const u8* from = rows ? p.rows + (long long)items.row_block(own) * groups * Places::kRecords
+                          : p.linear.records + (long long)tile * groups * kRecord;
+    const u8* at = from;
+    int slice = 0, left = of_slice;
+    FT_LOOP for (int g = last ? groups - 1 : 0; g < groups; g++) {
+      const u32 barrier = base + Places::kFull + 8 * slot;
+      barrier_wait(base + Places::kEmpty + 8 * slot, phase);
+      if (lane == 0) barrier_expect(barrier, expected);
+      if (copies) bulk_copy(to + slot * Places::kStage, at, bytes, barrier);
+      at += step * bytes;
+      if (--left == 0) {  // record of a slice's first group: layout.cuh
+        slice++, left = of_slice;
+        if (!rows) at = from + (long long)(slice / 4 * of_slice * 4 + slice % 4) * kRecord;
+      }
+      if (++slot == Places::kStages) slot = 0, phase ^= 1;
     }
-    if (g + 1 == groups) at = from;
-    if (++slot == Places::kStages) slot = 0, phase ^= 1;
+    if (last) return;
   }
 }
 
@@ -160,9 +173,9 @@ FT_DEVICE void add_slice(int slice, float (&acc)[kWarpTiles][Rows / 2], float4* 
 }
 
 template <int Rows>
-FT_DEVICE void store_sums(const LinearArgs& p, int tile, const float (&acc)[kWarpTiles][Rows / 2],
+FT_DEVICE void store_sums(const LinearArgs& p, int tile, int row0, float (&acc)[kWarpTiles][Rows / 2],
                           const float4* totals) {
-  const int lane = lane_of(), quad = lane >> 2, t = lane & 3, row0 = (int)blockIdx.x * Rows;
+  const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
     FT_UNROLL for (int n = 0; n < Rows / 8; n++) {
       const float4 four = totals[(m * (Rows / 8) + n) * kAsyncThreads];
@@ -182,7 +195,7 @@ FT_DEVICE void store_sums(const LinearArgs& p, int tile, const float (&acc)[kWar
 
 /// What the two warpgroups do. Warp w of a warpgroup has tiles w and w + 4 of its eight.
 template <int Rows>
-FT_DEVICE void multiply(const LinearArgs& p, u8* memory) {
+FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory) {
   using Places = AsyncPlaces<Rows>;
   constexpr int kFirst = Rows == 64 ? 32 : 48;  // rows of the first part
   const int lane = lane_of(), tile = warp_of() / 4 * 8 + warp_of() % 4;
@@ -211,44 +224,50 @@ FT_DEVICE void multiply(const LinearArgs& p, u8* memory) {
   begin_products<Rows>(back, a, operand(right + kFirst));
   PartScales part;
   part.load(stage + weights_at, stage + scales_at);
-  FT_LOOP for (int slice = 0; slice < kSlices; slice++) {
-    int left = p.groups * (slice + 1) / kSlices - p.groups * slice / kSlices;
-    FT_LOOP for (; left > 0; left--) {
-      products_left<1>();
-      hold(front);
-      add_products<0, Rows>(front, part, stage + scales_at, acc);
-      const u8* const now = stage + scales_at + kFirst * 8;
-      part.load(stage + weights_at, now);
-      const u32 done = full + (Places::kEmpty - Places::kFull);
-      stage += Places::kStage, right += Places::kStage / 16, full += 8;
-      if (full == base + Places::kEmpty) {
-        stage -= Places::kStages * Places::kStage, right -= Places::kStages * (Places::kStage / 16);
-        full -= 8 * Places::kStages, phase ^= 1;
+  FT_LOOP for (int item = items.first(); item < items.count; item += items.step()) {
+    FT_LOOP for (int slice = 0; slice < kSlices; slice++) {
+      int left = p.groups * (slice + 1) / kSlices - p.groups * slice / kSlices;
+      FT_LOOP for (; left > 0; left--) {
+        products_left<1>();
+        hold(front);
+        add_products<0, Rows>(front, part, stage + scales_at, acc);
+        const u8* const now = stage + scales_at + kFirst * 8;
+        part.load(stage + weights_at, now);
+        const u32 done = full + (Places::kEmpty - Places::kFull);
+        stage += Places::kStage, right += Places::kStage / 16, full += 8;
+        if (full == base + Places::kEmpty) {
+          stage -= Places::kStages * Places::kStage, right -= Places::kStages * (Places::kStage / 16);
+          full -= 8 * Places::kStages, phase ^= 1;
+        }
+        barrier_wait(full, phase);
+        products_left<0>();
+        hold(back);
+        unpack(stage + codes_at, a);
+        begin_products<Rows>(front, a, operand(right));
+        add_products<kFirst, Rows>(back, part, now, acc);
+        part.load(stage + weights_at, stage + scales_at);
+        sync_warp();
+        if (lane == 0) barrier_arrive(done);
+        begin_products<Rows>(back, a, operand(right + kFirst));
       }
-      barrier_wait(full, phase);
-      products_left<0>();
-      hold(back);
-      unpack(stage + codes_at, a);
-      begin_products<Rows>(front, a, operand(right));
-      add_products<kFirst, Rows>(back, part, now, acc);
-      part.load(stage + weights_at, stage + scales_at);
-      sync_warp();
-      if (lane == 0) barrier_arrive(done);
-      begin_products<Rows>(back, a, operand(right + kFirst));
+      if (slice < kSlices - 1) add_slice<Rows>(slice, acc, totals);
     }
-    if (slice < kSlices - 1) add_slice<Rows>(slice, acc, totals);
+    store_sums<Rows>(p, items.tile(item) + tile, items.row_block(item) * Rows, acc, totals);
+    FT_UNROLL for (int m = 0; m < kWarpTiles; m++) FT_UNROLL for (int i = 0; i < Rows / 2; i++) acc[m][i] = 0;
   }
   products_left<0>();
   hold(front);
   hold(back);
-  store_sums<Rows>(p, (int)blockIdx.y * kAsyncTiles + tile, acc, totals);
 }
 
-// x: rows; y: 256 outputs.
+// x: any number of blocks: each goes over products of 256 outputs and `Rows` rows.
 template <int Rows>
 FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
   using Places = AsyncPlaces<Rows>;
   const u32 base = shared_address(memory);
+  AsyncItems items;
+  items.rows = (p.linear.rows + Rows - 1) / Rows;
+  items.count = items.rows * ((p.linear.tiles + kAsyncTiles - 1) / kAsyncTiles);
   if (threadIdx.x == 0) {
     for (int i = 0; i < Places::kStages; i++) {
       barrier_init(base + Places::kFull + 8 * i, 4);
@@ -261,10 +280,10 @@ FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
   if (warp_of() >= kAsyncThreads / 32) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
     asm volatile("fence.proxy.async.global;" ::: "memory");
-    copy_stages<Rows>(p, base, warp_of() - kAsyncThreads / 32);
+    copy_stages<Rows>(p, items, base, warp_of() - kAsyncThreads / 32);
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    multiply<Rows>(p.linear, memory);
+    multiply<Rows>(p.linear, items, memory);
   }
 }
 
