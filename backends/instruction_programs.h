@@ -142,7 +142,7 @@ inline InstructionProgram delta_program(RandomWeights& random, const DeltaShape&
   return made;
 }
 
-/// Convolution, delta rule, gated norm and the linear behind them, as a recurrent layer has them.
+/// Convolution, delta rule, gated norm and the linear after them, as a recurrent layer has them.
 inline InstructionProgram recurrent_program(RandomWeights& random, const DeltaShape& shape, int outputs) {
   const int values = shape.value_heads * shape.value_dim, heads = shape.value_heads;
   InstructionProgram made;

@@ -334,6 +334,8 @@ struct DeltaArgs {
   int entry;  // floats of a tape entry: k [key_heads][key_dim], d [value_heads][value_dim], g [value_heads]
 };
 
+constexpr int kDeltaColumns = 64;  // of a value head, of a block
+
 /// Convolution, delta rule and gated norm of few rows in one launch: heads of 128 keys and 128 values.
 struct DeltaStepArgs {
   ConvArgs conv;

@@ -46,7 +46,7 @@ LinearArgs part_of(const LinearArgs& args, int first, int count) {
   return part;
 }
 
-/// At most 16 rows; false if so many of them do not fit. `source`: of codes that are not in memory.
+/// At most 16 rows; false if they do not fit. `source`: of codes that are not in memory.
 bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source) {
   const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
   constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;

@@ -430,8 +430,6 @@ void CudaExecutable::launch_attend(AttendArgs& args, int queries) {
 
 // ---- recurrent layers ----
 
-constexpr int kDeltaColumns = 64;  // of a value head, of a block (kernels/delta.cu)
-
 /// Whether one launch does the convolution that is being made, the delta rule and the gated norm after it.
 bool CudaExecutable::begins_delta_step() const {
   const auto& list = program_->instructions();
@@ -493,9 +491,8 @@ Status CudaExecutable::make(const DeltaRule& op) {
         if (joined && shape.most_rows <= kDeltaStepRows) return;
         args.step = step_.table(shape);
         args.slots = places.state->slots();
-        device_->launch(
-            {kernel, {parts_of(args.value_dim, kDeltaColumns), args.value_heads, shape.segments}, threads},
-            &args);
+        const Grid grid{parts_of(args.value_dim, kDeltaColumns), args.value_heads, shape.segments};
+        device_->launch({kernel, grid, threads}, &args);
       });
   return {};
 }

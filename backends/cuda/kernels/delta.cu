@@ -125,7 +125,6 @@ struct DeltaColumns {
   }
 };
 
-constexpr int kDeltaColumns = 64;  // of a value head, of a block
 constexpr int kRuleThreads = 128;  // go token by token; the others prepare the rows that come next
 
 /// Rows that are prepared together. Keys beyond key_dim stay zero.
