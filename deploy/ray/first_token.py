@@ -19,6 +19,9 @@ ONE_LOOP = {"RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0", "RAY_SERVE_RUN_RO
 GRPC = {**ONE_LOOP, "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1", "RAY_SERVE_LOG_TO_STDERR": "0",
         "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE": "1000"}
 VARIANTS = {"usual": {}, "one-loop": ONE_LOOP, "grpc": GRPC, "haproxy": {**GRPC, "RAY_SERVE_ENABLE_HA_PROXY": "1"}}
+PROGRAM = str(HERE.parents[1] / "build/release/foretoken")
+USUAL = {"FORETOKEN": os.environ.get("FORETOKEN", PROGRAM), "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0",
+         "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
 REQUESTS = int(os.environ.get("REQUESTS", "60"))
 
 
@@ -82,11 +85,12 @@ def main():
     print(f"medians of {REQUESTS} in ms: /health and the first token, alone and through the door")
     for variant in sys.argv[1:] or VARIANTS:
         done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--one", variant], capture_output=True,
-                              text=True, env={**os.environ, **VARIANTS[variant]}, check=False)
+                              text=True, env={**os.environ, **USUAL, **VARIANTS[variant]}, check=False)
         if done.returncode != 0:
             print(f"{variant:9} failed: {done.stderr[-400:]}")
             continue
-        found = json.loads(done.stdout.splitlines()[-1])
+        # Ray writes to the same place.
+        found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"alone"')))
         alone, door = found["alone"], found["door"]
         print(f"{variant:9} /health {alone['health']:5} {door['health']:5}   first token {alone['token']:5} "
               f"{door['token']:5}   added {door['token'] - alone['token']:5.1f}", flush=True)
