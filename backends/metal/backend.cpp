@@ -75,26 +75,28 @@ class MetalBackend final : public Backend {
   int kv_bits_;
 };
 
-Result<std::unique_ptr<Backend>> backend_on(Result<std::shared_ptr<metal::Device>> device,
-                                            const BackendOptions& options) {
-  if (options.kv_bits != 8 && options.kv_bits != 16) {
+}  // namespace
+
+namespace metal {
+
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits) {
+  if (kv_bits != 8 && kv_bits != 16) {
     return Error{Code::kInvalid,
-                 fmt::format("metal backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};
+                 fmt::format("metal backend: keys and values of {} bits; use 8 or 16", kv_bits)};
   }
-  if (!device.ok()) return device.error();
-  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(*device), options.kv_bits));
+  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(device), kv_bits));
 }
 
-}  // namespace
+}  // namespace metal
 
 Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options) {
   FT_ASSIGN(std::shared_ptr<metal::Device> device, metal::open_metal_device());
   FT_TRY(metal::self_test(device));
-  return backend_on(std::move(device), options);
+  return metal::make_backend_on(std::move(device), options.kv_bits);
 }
 
 Result<std::unique_ptr<Backend>> make_metal_twin_backend(const BackendOptions& options) {
-  return backend_on(metal::open_twin_device(), options);
+  return metal::make_backend_on(metal::open_twin_device(), options.kv_bits);
 }
 
 }  // namespace ft

@@ -4,11 +4,21 @@
 // or an option that it lacks.
 #pragma once
 
+#include <memory>
+
 #include "backends/registry.h"
 
 namespace ft {
 
 Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> make_metal_twin_backend(const BackendOptions& options);
+
+namespace metal {
+
+class Device;
+/// On any device, without a self-test.
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits);
+
+}  // namespace metal
 
 }  // namespace ft

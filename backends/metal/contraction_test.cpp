@@ -1,9 +1,9 @@
 // A compiler that fuses a * b + c on its own changes no bit: every product that is added is an fma() already.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <map>
 
 #include "backends/metal/executable.h"
+#include "backends/metal/forwarding_device.h"
 #include "backends/test_programs.h"
 #include "backends/test_timeline.h"
 
@@ -14,34 +14,21 @@ using RunKernel = void (*)(const char* name, std::byte* const* buffers, std::siz
                            const std::byte* args, unsigned x, unsigned y, unsigned z, int threads);
 
 /// The twin, with every kernel from the contracted module.
-class Contracted final : public Device {
+class Contracted final : public ForwardingDevice {
  public:
-  explicit Contracted(RunKernel run) : run_(run) {}
-  std::string_view name() const override { return "metal-twin"; }
-  std::string describe() const override { return "contracted"; }
-  Result<Buffer> allocate(std::size_t bytes) override { return twin_->allocate(bytes); }
-  void release(Buffer& buffer) override { twin_->release(buffer); }
-  int kernel(std::string_view name) const override {
-    const int number = twin_->kernel(name);
-    names_[number] = name;
-    return number;
-  }
+  explicit Contracted(RunKernel run) : ForwardingDevice(open_twin_device()), run_(run) {}
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     std::vector<std::byte*> places;
     for (const Place& place : buffers) places.push_back(place.data());
-    run_(names_[kernel].c_str(), places.data(), places.size(), args.data(), grid.x, grid.y, grid.z, threads);
+    run_(name_of(kernel).c_str(), places.data(), places.size(), args.data(), grid.x, grid.y, grid.z, threads);
     ++launches;
   }
-  void finish() override {}
-  std::int64_t memory_bytes() const override { return 0; }
 
   int launches = 0;
 
  private:
-  std::shared_ptr<Device> twin_ = open_twin_device();
   RunKernel run_;
-  mutable std::map<int, std::string> names_;
 };
 
 std::vector<float> logits(const std::shared_ptr<Device>& device, const TestShape& shape) {

@@ -1,7 +1,8 @@
 // What the backend asks of a device: memory that the host sees too, kernels by name, launches in order. Two
-// implementations: Metal (device_metal.cpp) and the twin (twin/device.cpp), which runs the same kernels as
-// C++. Thread: the engine's. A step submits one list of launches and waits for it. Errors: allocate() as
-// Result; wait() throws std::runtime_error with what the device reports.
+// implementations: Metal (macos/device.cpp) and the twin (twin/device.cpp), which runs the same kernels as
+// C++. Thread: the engine's; settle() any. A step dispatches its launches and submits them; later steps may
+// follow before somebody waits. Errors: allocate() as Result; finish() throws std::runtime_error with what
+// the device reports of any step since the last one.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +52,12 @@ class Device {
   /// Launches are in order: each sees what those before it wrote.
   virtual void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args,
                         Grid grid, int threads) = 0;
-  /// Starts what was dispatched and waits until it is done.
+  /// Starts what was dispatched since the last time.
+  virtual void submit() = 0;
+  /// Waits until all that was submitted is done.
   virtual void finish() = 0;
+  /// The same, for memory that the host wants to read or write; finish() will tell what failed.
+  virtual void settle() const = 0;
   /// Bytes that may be in use at once; 0: the machine's memory.
   virtual std::int64_t memory_bytes() const = 0;
 };

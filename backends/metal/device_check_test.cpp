@@ -5,22 +5,24 @@
 #include <gtest/gtest.h>
 #include <stdexcept>
 
+#include "backends/metal/forwarding_device.h"
+
 namespace ft::metal {
 namespace {
 
 /// The twin with a fault after each launch of one kernel.
-class Faulty final : public Device {
+class Faulty final : public ForwardingDevice {
  public:
-  Faulty(std::string kernel, float added, bool throws)
-      : kernel_(twin_->kernel(kernel)), added_(added), throws_(throws) {}
+  Faulty(std::string_view kernel, float added, bool throws)
+      : ForwardingDevice(open_twin_device()),
+        kernel_(inner().kernel(kernel)),
+        added_(added),
+        throws_(throws) {}
   std::string_view name() const override { return "metal"; }
   std::string describe() const override { return "Apple M0"; }
-  Result<Buffer> allocate(std::size_t bytes) override { return twin_->allocate(bytes); }
-  void release(Buffer& buffer) override { twin_->release(buffer); }
-  int kernel(std::string_view name) const override { return twin_->kernel(name); }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
-    twin_->dispatch(kernel, buffers, args, grid, threads);
+    inner().dispatch(kernel, buffers, args, grid, threads);
     if (kernel != kernel_) return;
     if (throws_) throw std::runtime_error("the GPU was taken away");
     float value = 0;
@@ -28,11 +30,8 @@ class Faulty final : public Device {
     value += added_ * (1 + std::abs(value));
     std::memcpy(buffers.back().data(), &value, sizeof value);
   }
-  void finish() override { twin_->finish(); }
-  std::int64_t memory_bytes() const override { return 0; }
 
  private:
-  std::shared_ptr<Device> twin_ = open_twin_device();
   int kernel_;
   float added_;
   bool throws_;

@@ -1,8 +1,10 @@
 #include "backends/metal/executable.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
+#include <utility>
 
 #include "backends/host_rows.h"
 #include "format/out_of_memory.h"
@@ -32,7 +34,7 @@ class MetalExecutable final : public Executable {
         program_(program),
         options_(options),
         plan_(program, options.max_rows),
-        memory_(device_, options.max_rows) {}
+        memory_{StepMemory(device_, options.max_rows), StepMemory(device_, options.max_rows)} {}
 
   Status build() {
     FT_ASSIGN(arena_, Memory::make(device_, std::max<std::size_t>(1, plan_.bytes())));
@@ -51,26 +53,42 @@ class MetalExecutable final : public Executable {
     return {};
   }
 
-  StepResult run(const StepArgs& args, State& state) override {
-    memory_.fill(args);
+  void submit(const StepArgs& args, State& state) override {
+    StepMemory& memory = next_memory();
+    memory.fill(args);
     FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
     Step step;
-    step.device = device_.get(), step.memory = &memory_, step.args = &args;
+    step.device = device_.get(), step.memory = &memory, step.args = &args;
     step.state = static_cast<MetalState*>(&state);
     step.arena = &arena_, step.plan = &plan_;
     step.logits = logits_.at(), step.columns = static_cast<std::size_t>(vocabulary_);
-    step.rows = memory_.rows();
+    step.rows = memory.rows();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       std::visit([&](const auto& op) { encode(step, op, parts_[i]); }, program_.instructions()[i]);
+      if (step.rows > kFewRows && i % kInstructionsAtOnce == kInstructionsAtOnce - 1) device_->submit();
     }
+    device_->submit();
+    result_ = {};
+    logit_rows_ = args.logits ? args.logit_rows.size() : 0;
+    if (!args.samples.empty()) sample(args, memory);
+  }
+
+  StepResult collect() override {
+    in_use_ = {};
     device_->finish();
-    return result_of(args);
+    if (logit_rows_ > 0) result_.logits = logits_of(logit_rows_);
+    return result_;
+  }
+
+  StepResult run(const StepArgs& args, State& state) override {
+    submit(args, state);
+    return collect();
   }
 
   int vocabulary() const override { return vocabulary_; }
   std::span<const std::int32_t> ids() const override { return ids_; }
-  // Steps are done when they return, so the head may change between two.
   void add_draft_tokens(std::span<const std::int32_t> tokens) override {
+    device_->settle();  // a step may be reading the head
     if (extra_.add(tokens)) pack_extra();
   }
   std::int64_t packed_bytes() const override { return packed_bytes_; }
@@ -143,26 +161,38 @@ class MetalExecutable final : public Executable {
     return std::span<const float>(in_order_).first(rows * columns);
   }
 
-  StepResult result_of(const StepArgs& args) {
-    StepResult result;
+  /// The numbers of the step before last may still be read by the device.
+  StepMemory& next_memory() {
+    turn_ = 1 - turn_;
+    if (std::exchange(in_use_[turn_], true)) device_->settle();
+    return memory_[turn_];
+  }
+
+  /// What the rows ask for lives until submit() returns, so the host waits here.
+  void sample(const StepArgs& args, StepMemory& memory) {
+    device_->finish();
     const std::span<const float> logits = logits_of(args.logit_rows.size());
     const auto width = static_cast<std::size_t>(vocabulary_);
     for (std::size_t w = 0; w < args.samples.size(); ++w) {
       const SampleRow& row = args.samples[w];
       sampled_[w] = ft::sample(logits.subspan(w * width, width), ids_, row, scratch_,
-                               drafts_of(args, memory_.resolved(), w));
+                               drafts_of(args, memory.resolved(), w));
       if (row.store >= 0) args.round_tokens[static_cast<std::size_t>(row.store)] = sampled_[w];
     }
-    if (args.logits) result.logits = logits;
-    result.sampled = {sampled_.data(), args.samples.size()};
-    return result;
+    result_.sampled = {sampled_.data(), args.samples.size()};
   }
+
+  // A long step is several command buffers, so that the screen's own work comes in between.
+  static constexpr unsigned kFewRows = 16;
+  static constexpr std::size_t kInstructionsAtOnce = 64;
 
   std::shared_ptr<Device> device_;
   Program program_;
   CompileOptions options_;
   RowPlan plan_;
-  StepMemory memory_;
+  std::array<StepMemory, 2> memory_;  // of the step that is made and of the one before
+  std::array<bool, 2> in_use_{};
+  std::size_t turn_ = 0;
   Memory arena_, logits_;
   std::vector<Parts> parts_;  // by instruction
   std::int64_t packed_bytes_ = 0;
@@ -177,6 +207,8 @@ class MetalExecutable final : public Executable {
   std::vector<float> in_order_;
   std::vector<std::int32_t> sampled_;
   SampleScratch scratch_;
+  StepResult result_;           // of the last step
+  std::size_t logit_rows_ = 0;  // of it, that somebody reads
 };
 
 }  // namespace
@@ -215,6 +247,7 @@ Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& devic
   const std::string who = fmt::format("{} backend", device->name());
   return format::with_memory_guard("compile the program", who.c_str(), [&]() -> Compiled {
     FT_TRY(check(program));
+    FT_TRY(make_pipelines(*device, program));
     auto executable = std::make_unique<MetalExecutable>(device, program, options);
     FT_TRY(executable->build());
     return std::unique_ptr<Executable>(std::move(executable));

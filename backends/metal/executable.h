@@ -1,6 +1,7 @@
 // The executable of the metal backend: weights packed once, rows in one buffer, the launches of each
-// instruction encoded in order, one wait a step. Tokens are sampled on the host from the shared logits, as
-// Metal has no double. Cost: no allocation in a step, except where a context or a chunk is longer than any
+// instruction encoded in order. A step that samples waits for its logits: tokens are sampled on the host, as
+// Metal has no double. Others (chunks of a prompt, rows for a drafter) are submitted without waiting, two at
+// a time. Cost: no allocation in a step, except where a context or a chunk is longer than any
 // before. Errors: compile() as Result; a step throws what the device reports.
 #pragma once
 
@@ -113,6 +114,9 @@ struct Step {
 FT_INSTRUCTIONS(FT_DECLARE)
 #undef FT_DECLARE
 
+/// Makes the pipelines of all kernels that the program's instructions launch by name, so that none is made in
+/// the middle of an answer. kUnsupported with the name of one that the device lacks.
+Status make_pipelines(const Device& device, const Program& program);
 /// Launches kernel `name` on a matrix of elements: a thread each.
 void launch(const Step& step, std::string_view name, std::initializer_list<Place> buffers,
             std::span<const std::byte> args, Grid grid, int threads);

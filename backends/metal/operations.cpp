@@ -3,6 +3,7 @@
 #include <array>
 #include <fmt/format.h>
 #include <string>
+#include <vector>
 
 #include "backends/metal/executable.h"
 #include "backends/metal/rows.h"
@@ -119,7 +120,56 @@ std::array<Place, 2> norms_of(const Attend& op, const Parts& parts, Place absent
   return found;
 }
 
+/// The kernels that an instruction launches by name; those of its matrices come with the weights.
+struct Launched {
+  using Names = std::vector<std::string>;
+  Names operator()(const Embed&) const { return {"take_rows"}; }
+  Names operator()(const Input&) const { return {"take_rows"}; }
+  Names operator()(const Norm&) const { return {"rms_norm"}; }
+  Names operator()(const LayerNorm&) const { return {"layer_norm"}; }
+  Names operator()(const Linear&) const { return {"group_sums"}; }
+  Names operator()(const Attend& op) const {
+    const int pieces = pieces_of(op.head_dim);
+    return {"attend_prepare", fmt::format("attend_chunk_{}", pieces),  // 16-bit keys and values
+            "attend_prepare8", fmt::format("attend_chunk8_{}", pieces), "attend_merge"};
+  }
+  Names operator()(const Conv&) const { return {"conv"}; }
+  Names operator()(const DeltaRule& op) const {
+    return {"delta_prepare", fmt::format("delta_rule_{}", keys_of_lane(op.key_dim))};
+  }
+  Names operator()(const GatedNorm&) const { return {"gated_norm"}; }
+  Names operator()(const Swiglu&) const { return {"combine_swiglu"}; }
+  Names operator()(const Geglu&) const { return {"combine_geglu"}; }
+  Names operator()(const Add&) const { return {"combine_add"}; }
+  Names operator()(const SigmoidGate&) const { return {"combine_gated"}; }
+  Names operator()(const Gelu& op) const { return {op.exact ? "combine_gelu_exact" : "combine_gelu"}; }
+  Names operator()(const Scale&) const { return {"combine_scaled"}; }
+  Names operator()(const Bias&) const { return {"combine_biased"}; }
+  Names operator()(const Concat&) const { return {"combine_copy"}; }
+  Names operator()(const Slice&) const { return {"combine_copy"}; }
+  Names operator()(const Route&) const { return {"route_rows"}; }
+  Names operator()(const Experts& op) const {
+    return {"group_sums", op.activation == Activation::kSilu ? "combine_swiglu" : "combine_geglu",
+            "sum_experts"};
+  }
+  Names operator()(const Capture&) const { return {"put_rows"}; }
+  Names operator()(const Logits&) const { return {"take_rows", "group_sums", "combine_softcap"}; }
+  Names operator()(const Sample&) const { return {}; }
+};
+
 }  // namespace
+
+Status make_pipelines(const Device& device, const Program& program) {
+  for (const Instruction& instruction : program.instructions()) {
+    for (const std::string& name : std::visit(Launched{}, instruction)) {
+      if (device.kernel(name) >= 0) continue;
+      return Error{Code::kUnsupported, fmt::format("{} backend: {} makes no pipeline of kernel {}; use "
+                                                   "--backend cpu",
+                                                   device.name(), device.describe(), name)};
+    }
+  }
+  return {};
+}
 
 void launch(const Step& step, std::string_view name, std::initializer_list<Place> buffers,
             std::span<const std::byte> args, Grid grid, int threads) {

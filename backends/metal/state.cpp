@@ -42,7 +42,7 @@ StatePlan::StatePlan(const StateLayout& layout, int bits) : kv_bits(bits) {
 Result<std::unique_ptr<State>> MetalState::make(const std::shared_ptr<Device>& device,
                                                 const StateLayout& layout, const StateOptions& options,
                                                 int kv_bits) {
-  std::unique_ptr<MetalState> state(new MetalState(layout, kv_bits));
+  std::unique_ptr<MetalState> state(new MetalState(device, layout, kv_bits));
   const auto bytes = [](int number, std::int64_t each) {
     return static_cast<std::size_t>(number) * static_cast<std::size_t>(each);
   };
@@ -52,21 +52,27 @@ Result<std::unique_ptr<State>> MetalState::make(const std::shared_ptr<Device>& d
 }
 
 void MetalState::copy_block(std::int32_t from, std::int32_t to) {
+  device_->settle();
   std::memcpy(block(to), block(from), static_cast<std::size_t>(block_bytes()));
 }
 void MetalState::copy_slot(std::int32_t from, std::int32_t to) {
+  device_->settle();
   std::memcpy(slot(to), slot(from), static_cast<std::size_t>(slot_bytes()));
 }
 void MetalState::read_block(std::int32_t number, std::span<std::byte> out) const {
+  device_->settle();
   if (!out.empty()) std::memcpy(out.data(), block(number), out.size());
 }
 void MetalState::write_block(std::int32_t number, std::span<const std::byte> in) {
+  device_->settle();
   if (!in.empty()) std::memcpy(block(number), in.data(), in.size());
 }
 void MetalState::read_slot(std::int32_t number, std::span<std::byte> out) const {
+  device_->settle();
   if (!out.empty()) std::memcpy(out.data(), slot(number), out.size());
 }
 void MetalState::write_slot(std::int32_t number, std::span<const std::byte> in) {
+  device_->settle();
   if (!in.empty()) std::memcpy(slot(number), in.data(), in.size());
 }
 

@@ -1,7 +1,7 @@
 // The memory of timelines on the device. A block is, for each cache, [kv_heads][keys, values][32][head_dim]
 // of float16, or of bytes and 32 scales; a slot is, for each convolution, its ring, then for each delta rule
-// its matrices and its two tapes, in float32 (backends/metal/kernels/state.h). Steps are done when they
-// return, so copies are plain copies.
+// its matrices and its two tapes, in float32 (backends/metal/kernels/state.h). Copies,
+// reads and writes wait for all steps, then they are plain copies.
 #pragma once
 
 #include <vector>
@@ -46,7 +46,8 @@ class MetalState final : public State {
   Place slots() const { return slots_.at(); }
 
  private:
-  MetalState(const StateLayout& layout, int kv_bits) : plan_(layout, kv_bits) {}
+  MetalState(std::shared_ptr<Device> device, const StateLayout& layout, int kv_bits)
+      : device_(std::move(device)), plan_(layout, kv_bits) {}
   std::byte* block(std::int32_t number) const {
     return blocks_.data() + static_cast<std::size_t>(number) * static_cast<std::size_t>(block_bytes());
   }
@@ -54,6 +55,7 @@ class MetalState final : public State {
     return slots_.data() + static_cast<std::size_t>(number) * static_cast<std::size_t>(slot_bytes());
   }
 
+  std::shared_ptr<Device> device_;
   StatePlan plan_;
   Memory blocks_, slots_;
 };

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 #include <vector>
 
 #include "backends/weight_rows.h"
-#include "base/assert.h"
 
 namespace ft::metal {
 namespace {
@@ -110,7 +110,13 @@ Result<PackedMatrix> room_for(const std::shared_ptr<Device>& device, const Weigh
   packed.scale_kind = scale_kind(weight);
   packed.affine = weight.format == Format::kAffine;
   packed.kernels = kernels_of(*device, kernel_suffix(weight));
-  FT_ASSERT(packed.kernels.few1 >= 0);
+  const MatrixKernels& made = packed.kernels;
+  for (const int kernel : {made.few1, made.few2, made.few4, made.few8, made.many, made.routed, made.embed}) {
+    if (kernel >= 0) continue;
+    return Error{Code::kUnsupported,
+                 fmt::format("{} backend: {} makes no pipeline of a kernel for {} weights; use --backend cpu",
+                             device->name(), device->describe(), kernel_suffix(weight))};
+  }
   const auto tiles = static_cast<std::size_t>((rows + kTile - 1) / kTile);
   packed.codes_each = tiles * static_cast<std::size_t>(chunks_of(packed)) * packed.bits * kTile;
   const std::size_t width = packed.scale_kind == kPairF32 ? 2 : 1;

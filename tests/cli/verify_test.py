@@ -39,6 +39,16 @@ class Verify(cli_test.CliTest):
         self.assertTrue(some["identical"] and some["complete"])
         self.expect_error(2, "expected a part as 1/64 to 64/64", "verify", "--part", "4/3")
 
+    def test_the_kernels_for_apple_gpus_change_no_token(self):
+        """A part of the matrix on their twin; FORETOKEN_FULL: all of it, some minutes."""
+        odd = ("--model", str(cli_test.ROOT / "tests" / "golden" / "odd"))
+        part = () if os.environ.get("FORETOKEN_FULL") else ("--part", "3/16")
+        few = ("--prompts", "1", "--tokens", "4")
+        report = self.expect_json(0, "verify", "--backend", "metal-twin", *few, *part, *odd)
+        self.assertTrue(report["identical"] and report["complete"])
+        self.assertIn("the Metal kernels as C++", report["backend"])
+        self.assertGreater(sum(cell["compared"] for cell in report["cells"]), 0)
+
 
 if __name__ == "__main__":
     cli_test.PROGRAM = os.path.abspath(sys.argv.pop(1))

@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "backends/instruction_programs.h"
+#include "backends/metal/backend.h"
 #include "backends/metal/executable.h"
-#include "backends/metal/rows.h"
+#include "backends/metal/forwarding_device.h"
 #include "backends/metal/twin/fibres.h"
 #include "backends/metal/twin/kernels.h"
 #include "backends/test_programs.h"
@@ -32,37 +33,26 @@ struct Seen {
 using Table = std::map<std::string, Seen, std::less<>>;
 
 /// The GPU; after each launch the twin's results from the same bytes are compared with its own.
-class Compared final : public Device {
+class Compared final : public ForwardingDevice {
  public:
   Compared(std::shared_ptr<Device> gpu, Table& table, bool compares)
-      : gpu_(std::move(gpu)), table_(table), compares_(compares) {}
-  std::string_view name() const override { return gpu_->name(); }
-  std::string describe() const override { return gpu_->describe(); }
-  Result<Buffer> allocate(std::size_t bytes) override { return gpu_->allocate(bytes); }
-  void release(Buffer& buffer) override { gpu_->release(buffer); }
-  int kernel(std::string_view name) const override {
-    const int number = gpu_->kernel(name);
-    names_[number] = name;
-    return number;
-  }
+      : ForwardingDevice(std::move(gpu)), table_(table), compares_(compares) {}
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
-    Seen& seen = table_[names_[kernel]];
+    Seen& seen = table_[name_of(kernel)];
     ++seen.launches;
-    if (!compares_) return gpu_->dispatch(kernel, buffers, args, grid, threads);
+    if (!compares_) return inner().dispatch(kernel, buffers, args, grid, threads);
     std::map<const std::byte*, std::vector<std::byte>> copies;  // by the buffer that they copy
     for (const Place& place : buffers) {
       const Buffer& from = *place.buffer;
       copies.try_emplace(from.data, from.data, from.data + from.bytes);
     }
-    gpu_->dispatch(kernel, buffers, args, grid, threads);
+    inner().dispatch(kernel, buffers, args, grid, threads);
     std::vector<std::byte*> places;
     for (const Place& place : buffers) places.push_back(copies[place.buffer->data].data() + place.offset);
-    run_twin_kernel(find_twin_kernel(names_[kernel]), places, args.data(), grid, threads);
+    run_twin_kernel(find_twin_kernel(name_of(kernel)), places, args.data(), grid, threads);
     for (const auto& [data, copy] : copies) count(seen, data, copy);
   }
-  void finish() override { gpu_->finish(); }
-  std::int64_t memory_bytes() const override { return 0; }
 
  private:
   static void count(Seen& seen, const std::byte* gpu, const std::vector<std::byte>& twin) {
@@ -77,41 +67,15 @@ class Compared final : public Device {
     }
   }
 
-  std::shared_ptr<Device> gpu_;
   Table& table_;
   bool compares_;
-  mutable std::map<int, std::string> names_;
-};
-
-/// A backend of nothing but a device, for captured_rows().
-class Bare final : public Backend {
- public:
-  explicit Bare(std::shared_ptr<Device> device, int kv_bits = 16)
-      : device_(std::move(device)), kv_bits_(kv_bits) {}
-  std::string_view name() const override { return device_->name(); }
-  std::string describe() const override { return device_->describe(); }
-  Limits limits(const StateLayout& layout) const override { return (void)layout, Limits(); }
-  Result<std::unique_ptr<Executable>> compile(const Program& program,
-                                              const CompileOptions& options) override {
-    return metal::compile(device_, program, options);
-  }
-  Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    return MetalState::make(device_, layout, options, kv_bits_);
-  }
-  Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
-    return MetalRows::make(device_, width, capacity);
-  }
-
- private:
-  std::shared_ptr<Device> device_;
-  int kv_bits_;
 };
 
 class Check {
  public:
   Check(std::shared_ptr<Device> device, bool quick)
       : device_(std::move(device)),
-        backend_(device_),
+        backend_(std::move(make_backend_on(device_, 16).value())),
         chunks_{quick ? std::vector<int>{5, 20} : std::vector<int>{1, 2, 3, 7, 20}} {}
 
   void all() {
@@ -121,10 +85,10 @@ class Check {
       through(delta_program(random_, {.key_dim = key_dim, .value_dim = 41, .kernel_width = 3}));
     for (const int head_dim : {24, 64, 128, 256, 512})
       through(attend_program(random_, {.heads = 4, .kv_heads = 2, .head_dim = head_dim, .rotary = 16}));
-    Bare of_bytes(device_, 8);
+    const std::unique_ptr<Backend> of_bytes = std::move(make_backend_on(device_, 8).value());
     for (const int head_dim : {24, 64, 128, 256, 512}) {
       const InstructionProgram made = attend_program(random_, {.head_dim = head_dim, .rotary = 16});
-      captured_rows(of_bytes, made.program, random_rows(random_, kRows, made.width), made.width, 7, 3);
+      captured_rows(*of_bytes, made.program, random_rows(random_, kRows, made.width), made.width, 7, 3);
     }
     through(attend_program(random_, {.window = 9}));
     through(attend_program(random_, {.causal = false, .gated = true}));
@@ -140,7 +104,7 @@ class Check {
   void through(const InstructionProgram& made) {
     const std::vector<float> rows = random_rows(random_, kRows, made.width);
     for (const int chunk : chunks_)
-      captured_rows(backend_, made.program, rows, made.width, chunk, chunk == 7 ? 3 : 0);
+      captured_rows(*backend_, made.program, rows, made.width, chunk, chunk == 7 ? 3 : 0);
   }
 
   std::vector<Weight> formats(int rows, int cols) {
@@ -165,7 +129,7 @@ class Check {
     for (const Weight& weight : formats(64, 64)) {
       Program table;
       table.capture("out", table.embed(weight));
-      captured_rows(backend_, table, std::vector<float>(kRows), 1, kRows);
+      captured_rows(*backend_, table, std::vector<float>(kRows), 1, kRows);
       InstructionProgram made;
       made.width = 64;
       const Row in = made.program.input(made.width);
@@ -207,7 +171,7 @@ class Check {
   /// Several chunks of 256 positions.
   void long_context() {
     const InstructionProgram made = attend_program(random_, {.head_dim = 32, .rotary = 8, .gated = true});
-    captured_rows(backend_, made.program, random_rows(random_, 300, made.width), made.width, 150);
+    captured_rows(*backend_, made.program, random_rows(random_, 300, made.width), made.width, 150);
   }
 
   void whole(const TestShape& shape) {
@@ -226,7 +190,7 @@ class Check {
   }
 
   std::shared_ptr<Device> device_;
-  Bare backend_;
+  std::unique_ptr<Backend> backend_;
   std::vector<int> chunks_;
   RandomWeights random_{11};
 };

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compiles the kernels of the metal backend as CUDA, with the compiler of tools/setup cuda; no GPU is needed:
 
-    tools/gpu/metal_kernels.py OUT [--arch sm_90] [--plain-exp]
+    tools/gpu/metal_kernels.py OUT [--arch sm_90] [--plain-exp] [--most-threads N]
 
 OUT: an image that build/release/tests/metal_on_cuda loads on a machine with a GPU of that kind (or, for
-compute_80, of any later kind). --plain-exp: CUDA's own exp and log, not those of on_cuda/exp_log.h."""
+compute_80, of any later kind). --plain-exp: CUDA's own exp and log, not those of on_cuda/exp_log.h.
+--most-threads: of a threadgroup; fewer leave more registers, for timing (1024: every shape)."""
 
 import argparse
 import ctypes
@@ -30,6 +31,7 @@ def main():
     parser.add_argument("out", type=Path)
     parser.add_argument("--arch", default="sm_90")
     parser.add_argument("--plain-exp", action="store_true")
+    parser.add_argument("--most-threads", type=int, default=1024)
     given = parser.parse_args()
     if not (LIBRARIES / "libnvrtc.so.12").exists():
         sys.exit("metal_kernels: there is no compiler; run tools/setup cuda")
@@ -41,6 +43,7 @@ def main():
     if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"kernels.cu", 0, None, None) != 0:
         sys.exit("metal_kernels: NVRTC refuses to start")
     words = [f"--gpu-architecture={given.arch}", f"--include-path={ROOT}", *OPTIONS]
+    words += [f"-DFT_MOST_THREADS={given.most_threads}"]
     words += ["-DFT_PLAIN_EXP"] if given.plain_exp else []
     options = (ctypes.c_char_p * len(words))(*(word.encode() for word in words))
     status = nvrtc.nvrtcCompileProgram(program, len(words), options)

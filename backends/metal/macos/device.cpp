@@ -4,6 +4,8 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -101,17 +103,35 @@ class MetalDevice final : public Device {
                                 {static_cast<std::uint64_t>(threads), 1, 1});
   }
 
-  void finish() override {
+  // The queue runs command buffers in the order of their commits.
+  void submit() override {
     if (encoder_.get() == nullptr) return;
     const Pool pool;
     message<void>(encoder_.get(), "endEncoding");
     message<void>(commands_.get(), "commit");
-    message<void>(commands_.get(), "waitUntilCompleted");
-    const bool failed = message<std::uint64_t>(commands_.get(), "status") == kStatusError;
-    const std::string why = failed ? sentence_of(message<Object>(commands_.get(), "error")) : std::string();
     encoder_ = Owned();
-    commands_ = Owned();
-    if (failed) throw std::runtime_error("metal backend: the GPU reports: " + why);
+    const std::lock_guard lock(running_mutex_);
+    running_.push_back(std::move(commands_));
+  }
+
+  void finish() override {
+    submit();
+    const Pool pool;
+    const std::lock_guard lock(running_mutex_);
+    std::optional<std::string> why;
+    for (const Owned& commands : running_) {
+      message<void>(commands.get(), "waitUntilCompleted");
+      const bool failed = message<std::uint64_t>(commands.get(), "status") == kStatusError;
+      if (failed && !why) why = sentence_of(message<Object>(commands.get(), "error"));
+    }
+    running_.clear();
+    if (why) throw std::runtime_error("metal backend: the GPU reports: " + *why);
+  }
+
+  void settle() const override {
+    const Pool pool;
+    const std::lock_guard lock(running_mutex_);
+    for (const Owned& commands : running_) message<void>(commands.get(), "waitUntilCompleted");
   }
 
   std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(facts_.working_set); }
@@ -165,6 +185,8 @@ class MetalDevice final : public Device {
 
   GpuFacts facts_;
   Owned device_, queue_, library_, commands_, encoder_;
+  mutable std::mutex running_mutex_;  // a second thread may settle()
+  std::vector<Owned> running_;        // submitted, in order
   mutable std::vector<Owned> pipelines_;
   mutable std::map<std::string, int, std::less<>> numbers_;
 };

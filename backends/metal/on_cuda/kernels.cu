@@ -52,9 +52,14 @@ __device__ inline void call(void (*signature)(P...), const Given& given) {
   call<KERNEL>(signature, typename Count<sizeof...(P) - 4>::Type(), given);
 }
 
-#define FT_INSTANCE(name, ...)                                                                         \
-  extern "C" __global__ void __launch_bounds__(1024) run_##name(const __grid_constant__ Given given) { \
-    call<&__VA_ARGS__>(&__VA_ARGS__, given);                                                           \
+#ifndef FT_MOST_THREADS
+#define FT_MOST_THREADS 1024  // 32 query heads of a key head
+#endif
+#define FT_INSTANCE(name, ...)                          \
+  extern "C" __global__ void                            \
+  __launch_bounds__(FT_MOST_THREADS)                    \
+      run_##name(const __grid_constant__ Given given) { \
+    call<&__VA_ARGS__>(&__VA_ARGS__, given);            \
   }
 #define FT_PLAIN(name) FT_INSTANCE(name, name)
 #include "backends/metal/kernels/list.inc"

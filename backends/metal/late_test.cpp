@@ -1,0 +1,224 @@
+// Steps that are submitted without waiting, on a device that runs nothing before somebody waits for it: the
+// same bits as one step at a time. Errors of the device reach the one who waits. No pipeline is made in the
+// middle of an answer.
+#include <cstring>
+#include <gtest/gtest.h>
+#include <stdexcept>
+
+#include "backends/metal/backend.h"
+#include "backends/metal/executable.h"
+#include "backends/metal/forwarding_device.h"
+#include "backends/test_programs.h"
+#include "backends/test_timeline.h"
+
+namespace ft::metal {
+namespace {
+
+/// The twin, but launches run when somebody waits. Memory that is released meanwhile stays until then.
+class Late final : public ForwardingDevice {
+ public:
+  Late() : ForwardingDevice(open_twin_device()) {}
+  ~Late() override { run(); }
+  void release(Buffer& buffer) override {
+    released_.push_back(std::exchange(buffer, {}));
+    if (launches_.empty()) run();
+  }
+  void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
+                int threads) override {
+    Launch& launch = launches_.emplace_back();
+    launch.kernel = kernel, launch.grid = grid, launch.threads = threads;
+    for (const Place& place : buffers)
+      launch.buffers.push_back(*place.buffer), launch.offsets.push_back(place.offset);
+    launch.args.assign(args.begin(), args.end());
+  }
+  void submit() override { ++submitted; }
+  void finish() override {
+    run();
+    if (!std::exchange(fails, false)) return;
+    throw std::runtime_error("metal backend: the GPU reports: it was reset");
+  }
+  void settle() const override { run(); }
+
+  int submitted = 0;
+  bool fails = false;
+
+ private:
+  struct Launch {
+    int kernel, threads;
+    Grid grid;
+    std::vector<Buffer> buffers;
+    std::vector<std::size_t> offsets;
+    std::vector<std::byte> args;
+  };
+
+  void run() const {
+    for (const Launch& launch : launches_) {
+      std::vector<Place> places;
+      for (std::size_t i = 0; i < launch.buffers.size(); ++i)
+        places.push_back({&launch.buffers[i], launch.offsets[i]});
+      inner().dispatch(launch.kernel, places, launch.args, launch.grid, launch.threads);
+    }
+    launches_.clear();
+    for (Buffer& buffer : released_) inner().release(buffer);
+    released_.clear();
+  }
+
+  mutable std::vector<Launch> launches_;
+  mutable std::vector<Buffer> released_;
+};
+
+constexpr int kTokens = 40;
+
+std::vector<std::int32_t> tokens_of(const TestShape& shape, int first, int count) {
+  std::vector<std::int32_t> tokens;
+  for (int i = first; i < first + count; ++i) tokens.push_back(i * 31 % shape.vocabulary);
+  return tokens;
+}
+
+struct Made {
+  std::unique_ptr<Executable> executable;
+  std::unique_ptr<State> state;
+};
+
+Made make(const std::shared_ptr<Device>& device, const Program& program) {
+  return {std::move(compile(device, program, {.max_rows = 24, .max_logit_rows = 24}).value()),
+          std::move(MetalState::make(device, program.layout(), {.slots = 2, .blocks = 6}).value())};
+}
+
+/// A prompt in chunks that nobody waits for, then its last rows: their logits, and the bytes of the state.
+std::pair<std::vector<float>, std::vector<std::byte>> prompt_by(const Made& made, const TestShape& shape,
+                                                                int chunk, bool waits) {
+  TestTimeline timeline(*made.executable, *made.state, {3, 0, 5}, 1);
+  constexpr int kLast = 4;
+  for (int at = 0; at < kTokens - kLast; at += chunk) {
+    const int rows = std::min(chunk, kTokens - kLast - at);
+    const std::vector<std::int32_t> tokens = tokens_of(shape, at, rows);
+    const std::vector<Segment> segments = {timeline.segment(rows, rows)};
+    StepArgs args;
+    args.tokens = tokens, args.segments = segments, args.logits = false;
+    made.executable->submit(args, *made.state);
+    if (waits) made.executable->collect();
+    timeline.keep(rows, 0);
+  }
+  std::vector<std::byte> slot(static_cast<std::size_t>(made.state->slot_bytes()));
+  made.state->read_slot(1, slot);
+  return {timeline.step(tokens_of(shape, kTokens - kLast, kLast), kLast), slot};
+}
+
+std::vector<TestShape> shapes() {
+  return {TestShape{}, TestShape::odd(), TestShape::shared(), TestShape::mixture()};
+}
+
+TEST(MetalLate, ChunksThatNobodyWaitsForHaveTheSameBits) {
+  for (const TestShape& shape : shapes()) {
+    const TestProgram test(shape, 2);
+    const auto expected = prompt_by(make(open_twin_device(), test.program), shape, 5, true);
+    for (const int chunk : {1, 5, 20}) {
+      const auto device = std::make_shared<Late>();
+      const auto got = prompt_by(make(device, test.program), shape, chunk, false);
+      EXPECT_EQ(got.first, expected.first) << "by " << chunk;
+      if (shape.attention) {
+        EXPECT_EQ(got.second, expected.second) << "by " << chunk;
+      }
+      EXPECT_GE(device->submitted, (kTokens - 4) / chunk);
+    }
+  }
+}
+
+TEST(MetalLate, ALongStepIsSeveralCommandBuffers) {
+  TestShape shape;
+  shape.layers = 6;
+  const TestProgram test(shape, 2);
+  const auto device = std::make_shared<Late>();
+  const Made made = make(device, test.program);
+  TestTimeline timeline(*made.executable, *made.state, {3, 0, 5}, 1);
+  const int before = device->submitted;
+  timeline.step(tokens_of(shape, 0, 2), 2);
+  EXPECT_EQ(device->submitted, before + 1);
+  timeline.keep(2, 0);
+  timeline.step(tokens_of(shape, 2, 20), 20);
+  EXPECT_GT(device->submitted, before + 2);
+}
+
+TEST(MetalLate, AnErrorOfTheGpuReachesTheOneWhoWaitsAndTheNextStepIsRight) {
+  const TestShape shape = TestShape::odd();
+  const TestProgram test(shape, 3);
+  const Made twin = make(open_twin_device(), test.program);
+  TestTimeline there(*twin.executable, *twin.state, {3, 0, 5}, 1);
+  const std::vector<float> expected = there.step(tokens_of(shape, 0, 7), 7);
+  const auto device = std::make_shared<Late>();
+  const Made made = make(device, test.program);
+  TestTimeline lost(*made.executable, *made.state, {3, 0, 5}, 1);
+  device->fails = true;
+  try {
+    lost.step(tokens_of(shape, 9, 5), 5);
+    FAIL() << "nobody was told";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "metal backend: the GPU reports: it was reset");
+  }
+  TestTimeline again(*made.executable, *made.state, {3, 0, 5}, 1);
+  EXPECT_EQ(again.step(tokens_of(shape, 0, 7), 7), expected);
+}
+
+/// Tells whether a step asks for a kernel that compile() did not ask for.
+class Watched final : public ForwardingDevice {
+ public:
+  Watched() : ForwardingDevice(open_twin_device()) {}
+  std::size_t asked() const { return names().size(); }
+};
+
+TEST(MetalPipelines, AStepMakesNone) {
+  for (const int kv_bits : {16, 8}) {
+    for (const TestShape& shape :
+         {TestShape{}, TestShape::odd(), TestShape::widened(), TestShape::shared(), TestShape::mixture()}) {
+      const TestProgram test(shape, 1);
+      const auto device = std::make_shared<Watched>();
+      const auto executable = std::move(compile(device, test.program, {.max_rows = 24}).value());
+      const auto state = std::move(
+          MetalState::make(device, test.program.layout(), {.slots = 1, .blocks = 2}, kv_bits).value());
+      const std::size_t before = device->asked();
+      TestTimeline timeline(*executable, *state, {0, 1}, 0);
+      for (const int rows : {1, 2, 4, 8, 24}) {
+        const std::vector<std::int32_t> tokens = tokens_of(shape, 0, rows);
+        const std::vector<Segment> segments = {timeline.segment(rows, rows)};
+        const std::vector<std::int32_t> wanted = {0};
+        StepArgs args;
+        args.tokens = tokens, args.segments = segments, args.logit_rows = wanted;
+        executable->run(args, *state);
+        timeline.keep(rows, 0);
+      }
+      EXPECT_EQ(device->asked(), before);
+    }
+  }
+}
+
+/// A GPU whose compiler refuses one kernel.
+class Without final : public ForwardingDevice {
+ public:
+  explicit Without(std::string kernel) : ForwardingDevice(open_twin_device()), kernel_(std::move(kernel)) {}
+  std::string describe() const override { return "Apple M0"; }
+  int kernel(std::string_view name) const override {
+    return name == kernel_ ? -1 : ForwardingDevice::kernel(name);
+  }
+
+ private:
+  std::string kernel_;
+};
+
+TEST(MetalPipelines, AKernelThatTheGpuRefusesIsASentence) {
+  const TestProgram test(TestShape{}, 1);
+  const auto problem = [&](const char* kernel) {
+    const auto made = compile(std::make_shared<Without>(kernel), test.program, {});
+    return made.ok() ? std::string() : made.error().message;
+  };
+  EXPECT_NE(problem("conv").find("Apple M0 makes no pipeline of kernel conv; use --backend cpu"),
+            std::string::npos)
+      << problem("conv");
+  EXPECT_NE(problem("linear_few4_affine4").find("no pipeline of a kernel for affine4 weights"),
+            std::string::npos)
+      << problem("linear_few4_affine4");
+  EXPECT_EQ(problem("attend_chunk_16"), "");
+}
+
+}  // namespace
+}  // namespace ft::metal
