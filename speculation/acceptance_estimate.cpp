@@ -71,7 +71,9 @@ AcceptanceLevel::Rates AcceptanceLevel::rates() const {
   double expected = prior_[0];
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Position& at = positions_[i];
-    rates[i] = (kTrust * expected + at.weight * at.slow) / (kTrust + at.weight);
+    // What was never right so far soon outweighs what is expected of it.
+    const double trust = at.slow > 0 ? kTrust : kTrust * kEnough / (kEnough + at.weight);
+    rates[i] = (trust * expected + at.weight * at.slow) / (trust + at.weight);
     if (at.weight > kEnough && std::abs(at.fast - at.slow) > kApart) rates[i] = at.fast;
     if (i + 1 < rates.size())
       expected = std::clamp(rates[i] + prior_[i + 1] - prior_[i], 0.0, std::max(kSure, rates[i]));

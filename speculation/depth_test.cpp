@@ -75,6 +75,24 @@ TEST(DepthPolicy, IsWithinThreePercentOfTheBestFixedDepthOnEveryText) {
   }
 }
 
+/// Without an earlier request: its credit is a plain step, and 1% of the time.
+TEST(DepthPolicy, AFirstRequestLosesNoMoreThanItsCreditWhereNoDraftIsRight) {
+  for (const CostModel& costs :
+       {costs_of(0.04, 0.05), costs_of(0.1, 0.06), costs_of(0.02, 0.03), costs_of(0.2, 0.2)}) {
+    for (const int length : {64, 96, 200, 600}) {
+      DepthPolicy policy;
+      double steps = 0;
+      for (int token = 0; token < length; ++token) {
+        const int drafted = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+        policy.observe(drafted, 0, kPasses);
+        steps += costs.round(drafted, false);
+      }
+      EXPECT_LE(steps - length, 1.1 + 0.01 * length)
+          << length << " tokens, a row costs " << costs.verify(2) - costs.verify(1);
+    }
+  }
+}
+
 TEST(DepthPolicy, StartsFromWhatEarlierRequestsSaw) {
   const CostModel costs = costs_of(0.1, 0.1);
   AcceptancePrior prior;
