@@ -1,5 +1,5 @@
 # Builds foretoken from source: brew install --HEAD ./packaging/homebrew/foretoken.rb
-# Written without a Mac: checked with ruby -c, never run by brew.
+# Written without a Mac: its cmake lines run in an empty prefix (formula_test.py), never run by brew.
 class Foretoken < Formula
   desc "Runs local language models with exact speculative decoding"
   homepage "https://github.com/foretoken/foretoken"
@@ -16,6 +16,7 @@ class Foretoken < Formula
   depends_on "fmt"
   depends_on macos: :sonoma
   depends_on "nlohmann-json"
+  depends_on "openssl@3"
   depends_on "spdlog"
   depends_on "tomlplusplus"
   depends_on "xxhash"
