@@ -101,7 +101,11 @@ def check_names(root):
     found = []
     for path in sorted((root / "backends/metal").glob("*.cpp")):
         source = path.read_text(encoding="utf-8")
-        for match in re.finditer(r'(?:launch\(\s*step,|combine\(step,|\?)\s*"([a-z_0-9]+)"', source):
+        named = list(re.finditer(r'(?:launch\(\s*step,|combine\(step,|\?)\s*"([a-z_0-9]+)"', source))
+        table = re.search(r"struct Launched \{.*?\n\};", source, re.DOTALL)  # those that compile() makes
+        if table:
+            named += re.compile(r'"([a-z_0-9]+)"').finditer(source, table.start(), table.end())
+        for match in named:
             if match.group(1) not in names and not path.stem.endswith("_test"):
                 line = source.count("\n", 0, match.start()) + 1
                 found.append((path.relative_to(root), line, f"there is no kernel {match.group(1)}"))

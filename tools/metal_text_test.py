@@ -49,7 +49,9 @@ class Breaches(unittest.TestCase):
         self.check(f"{KERNELS}/norm.h", "FT_SQRT(total", "sqrt(total", "FT_SQRT")
 
     def test_a_kernel_that_is_not_there(self):
-        self.check("backends/metal/operations.cpp", '"rms_norm"', '"rms_norms"', "no kernel rms_norms")
+        file = "backends/metal/operations.cpp"
+        self.check(file, 'return {"rms_norm"}', 'return {"rms_norms"}', "no kernel rms_norms")
+        self.check(file, 'launch(step, "rms_norm"', 'launch(step, "rms_norms"', "no kernel rms_norms")
 
     def test_a_selector_that_metal_lacks(self):
         old, new = "dispatchThreadgroups:threadsPerThreadgroup:", "dispatchThreadgroups:threads:"
