@@ -15,9 +15,6 @@ bool one_by_one(const DraftSlot& slot) {
          sampler.frequency != 0;
 }
 
-/// Mask tokens of a block. It was trained with all of them, so a shorter one would be drafted worse.
-int block_masks(const DraftNetwork& network) { return std::min(network.most_drafts, kMaxDraft); }
-
 }  // namespace
 
 Result<std::unique_ptr<DflashDrafter>> DflashDrafter::make(Backend& backend, const DraftNetwork& network,
@@ -27,7 +24,7 @@ Result<std::unique_ptr<DflashDrafter>> DflashDrafter::make(Backend& backend, con
   compile.max_rows = options.slots * kPendingRows;
   compile.max_logit_rows = 0;
   FT_ASSIGN(std::unique_ptr<Executable> context, backend.compile(network.programs[0], compile));
-  compile.max_rows = options.slots * (block_masks(network) + 1);
+  compile.max_rows = options.slots * (options.max_depth + 1);
   compile.max_logit_rows = options.slots * options.max_depth;
   FT_ASSIGN(std::unique_ptr<Executable> block, backend.compile(network.programs[1], compile));
   FT_ASSIGN(std::unique_ptr<State> state, backend.make_state(network.programs[1].layout(), memory));
@@ -58,7 +55,7 @@ Status DflashDrafter::open(int slot, std::int64_t position) {
   FT_ASSIGN(Timeline timeline, Timeline::open(pool_));
   SlotState& state = slots_[static_cast<std::size_t>(slot)];
   state.timeline = std::move(timeline);
-  state.timeline->reserve(options_.context + kMaxDraft + 1);
+  state.timeline->reserve(options_.context + options_.max_depth + 1);
   state.first = state.seen = position;
   return {};
 }
@@ -166,19 +163,18 @@ Status DflashDrafter::draft(std::span<DraftSlot*> slots, std::span<std::int32_t>
   tokens_.clear(), segments_.clear(), logit_rows_.clear(), samples_.clear();
   StepArgs args;
   args.logits = false;
-  const int masks = block_masks(network_);
   for (DraftSlot* slot : slots) {
     const auto id = static_cast<std::size_t>(slot->id);
-    FT_ASSIGN(Txn txn, slots_[id].timeline->begin(1 + masks, 0));
+    FT_ASSIGN(Txn txn, slots_[id].timeline->begin(1 + slot->depth, 0));
     txns_[id].emplace(std::move(txn));
     segments_.push_back(txns_[id]->segment());
     without_mask(*slot);
     tokens_.push_back(slot->tokens.back());
     for (int i = 0; i < slot->depth; ++i) {
-      logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()) + i);
+      logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()));
+      tokens_.push_back(network_.mask_token);
       samples_.push_back(sample_row(*slot, i));
     }
-    tokens_.insert(tokens_.end(), static_cast<std::size_t>(masks), network_.mask_token);
     slot->drafted = slot->depth;
     args.logits = args.logits || one_by_one(*slot);
   }
@@ -265,7 +261,7 @@ Status DflashDrafter::restore(int slot_id, const DraftMemory& saved, std::int64_
   FT_ASSIGN(Timeline timeline, memory.timeline.fork(length - memory.first));
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
   slot.timeline = std::move(timeline);
-  slot.timeline->reserve(options_.context + kMaxDraft + 1);
+  slot.timeline->reserve(options_.context + options_.max_depth + 1);
   slot.first = memory.first, slot.seen = length;
   return {};
 }

@@ -1,9 +1,9 @@
 // Drafts with a DFlash block drafter: one pass fills a block of mask tokens after the pending token. Its keys
 // and values of the past come from hidden rows of the target (models/dflash/build.cpp has the two programs),
 // so the past of a slot is a timeline with one row for each committed token. Rows of a block are never kept.
-// Cost: one pass of whole blocks for the batch, whatever the depth, and a cheap one that takes in the rows
-// committed since the last proposal; kPendingRows of them wait at most. A whole block is drafted at once, so
-// its noise is that of the target at each position, but no draft sees the ones before it. Where penalties, a
+// Cost: one pass for the whole batch, whatever the depth, and a cheap one that takes in the rows committed
+// since the last proposal; kPendingRows of them wait at most. A whole block is drafted at once, so its noise
+// is that of the target at each position, but no draft sees the ones before it. Where penalties, a
 // constraint or rejection sampling make a draft depend on those, the host draws them one by one.
 // Source: z-lab/dflash.
 #pragma once
