@@ -12,6 +12,7 @@
 #include "cli/commands/subcommands.h"
 #include "cli/max/max_mode.h"
 #include "cli/terminal/interrupt.h"
+#include "cli/terminal/text_layout.h"
 #include "server/host.h"
 #include "server/server.h"
 
@@ -94,7 +95,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (options.output.json) {
     terminal.out(serving_json(*model_info, url) + "\n");
   } else {
-    terminal.out(serving_screen(*loaded, *engine, *model_info, url, server_options));
+    const std::string screen = serving_screen(*loaded, *engine, *model_info, url, server_options);
+    const auto columns = static_cast<std::size_t>(terminal.columns());
+    terminal.out(terminal.out_is_terminal() ? wrapped_text(screen, columns) : screen);
   }
   terminal.flush();
   interrupt.wait();

@@ -218,7 +218,8 @@ fn raise_exception(message: &Value) -> Result<Value, Error> {
 
 fn strftime_now(state: &State, format: &str) -> Result<String, Error> {
     let now_s = state.lookup(NOW).and_then(|v| v.as_i64()).unwrap_or(0);
-    jiff::Timestamp::from_second(now_s).and_then(|now| jiff::fmt::strtime::format(format, now)).map_err(|_| {
+    let shown = jiff::Timestamp::from_second(now_s).and_then(|now| jiff::fmt::strtime::format(format, now));
+    shown.map_err(|_| {
         Error::new(ErrorKind::InvalidOperation, format!("strftime_now does not know the format {format:?}"))
     })
 }
