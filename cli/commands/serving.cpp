@@ -13,6 +13,7 @@
 #include "cli/commands/sampling_options.h"
 #include "hub/web_file.h"
 #include "server/auth.h"
+#include "server/ui_asset.h"
 
 namespace ft::cli {
 namespace {
@@ -206,6 +207,7 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
     drafter += fmt::format("; draft vocabulary: {}", draft_vocabulary_text(loaded.model));
   }
   if (!model_info.drafter_problem.empty()) drafter += " (" + model_info.drafter_problem + ")";
+  const std::string page = ui_asset() != nullptr ? fmt::format("  page      {}/\n", url) : "";
   std::string screen = fmt::format(
       "foretoken {} serves {} at {}\n"
       "  model     {}, {}\n"
@@ -214,13 +216,14 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
       "  memory    {} of weights, {} for {} slots of {} tokens, up to {} for the prefix cache\n"
       "{}"
       "  ready     after {:.1f} s\n"
+      "{}"
       "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
       "  Anthropic {}         (/v1/messages)\n"
       "  connect   foretoken connect openwebui | cline | continue | opencode | codex | claude-code | sdk\n",
       model_info.version, model_info.id, url, model_info.family, model_info.quantisation, model_info.backend,
       drafter, megabytes(decoder.packed_bytes()),
       megabytes(engine.memory().key_values + engine.memory().states), model_info.slots, model_info.context,
-      megabytes(engine.memory().cache), folder_line(engine), loaded.load_ms / 1e3, url, url);
+      megabytes(engine.memory().cache), folder_line(engine), loaded.load_ms / 1e3, page, url, url);
   if (!is_loopback(options.host) && options.api_keys.empty()) {
     screen +=
         "  WARNING   every client that reaches this address can use the model and read its cache; set a key "
