@@ -76,7 +76,7 @@ def tokenizer_golden():
         ids = tokenizer.encode(text, add_special_tokens=False)
         decoded = tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
         case = [text, " ".join(map(str, ids))]
-        if len(case[1]) > 350:
+        if len(case[1]) > 220:
             continue
         cases.append(case if decoded == text else case + [decoded])
     rng = random.Random(SEED + 1)
