@@ -8,7 +8,7 @@
 #include "backends/metal/backend.h"
 #include "backends/metal/executable.h"
 #include "backends/metal/forwarding_device.h"
-#include "backends/test_programs.h"
+#include "backends/metal/test_tokens.h"
 #include "backends/test_timeline.h"
 
 namespace ft::metal {
@@ -68,17 +68,6 @@ class Late final : public ForwardingDevice {
 };
 
 constexpr int kTokens = 40;
-
-std::vector<std::int32_t> tokens_of(const TestShape& shape, int first, int count) {
-  std::vector<std::int32_t> tokens;
-  for (int i = first; i < first + count; ++i) tokens.push_back(i * 31 % shape.vocabulary);
-  return tokens;
-}
-
-struct Made {
-  std::unique_ptr<Executable> executable;
-  std::unique_ptr<State> state;
-};
 
 Made make(const std::shared_ptr<Device>& device, const Program& program) {
   return {std::move(compile(device, program, {.max_rows = 24, .max_logit_rows = 24}).value()),

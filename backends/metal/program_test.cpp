@@ -7,10 +7,10 @@
 
 #include "backends/instruction_programs.h"
 #include "backends/metal/backend.h"
+#include "backends/metal/test_tokens.h"
 #include "backends/metal/twin/fibres.h"
 #include "backends/metal/twin/kernels.h"
 #include "backends/ref/backend.h"
-#include "backends/test_programs.h"
 #include "backends/test_timeline.h"
 
 namespace ft {
@@ -21,17 +21,6 @@ constexpr int kTokens = 40;
 std::unique_ptr<Backend> twin(int kv_bits = 16) {
   return std::move(make_metal_twin_backend({.kv_bits = kv_bits}).value());
 }
-
-std::vector<std::int32_t> tokens_of(const TestShape& shape, int first, int count) {
-  std::vector<std::int32_t> tokens;
-  for (int i = first; i < first + count; ++i) tokens.push_back(i * 31 % shape.vocabulary);
-  return tokens;
-}
-
-struct Made {
-  std::unique_ptr<Executable> executable;
-  std::unique_ptr<State> state;
-};
 
 Made make(Backend& backend, const Program& program) {
   return {std::move(backend.compile(program, {.max_rows = 48, .max_logit_rows = 48}).value()),

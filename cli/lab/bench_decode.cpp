@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "base/clock.h"
+#include "cli/lab/bench_prompts.h"
 #include "cli/lab/instruction_cost.h"
-#include "cli/lab/synth_random.h"
 #include "cli/terminal/reports.h"
 #include "sched/calibration/calibrate.h"
 
@@ -67,11 +67,7 @@ Result<std::unique_ptr<DecodeBench>> DecodeBench::make(const LoadedModel& loaded
       bench->figures_.forced.push_back({schedule, fixed, {}, {}, 0, 0, 0});
     }
   }
-  Random random(plan.seed, "prompt");
-  const auto words = static_cast<std::uint64_t>(loaded.model.facts.vocabulary);
-  for (int i = 0; i < plan.prompt_tokens; ++i) {
-    bench->prompt_.push_back(static_cast<std::int32_t>(random.next() % words));
-  }
+  bench->prompt_ = random_prompt(plan.prompt_tokens, loaded.model.facts.vocabulary, plan.seed);
   const int kinds =
       plan.plain ? 1 : 2 + static_cast<int>(bench->variants_.size());  // kinds of pieces in a cycle
   bench->pieces_ = plan.prompts + (plan.plain ? 0 : 1) + plan.cycles * kinds;

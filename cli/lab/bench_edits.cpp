@@ -22,12 +22,7 @@ Result<std::vector<Ids>> answer_all(Engine& engine, const LoadedModel& loaded,
     if (way.drafter == DrafterKind::kNone) ask.speculation.depth = 0;
     ask.owner = way.remembers ? owner : ++owner;
     FT_ASSIGN(Request request, make_request(version.prompt, ask, loaded));
-    FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
-    GatheredAnswer answer = gather(ticket, [&](const Event&) {
-      if (stopped) ticket.cancel();
-    });
-    if (answer.finish == Finish::kError) return answer.error;
-    if (answer.finish == Finish::kCancelled) return Error{Code::kCancelled, "stopped"};
+    FT_ASSIGN(GatheredAnswer answer, whole_answer(engine, std::move(request), stopped));
     way.speed.add(answer.report.completion_tokens, answer.report.decode_ms);
     add(way.speculation, answer.report.speculation);
     tokens.push_back(std::move(answer.ids));

@@ -16,6 +16,16 @@ std::string whole_text(const GatheredAnswer& answer) {
 
 }  // namespace
 
+Result<GatheredAnswer> whole_answer(Engine& engine, Request request, const std::atomic<bool>& stopped) {
+  FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
+  GatheredAnswer answer = gather(ticket, [&](const Event&) {
+    if (stopped) ticket.cancel();
+  });
+  if (answer.finish == Finish::kError) return answer.error;
+  if (answer.finish == Finish::kCancelled) return Error{Code::kCancelled, "stopped"};
+  return answer;
+}
+
 Result<GatheredAnswer> BenchMeasure::answer(const BenchCase& bench_case, bool speculative) {
   GenerateOptions ask = bench_case.ask;
   if (!speculative) {
@@ -25,13 +35,7 @@ Result<GatheredAnswer> BenchMeasure::answer(const BenchCase& bench_case, bool sp
     ask.speculation.drafter = SyntheticDrafter::kKind;
   }
   FT_ASSIGN(Request request, make_request(bench_case.prompt, ask, loaded_));
-  FT_ASSIGN(Ticket ticket, engine_.submit(std::move(request)));
-  GatheredAnswer answer = gather(ticket, [&](const Event&) {
-    if (cancelled_) ticket.cancel();
-  });
-  if (answer.finish == Finish::kError) return answer.error;
-  if (answer.finish == Finish::kCancelled) return Error{Code::kCancelled, "stopped"};
-  return answer;
+  return whole_answer(engine_, std::move(request), cancelled_);
 }
 
 void BenchMeasure::cancel() { cancelled_ = true; }

@@ -19,6 +19,9 @@ struct BenchCase {
 /// Acceptance of a synthetic drafter (--forced-acceptance); empty: real drafts.
 using ForcedSchedule = std::vector<double>;
 
+/// The whole answer to a request; kCancelled once `stopped` is set.
+Result<GatheredAnswer> whole_answer(Engine& engine, Request request, const std::atomic<bool>& stopped);
+
 class BenchMeasure {
  public:
   BenchMeasure(Engine& engine, const LoadedModel& loaded, ForcedSchedule forced)

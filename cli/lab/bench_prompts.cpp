@@ -1,5 +1,7 @@
 #include "cli/lab/bench_prompts.h"
 
+#include "cli/lab/synth_random.h"
+
 namespace ft::cli {
 namespace {
 
@@ -25,5 +27,14 @@ constexpr BuiltInPrompt kPrompts[] = {
 }  // namespace
 
 std::span<const BuiltInPrompt> built_in_prompts() { return kPrompts; }
+
+std::vector<std::int32_t> random_prompt(int count, int vocabulary, std::uint64_t seed) {
+  Random random(seed, "prompt");
+  std::vector<std::int32_t> prompt;
+  for (int i = 0; i < count; ++i) {
+    prompt.push_back(static_cast<std::int32_t>(random.next() % static_cast<std::uint64_t>(vocabulary)));
+  }
+  return prompt;
+}
 
 }  // namespace ft::cli

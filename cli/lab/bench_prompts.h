@@ -2,8 +2,10 @@
 // a text is. Written for this project.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace ft::cli {
 
@@ -15,5 +17,8 @@ struct BuiltInPrompt {
 };
 
 std::span<const BuiltInPrompt> built_in_prompts();
+
+/// `count` random ids below `vocabulary`, for random weights.
+std::vector<std::int32_t> random_prompt(int count, int vocabulary, std::uint64_t seed);
 
 }  // namespace ft::cli

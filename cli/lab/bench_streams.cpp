@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "cli/lab/synth_random.h"
+#include "cli/lab/bench_prompts.h"
 #include "cli/terminal/reports.h"
 #include "cli/terminal/text_layout.h"
 #include "sched/calibration/calibrate.h"
@@ -43,12 +43,8 @@ class StreamsBench {
 
   /// One prompt for each stream, computed each for itself: answers then share no memory.
   Status prompts() {
-    Random random(plan_.seed, "prompt");
-    const auto words = static_cast<std::uint64_t>(decoder_.model().facts.vocabulary);
-    std::vector<std::int32_t> prompt;
-    for (int i = 0; i < plan_.prompt_tokens; ++i) {
-      prompt.push_back(static_cast<std::int32_t>(random.next() % words));
-    }
+    const std::vector<std::int32_t> prompt =
+        random_prompt(plan_.prompt_tokens, decoder_.model().facts.vocabulary, plan_.seed);
     const Drafter* network = decoder_.network_drafter();
     const DrafterKind kind = network != nullptr ? DrafterKind{network->name()} : DrafterKind::kNone;
     for (int i = 0; i < plan_.streams; ++i) {
