@@ -21,6 +21,12 @@ from pathlib import Path
 home = Path(__file__).parent
 state = json.loads((home / "state.json").read_text())
 word = sys.argv[1]
+
+def keep():
+    written = home / "state.written"
+    written.write_text(json.dumps(state))
+    written.replace(home / "state.json")
+
 with open(home / "log", "a") as log:
     log.write(word + "\\n")
 if state.get("hang"):
@@ -30,7 +36,7 @@ if state.get("garbage"):
     sys.exit(0)
 if word == "auto" and state.get("fail_auto", 0) > 0:
     state["fail_auto"] -= 1
-    (home / "state.json").write_text(json.dumps(state))
+    keep()
     print("error: busy")
     sys.exit(0)
 if word in ("max", "auto"):
@@ -39,7 +45,7 @@ if word in ("max", "auto"):
         fan["target_rpm"] = rpm * state.get("obeys", 1)
         fan["actual_rpm"] = fan["target_rpm"] if state.get("follows", True) else fan["min_rpm"]
         fan["mode"] = "manual" if word == "max" else "auto"
-    (home / "state.json").write_text(json.dumps(state))
+    keep()
     print("ok")
 elif word == "status":
     print(json.dumps({"fans": state["fans"], "temperatures": {}}))
@@ -93,7 +99,9 @@ class Fans(unittest.TestCase):
                 guard.stdin.close()
 
     def state(self, **words):
-        (self.home / "state.json").write_text(json.dumps(words))
+        written = self.home / "state.of_test"
+        written.write_text(json.dumps(words))
+        written.replace(self.home / "state.json")
 
     def modes(self):
         return {fan["mode"] for fan in json.loads((self.home / "state.json").read_text())["fans"]}
