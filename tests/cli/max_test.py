@@ -57,7 +57,7 @@ def fans(count=2):
     return [dict(fan, index=i) for i in range(count)]
 
 
-def eventually(claim, seconds=10):
+def eventually(claim, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if claim():
