@@ -66,6 +66,10 @@ inline constexpr int kPairBlocks = 3;        // bf16 blocks that suit one tile o
 inline constexpr int kScaleGroups = 4;       // groups whose one-byte scales are together
 inline constexpr int kKeyRows = 32;          // positions of a key/value block (kBlockRows)
 inline constexpr int kQueryTile = 32;        // queries that share one read of a key/value block
+inline constexpr int kManyQueries = 12;      // that take whole windows of positions at once
+inline constexpr int kWindowBlocks = 8;
+inline constexpr int kWindowRows = kWindowBlocks * kKeyRows;
+inline constexpr int kWindowDims = 528;  // largest head of a window, padded against equal cache sets
 
 /// Products of one tile of quantised rows with packed codes. Planes 1 .. kTilePlanes.
 struct CodesArgs {
@@ -140,8 +144,13 @@ struct AttendArgs {
   std::int64_t first[kQueryTile] = {};     // the first that it sees; ascending
   const float* gate[kQueryTile] = {};      // [head_dim], or null
   float* out[kQueryTile] = {};             // [head_dim]
-  float* scratch = nullptr;                // [kQueryTile, padded + kKeyRows]
+  float* scratch = nullptr;                // [attend_floats(padded)]
 };
+
+/// Scratch of `attend`, in floats.
+constexpr std::int64_t attend_floats(std::int64_t padded) {
+  return kQueryTile * (padded + kKeyRows + kWindowDims + kWindowRows + kLanes);
+}
 
 /// The same attention by several workers, who share a key/value head. A window of positions at a time, in
 /// three parts with a barrier after each: blocks' scores, blocks' softmax weights, and sums of some columns.

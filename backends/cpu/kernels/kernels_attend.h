@@ -17,6 +17,9 @@ inline constexpr int kLine = 32;  // elements of a cache line; for codes, of hal
 inline V from_element(const std::uint16_t* p) { return from_f16(p); }
 inline V from_element(const std::int8_t* p) { return from_int8(p); }
 
+/// Into the second level: a line that is read after some thousand others.
+[[gnu::always_inline]] inline void prefetch_late(const void* p) { __builtin_prefetch(p, 0, 2); }
+
 /// The scales of a block, [kKeyRows], at the end of its codes.
 inline const float* scales_at(const std::int8_t* end) { return reinterpret_cast<const float*>(end); }
 
@@ -129,6 +132,173 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64
   }
 }
 
+// ---- windows of kWindowBlocks blocks that many queries see whole: sums stay in registers from block to
+// block. Each number has the operations of attend_block, in its order. ----
+
+/// Queries of a pass, as many as registers hold two sums of.
+inline constexpr int kWidePass = kPassQueries >= 8 ? 12 : kPassQueries;
+static_assert(kWindowBlocks <= kLanes);
+
+struct Window {
+  std::int64_t offsets[kWindowBlocks + 1];  // bytes from the pool's first block; the last: what follows
+  float* query;                             // [queries, kWindowDims] at a fixed distance from each other
+  float* weights;                           // [queries, kWindowRows] scores, then softmax weights
+  float* factors;                           // [queries, kLanes] by block, for what came before it
+};
+
+/// Calls pass(Index<count>, first) for all queries, the largest passes first.
+template <class Pass>
+inline void in_passes(int queries, const Pass& pass) {
+  int q = 0;
+  for (; q + kWidePass <= queries; q += kWidePass) pass(Index<kWidePass>{}, q);
+  for (; q + kPassQueries <= queries; q += kPassQueries) pass(Index<kPassQueries>{}, q);
+  for (; q + kHalfPass <= queries; q += kHalfPass) pass(Index<kHalfPass>{}, q);
+  for (; q < queries; ++q) pass(Index<1>{}, q);
+}
+
+/// block_scores of queries first .. first + kQueries. The first pass fetches the block's values; the others,
+/// or the first if it is alone, fetch the next block's keys.
+template <int kQueries, class Element>
+inline void window_scores(const AttendArgs& args, const Window& window, int block, int first) {
+  V sums[kQueries][2];
+  unroll<kQueries>([&](auto q) FT_INLINE { sums[q][0] = sums[q][1] = splat(0); });
+  const auto* keys = reinterpret_cast<const Element*>(args.keys + window.offsets[block]);
+  const float* query = window.query + first * kWindowDims;
+  const std::byte* next = args.keys + window.offsets[block + 1];
+  const std::byte* ahead = first == 0 ? args.values + window.offsets[block] : next;
+  const std::byte* also = first + kQueries == args.queries ? next : ahead;
+  constexpr int kStep = kLine * sizeof(Element);
+  for (int d = 0; d < args.head_dim; ++d, keys += kKeyRows, ++query) {
+    prefetch_late(ahead + d * kStep);
+    prefetch_late(also + d * kStep);
+    const V low = from_element(keys);
+    const V high = from_element(keys + kLanes);
+    unroll<kQueries>([&](auto q) FT_INLINE {
+      const V x = splat(query[q * kWindowDims]);
+      sums[q][0] = fma(x, low, sums[q][0]);
+      sums[q][1] = fma(x, high, sums[q][1]);
+    });
+  }
+  V scales[2] = {splat(args.scale), splat(args.scale)};
+  if constexpr (sizeof(Element) == 1) {
+    const float* own = scales_at(keys);
+    scales[0] = mul(scales[0], load(own));
+    scales[1] = mul(scales[1], load(own + kLanes));
+  }
+  float* scores = window.weights + first * kWindowRows + block * kKeyRows;
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    store(scores + q * kWindowRows, mul(sums[q][0], scales[0]));
+    store(scores + q * kWindowRows + kLanes, mul(sums[q][1], scales[1]));
+  });
+}
+
+/// A query's scores become weights; its running maximum and mass go on.
+template <class Element>
+inline void window_weights(const AttendArgs& args, const Window& window, int query, Running& run) {
+  float* lanes = window.weights + query * kWindowRows;
+  float tops[kWindowBlocks], less[kLanes] = {};
+  float top = run.top[query];
+  for (int block = 0; block < kWindowBlocks; ++block) {
+    const float* lane = lanes + block * kKeyRows;
+    const float block_top = largest(max(load(lane), load(lane + kLanes)));
+    tops[block] = top > block_top ? top : block_top;
+    less[block] = top - tops[block];
+    top = tops[block];
+  }
+  run.top[query] = top;
+  float* factors = window.factors + query * kLanes;
+  store(factors, exp(load(less)));
+  for (int block = 0; block < kWindowBlocks; ++block) {
+    float* lane = lanes + block * kKeyRows;
+    V low = exp(sub(load(lane), splat(tops[block])));
+    V high = exp(sub(load(lane + kLanes), splat(tops[block])));
+    run.mass[query] = __builtin_fmaf(run.mass[query], factors[block], sum(add(low, high)));
+    if constexpr (sizeof(Element) == 1) {
+      const auto* codes = reinterpret_cast<const Element*>(args.values + window.offsets[block]);
+      const float* own = scales_at(codes + args.padded * kKeyRows);
+      low = mul(low, load(own));
+      high = mul(high, load(own + kLanes));
+    }
+    store(lane, low);
+    store(lane + kLanes, high);
+  }
+}
+
+/// Adds kWide vectors of columns from `at` on to the totals of queries first .. first + kQueries.
+template <int kQueries, int kWide, class Element>
+inline void window_values(const AttendArgs& args, const Window& window, int first, int at, Running& run) {
+  V sums[kQueries][kWide];
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    unroll<kWide>([&](auto w) FT_INLINE { sums[q][w] = load(run.total[first + q] + at + w * kLanes); });
+  });
+  const float* weights = window.weights + first * kWindowRows;
+  for (int block = 0; block < kWindowBlocks; ++block) {
+    const auto* values = reinterpret_cast<const Element*>(args.values + window.offsets[block]) + at;
+    unroll<kQueries>([&](auto q) FT_INLINE {
+      const V factor = splat(window.factors[(first + q) * kLanes + block]);
+      unroll<kWide>([&](auto w) FT_INLINE { sums[q][w] = mul(sums[q][w], factor); });
+    });
+    for (int j = 0; j < kKeyRows; ++j, values += args.padded, ++weights) {
+      V line[kWide];
+      prefetch(values + 8 * args.padded);
+      unroll<kWide>([&](auto w) FT_INLINE { line[w] = from_element(values + w * kLanes); });
+      unroll<kQueries>([&](auto q) FT_INLINE {
+        const V weight = splat(weights[q * kWindowRows]);
+        unroll<kWide>([&](auto w) FT_INLINE { sums[q][w] = fma(weight, line[w], sums[q][w]); });
+      });
+    }
+  }
+  unroll<kQueries>([&](auto q) FT_INLINE {
+    unroll<kWide>([&](auto w) FT_INLINE { store(run.total[first + q] + at + w * kLanes, sums[q][w]); });
+  });
+}
+
+template <class Element>
+inline void attend_window(const AttendArgs& args, const Window& window, Running& run) {
+  for (int block = 0; block < kWindowBlocks; ++block) {
+    in_passes(args.queries, [&](auto count, int first)
+                                FT_INLINE { window_scores<count, Element>(args, window, block, first); });
+  }
+  for (int q = 0; q < args.queries; ++q) window_weights<Element>(args, window, q, run);
+  int at = 0;
+  for (; at + 2 * kLanes <= args.padded; at += 2 * kLanes) {
+    in_passes(args.queries, [&](auto count, int first) FT_INLINE {
+      window_values<count, 2, Element>(args, window, first, at, run);
+    });
+  }
+  if (at == args.padded) return;
+  in_passes(args.queries, [&](auto count, int first)
+                              FT_INLINE { window_values<count, 1, Element>(args, window, first, at, run); });
+}
+
+/// True if every query sees all positions from `begin` to the end of a window.
+inline bool sees_window(const AttendArgs& args, std::int64_t begin) {
+  return args.queries >= kManyQueries && args.head_dim <= kWindowDims &&
+         args.first[args.queries - 1] <= begin && args.position[0] >= begin + kWindowRows - 1;
+}
+
+/// Attends to windows from `begin` on, as many as all queries see; returns where they end.
+template <class Element>
+inline std::int64_t attend_windows(const AttendArgs& args, std::int64_t begin, Running& run) {
+  Window window;
+  window.query = args.scratch + kQueryTile * (args.padded + kKeyRows);
+  window.weights = window.query + kQueryTile * kWindowDims;
+  window.factors = window.weights + kQueryTile * kWindowRows;
+  for (int q = 0; q < args.queries; ++q) {
+    for_vectors(args.head_dim, [&](std::int64_t i, auto get, auto put) {
+      put(window.query + q * kWindowDims + i, get(args.query[q] + i));
+    });
+  }
+  for (; sees_window(args, begin); begin += kWindowRows) {
+    const std::int32_t* blocks = args.blocks + begin / kKeyRows;
+    for (int i = 0; i < kWindowBlocks; ++i) window.offsets[i] = blocks[i] * args.block_stride;
+    const bool more = args.position[args.queries - 1] >= begin + kWindowRows;
+    window.offsets[kWindowBlocks] = blocks[more ? kWindowBlocks : 0] * args.block_stride;
+    attend_window<Element>(args, window, run);
+  }
+  return begin;
+}
+
 template <class Element>
 inline void attend_elements(const AttendArgs& args) {
   Running run;
@@ -143,6 +313,10 @@ inline void attend_elements(const AttendArgs& args) {
     if (args.position[q] > last) last = args.position[q];
   }
   for (std::int64_t begin = first_block; begin <= last; begin += kKeyRows) {
+    if (sees_window(args, begin)) {
+      begin = attend_windows<Element>(args, begin, run);
+      if (begin > last) break;
+    }
     const std::int64_t offset = args.blocks[begin / kKeyRows] * args.block_stride;
     const bool more = begin + kKeyRows <= last;
     const std::int64_t next = more ? args.blocks[begin / kKeyRows + 1] * args.block_stride : offset;
@@ -190,203 +364,6 @@ inline void attend(const AttendArgs& args) {
     attend_elements<std::int8_t>(args);
   } else {
     attend_elements<std::uint16_t>(args);
-  }
-}
-
-// ---- shared by several workers (AttendShare) ----
-
-/// What a query sees of a block: positions [skip, count); the block is not its own if that is nothing.
-struct Seen {
-  int skip, count;
-  bool any() const { return count > 0 && skip < kKeyRows; }
-};
-inline Seen seen_of(const AttendShare& share, int query, int block) {
-  const std::int64_t begin = (share.first_block + block) * kKeyRows;
-  const std::int64_t count = share.of.position[query] + 1 - begin;
-  const std::int64_t skip = share.of.first[query] - begin;
-  return {skip <= 0         ? 0
-          : skip < kKeyRows ? static_cast<int>(skip)
-                            : kKeyRows,
-          count < kKeyRows ? static_cast<int>(count) : kKeyRows};
-}
-
-inline std::int64_t offset_of(const AttendShare& share, int block) {
-  return share.of.blocks[share.first_block + block] * share.of.block_stride;
-}
-
-template <int kQueries, class Element>
-inline void scores_of(const AttendShare& share, int block, int last, int query) {
-  const auto* keys = reinterpret_cast<const Element*>(share.of.keys + offset_of(share, block));
-  const int next = block + 1 < last ? block + 1 : block;
-  const auto* ahead = reinterpret_cast<const Element*>(share.of.keys + offset_of(share, next));
-  float* scores[kQueries];
-  for (int q = 0; q < kQueries; ++q)
-    scores[q] = share.weights + static_cast<std::int64_t>(query + q) * kSharePositions + block * kKeyRows;
-  block_scores<kQueries>(keys, ahead, share.of.query + query, share.of.head_dim, share.of.scale, scores);
-  for (int q = 0; q < kQueries; ++q) {
-    const Seen seen = seen_of(share, query + q, block);
-    for (int j = 0; j < seen.skip; ++j) scores[q][j] = kFar;
-    for (int j = seen.count; j < kKeyRows; ++j) scores[q][j] = kFar;
-    share.tops[(query + q) * kShareBlocks + block] = largest(max(load(scores[q]), load(scores[q] + kLanes)));
-  }
-}
-
-template <class Element>
-inline void scores_of_blocks(const AttendShare& share, int first, int last) {
-  for (int block = first; block < last; ++block) {
-    for (int q = 0; q < share.of.queries;) {
-      const auto all_see = [&](int queries) FT_INLINE {
-        return q + queries <= share.of.queries && seen_of(share, q, block).any() &&
-               seen_of(share, q + queries - 1, block).any();
-      };
-      if (all_see(kPassQueries)) {
-        scores_of<kPassQueries, Element>(share, block, last, q);
-        q += kPassQueries;
-      } else if (all_see(kHalfPass)) {
-        scores_of<kHalfPass, Element>(share, block, last, q);
-        q += kHalfPass;
-      } else {
-        if (all_see(1)) scores_of<1, Element>(share, block, last, q);
-        q += 1;
-      }
-    }
-  }
-}
-
-inline void attend_scores(const AttendShare& share, int first, int last) {
-  if (share.of.bits == 8) {
-    scores_of_blocks<std::int8_t>(share, first, last);
-  } else {
-    scores_of_blocks<std::uint16_t>(share, first, last);
-  }
-}
-
-/// The greatest score up to and with a block, `before` being that without it.
-inline float raised(float before, float block_top) { return before > block_top ? before : block_top; }
-
-inline void attend_weights(const AttendShare& share, int first, int last) {
-  for (int q = 0; q < share.of.queries; ++q) {
-    const float* tops = share.tops + q * kShareBlocks;
-    float top = share.begins ? kFar : share.top[q];
-    for (int block = 0; block < last; ++block) {
-      const Seen seen = seen_of(share, q, block);
-      if (!seen.any()) continue;
-      const float before = top;
-      top = raised(before, tops[block]);
-      if (block < first) continue;
-      float* lane = share.weights + static_cast<std::int64_t>(q) * kSharePositions + block * kKeyRows;
-      store(lane, exp(sub(load(lane), splat(top))));
-      store(lane + kLanes, exp(sub(load(lane + kLanes), splat(top))));
-      for (int j = 0; j < seen.skip; ++j) lane[j] = 0;
-      for (int j = seen.count; j < kKeyRows; ++j) lane[j] = 0;
-      float gone[kLanes];
-      store(gone, exp(splat(before - top)));
-      share.factors[q * kShareBlocks + block] = gone[0];
-      share.sums[q * kShareBlocks + block] = sum(add(load(lane), load(lane + kLanes)));
-      if (share.of.bits == 16) continue;
-      const auto* values = reinterpret_cast<const std::int8_t*>(share.of.values + offset_of(share, block));
-      const float* own = scales_at(values + share.of.padded * kKeyRows);
-      store(lane, mul(load(lane), load(own)));
-      store(lane + kLanes, mul(load(lane + kLanes), load(own + kLanes)));
-    }
-  }
-}
-
-/// kWide vectors of columns from `at` on, of one block.
-template <int kQueries, int kWide, class Element>
-inline void sums_of(const AttendShare& share, int block, int query, int count, int at) {
-  const int padded = share.of.padded;
-  const auto* values = reinterpret_cast<const Element*>(share.of.values + offset_of(share, block)) + at;
-  const int next = block + 1 < share.blocks ? block + 1 : block;
-  const auto* ahead = reinterpret_cast<const Element*>(share.of.values + offset_of(share, next)) + at;
-  V sums[kQueries][kWide];
-  const float* weights[kQueries];
-  for (int q = 0; q < kQueries; ++q)
-    weights[q] = share.weights + static_cast<std::int64_t>(query + q) * kSharePositions + block * kKeyRows;
-  unroll<kQueries>([&](auto q) FT_INLINE {
-    const V factor = splat(share.factors[(query + q) * kShareBlocks + block]);
-    unroll<kWide>([&](auto w) FT_INLINE {
-      sums[q][w] = mul(load(share.total + (query + q) * padded + at + w * kLanes), factor);
-    });
-  });
-  for (int j = 0; j < count; ++j, values += padded, ahead += padded) {
-    prefetch(ahead);
-    unroll<kQueries>([&](auto q) FT_INLINE {
-      const V weight = splat(weights[q][j]);
-      unroll<kWide>(
-          [&](auto w) FT_INLINE { sums[q][w] = fma(weight, from_element(values + w * kLanes), sums[q][w]); });
-    });
-  }
-  unroll<kQueries>([&](auto q) FT_INLINE {
-    unroll<kWide>([&](auto w)
-                      FT_INLINE { store(share.total + (query + q) * padded + at + w * kLanes, sums[q][w]); });
-  });
-}
-
-template <int kWide, class Element>
-inline void sums_of_blocks(const AttendShare& share, int at, float* mass) {
-  constexpr int kMost = kPassQueries * kWide <= 16 ? kPassQueries : kHalfPass;  // whose sums fit in registers
-  for (int block = 0; block < share.blocks; ++block) {
-    for (int q = 0; q < share.of.queries;) {
-      const Seen seen = seen_of(share, q, block);
-      const auto alike = [&](int queries) FT_INLINE {
-        return q + queries <= share.of.queries && seen_of(share, q + queries - 1, block).any() &&
-               seen_of(share, q + queries - 1, block).count == seen.count;
-      };
-      const int queries = !seen.any() ? 1 : alike(kMost) ? kMost : 1;
-      if (seen.any()) {
-        if (queries == kMost) {
-          sums_of<kMost, kWide, Element>(share, block, q, seen.count, at);
-        } else {
-          sums_of<1, kWide, Element>(share, block, q, seen.count, at);
-        }
-        for (int i = q; i < q + queries; ++i) {
-          const int place = i * kShareBlocks + block;
-          mass[i] = __builtin_fmaf(mass[i], share.factors[place], share.sums[place]);
-        }
-      }
-      q += queries;
-    }
-  }
-}
-
-/// The greatest scores up to the end of the window, for the next one.
-inline void carry_tops(const AttendShare& share) {
-  for (int q = 0; q < share.of.queries; ++q) {
-    float top = share.begins ? kFar : share.top[q];
-    for (int block = 0; block < share.blocks; ++block) {
-      if (seen_of(share, q, block).any()) top = raised(top, share.tops[q * kShareBlocks + block]);
-    }
-    share.top[q] = top;
-  }
-}
-
-inline void attend_sums(const AttendShare& share, int index) {
-  const AttendArgs& of = share.of;
-  if (index == 0) carry_tops(share);
-  const int at = index * kShareColumns;
-  const int wide = of.padded - at < kShareColumns ? 1 : 2;
-  float* mass = share.mass + index * kQueryTile;
-  for (int q = 0; share.begins && q < of.queries; ++q) {
-    mass[q] = 0;
-    for (int w = 0; w < wide; ++w) store(share.total + q * of.padded + at + w * kLanes, splat(0));
-  }
-  if (of.bits == 8) {
-    wide == 2 ? sums_of_blocks<2, std::int8_t>(share, at, mass)
-              : sums_of_blocks<1, std::int8_t>(share, at, mass);
-  } else {
-    wide == 2 ? sums_of_blocks<2, std::uint16_t>(share, at, mass)
-              : sums_of_blocks<1, std::uint16_t>(share, at, mass);
-  }
-  const int columns = of.head_dim - at < kShareColumns ? of.head_dim - at : kShareColumns;
-  for (int q = 0; share.ends && q < of.queries; ++q) {
-    const V all = splat(mass[q]);
-    const float* total = share.total + q * of.padded + at;
-    for_vectors(columns, [&](std::int64_t i, auto get, auto put) {
-      V value = div(get(total + i), all);
-      if (of.gate[q] != nullptr) value = mul(value, sigmoid(get(of.gate[q] + at + i)));
-      put(of.out[q] + at + i, value);
-    });
   }
 }
 

@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/kernels_pairs.h"
 // Uses for_vectors of kernels_math.h.
 #include "backends/cpu/kernels/kernels_attend.h"
+#include "backends/cpu/kernels/kernels_attend_shared.h"
 #include "backends/cpu/kernels/kernels_delta.h"
 
 namespace ft::cpu::FT_ISA {

@@ -330,7 +330,7 @@ Needs needs(const Attend& op, const Parts& parts) {
   const std::int64_t shared = has_few_heads(op, parts.workers) ? op.kv_heads * share_floats(op) : 0;
   return {(static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim + shared) *
               static_cast<std::int64_t>(sizeof(float)),
-          kQueryTile * (round_up(op.head_dim, kLanes) + kKeyRows)};
+          attend_floats(round_up(op.head_dim, kLanes))};
 }
 
 std::unique_ptr<Operation> make_rotary(Rotary& rotary) { return std::make_unique<RotaryOp>(rotary); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <numeric>
 
 #include "backends/cpu/kernels/features.h"
 #include "backends/random_weights.h"
@@ -108,11 +109,14 @@ std::vector<float> attended(const Program& program, const AttendShape& shape, co
                             const BackendOptions& options, int chunk) {
   const auto backend = std::move(make_backend(options).value());
   const auto executable = std::move(backend->compile(program, {.max_rows = 96, .max_logit_rows = 1}).value());
-  const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 3}).value());
-  const std::vector<std::int32_t> blocks = {2, 0, 1};
+  const int positions = static_cast<int>(rows.size()) / shape.width();
+  std::vector<std::int32_t> blocks(static_cast<std::size_t>((positions + kBlockRows - 1) / kBlockRows));
+  std::iota(blocks.rbegin(), blocks.rend(), 0);
+  const auto held = static_cast<int>(blocks.size());
+  const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = held}).value());
   std::vector<float> all;
-  for (int begin = 0; begin < kPositions; begin += chunk) {
-    const int count = std::min(chunk, kPositions - begin);
+  for (int begin = 0; begin < positions; begin += chunk) {
+    const int count = std::min(chunk, positions - begin);
     const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 0);
     const std::vector<Segment> segments = {{{blocks, 0, 0, 0}, begin, count, count}};
     StepArgs args;
@@ -224,6 +228,23 @@ TEST(CpuAttend, WorkersThatShareAHeadGoFromWindowToWindow) {
     const std::vector<float> alone = after_prompt(program, shape, rows, options, kSharedPrompt);
     options.threads = 3;
     EXPECT_EQ(after_prompt(program, shape, rows, options, kSharedPrompt), alone) << kv_bits << " bits";
+  }
+}
+
+/// Rows of a prompt, many of which see whole windows, and the same rows one by one.
+TEST(CpuAttend, ManyQueriesHaveTheBitsOfFew) {
+  constexpr int kMany = 96, kRows = 2 * cpu::kWindowRows + kMany + 5;
+  for (const AttendShape& shape : {AttendShape{6, 1, 40, true}, AttendShape{2, 2, 16, false, 400}}) {
+    RandomWeights random(7);
+    const Program program = attention(shape, random);
+    const std::vector<float> rows = exact_rows(random, kRows * shape.width());
+    for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+      for (const int kv_bits : {16, 8}) {
+        const BackendOptions options{.name = "cpu", .threads = 2, .isa = kernels->name, .kv_bits = kv_bits};
+        EXPECT_EQ(attended(program, shape, rows, options, kMany), attended(program, shape, rows, options, 1))
+            << kernels->name << ", " << kv_bits << " bits";
+      }
+    }
   }
 }
 
