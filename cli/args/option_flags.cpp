@@ -110,6 +110,7 @@ void add_backend_flags(FlagSet& flags, ModelOptions& model) {
             "Activation precision of the cpu backend: auto (default), 8 or 16 bits; 16 is slower and closer "
             "to float32. bf16 weights use bf16 at 8 and float32 at 16");
   add_kv_bits_flag(flags, model.kv_bits);
+  if (flags.find("threads") != nullptr) return;  // the subcommand reads more than one number
   flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0 (default): one per core")
       .letter = "t";
 }

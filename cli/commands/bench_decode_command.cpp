@@ -5,12 +5,14 @@
 #include <functional>
 
 #include "base/machine_facts.h"
+#include "base/replace_file.h"
 #include "base/thread_pool.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"
 #include "cli/commands/text_file.h"
 #include "cli/lab/bench_decode.h"
 #include "cli/lab/bench_decode_report.h"
+#include "cli/lab/bench_scaling.h"
 #include "cli/lab/bench_streams.h"
 #include "cli/lab/contention.h"
 #include "cli/lab/machine.h"
@@ -27,8 +29,9 @@ struct Options {
   ModelOptions model;
   DecodePlan plan;
   bool quick = false, profile = false;
-  std::string trace;
-  int streams = 0;  // beside one; 0: the figures of one
+  std::string trace, html;
+  std::vector<int> threads;  // of several measurements; empty: one
+  int streams = 0;           // beside one; 0: the figures of one
 };
 
 Setter appends_schedule(std::vector<std::vector<double>>& target) {
@@ -39,6 +42,21 @@ Setter appends_schedule(std::vector<std::vector<double>>& target) {
       return Error{Code::kInvalid, fmt::format("expected at most {} positions", kMaxDepth)};
     }
     target.push_back(std::move(schedule));
+    return {};
+  };
+}
+
+/// One number as any command takes it, or several.
+Setter reads_threads(Options& options) {
+  return [&options](const std::string& text) -> Status {
+    constexpr int kMost = 1024;
+    options.threads.clear();
+    if (text.find(',') == std::string::npos) return reads_int(options.model.threads, 0, kMost)(text);
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      FT_TRY(reads_int(options.threads.emplace_back(), 1, kMost)(text.substr(at, end - at)));
+      at = end + 1;
+    }
     return {};
   };
 }
@@ -55,13 +73,15 @@ DecodePlan plan_of(const Options& options) {
   return plan;
 }
 
-/// The tables shown: a few round sizes and the largest prompt chunk of the model, and all of the MTP head.
-std::vector<ProfileTable> shown(std::vector<ProfileTable> tables) {
+/// The tables shown: a few round sizes and the largest prompt chunk of the model, and all of the MTP head; of
+/// several streams, rounds with a row or two for each.
+std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 1) {
   int longest = 0;
   for (const ProfileTable& table : tables) {
     if (table.executable == 0) longest = std::max(longest, table.rows);
   }
-  std::erase_if(tables, [longest](const ProfileTable& table) {
+  std::erase_if(tables, [longest, streams](const ProfileTable& table) {
+    if (streams > 1) return table.rows != streams && (table.executable != 0 || table.rows != 2 * streams);
     const bool listed =
         std::find(std::begin(kShownRows), std::end(kShownRows), table.rows) != std::end(kShownRows);
     return table.executable == 0 ? !listed && table.rows != longest : table.rows > 1;
@@ -86,13 +106,20 @@ auto measure(Terminal& terminal, const auto& bench) {
 Result<int> work_on_streams(const Options& options, const DecodePlan& decode, Terminal& terminal) {
   StreamsPlan plan{options.streams, decode.prompt_tokens, decode.cycles,
                    decode.tokens,   decode.schedules,     decode.seed};
+  StepWatch watch;
+  StepProfile profile;
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
+  if (options.profile) loaded->backend = timed(std::move(loaded->backend), watch, &profile);
   FT_ASSIGN(const StreamsFigures figures,
             measure(terminal, [&](const Report& report) { return measure_streams(*loaded, plan, report); }));
   const std::string backend = loaded->backend->describe();
   terminal.out(options.output.json
                    ? streams_json(loaded->model.name, backend, plan, figures) + "\n"
                    : fmt::format("{} on {}\n\n", loaded->model.name, backend) + streams_text(plan, figures));
+  if (options.profile && !options.output.json) {
+    for (const ProfileTable& table : shown(profile.tables(), options.streams))
+      terminal.out("\n" + table_title(table) + ":\n" + profile_text(table));
+  }
   terminal.flush();
   return 0;
 }
@@ -112,9 +139,8 @@ DecodeReport report_of(const LoadedModel& loaded, const DecodeBench& bench, cons
   return report;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
   const DecodePlan plan = plan_of(options);
-  if (options.streams > 0) return work_on_streams(options, plan, terminal);
   StepWatch watch;
   StepProfile profile;
   const bool profiled = options.profile || !options.trace.empty();
@@ -127,6 +153,36 @@ Result<int> work(const Options& options, Terminal& terminal) {
   report.others_share = contention.others_share();
   if (options.profile) report.profile = shown(profile.tables());
   if (!options.trace.empty()) FT_TRY(write_text_file(options.trace, profile.trace_json()));
+  return report;
+}
+
+/// One number of threads after the other: each has a backend and a copy of the model of its own.
+Result<int> work_on_threads(Options options, Terminal& terminal) {
+  std::vector<DecodeReport> reports;
+  for (const int threads : options.threads) {
+    options.model.threads = threads;
+    FT_ASSIGN(DecodeReport report, measured(options, terminal));
+    const std::string note = contention_note(report.others_share);
+    if (!note.empty()) terminal.note(fmt::format("{} threads: {}", threads, note));
+    reports.push_back(std::move(report));
+  }
+  terminal.out(options.output.json ? scaling_json(reports) + "\n" : scaling_text(reports));
+  if (!options.html.empty()) FT_TRY(replace_file(options.html, scaling_page(reports)));
+  terminal.flush();
+  return 0;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  const bool several = !options.threads.empty();
+  if (several && (options.streams > 0 || options.profile || !options.trace.empty())) {
+    return Error{Code::kInvalid,
+                 "--streams, --profile and --trace measure one number of threads; give --threads one number"};
+  }
+  if (!several && !options.html.empty())
+    return Error{Code::kInvalid, "--html draws several numbers of threads; add --threads 1,2,4"};
+  if (several) return work_on_threads(options, terminal);
+  if (options.streams > 0) return work_on_streams(options, plan_of(options), terminal);
+  FT_ASSIGN(const DecodeReport report, measured(options, terminal));
   terminal.out(options.output.json ? decode_json(report) + "\n" : decode_text(report));
   terminal.flush();
   if (const std::string note = contention_note(report.others_share); !note.empty()) terminal.note(note);
@@ -152,6 +208,12 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add_switch("profile", options.profile, "Print the time of a step by instruction");
   flags.add("trace", "FILE", reads_text(options.trace),
             "Write the last steps to FILE for chrome://tracing or ui.perfetto.dev");
+  flags.add("html", "FILE", reads_text(options.html),
+            "Write the table of several numbers of threads as a page");
+  flags
+      .add("threads", "N,N", reads_threads(options),
+           "Worker threads; 0 (default): one per core. A list measures each number: 1,2,4")
+      .letter = "t";
 }
 
 }  // namespace
@@ -165,6 +227,7 @@ Command bench_decode_command() {
       "  foretoken bench decode --model synth:qwen3.5-0.8b?bits=4\n"
       "  foretoken bench decode --model synth:qwen3.5-4b --profile\n"
       "  foretoken bench decode --forced-acceptance .9,.8,.7 --fixed --json > decode.json\n"
+      "  foretoken bench decode --threads 1,2,4,8,16 --cycles 3 --html threads.html\n"
       "  foretoken bench decode --streams 8 --forced-acceptance .93,.86,.75\n"
       "  foretoken bench decode --quick --trace steps.json\n";
   add_flags(command.flags, *options);

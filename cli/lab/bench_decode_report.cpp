@@ -30,12 +30,6 @@ std::string schedule_text(const std::vector<double>& schedule) {
 
 std::string depth_text(int depth) { return depth < 0 ? "auto" : std::to_string(depth); }
 
-/// Title of a table: program, rows and number of steps.
-std::string table_title(const ProfileTable& table) {
-  return fmt::format("{}, {} row{}, {} steps", table.executable == 0 ? "model" : "MTP head", table.rows,
-                     table.rows == 1 ? "" : "s", table.steps);
-}
-
 std::string cost_rows(const DecodeFigures& figures) {
   std::vector<std::vector<std::string>> rows = {{"rows"}, {"round cost"}, {"with MTP drafts"}};
   for (std::size_t n = 1; n <= DecodePlan::kRows; ++n) {
@@ -91,6 +85,11 @@ Json costs_json(const std::array<std::vector<double>, DecodePlan::kRows + 1>& co
 }
 
 }  // namespace
+
+std::string table_title(const ProfileTable& table) {
+  return fmt::format("{}, {} row{}, {} steps", table.executable == 0 ? "model" : "MTP head", table.rows,
+                     table.rows == 1 ? "" : "s", table.steps);
+}
 
 std::string decode_text(const DecodeReport& report) {
   const DecodeFigures& figures = report.figures;

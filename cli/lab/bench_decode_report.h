@@ -23,6 +23,8 @@ struct DecodeReport {
   std::vector<ProfileTable> profile;  // empty: not requested
 };
 
+/// Title of a table: program, rows and number of steps.
+std::string table_title(const ProfileTable& table);
 std::string decode_text(const DecodeReport& report);
 std::string decode_json(const DecodeReport& report);
 

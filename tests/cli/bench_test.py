@@ -57,6 +57,22 @@ class Bench(cli_test.CliTest):
         events = json.loads(trace.read_text())["traceEvents"]
         self.assertEqual({event["ph"] for event in events}, {"X"})
 
+    def test_bench_decode_measures_several_numbers_of_threads(self):
+        page = self.folder / "threads.html"
+        some = ("bench", "decode", "--quick", "--model", "synth:tiny?layers=4&vocabulary=512", "--forced-acceptance",
+                "1,1", "--threads", "1,2")
+        reports = self.expect_json(0, *some)["by_threads"]
+        self.assertEqual([report["threads"] for report in reports], [1, 2])
+        table = self.expect(0, *some, "--html", str(page)).stdout.decode()
+        rows = [line.split() for line in table.splitlines() if line[:1] in "12" and line[:1]]
+        self.assertEqual([row[0] for row in rows], ["1", "2"])
+        self.assertTrue(all(len(row) == 8 and float(row[6]) > 0 for row in rows), rows)
+        self.assertEqual(page.read_text().count("<td>"), 2 * 8)
+        for wrong, sentence in ((("--threads", "1,x"), "whole number from 1 to 1024"),
+                                (("--html", "x"), "add --threads"),
+                                (("--threads", "1,2", "--profile"), "give --threads one number")):
+            self.assertIn(sentence, self.expect(2, "bench", "decode", *wrong).stderr.decode())
+
     def test_bench_decode_compares_several_streams_with_one(self):
         report = self.expect_json(0, "bench", "decode", "--streams", "3", "--quick", "--model",
                                   "synth:tiny?layers=4&vocabulary=512", "--forced-acceptance", "1,1", "--threads", "1")
