@@ -103,6 +103,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
 struct Loggers {
   std::shared_ptr<Sink> sink;
   std::shared_ptr<spdlog::logger> usual, plain;
+  Loggers* before = nullptr;  // those that these replaced: kept, as the comment at current() says
 };
 
 void set_up(Loggers& loggers) {
@@ -146,6 +147,7 @@ void log_in_background(int fd) {
       std::make_shared<spdlog::async_logger>(kPlain, made->sink, pool, async_overflow_policy::overrun_oldest);
   set_up(*made);
   made->usual->set_level(logger().level());
+  made->before = current().load();
   current() = made;
 }
 

@@ -11,9 +11,13 @@ namespace {
 
 std::atomic<long> allocations{0};
 
-void* counted(std::size_t bytes) {
+void* counted(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
   ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* counted(std::size_t bytes) {
+  if (void* memory = counted(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 
@@ -21,6 +25,8 @@ void* counted(std::size_t bytes) {
 
 void* operator new(std::size_t bytes) { return counted(bytes); }
 void* operator new[](std::size_t bytes) { return counted(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t& tag) noexcept { return counted(bytes, tag); }
+void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept { return counted(bytes, tag); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }

@@ -456,7 +456,7 @@ TEST_F(TimelineDeathTest, OurOwnMistakesEndTheProgram) {
         txn.segment();
         txn.commit(1);
       },
-      "keep >= settled_");
+      "keep >= confirmed_");
   EXPECT_DEATH(
       {
         Timeline t = open();

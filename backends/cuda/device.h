@@ -97,8 +97,10 @@ class MemoryOf {
 
   bool empty() const { return data_ == nullptr; }
   std::size_t bytes() const { return bytes_; }
+  /// Null where there is none.
   template <class T = std::byte>
   T* at(std::int64_t offset_bytes = 0) const {
+    if (empty()) return nullptr;
     return reinterpret_cast<T*>(static_cast<std::byte*>(data_) + offset_bytes);
   }
 

@@ -198,7 +198,7 @@ class Bodies(Hostile):
                 except TimeoutError:
                     pass
             self.assertGreaterEqual(refused, 4)
-            if "FORETOKEN_SANITIZED" not in os.environ:
+            if "SANITIZED_TESTS" not in os.environ:
                 self.assertLess(self.resident_mb() - before, 300)
             self.assert_alive()
         finally:

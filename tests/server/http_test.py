@@ -361,7 +361,7 @@ class Many(WithServer):
             self.assertEqual(text_of(frames(client.answer()[2])), alone)
             top = max(top, self.memory_mb())
         self.assertEqual(self.threads(), threads, "no thread a connection")
-        if "FORETOKEN_SANITIZED" not in os.environ:
+        if "SANITIZED_TESTS" not in os.environ:
             self.assertLess(top - before, 60, "MB above the model")
         for client in clients:
             client.socket.close()

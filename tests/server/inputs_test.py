@@ -140,7 +140,7 @@ class Memory(WithServer):
         self.assertEqual(status, 200, answer)
 
 
-@unittest.skipIf(os.environ.get("FORETOKEN_SANITIZED"), "a sanitizer reserves all addresses")
+@unittest.skipIf(os.environ.get("SANITIZED_TESTS"), "a sanitizer reserves all addresses")
 class MemoryEnd(WithServer):
     flags = ("--context", "4096", "--slots", "1", "--cache-mb", "8")
 
