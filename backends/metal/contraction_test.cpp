@@ -31,7 +31,7 @@ class Contracted final : public ForwardingDevice {
   RunKernel run_;
 };
 
-std::vector<float> logits(const std::shared_ptr<Device>& device, const TestShape& shape) {
+[[maybe_unused]] std::vector<float> logits(const std::shared_ptr<Device>& device, const TestShape& shape) {
   const TestProgram test(shape, 6);
   const auto executable =
       std::move(compile(device, test.program, {.max_rows = 20, .max_logit_rows = 20}).value());
