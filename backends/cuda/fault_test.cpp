@@ -20,6 +20,7 @@ namespace cuda {
 namespace {
 
 FakeDriver* fake = nullptr;
+std::set<void*> taken;  // a lost device gives nothing back: its driver does, when the program ends
 
 template <class... Args>
 int good(Args... /*args*/) {
@@ -36,10 +37,12 @@ int handle(Handle* out, Args... /*args*/) {
 void* take(std::size_t bytes) {
   if (fake->refuse > 0 && --fake->refuse == 0) return nullptr;
   ++fake->allocations;
-  return std::aligned_alloc(256, static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 256)));
+  const auto whole = static_cast<std::size_t>(round_up(static_cast<std::int64_t>(bytes), 256));
+  return *taken.insert(std::aligned_alloc(256, whole)).first;
 }
 void give(void* memory) {
   --fake->allocations;
+  taken.erase(memory);
   std::free(memory);
 }
 
@@ -107,7 +110,11 @@ FakeDriver::FakeDriver() {
   };
 }
 
-FakeDriver::~FakeDriver() { fake = nullptr; }
+FakeDriver::~FakeDriver() {
+  for (void* memory : taken) std::free(memory);
+  taken.clear();
+  fake = nullptr;
+}
 
 std::vector<std::byte> FakeDriver::images() {
   ImageFileHeader header{};
