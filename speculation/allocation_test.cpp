@@ -1,36 +1,9 @@
-// Counts operator new of the whole test program: a round that allocates is seen.
-#include <atomic>
-#include <cstdlib>
+// A round that allocates is seen.
 #include <gtest/gtest.h>
-#include <new>
 
 #include "backends/registry.h"
+#include "tests/counted_allocations.h"
 #include "tests/toy_decoder.h"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
-  ++allocations;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* counted(std::size_t bytes) {
-  if (void* memory = counted(bytes, std::nothrow)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t& tag) noexcept { return counted(bytes, tag); }
-void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept { return counted(bytes, tag); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace ft::test {
 namespace {

@@ -1,36 +1,9 @@
-// Counts operator new in the whole test program, so that a step that allocates is noticed.
-#include <atomic>
-#include <cstdlib>
+// A step of the CPU backend allocates nothing.
 #include <gtest/gtest.h>
-#include <new>
 
 #include "backends/registry.h"
 #include "backends/test_programs.h"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept {
-  ++allocations;
-  return std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* counted(std::size_t bytes) {
-  if (void* memory = counted(bytes, std::nothrow)) return memory;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t& tag) noexcept { return counted(bytes, tag); }
-void* operator new[](std::size_t bytes, const std::nothrow_t& tag) noexcept { return counted(bytes, tag); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "tests/counted_allocations.h"
 
 namespace ft {
 namespace {
@@ -57,15 +30,15 @@ void expect_steps_allocate_nothing(const BackendOptions& options) {
     args.segments = segments;
     args.logit_rows = logit_rows;
     args.samples = samples;
-    const long before = allocations.load();
+    const long before = test::allocations.load();
     const StepResult result = executable->run(args, *state);
     if (step > 0) {
-      EXPECT_EQ(allocations.load(), before) << "step " << step;
+      EXPECT_EQ(test::allocations.load(), before) << "step " << step;
     }
     EXPECT_EQ(result.sampled.size(), 3U);
     position += 16;
   }
-  EXPECT_GT(allocations.load(), 0);  // proves that the counter counts
+  EXPECT_GT(test::allocations.load(), 0);  // proves that the counter counts
 }
 
 TEST(CpuExecutable, AllocatesNothingInAStep) {
