@@ -47,6 +47,21 @@ Result<int> install(Terminal& terminal) {
   return 0;
 }
 
+/// The fans follow what they are asked for at about 400 rpm a second.
+Status wait_until_fast(const ThermalForge& fans) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kPause = std::chrono::milliseconds(100);
+  const auto end = Clock::now() + std::chrono::seconds(20);
+  while (Clock::now() < end) {
+    std::this_thread::sleep_for(kPause);
+    FT_ASSIGN(const std::vector<Fan> now, fans.status());
+    if (are_ramped(now) && turn_fast(now)) return {};
+  }
+  return Error{Code::kIo,
+               "Max mode: the fans did not reach 85 % of their maximum in 20 s; they are automatic "
+               "again"};
+}
+
 Result<int> on(Terminal& terminal) {
   FT_ASSIGN(const ThermalForge fans, ThermalForge::find());
   FT_ASSIGN(const std::vector<Fan> found, fans.status());
@@ -55,20 +70,14 @@ Result<int> on(Terminal& terminal) {
                  "Max mode: this Mac has no fans; it cools by its case, so there is nothing to turn up"};
   }
   FT_ASSIGN(const Guard guard, start_fan_guard(0, kIdleS));
-  constexpr int kTries = 200;
-  constexpr auto kPause = std::chrono::milliseconds(100);
-  for (int i = 0; i < kTries; ++i) {
-    std::this_thread::sleep_for(kPause);
-    FT_ASSIGN(const std::vector<Fan> now, fans.status());
-    if (!are_ramped(now) || !turn_fast(now)) continue;
+  const Status fast = wait_until_fast(fans);
+  if (fast.ok()) {
     terminal.out("Max mode is on: the fans turn at maximum, for 15 minutes or until `foretoken max --off`\n");
     return 0;
   }
   ::kill(guard.process, SIGTERM);
   FT_TRY(fans.restore(kRestoreS));
-  return Error{Code::kIo,
-               "Max mode: the fans did not reach 85 % of their maximum in 20 s; they are automatic "
-               "again"};
+  return fast.error();
 }
 
 Result<int> off(Terminal& terminal) {

@@ -75,6 +75,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   server::App app;
   FT_ASSIGN(const std::unique_ptr<server::Server> server, server::Server::listen(server_options, app));
   const Serving serving(*server);
+  if (options.serve.max) FT_TRY(ThermalForge::find());  // before a large model is read
   Interrupt interrupt([&] { app.drain(); });
   FT_ASSIGN(loaded, load(options.model, &terminal));
   app.loading(0.5);

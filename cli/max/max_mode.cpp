@@ -50,10 +50,15 @@ Status MaxMode::begin() {
 MaxMode::~MaxMode() {
   stopping_ = true;
   if (thread_.joinable()) thread_.join();
+  end_guard();
+}
+
+void MaxMode::end_guard() {
   if (guard_.pipe >= 0) ::close(guard_.pipe);
   const auto end = Clock::now() + std::chrono::seconds(5);
   while (guard_.process > 0 && ::waitpid(guard_.process, nullptr, WNOHANG) == 0 && Clock::now() < end)
     std::this_thread::sleep_for(kLook);
+  guard_ = {};
 }
 
 Status MaxMode::renew_guard() {
@@ -69,6 +74,14 @@ void MaxMode::tell(char byte) {
   }
 }
 
+/// A guard that was asked to end has put the fans back, so they are asked again, as at the start.
+void MaxMode::replace_guard(bool idle) {
+  Status again = renew_guard();
+  if (again.ok()) again = fans_.max();
+  options_.notice(again.ok() ? "Max mode: its guard ended and was started again" : again.error().message);
+  tell(idle ? 'i' : 'b');
+}
+
 void MaxMode::watch() {
   constexpr auto kConfirm = std::chrono::seconds(20);
   constexpr int kLooksOfSecond = 10;
@@ -76,12 +89,8 @@ void MaxMode::watch() {
   bool confirmed = false, said_idle = false;
   for (int look = 0; !stopping_; ++look) {
     std::this_thread::sleep_for(kLook);
-    if (guard_.process > 0 && ::waitpid(guard_.process, nullptr, WNOHANG) == guard_.process) {
-      const Status renewed = renew_guard();
-      options_.notice(renewed.ok() ? "Max mode: its guard ended and was started again"
-                                   : renewed.error().message);
-      tell(said_idle ? 'i' : 'b');
-    }
+    if (guard_.process > 0 && ::waitpid(guard_.process, nullptr, WNOHANG) == guard_.process)
+      replace_guard(said_idle);
     if (look % kLooksOfSecond != 0) continue;
     const bool idle = !options_.busy();
     if (idle != said_idle || look == 0) tell(idle ? 'i' : 'b');
@@ -90,9 +99,11 @@ void MaxMode::watch() {
     const Result<std::vector<Fan>> fans = fans_.status();
     confirmed = fans.ok() && turn_fast(*fans);
     if (confirmed || Clock::now() - begun < kConfirm) continue;
-    confirmed = true;
+    end_guard();
     options_.notice(
-        "Max mode: the fans did not reach 85 % of their maximum in 20 s; see `foretoken max --status`");
+        "Max mode: the fans did not reach 85 % of their maximum in 20 s; it is off and they are automatic "
+        "again; see `foretoken max --status`");
+    return;
   }
 }
 

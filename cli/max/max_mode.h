@@ -35,6 +35,9 @@ class MaxMode {
   void watch();
   void tell(char byte);
   Status renew_guard();
+  void replace_guard(bool idle);
+  /// The guard puts the fans back and ends; waits for that, at most 5 s.
+  void end_guard();
 
   ThermalForge fans_;
   MaxModeOptions options_;

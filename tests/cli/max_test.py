@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Max mode with a fake ThermalForge: tests/cli/max_test.py PROGRAM [CLASS]. The fake keeps the state of two fans
-in a file and logs its commands. The socket must be root's, so these tests run as root and are skipped else."""
+"""Max mode's guard and its commands, with a fake ThermalForge: tests/cli/max_test.py PROGRAM [CLASS]."""
 
 import json
 import os
+import pty
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -13,120 +12,7 @@ import time
 import unittest
 from pathlib import Path
 
-PROGRAM = ""
-MODEL = str(Path(__file__).parents[2] / "assets" / "qwen3.5-tiny")
-FAKE = """#!/usr/bin/env python3
-import json, sys, time
-from pathlib import Path
-home = Path(__file__).parent
-state = json.loads((home / "state.json").read_text())
-word = sys.argv[1]
-
-def keep():
-    written = home / "state.written"
-    written.write_text(json.dumps(state))
-    written.replace(home / "state.json")
-
-with open(home / "log", "a") as log:
-    log.write(word + "\\n")
-if state.get("hang"):
-    time.sleep(60)
-if state.get("garbage"):
-    print("fans? which fans?")
-    sys.exit(0)
-if word == "auto" and state.get("fail_auto", 0) > 0:
-    state["fail_auto"] -= 1
-    keep()
-    print("error: busy")
-    sys.exit(0)
-if word in ("max", "auto"):
-    for fan in state["fans"]:
-        rpm = fan["max_rpm"] if word == "max" else fan["min_rpm"]
-        fan["target_rpm"] = rpm * state.get("obeys", 1)
-        fan["actual_rpm"] = fan["target_rpm"] if state.get("follows", True) else fan["min_rpm"]
-        fan["mode"] = "manual" if word == "max" else "auto"
-    keep()
-    print("ok")
-elif word == "status":
-    print(json.dumps({"fans": state["fans"], "temperatures": {}}))
-"""
-
-
-def fans(count=2):
-    fan = {"index": 0, "actual_rpm": 1350, "target_rpm": 1350, "min_rpm": 1350, "max_rpm": 5777, "mode": "auto"}
-    return [dict(fan, index=i) for i in range(count)]
-
-
-def eventually(claim, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if claim():
-            return True
-        time.sleep(0.05)
-    return claim()
-
-
-class Fans(unittest.TestCase):
-    def setUp(self):
-        if os.getuid() != 0:
-            self.skipTest("a socket of root needs root")
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.home = Path(folder.name)
-        self.tool = self.home / "thermalforge"
-        self.tool.write_text(FAKE)
-        self.tool.chmod(0o755)
-        self.state(fans=fans())
-        self.listener = socket.socket(socket.AF_UNIX)
-        self.addCleanup(self.listener.close)
-        self.listener.bind(str(self.home / "sock"))
-        self.environment = dict(
-            os.environ,
-            HOME=str(self.home),
-            XDG_STATE_HOME=str(self.home / "state"),
-            THERMALFORGE=str(self.tool),
-            THERMALFORGE_SOCKET=str(self.home / "sock"),
-        )
-        self.marker = self.home / "state/foretoken/max-active.json"
-        self.guards = []
-        self.addCleanup(self.end_guards)
-
-    def end_guards(self):
-        for guard in self.guards:
-            guard.kill()
-            guard.wait()
-            if guard.stdin:
-                guard.stdin.close()
-
-    def state(self, **words):
-        written = self.home / "state.of_test"
-        written.write_text(json.dumps(words))
-        written.replace(self.home / "state.json")
-
-    def modes(self):
-        return {fan["mode"] for fan in json.loads((self.home / "state.json").read_text())["fans"]}
-
-    def commands(self):
-        log = self.home / "log"
-        return log.read_text().split() if log.exists() else []
-
-    def run_program(self, *arguments, **environment):
-        command = [PROGRAM, *arguments]
-        everything = dict(self.environment, **environment)
-        return subprocess.run(command, env=everything, capture_output=True, text=True, timeout=120, check=False)
-
-    def users(self):
-        return json.loads(self.marker.read_text())["users"] if self.marker.exists() else []
-
-    def guard(self, owner, idle_s="900"):
-        """A guard as `serve` starts it, and the fans at maximum."""
-        guard = subprocess.Popen(
-            [PROGRAM, "fan-guard", str(owner), idle_s], env=self.environment, stdin=subprocess.PIPE
-        )
-        self.guards.append(guard)
-        self.assertTrue(eventually(lambda: any(user["guard"] == guard.pid for user in self.users())))
-        subprocess.run([self.tool, "max"], check=True, capture_output=True)
-        return guard
+from fake_fans import MODEL, PROGRAM, Fans, eventually, fans
 
 
 class Guard(Fans):
@@ -204,28 +90,115 @@ class Guard(Fans):
         self.assertIn("automatic again", self.run_program("tokenize", "--help").stderr)
         self.assertEqual(self.commands(), ["auto", "status"])
 
-    def test_a_server_restarts_its_guard_and_leaves_nothing(self):
-        model = ["--model", MODEL, "--port", "0", "--max", "--context", "512"]
-        server = subprocess.Popen(
-            [PROGRAM, "serve", *model, "--json"],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    def test_an_idle_server_leaves_the_fans_to_a_busy_one(self):
+        idle, busy = self.guard(self.owner().pid, idle_s="0.5"), self.guard(self.owner().pid)
+        idle.stdin.write(b"i")
+        idle.stdin.flush()
+        self.assertTrue(eventually(lambda: any(user["idle"] for user in self.users())))
+        time.sleep(0.5)
+        self.assertEqual(self.modes(), {"manual"})
+        busy.stdin.close()
+        self.assertEqual(busy.wait(10), 0)
+        self.assertEqual(self.modes(), {"auto"})
+
+    def test_a_tool_that_hangs_at_the_end_is_asked_again(self):
+        guard = self.guard(self.owner().pid)
+        before = json.loads((self.home / "state.json").read_text())
+        self.state(**dict(before, hang=True))
+        guard.stdin.close()
+        self.assertTrue(eventually(lambda: "auto" in self.commands()))
+        self.state(**before)
+        self.assertEqual(guard.wait(30), 0)
+        self.assertEqual(self.modes(), {"auto"})
+
+
+class Recovery(Fans):
+    """The next command after everybody was killed."""
+
+    def leave_marker(self, process, start):
+        self.marker.parent.mkdir(parents=True)
+        user = {"process": process, "start": start, "guard": process, "guard_start": start, "idle": 0}
+        self.marker.write_text(json.dumps({"users": [user]}))
+        subprocess.run([self.tool, "max"], check=True, capture_output=True)
+
+    def test_a_number_that_another_process_has_now(self):
+        self.leave_marker(os.getpid(), 1)
+        self.assertIn("automatic again", self.run_program("tokenize", "--help").stderr)
+        self.assertEqual(self.modes(), {"auto"})
+        self.assertFalse(self.marker.exists())
+
+    def test_fans_that_stay_are_tried_by_the_command_after(self):
+        self.leave_marker(os.getpid(), 1)
+        state = json.loads((self.home / "state.json").read_text())
+        self.state(**dict(state, fail_auto=100))
+        self.assertIn("cannot be put back", self.run_program("tokenize", "--help").stderr)
+        self.assertTrue(self.marker.exists())
+        self.state(**state)
+        self.assertIn("automatic again", self.run_program("tokenize", "--help").stderr)
+        self.assertEqual(self.modes(), {"auto"})
+        self.assertFalse(self.marker.exists())
+
+
+class Install(Fans):
+    """`max --install` with stand-ins for brew and sudo."""
+
+    def setUp(self):
+        super().setUp()
+        self.bin = self.home / "bin"
+        self.bin.mkdir()
+        for name in ("brew", "sudo"):
+            program = self.bin / name
+            log, fail = self.home / "ran", self.home / f"fail_{name}"
+            program.write_text(f'#!/bin/sh\necho {name} "$@" >>{log}\n[ ! -e {fail} ]\n')
+            program.chmod(0o755)
+
+    def ran(self):
+        log = self.home / "ran"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def answer(self, words):
+        """Runs it in a terminal and gives this answer to its question."""
+        child, terminal = pty.fork()
+        if child == 0:
+            path = f"{self.bin}:{os.environ['PATH']}"
+            os.execve(PROGRAM, [PROGRAM, "max", "--install"], dict(self.environment, PATH=path))
+        os.write(terminal, words.encode() + b"\n")
+        said = b""
+        while True:
+            try:
+                got = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not got:
+                break
+            said += got
+        os.close(terminal)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said.decode()
+
+    def test_without_a_terminal_it_only_shows_both_commands(self):
+        done = self.run_program("max", "--install", PATH=f"{self.bin}:{os.environ['PATH']}")
+        self.assertIn("brew install ProducerGuy/tap/thermalforge", done.stdout)
+        self.assertIn("sudo thermalforge install", done.stdout)
+        self.assertEqual(self.ran(), [])
+
+    def test_nothing_runs_before_a_yes(self):
+        for words in ("", "n", "maybe"):
+            self.assertEqual(self.answer(words)[0], 0)
+        self.assertEqual(self.ran(), [])
+
+    def test_a_yes_runs_both_and_nothing_else(self):
+        status, said = self.answer("y")
+        self.assertEqual(status, 0, said)
+        self.assertEqual(
+            self.ran(), ["brew install ProducerGuy/tap/thermalforge", "sudo thermalforge install"]
         )
-        try:
-            self.assertIn("url", server.stdout.readline())
-            self.assertEqual(self.modes(), {"manual"})
-            guard = self.users()[0]["guard"]
-            os.kill(guard, signal.SIGKILL)
-            self.assertTrue(eventually(lambda: any(user["guard"] not in (0, guard) for user in self.users())))
-            server.kill()
-            server.wait()
-            self.assertTrue(eventually(lambda: self.modes() == {"auto"}))
-            self.assertTrue(eventually(lambda: not self.marker.exists()))
-        finally:
-            server.kill()
-            server.communicate()
+
+    def test_a_failed_command_is_named_and_ends_it(self):
+        (self.home / "fail_brew").touch()
+        status, said = self.answer("y")
+        self.assertNotEqual(status, 0)
+        self.assertIn("`brew install ProducerGuy/tap/thermalforge` failed", " ".join(said.split()))
+        self.assertEqual(len(self.ran()), 1)
 
 
 class Tool(Fans):
@@ -271,6 +244,9 @@ class Tool(Fans):
     def test_a_socket_of_somebody_else(self):
         os.chown(self.home / "sock", 65534, 65534)
         self.refuses("not a socket of root", "max")
+
+    def test_serve_asks_for_the_tool_before_it_reads_the_model(self):
+        self.refuses("not installed", "serve", "--max", "--model", "/none", THERMALFORGE=str(self.home / "none"))
 
     def test_no_daemon(self):
         self.refuses("daemon does not run", "max", THERMALFORGE_SOCKET=str(self.home / "none"))
@@ -323,7 +299,8 @@ class Elsewhere(unittest.TestCase):
         self.addCleanup(home.cleanup)
         environment = dict(os.environ, HOME=home.name, XDG_STATE_HOME=home.name)
         environment.pop("THERMALFORGE", None)
-        for arguments in (["max"], ["max", "--on"], ["max", "--install"]):
+        serve = ["serve", "--max", "--model", MODEL, "--port", "0"]
+        for arguments in (["max"], ["max", "--on"], ["max", "--off"], ["max", "--install"], serve):
             done = subprocess.run(
                 [PROGRAM, *arguments], env=environment, capture_output=True, text=True, check=False
             )
@@ -333,5 +310,4 @@ class Elsewhere(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = str(Path(sys.argv.pop(1)).resolve())
     unittest.main()

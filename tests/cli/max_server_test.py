@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Max mode of a server that is killed, told to end or left alone: tests/cli/max_server_test.py PROGRAM."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import unittest
+
+from fake_fans import MODEL, PROGRAM, Fans, eventually, fans
+
+
+class Server(Fans):
+    """`serve --max` with its own guard."""
+
+    def serve(self):
+        model = ["--model", MODEL, "--port", "0", "--max", "--context", "512"]
+        with open(self.home / "stderr", "w") as errors:  # a pipe that nobody reads would fill
+            server = subprocess.Popen(
+                [PROGRAM, "serve", *model, "--json"],
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        self.addCleanup(server.communicate)
+        self.addCleanup(server.kill)
+        self.assertIn("url", server.stdout.readline())
+        self.assertTrue(eventually(lambda: self.guard_of_server() > 0))
+        return server
+
+    def guard_of_server(self):
+        users = self.users()
+        return users[0]["guard"] if users else 0
+
+    def fans_come_back(self):
+        self.assertTrue(eventually(lambda: self.modes() == {"auto"}))
+        self.assertTrue(eventually(lambda: not self.marker.exists()))
+
+    def test_marker_and_guard_are_there_before_the_fans_are_asked(self):
+        server = self.serve()
+        before = json.loads((self.home / "before_max").read_text())
+        self.assertEqual(json.loads(before["marker"])["users"][0]["process"], server.pid)
+        self.assertGreater(before["guards"], 0)
+        guard = self.guard_of_server()
+        self.assertEqual(os.getsid(guard), guard)
+        server.terminate()
+        self.assertEqual(server.wait(20), 0)
+        self.fans_come_back()
+
+    def test_a_killed_guard_is_replaced_and_leaves_nothing(self):
+        server = self.serve()
+        self.assertEqual(self.modes(), {"manual"})
+        guard = self.guard_of_server()
+        os.kill(guard, signal.SIGKILL)
+        self.assertTrue(eventually(lambda: self.guard_of_server() not in (0, guard)))
+        server.kill()
+        server.wait()
+        self.fans_come_back()
+
+    def test_a_guard_that_is_told_to_end_is_replaced_and_the_fans_are_asked_again(self):
+        self.serve()
+        guard = self.guard_of_server()
+        os.kill(guard, signal.SIGTERM)
+        self.assertTrue(eventually(lambda: self.guard_of_server() not in (0, guard)))
+        self.assertTrue(eventually(lambda: self.commands().count("max") == 2))
+        self.assertIn("auto", self.commands())
+        self.assertTrue(eventually(lambda: self.modes() == {"manual"}))
+
+    def test_server_and_guard_killed_together(self):
+        server = self.serve()
+        os.kill(server.pid, signal.SIGSTOP)  # it cannot replace its guard meanwhile
+        os.kill(self.guard_of_server(), signal.SIGKILL)
+        server.kill()
+        server.wait()
+        self.assertEqual(self.modes(), {"manual"})
+        self.assertIn("automatic again", self.run_program("max", "--status").stderr)
+        self.fans_come_back()
+
+    def test_a_closed_terminal(self):
+        arguments = [PROGRAM, "serve", "--model", MODEL, "--port", "0", "--max", "--context", "512", "--json"]
+        child, terminal = pty.fork()
+        if child == 0:
+            os.execve(PROGRAM, arguments, self.environment)
+        self.assertTrue(eventually(lambda: self.modes() == {"manual"}))
+        os.close(terminal)
+        os.waitpid(child, 0)
+        self.fans_come_back()
+
+    def test_fans_that_never_turn_are_automatic_after_20_s(self):
+        self.state(fans=fans(), follows=False)
+        self.serve()
+        on = subprocess.Popen(
+            [PROGRAM, "max", "--on"], env=self.environment, stderr=subprocess.PIPE, text=True
+        )
+        self.assertIn("did not reach 85 %", on.communicate(timeout=60)[1])
+        self.assertNotEqual(on.returncode, 0)
+        self.fans_come_back()
+        self.assertTrue(eventually(lambda: "did not reach 85 %" in (self.home / "stderr").read_text()))
+
+
+if __name__ == "__main__":
+    unittest.main()
