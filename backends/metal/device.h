@@ -58,6 +58,8 @@ class Device {
   virtual void finish() = 0;
   /// The same, for memory that the host wants to read or write; finish() will tell what failed.
   virtual void settle() const = 0;
+  /// What the launches took that the last finish() waited for, nanoseconds of the device.
+  virtual std::int64_t device_ns() const = 0;
   /// Bytes that may be in use at once; 0: the machine's memory.
   virtual std::int64_t memory_bytes() const = 0;
 };

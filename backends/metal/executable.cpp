@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/host_rows.h"
+#include "base/clock.h"
 #include "format/out_of_memory.h"
 #include "program/check.h"
 
@@ -50,6 +51,7 @@ class MetalExecutable final : public Executable {
       parts_.push_back(std::move(parts));
     }
     packed_bytes_ += packing.bytes();
+    profile();
     return {};
   }
 
@@ -63,14 +65,13 @@ class MetalExecutable final : public Executable {
     step.arena = &arena_, step.plan = &plan_;
     step.logits = logits_.at(), step.columns = static_cast<std::size_t>(vocabulary_);
     step.rows = memory.rows();
+    if (!times_.empty()) return submit_timed(step);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      std::visit([&](const auto& op) { encode(step, op, parts_[i]); }, program_.instructions()[i]);
+      encode_instruction(step, i);
       if (step.rows > kFewRows && i % kInstructionsAtOnce == kInstructionsAtOnce - 1) device_->submit();
     }
     device_->submit();
-    result_ = {};
-    logit_rows_ = args.logits ? args.logit_rows.size() : 0;
-    if (!args.samples.empty()) sample(args, memory);
+    read_results(step);
   }
 
   StepResult collect() override {
@@ -94,6 +95,52 @@ class MetalExecutable final : public Executable {
   std::int64_t packed_bytes() const override { return packed_bytes_; }
 
  private:
+  void encode_instruction(const Step& step, std::size_t i) {
+    std::visit([&](const auto& op) { encode(step, op, parts_[i]); }, program_.instructions()[i]);
+  }
+
+  /// The logits that somebody reads, and the tokens of the rows.
+  void read_results(const Step& step) {
+    const StepArgs& args = *step.args;
+    result_ = {};
+    logit_rows_ = args.logits ? args.logit_rows.size() : 0;
+    if (!args.samples.empty()) sample(args, *step.memory);
+  }
+
+  // ---- profiling: one wait for each instruction, only if the caller gave a profiler ----
+
+  void profile() {
+    if (options_.profiler == nullptr) return;
+    std::vector<ProfiledOperation> list;
+    for (const Instruction& instruction : program_.instructions())
+      list.push_back({instruction_name(instruction), static_cast<int>(list.size())});
+    times_.resize(list.size());
+    profiled_as_ = options_.profiler->compiled(program_, std::move(list), 1);
+  }
+
+  /// An instruction's end is its begin and the device's own time; what the host waited beyond that is a
+  /// barrier.
+  void submit_timed(const Step& step) {
+    device_->finish();
+    const std::int64_t begin_ns = steady_ns();
+    bool has_read = false;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      OperationTime& time = times_[i];
+      time.begin_ns = steady_ns();
+      encode_instruction(step, i);
+      device_->submit();
+      device_->finish();
+      const bool samples = std::holds_alternative<Sample>(program_.instructions()[i]);
+      if (samples && !std::exchange(has_read, true)) read_results(step);
+      time.left_ns = steady_ns();
+      time.end_ns = samples ? time.left_ns : std::min(time.left_ns, time.begin_ns + device_->device_ns());
+    }
+    if (!has_read) read_results(step);
+    options_.profiler->stepped({profiled_as_, static_cast<int>(step.rows),
+                                static_cast<int>(step.args->logit_rows.size()), begin_ns, steady_ns(),
+                                times_});
+  }
+
   Status prepare(const Logits& op) {
     extra_ = ExtraIdTable(op);
     ids_ = extra_.empty() ? std::span(op.tokens()) : std::span(extra_.ids());
@@ -207,8 +254,10 @@ class MetalExecutable final : public Executable {
   std::vector<float> in_order_;
   std::vector<std::int32_t> sampled_;
   SampleScratch scratch_;
-  StepResult result_;           // of the last step
-  std::size_t logit_rows_ = 0;  // of it, that somebody reads
+  int profiled_as_ = 0;               // the profiler's name for this executable
+  std::vector<OperationTime> times_;  // by instruction; empty without a profiler
+  StepResult result_;                 // of the last step
+  std::size_t logit_rows_ = 0;        // of it, that somebody reads
 };
 
 }  // namespace

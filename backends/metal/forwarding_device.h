@@ -30,6 +30,7 @@ class ForwardingDevice : public Device {
   void submit() override { inner_->submit(); }
   void finish() override { inner_->finish(); }
   void settle() const override { inner_->settle(); }
+  std::int64_t device_ns() const override { return inner_->device_ns(); }
   std::int64_t memory_bytes() const override { return inner_->memory_bytes(); }
 
  protected:

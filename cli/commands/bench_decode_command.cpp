@@ -103,6 +103,15 @@ auto measure(Terminal& terminal, const auto& bench) {
   }));
 }
 
+/// Not every backend reports its instructions.
+void note_absent_profile(const StepProfile& profile, const LoadedModel& loaded, Terminal& terminal) {
+  if (!profile.tables().empty()) return;
+  terminal.note(
+      fmt::format("--profile, --trace: the {} backend does not report its instructions; use "
+                  "--backend cpu or metal",
+                  loaded.backend->name()));
+}
+
 Result<int> work_on_streams(const Options& options, const DecodePlan& decode, Terminal& terminal) {
   StreamsPlan plan{options.streams, decode.prompt_tokens, decode.cycles,
                    decode.tokens,   decode.schedules,     decode.seed};
@@ -117,6 +126,7 @@ Result<int> work_on_streams(const Options& options, const DecodePlan& decode, Te
                    ? streams_json(loaded->model.name, backend, plan, figures) + "\n"
                    : fmt::format("{} on {}\n\n", loaded->model.name, backend) + streams_text(plan, figures));
   if (options.profile && !options.output.json) {
+    note_absent_profile(profile, *loaded, terminal);
     for (const ProfileTable& table : shown(profile.tables(), options.streams))
       terminal.out("\n" + table_title(table) + ":\n" + profile_text(table));
   }
@@ -151,6 +161,7 @@ Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
   FT_TRY(measure(terminal, [&](const Report& report) { return bench->run(report); }));
   DecodeReport report = report_of(*loaded, *bench, plan);
   report.others_share = contention.others_share();
+  if (profiled) note_absent_profile(profile, *loaded, terminal);
   if (options.profile) report.profile = shown(profile.tables());
   if (!options.trace.empty()) FT_TRY(write_text_file(options.trace, profile.trace_json()));
   return report;

@@ -119,10 +119,15 @@ class MetalDevice final : public Device {
     const Pool pool;
     const std::lock_guard lock(running_mutex_);
     std::optional<std::string> why;
+    device_ns_ = 0;
     for (const Owned& commands : running_) {
       message<void>(commands.get(), "waitUntilCompleted");
       const bool failed = message<std::uint64_t>(commands.get(), "status") == kStatusError;
       if (failed && !why) why = sentence_of(message<Object>(commands.get(), "error"));
+      constexpr double kNsOfSecond = 1e9;
+      device_ns_ += static_cast<std::int64_t>(
+          (message<double>(commands.get(), "GPUEndTime") - message<double>(commands.get(), "GPUStartTime")) *
+          kNsOfSecond);
     }
     running_.clear();
     if (why) throw std::runtime_error("metal backend: the GPU reports: " + *why);
@@ -134,6 +139,7 @@ class MetalDevice final : public Device {
     for (const Owned& commands : running_) message<void>(commands.get(), "waitUntilCompleted");
   }
 
+  std::int64_t device_ns() const override { return device_ns_; }
   std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(facts_.working_set); }
 
  private:
@@ -187,6 +193,7 @@ class MetalDevice final : public Device {
   Owned device_, queue_, library_, commands_, encoder_;
   mutable std::mutex running_mutex_;  // a second thread may settle()
   std::vector<Owned> running_;        // submitted, in order
+  std::int64_t device_ns_ = 0;        // of those that the last finish() waited for
   mutable std::vector<Owned> pipelines_;
   mutable std::map<std::string, int, std::less<>> numbers_;
 };

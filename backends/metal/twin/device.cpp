@@ -3,8 +3,10 @@
 
 #include <cstdlib>
 #include <fmt/format.h>
+#include <utility>
 
 #include "backends/metal/twin/kernels.h"
+#include "base/clock.h"
 
 namespace ft::metal {
 namespace {
@@ -34,12 +36,18 @@ class TwinDevice final : public Device {
                 int threads) override {
     std::byte* places[kMaxBuffers];
     for (std::size_t i = 0; i < buffers.size(); ++i) places[i] = buffers[i].data();
+    const std::int64_t begin_ns = steady_ns();
     run_twin_kernel(kernel, {places, buffers.size()}, args.data(), grid, threads);
+    running_ns_ += steady_ns() - begin_ns;
   }
   void submit() override {}
-  void finish() override {}
+  void finish() override { device_ns_ = std::exchange(running_ns_, 0); }
   void settle() const override {}
+  std::int64_t device_ns() const override { return device_ns_; }
   std::int64_t memory_bytes() const override { return 0; }
+
+ private:
+  std::int64_t running_ns_ = 0, device_ns_ = 0;
 };
 
 }  // namespace
