@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <fmt/format.h>
+#include <system_error>
 #include <utility>
 
 #include "backends/host_rows.h"
@@ -39,12 +40,13 @@ class MetalExecutable final : public Executable {
 
   Status build() {
     FT_ASSIGN(arena_, Memory::make(device_, std::max<std::size_t>(1, plan_.bytes())));
-    Packing packing(device_);
+    ThreadPool pool(0, 0);  // ends with the packing
+    Packing packing(device_, pool);
     for (const Instruction& instruction : program_.instructions()) {
       const auto* logits = std::get_if<Logits>(&instruction);
       if (logits != nullptr) FT_TRY(prepare(*logits));
       if (logits != nullptr && !logits->ids.empty()) {
-        FT_TRY(pack_draft_head(*logits));
+        FT_TRY(pack_draft_head(*logits, pool));
         continue;
       }
       FT_ASSIGN(Parts parts, packing.parts(instruction));
@@ -155,8 +157,8 @@ class MetalExecutable final : public Executable {
   }
 
   /// The chosen rows of the head. Extra ids get theirs at run time, from a copy of the stored head.
-  Status pack_draft_head(const Logits& op) {
-    FT_ASSIGN(PackedMatrix packed, pack_rows(device_, op.head, op.ids, op.extra.count));
+  Status pack_draft_head(const Logits& op, ThreadPool& pool) {
+    FT_ASSIGN(PackedMatrix packed, pack_rows(device_, pool, op.head, op.ids, op.extra.count));
     packed_bytes_ += static_cast<std::int64_t>(packed.bytes());
     auto shared = std::make_shared<PackedMatrix>(std::move(packed));
     Parts parts;
@@ -267,7 +269,7 @@ Result<std::shared_ptr<const PackedMatrix>> Packing::matrix(std::span<const Weig
   const Key key{first.data, first.rows, first.cols, first.format, first.bits, first.group, weights.size()};
   std::shared_ptr<const PackedMatrix>& known = packed_[key];
   if (known == nullptr) {
-    FT_ASSIGN(PackedMatrix packed, pack(device_, weights));
+    FT_ASSIGN(PackedMatrix packed, pack(device_, *pool_, weights));
     bytes_ += static_cast<std::int64_t>(packed.bytes());
     known = std::make_shared<const PackedMatrix>(std::move(packed));
   }
@@ -298,7 +300,13 @@ Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& devic
     FT_TRY(check(program));
     FT_TRY(make_pipelines(*device, program));
     auto executable = std::make_unique<MetalExecutable>(device, program, options);
-    FT_TRY(executable->build());
+    try {
+      FT_TRY(executable->build());
+    } catch (const std::system_error& error) {
+      return Error{Code::kExhausted,
+                   fmt::format("{}: cannot start the threads that pack weights: {}; close other programs",
+                               who, error.what())};
+    }
     return std::unique_ptr<Executable>(std::move(executable));
   });
 }

@@ -30,7 +30,7 @@ struct Parts {
 /// Weights that several instructions use are packed once.
 class Packing {
  public:
-  explicit Packing(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  Packing(std::shared_ptr<Device> device, ThreadPool& pool) : device_(std::move(device)), pool_(&pool) {}
   Result<Parts> parts(const Instruction& instruction);
   std::int64_t bytes() const { return bytes_; }
 
@@ -38,6 +38,7 @@ class Packing {
   Result<std::shared_ptr<const PackedMatrix>> matrix(std::span<const Weight> weights);
 
   std::shared_ptr<Device> device_;
+  ThreadPool* pool_;
   /// Address, shape, format, group and number: matrices of several shapes may begin at one address.
   using Key = std::tuple<const std::byte*, std::int64_t, std::int64_t, Format, int, int, std::size_t>;
   std::map<Key, std::shared_ptr<const PackedMatrix>> packed_;

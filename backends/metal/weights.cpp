@@ -1,9 +1,9 @@
 #include "backends/metal/weights.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <fmt/format.h>
-#include <vector>
 
 #include "backends/weight_rows.h"
 
@@ -44,14 +44,14 @@ unsigned scale_kind(const Weight& weight) {
   return kPairF32;
 }
 
-/// The values of consecutive scales of one row.
-void read_scales(const Weight& weight, const std::byte* from, std::int64_t row, std::vector<float>& out) {
+/// The values of consecutive scales from number `at` on.
+void read_scales(const Weight& weight, const std::byte* from, std::size_t at, std::span<float> out) {
   Weight line;
   line.format = weight.scale_format;
-  line.rows = weight.rows;
-  line.cols = static_cast<std::int64_t>(out.size());
-  line.data = from;
-  read_rows(line, row, 1, out.data());
+  line.rows = 1;
+  line.cols = std::ssize(out);
+  line.data = from + at * static_cast<std::size_t>(element_bytes(weight.scale_format));
+  read_rows(line, 0, 1, out.data());
 }
 
 std::int64_t groups_of(const PackedMatrix& packed) { return (packed.cols + packed.group - 1) / packed.group; }
@@ -91,12 +91,16 @@ void pack_scales(const Weight& weight, std::int64_t from, PackedMatrix& packed, 
     }
     return;
   }
-  std::vector<float> scales(groups), biases(groups);
-  read_scales(weight, weight.scales, from, scales);
-  if (weight.biases != nullptr) read_scales(weight, weight.biases, from, biases);
-  for (std::size_t g = 0; g < groups; ++g) {
-    std::memcpy(out + 2 * g * kTile, &scales[g], 4);
-    std::memcpy(out + (2 * g + 1) * kTile, &biases[g], 4);
+  std::array<float, 64> scales{}, biases{};  // not on the heap: workers of a pool may not throw
+  for (std::size_t g = 0; g < groups; g += scales.size()) {
+    const std::size_t count = std::min(scales.size(), groups - g);
+    const std::size_t at = static_cast<std::size_t>(from) * groups + g;
+    read_scales(weight, weight.scales, at, std::span(scales).first(count));
+    if (weight.biases != nullptr) read_scales(weight, weight.biases, at, std::span(biases).first(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      std::memcpy(out + 2 * (g + i) * kTile, &scales[i], 4);
+      std::memcpy(out + (2 * (g + i) + 1) * kTile, &biases[i], 4);
+    }
   }
 }
 
@@ -134,26 +138,39 @@ void pack_output(const Weight& weight, std::int64_t from, PackedMatrix& packed, 
   pack_scales(weight, from, packed, output);
 }
 
+/// Calls pack_one(row) for each of `rows`, shared among the workers by whole tiles.
+template <class PackOne>
+void share_rows(ThreadPool& pool, std::int64_t rows, const PackOne& pack_one) {
+  const std::int64_t tiles = (rows + kTile - 1) / kTile;
+  auto work = [&](int worker, int workers) {
+    const std::int64_t end = std::min(rows, tiles * (worker + 1) / workers * kTile);
+    for (std::int64_t row = tiles * worker / workers * kTile; row < end; ++row) pack_one(row);
+  };
+  pool.run(work);
+}
+
 }  // namespace
 
 void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to) {
   pack_output(weight, from, packed, to, 0);
 }
 
-Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, std::span<const Weight> weights) {
+Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& pool,
+                          std::span<const Weight> weights) {
   const Weight& first = weights.front();
   FT_ASSIGN(PackedMatrix packed, room_for(device, first, first.rows, weights.size()));
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    for (std::int64_t row = 0; row < first.rows; ++row) pack_output(weights[i], row, packed, row, i);
-  }
+  share_rows(pool, first.rows, [&](std::int64_t row) {
+    for (std::size_t i = 0; i < weights.size(); ++i) pack_output(weights[i], row, packed, row, i);
+  });
   return packed;
 }
 
-Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, const Weight& weight,
+Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, ThreadPool& pool, const Weight& weight,
                                std::span<const std::int32_t> ids, std::int64_t spare) {
   const std::int64_t rows = std::ssize(ids) + spare;
   FT_ASSIGN(PackedMatrix packed, room_for(device, weight, rows, 1));
-  for (std::size_t i = 0; i < ids.size(); ++i) pack_row(weight, ids[i], packed, static_cast<std::int64_t>(i));
+  share_rows(pool, std::ssize(ids),
+             [&](std::int64_t row) { pack_row(weight, ids[static_cast<std::size_t>(row)], packed, row); });
   return packed;
 }
 

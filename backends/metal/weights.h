@@ -1,12 +1,14 @@
 // Weights as the kernels read them (backends/metal/kernels/linear.h): tiles of 32 outputs, every stored
 // format as it is. A packed matrix is made once per distinct weight: an embedding and an LM head may share
-// one. Owner: an executable. Errors: kExhausted.
+// one. All workers of the caller's pool pack; the bytes do not depend on their number. Owner: an executable.
+// Errors: kExhausted.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "backends/metal/device.h"
+#include "base/thread_pool.h"
 #include "program/weight.h"
 
 namespace ft::metal {
@@ -28,9 +30,10 @@ struct PackedMatrix {
 };
 
 /// Matrices stored alike, one after another; usually one.
-Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, std::span<const Weight> weights);
+Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& pool,
+                          std::span<const Weight> weights);
 /// Rows `ids` of a matrix, then `spare` empty rows.
-Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, const Weight& weight,
+Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, ThreadPool& pool, const Weight& weight,
                                std::span<const std::int32_t> ids, std::int64_t spare);
 /// Packs row `from` of the weight as output `to`.
 void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to);
