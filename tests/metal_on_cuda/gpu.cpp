@@ -99,6 +99,7 @@ class NvidiaGpu final : public Gpu {
     driver_->cuGraphDestroy(graph);
   }
   double microseconds() const override { return microseconds_; }
+  std::int64_t device_ns() const override { return static_cast<std::int64_t>(microseconds_ * 1e3); }
   std::int64_t memory_bytes() const override { return 0; }
 
  private:
