@@ -101,9 +101,10 @@ class Check {
  private:
   static constexpr int kRows = 20;
 
-  void through(const InstructionProgram& made) {
+  void through(const InstructionProgram& made) { through(made, chunks_); }
+  void through(const InstructionProgram& made, const std::vector<int>& chunks) {
     const std::vector<float> rows = random_rows(random_, kRows, made.width);
-    for (const int chunk : chunks_)
+    for (const int chunk : chunks)
       captured_rows(*backend_, made.program, rows, made.width, chunk, chunk == 7 ? 3 : 0);
   }
 
@@ -118,10 +119,12 @@ class Check {
     return all;
   }
 
+  /// By every number of rows that has a kernel of its own.
   void linears() {
-    for (const Weight& weight : formats(37, 288)) through(linear_program({weight}));
+    const std::vector<int> chunks = {1, 2, 3, 7, 20};
+    for (const Weight& weight : formats(37, 288)) through(linear_program({weight}), chunks);
     for (const int group : {64, 128})
-      through(linear_program({random_.affine(48, 384, 4, group, Format::kF32)}));
+      through(linear_program({random_.affine(48, 384, 4, group, Format::kF32)}), chunks);
     through(two_of_one_address(random_));
   }
 

@@ -33,6 +33,8 @@ def main():
     parser.add_argument("--plain-exp", action="store_true")
     parser.add_argument("--most-threads", type=int, default=1024)
     given = parser.parse_args()
+    given.out = given.out.resolve()
+    os.chdir(ROOT)  # NVRTC looks there first for what the source includes
     if not (LIBRARIES / "libnvrtc.so.12").exists():
         sys.exit("metal_kernels: there is no compiler; run tools/setup cuda")
     builtins = next(LIBRARIES.glob("libnvrtc-builtins.so.*"))
