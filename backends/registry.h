@@ -12,7 +12,7 @@
 
 namespace ft {
 
-/// Packed-weight cache (cpu): where packed weights are kept between starts. A file is valid for one `place`
+/// Packed-weight cache (cpu, metal): where packed weights are kept between starts. A file is valid for one `place`
 /// and one `source`.
 struct PackedCacheOptions {
   std::string folder;  // made when needed; empty: no cache

@@ -12,8 +12,8 @@ OUT = Path(__file__).resolve().parent.parent / "backends/metal/macos/selectors.t
 KEPT = re.compile(
     r"^(newLibrary|newFunction|newComputePipeline|newBuffer|newCommandQueue|contents|commandBuffer|computeCommand"
     r"|setComputePipelineState|setBuffer|setBytes|dispatchThreadgroups|endEncoding|commit|waitUntil|status|error"
-    r"|localizedDescription|name|supportsFamily|recommendedMax|maxBufferLength|currentAllocated|setMath|setFastMath"
-    r"|release|retain|stringWithCString|UTF8String|respondsToSelector|GPUEndTime|GPUStartTime|new$|alloc$|init$)"
+    r"|localizedDescription|name|supportsFamily|recommendedMax|maxBufferLength|maxTotalThreads|currentAllocated|setMath"
+    r"|setFastMath|release|retain|stringWithCString|UTF8String|respondsToSelector|GPUEndTime|GPUStartTime|new$|alloc$|init$)"
 )
 
 

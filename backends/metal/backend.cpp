@@ -35,8 +35,8 @@ struct Lacks {
 
 class MetalBackend final : public Backend {
  public:
-  MetalBackend(std::shared_ptr<metal::Device> device, int kv_bits)
-      : device_(std::move(device)), kv_bits_(kv_bits) {}
+  MetalBackend(std::shared_ptr<metal::Device> device, int kv_bits, PackedCacheOptions packed_cache)
+      : device_(std::move(device)), kv_bits_(kv_bits), packed_cache_(std::move(packed_cache)) {}
   std::string_view name() const override { return device_->name(); }
   std::string describe() const override {
     return device_->describe() + (kv_bits_ == 8 ? ", 8-bit keys and values" : "");
@@ -61,7 +61,7 @@ class MetalBackend final : public Backend {
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     FT_TRY(takes(program));
-    return metal::compile(device_, program, options);
+    return metal::compile(device_, program, options, packed_cache_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return metal::MetalState::make(device_, layout, options, kv_bits_);
@@ -73,30 +73,37 @@ class MetalBackend final : public Backend {
  private:
   std::shared_ptr<metal::Device> device_;
   int kv_bits_;
+  PackedCacheOptions packed_cache_;
 };
 
 }  // namespace
 
 namespace metal {
 
-Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits) {
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
+                                                 const PackedCacheOptions& packed_cache) {
   if (kv_bits != 8 && kv_bits != 16) {
     return Error{Code::kInvalid,
                  fmt::format("metal backend: keys and values of {} bits; use 8 or 16", kv_bits)};
   }
-  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(device), kv_bits));
+  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(device), kv_bits, packed_cache));
+}
+
+Result<std::unique_ptr<Backend>> make_tested_backend(std::shared_ptr<Device> device,
+                                                     const BackendOptions& options) {
+  FT_TRY(self_test(device));
+  return make_backend_on(std::move(device), options.kv_bits, options.packed_cache);
 }
 
 }  // namespace metal
 
 Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options) {
   FT_ASSIGN(std::shared_ptr<metal::Device> device, metal::open_metal_device());
-  FT_TRY(metal::self_test(device));
-  return metal::make_backend_on(std::move(device), options.kv_bits);
+  return metal::make_tested_backend(std::move(device), options);
 }
 
 Result<std::unique_ptr<Backend>> make_metal_twin_backend(const BackendOptions& options) {
-  return metal::make_backend_on(metal::open_twin_device(), options.kv_bits);
+  return metal::make_backend_on(metal::open_twin_device(), options.kv_bits, options.packed_cache);
 }
 
 }  // namespace ft

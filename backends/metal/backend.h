@@ -17,7 +17,11 @@ namespace metal {
 
 class Device;
 /// On any device, without a self-test.
-Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits);
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
+                                                 const PackedCacheOptions& packed_cache = {});
+/// On a device that passes the self-test (device_check.h); kUnsupported.
+Result<std::unique_ptr<Backend>> make_tested_backend(std::shared_ptr<Device> device,
+                                                     const BackendOptions& options);
 
 }  // namespace metal
 

@@ -46,9 +46,15 @@ class Device {
   virtual std::string describe() const = 0;
   /// Zeroed; kExhausted.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
+  /// The pages of a mapped file, without a copy, for kernels that only read them. They begin at a multiple of
+  /// kPackedPageBytes, are a multiple of it, and outlive the buffer. kExhausted; kUnsupported: the device
+  /// does not map files.
+  virtual Result<Buffer> wrap(std::span<const std::byte> pages) = 0;
   virtual void release(Buffer& buffer) = 0;
   /// The number of a kernel; < 0: there is none of this name.
   virtual int kernel(std::string_view name) const = 0;
+  /// Threads that a threadgroup of this kernel may have.
+  virtual int most_threads(int kernel) const = 0;
   /// Launches are in order: each sees what those before it wrote.
   virtual void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args,
                         Grid grid, int threads) = 0;
@@ -74,13 +80,24 @@ class Memory {
     memory.device_ = std::move(device);
     return memory;
   }
+  /// `owner` keeps the pages. Nothing may write them.
+  static Result<Memory> wrap(std::shared_ptr<Device> device, std::span<const std::byte> pages,
+                             std::shared_ptr<const void> owner) {
+    Memory memory;
+    FT_ASSIGN(memory.buffer_, device->wrap(pages));
+    memory.device_ = std::move(device);
+    memory.owner_ = std::move(owner);
+    return memory;
+  }
   Memory(Memory&& other) noexcept { swap(other); }
   Memory& operator=(Memory&& other) noexcept {
     swap(other);
     return *this;
   }
   ~Memory() {
-    if (device_) device_->release(buffer_);
+    if (!device_) return;
+    if (owner_) device_->settle();  // launches keep the buffer, but not the pages
+    device_->release(buffer_);
   }
 
   Place at(std::size_t offset = 0) const { return {&buffer_, offset}; }
@@ -95,9 +112,11 @@ class Memory {
   void swap(Memory& other) {
     std::swap(device_, other.device_);
     std::swap(buffer_, other.buffer_);
+    std::swap(owner_, other.owner_);
   }
   std::shared_ptr<Device> device_;
   Buffer buffer_;
+  std::shared_ptr<const void> owner_;  // of pages that were wrapped
 };
 
 /// Starts the GPU of this Mac; kNotFound elsewhere.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdexcept>
 
+#include "backends/metal/backend.h"
 #include "backends/metal/forwarding_device.h"
 
 namespace ft::metal {
@@ -56,6 +57,26 @@ TEST(MetalSelfTest, ABitThatDependsOnTheNumberOfRowsIsFound) {
 
 TEST(MetalSelfTest, AnErrorOfTheGpuIsASentence) {
   EXPECT_NE(problem("conv", 0, true).find("the GPU was taken away"), std::string::npos);
+}
+
+/// The way of a Mac whose GPU computes something else: --backend auto takes the processor and says why.
+TEST(MetalSelfTest, AutoTakesTheProcessorWithASentence) {
+  std::string said;
+  BackendOptions options;
+  options.threads = 1;
+  options.notice = [&said](const std::string& why) { said = why; };
+  const auto chosen = [&](float added) {
+    said.clear();
+    auto made = choose_backend(
+        options, make_tested_backend(std::make_shared<Faulty>("rms_norm", added, false), options));
+    return std::string((*made)->name());
+  };
+  EXPECT_EQ(chosen(0), "metal");
+  EXPECT_EQ(said, "");
+  EXPECT_EQ(chosen(3), "cpu");
+  EXPECT_TRUE(said.starts_with(
+      "--backend auto takes the CPU, not the GPU: metal backend: Apple M0 fails the self-test: its results"))
+      << said;
 }
 
 }  // namespace

@@ -15,20 +15,6 @@
 namespace ft::metal {
 namespace {
 
-/// The weights of one instruction in order of describe(): an absent optional one is not there.
-struct Wanted final : Describer {
-  void vector(const Weight& weight, std::int64_t) override { vectors.push_back(weight); }
-  void table(const Weight& weight, std::int64_t) override { matrices.push_back({weight}); }
-  void matrix(const Weight& weight, std::int64_t, std::int64_t, std::int64_t) override {
-    matrices.push_back({weight});
-  }
-  void experts(std::span<const Weight> weights, std::int64_t, std::int64_t, int) override {
-    matrices.emplace_back(weights.begin(), weights.end());
-  }
-  std::vector<Weight> vectors;
-  std::vector<std::vector<Weight>> matrices;
-};
-
 class MetalExecutable final : public Executable {
  public:
   MetalExecutable(std::shared_ptr<Device> device, const Program& program, const CompileOptions& options)
@@ -38,10 +24,11 @@ class MetalExecutable final : public Executable {
         plan_(program, options.max_rows),
         memory_{StepMemory(device_, options.max_rows), StepMemory(device_, options.max_rows)} {}
 
-  Status build() {
+  Status build(const PackedCacheOptions& packed_cache) {
     FT_ASSIGN(arena_, Memory::make(device_, std::max<std::size_t>(1, plan_.bytes())));
     ThreadPool pool(0, 0);  // ends with the packing
     Packing packing(device_, pool);
+    FT_TRY(packing.map(packed_cache, program_.instructions()));
     for (const Instruction& instruction : program_.instructions()) {
       const auto* logits = std::get_if<Logits>(&instruction);
       if (logits != nullptr) FT_TRY(prepare(*logits));
@@ -264,36 +251,9 @@ class MetalExecutable final : public Executable {
 
 }  // namespace
 
-Result<std::shared_ptr<const PackedMatrix>> Packing::matrix(std::span<const Weight> weights) {
-  const Weight& first = weights.front();
-  const Key key{first.data, first.rows, first.cols, first.format, first.bits, first.group, weights.size()};
-  std::shared_ptr<const PackedMatrix>& known = packed_[key];
-  if (known == nullptr) {
-    FT_ASSIGN(PackedMatrix packed, pack(device_, *pool_, weights));
-    bytes_ += static_cast<std::int64_t>(packed.bytes());
-    known = std::make_shared<const PackedMatrix>(std::move(packed));
-  }
-  return known;
-}
-
-Result<Parts> Packing::parts(const Instruction& instruction) {
-  Wanted wanted;
-  describe(instruction, wanted);
-  Parts parts;
-  for (const Weight& weight : wanted.vectors) {
-    FT_ASSIGN(Memory memory, pack_vector(device_, weight));
-    bytes_ += static_cast<std::int64_t>(memory.bytes());
-    parts.vectors.push_back(std::move(memory));
-  }
-  for (const std::vector<Weight>& weights : wanted.matrices) {
-    FT_ASSIGN(auto packed, matrix(weights));
-    parts.matrices.push_back(std::move(packed));
-  }
-  return parts;
-}
-
 Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& device, const Program& program,
-                                            const CompileOptions& options) {
+                                            const CompileOptions& options,
+                                            const PackedCacheOptions& packed_cache) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   const std::string who = fmt::format("{} backend", device->name());
   return format::with_memory_guard("compile the program", who.c_str(), [&]() -> Compiled {
@@ -301,7 +261,7 @@ Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& devic
     FT_TRY(make_pipelines(*device, program));
     auto executable = std::make_unique<MetalExecutable>(device, program, options);
     try {
-      FT_TRY(executable->build());
+      FT_TRY(executable->build(packed_cache));
     } catch (const std::system_error& error) {
       return Error{Code::kExhausted,
                    fmt::format("{}: cannot start the threads that pack weights: {}; close other programs",

@@ -13,6 +13,7 @@
 #include "backends/extra_ids.h"
 #include "backends/metal/device.h"
 #include "backends/metal/kernels/arguments.h"
+#include "backends/metal/packing.h"
 #include "backends/metal/row_plan.h"
 #include "backends/metal/state.h"
 #include "backends/metal/weights.h"
@@ -20,30 +21,6 @@
 #include "sampling/sample.h"
 
 namespace ft::metal {
-
-/// Packed weights of one instruction, in the order of its describe().
-struct Parts {
-  std::vector<std::shared_ptr<const PackedMatrix>> matrices;
-  std::vector<Memory> vectors;
-};
-
-/// Weights that several instructions use are packed once.
-class Packing {
- public:
-  Packing(std::shared_ptr<Device> device, ThreadPool& pool) : device_(std::move(device)), pool_(&pool) {}
-  Result<Parts> parts(const Instruction& instruction);
-  std::int64_t bytes() const { return bytes_; }
-
- private:
-  Result<std::shared_ptr<const PackedMatrix>> matrix(std::span<const Weight> weights);
-
-  std::shared_ptr<Device> device_;
-  ThreadPool* pool_;
-  /// Address, shape, format, group and number: matrices of several shapes may begin at one address.
-  using Key = std::tuple<const std::byte*, std::int64_t, std::int64_t, Format, int, int, std::size_t>;
-  std::map<Key, std::shared_ptr<const PackedMatrix>> packed_;
-  std::int64_t bytes_ = 0;
-};
 
 /// Numbers of the step, in buffers that the host writes and kernels read.
 class StepMemory {
@@ -116,7 +93,8 @@ FT_INSTRUCTIONS(FT_DECLARE)
 #undef FT_DECLARE
 
 /// Makes the pipelines of all kernels that the program's instructions launch by name, so that none is made in
-/// the middle of an answer. kUnsupported with the name of one that the device lacks.
+/// the middle of an answer. kUnsupported with the name of one that the device lacks, or runs with too few
+/// threads (its registers decide how many).
 Status make_pipelines(const Device& device, const Program& program);
 /// Launches kernel `name` on a matrix of elements: a thread each.
 void launch(const Step& step, std::string_view name, std::initializer_list<Place> buffers,
@@ -130,7 +108,9 @@ std::span<const std::byte> as_args(const Args& args) {
   return std::as_bytes(std::span(&args, 1));
 }
 
+/// packed_cache: where matrices are kept between starts, if anywhere.
 Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& device, const Program& program,
-                                            const CompileOptions& options);
+                                            const CompileOptions& options,
+                                            const PackedCacheOptions& packed_cache = {});
 
 }  // namespace ft::metal

@@ -17,12 +17,14 @@ class ForwardingDevice : public Device {
   std::string_view name() const override { return inner_->name(); }
   std::string describe() const override { return inner_->describe(); }
   Result<Buffer> allocate(std::size_t bytes) override { return inner_->allocate(bytes); }
+  Result<Buffer> wrap(std::span<const std::byte> pages) override { return inner_->wrap(pages); }
   void release(Buffer& buffer) override { inner_->release(buffer); }
   int kernel(std::string_view name) const override {
     const int number = inner_->kernel(name);
     names_.emplace(number, name);
     return number;
   }
+  int most_threads(int kernel) const override { return inner_->most_threads(kernel); }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     inner_->dispatch(kernel, buffers, args, grid, threads);

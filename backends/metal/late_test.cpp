@@ -2,6 +2,7 @@
 // same bits as one step at a time. Errors of the device reach the one who waits. No pipeline is made in the
 // middle of an answer.
 #include <cstring>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdexcept>
 
@@ -205,6 +206,39 @@ TEST(MetalPipelines, AKernelThatTheGpuRefusesIsASentence) {
             std::string::npos)
       << problem("linear_few4_affine4");
   EXPECT_EQ(problem("attend_chunk_16"), "");
+}
+
+/// A GPU whose registers allow fewer threads for one kernel.
+class Narrow final : public ForwardingDevice {
+ public:
+  Narrow(std::string kernel, int most)
+      : ForwardingDevice(open_twin_device()), kernel_(std::move(kernel)), most_(most) {}
+  std::string describe() const override { return "Apple M0"; }
+  int most_threads(int kernel) const override {
+    return name_of(kernel) == kernel_ ? most_ : ForwardingDevice::most_threads(kernel);
+  }
+
+ private:
+  std::string kernel_;
+  int most_;
+};
+
+TEST(MetalPipelines, AKernelWithTooFewThreadsIsASentence) {
+  const auto problem = [](const TestShape& shape, const char* kernel, int most) {
+    const TestProgram test(shape, 1);
+    const auto made = compile(std::make_shared<Narrow>(kernel, most), test.program, {});
+    return made.ok() ? std::string() : made.error().message;
+  };
+  const TestShape shape;
+  const int group = shape.heads / shape.kv_heads, pieces = (shape.head_dim + 31) / 32;
+  const std::string chunk = fmt::format("attend_chunk_{}", pieces);
+  EXPECT_EQ(problem(shape, chunk.c_str(), 32 * group), "");
+  EXPECT_NE(problem(shape, chunk.c_str(), 32 * group - 32).find("Apple M0 runs kernel " + chunk),
+            std::string::npos);
+  EXPECT_NE(problem(shape, "rms_norm", 192).find("rms_norm with 192 threads at once, not 256"),
+            std::string::npos);
+  EXPECT_NE(problem(shape, "linear_few8_affine4", 192).find("no pipeline of a kernel for affine4 weights"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -157,15 +157,28 @@ struct Launched {
   Names operator()(const Sample&) const { return {}; }
 };
 
+/// Threads of a threadgroup that an instruction launches, or more: in attention a simdgroup for each query
+/// head that shares a key head.
+unsigned most_threads(const Instruction& instruction, std::string_view kernel) {
+  const auto* const attend = std::get_if<Attend>(&instruction);
+  if (attend == nullptr || !kernel.starts_with("attend_chunk")) return kThreads;
+  return kLanes * number(attend->heads / attend->kv_heads);
+}
+
 }  // namespace
 
 Status make_pipelines(const Device& device, const Program& program) {
+  const auto refused = [&device](const std::string& what) {
+    return Error{Code::kUnsupported,
+                 fmt::format("{} backend: {} {}; use --backend cpu", device.name(), device.describe(), what)};
+  };
   for (const Instruction& instruction : program.instructions()) {
     for (const std::string& name : std::visit(Launched{}, instruction)) {
-      if (device.kernel(name) >= 0) continue;
-      return Error{Code::kUnsupported, fmt::format("{} backend: {} makes no pipeline of kernel {}; use "
-                                                   "--backend cpu",
-                                                   device.name(), device.describe(), name)};
+      const int kernel = device.kernel(name);
+      if (kernel < 0) return refused("makes no pipeline of kernel " + name);
+      const unsigned wanted = most_threads(instruction, name), most = number(device.most_threads(kernel));
+      if (wanted > most)
+        return refused(fmt::format("runs kernel {} with {} threads at once, not {}", name, most, wanted));
     }
   }
   return {};

@@ -190,6 +190,18 @@ TEST(MetalBackend, RefusesWhatItLacksInOneSentence) {
   const Status status = twin()->takes(program);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("heads of 600 dimensions"), std::string::npos);
+  const auto problem = [](const InstructionProgram& made) {
+    const Status taken = twin()->takes(made.program);
+    return taken.ok() ? "" : taken.error().message;
+  };
+  RandomWeights random(1);
+  EXPECT_EQ(problem(attend_program(random, {.heads = 32, .kv_heads = 1, .head_dim = 8})), "");
+  EXPECT_NE(
+      problem(attend_program(random, {.heads = 33, .kv_heads = 1, .head_dim = 8})).find("33 query heads"),
+      std::string::npos);
+  EXPECT_EQ(problem(delta_program(random, {.key_dim = 256})), "");
+  EXPECT_NE(problem(delta_program(random, {.key_dim = 257})).find("keys of 257 dimensions"),
+            std::string::npos);
 #ifndef __APPLE__
   EXPECT_EQ(make_metal_backend({}).error().code, Code::kNotFound);
 #endif

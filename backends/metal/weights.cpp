@@ -11,6 +11,7 @@ namespace ft::metal {
 namespace {
 
 constexpr std::int64_t kTile = 32;
+constexpr int kThreads = 256;                                             // of a threadgroup
 constexpr unsigned kNone = 0, kPairBf16 = 1, kPairF16 = 2, kPairF32 = 3;  // as in kernels/linear.h
 
 std::string kernel_suffix(const Weight& weight) {
@@ -104,30 +105,11 @@ void pack_scales(const Weight& weight, std::int64_t from, PackedMatrix& packed, 
   }
 }
 
-/// Room for `matrices` of `rows` outputs each.
 Result<PackedMatrix> room_for(const std::shared_ptr<Device>& device, const Weight& weight, std::int64_t rows,
-                              std::size_t matrices) {
-  PackedMatrix packed;
-  packed.rows = rows, packed.cols = weight.cols;
-  packed.bits = static_cast<unsigned>(weight.stored_bits());
-  if (weight.group > 0) packed.group = static_cast<unsigned>(weight.group);
-  packed.scale_kind = scale_kind(weight);
-  packed.affine = weight.format == Format::kAffine;
-  packed.kernels = kernels_of(*device, kernel_suffix(weight));
-  const MatrixKernels& made = packed.kernels;
-  for (const int kernel : {made.few1, made.few2, made.few4, made.few8, made.many, made.routed, made.embed}) {
-    if (kernel >= 0) continue;
-    return Error{Code::kUnsupported,
-                 fmt::format("{} backend: {} makes no pipeline of a kernel for {} weights; use --backend cpu",
-                             device->name(), device->describe(), kernel_suffix(weight))};
-  }
-  const auto tiles = static_cast<std::size_t>((rows + kTile - 1) / kTile);
-  packed.codes_each = tiles * static_cast<std::size_t>(chunks_of(packed)) * packed.bits * kTile;
-  const std::size_t width = packed.scale_kind == kPairF32 ? 2 : 1;
-  packed.scales_each =
-      packed.scale_kind == kNone ? 0 : tiles * static_cast<std::size_t>(groups_of(packed)) * width * kTile;
-  FT_ASSIGN(packed.codes, Memory::make(device, packed.codes_each * matrices * 4));
-  FT_ASSIGN(packed.scales, Memory::make(device, std::max<std::size_t>(1, packed.scales_each * matrices) * 4));
+                              std::size_t count) {
+  FT_ASSIGN(PackedMatrix packed, plan_matrix(*device, weight, rows, count));
+  FT_ASSIGN(packed.codes, Memory::make(device, packed.codes_bytes()));
+  FT_ASSIGN(packed.scales, Memory::make(device, packed.scales_bytes()));
   return packed;
 }
 
@@ -150,6 +132,30 @@ void share_rows(ThreadPool& pool, std::int64_t rows, const PackOne& pack_one) {
 }
 
 }  // namespace
+
+Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std::int64_t rows,
+                                 std::size_t count) {
+  PackedMatrix packed;
+  packed.rows = rows, packed.cols = weight.cols, packed.count = count;
+  packed.bits = static_cast<unsigned>(weight.stored_bits());
+  if (weight.group > 0) packed.group = static_cast<unsigned>(weight.group);
+  packed.scale_kind = scale_kind(weight);
+  packed.affine = weight.format == Format::kAffine;
+  packed.kernels = kernels_of(device, kernel_suffix(weight));
+  const MatrixKernels& made = packed.kernels;
+  for (const int kernel : {made.few1, made.few2, made.few4, made.few8, made.many, made.routed, made.embed}) {
+    if (kernel >= 0 && device.most_threads(kernel) >= kThreads) continue;
+    return Error{Code::kUnsupported,
+                 fmt::format("{} backend: {} makes no pipeline of a kernel for {} weights; use --backend cpu",
+                             device.name(), device.describe(), kernel_suffix(weight))};
+  }
+  const auto tiles = static_cast<std::size_t>((rows + kTile - 1) / kTile);
+  packed.codes_each = tiles * static_cast<std::size_t>(chunks_of(packed)) * packed.bits * kTile;
+  const std::size_t width = packed.scale_kind == kPairF32 ? 2 : 1;
+  if (packed.scale_kind != kNone)
+    packed.scales_each = tiles * static_cast<std::size_t>(groups_of(packed)) * width * kTile;
+  return packed;
+}
 
 void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to) {
   pack_output(weight, from, packed, to, 0);

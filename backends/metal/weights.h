@@ -25,9 +25,16 @@ struct PackedMatrix {
   unsigned bits = 0, group = 32, scale_kind = 0;
   bool affine = false;
 
-  std::size_t codes_each = 0, scales_each = 0;  // words of one of several matrices that lie one after another
-  std::size_t bytes() const { return codes.bytes() + scales.bytes(); }
+  // Words of one of several matrices that lie one after another.
+  std::size_t count = 1, codes_each = 0, scales_each = 0;
+  std::size_t codes_bytes() const { return codes_each * count * 4; }
+  std::size_t scales_bytes() const { return scales_each == 0 ? 4 : scales_each * count * 4; }
+  std::size_t bytes() const { return codes_bytes() + scales_bytes(); }
 };
+
+/// What pack() makes of `count` weights like this one with `rows` outputs each, without its memory.
+Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std::int64_t rows,
+                                 std::size_t count);
 
 /// Matrices stored alike, one after another; usually one.
 Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& pool,

@@ -131,8 +131,8 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
   add_backend_flags(flags, model);
   flags
       .add("packed-weights", "DIR", reads_text(model.packed_cache),
-           "Packed-weight cache of the cpu backend, mapped by the next start: off (default), auto (the "
-           "cache folder) or a folder")
+           "Packed-weight cache of the backends cpu and metal, mapped by the next start: off (default), auto "
+           "(the cache folder) or a folder")
       .old_name = "prepared";
   if (!with_context) return;
   flags

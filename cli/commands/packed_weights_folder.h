@@ -1,4 +1,4 @@
-// The folder of packed-weight cache files (backends/cpu/pack/packed_cache.h), and the files of a model.
+// The folder of packed-weight cache files (backends/packed_cache.h), and the files of a model.
 #pragma once
 
 #include <string>

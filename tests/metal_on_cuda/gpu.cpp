@@ -54,6 +54,9 @@ class NvidiaGpu final : public Gpu {
     std::memset(buffer.data, 0, bytes);
     return buffer;
   }
+  Result<Buffer> wrap(std::span<const std::byte>) override {
+    return Error{Code::kUnsupported, "metal on CUDA: it maps no files"};
+  }
   void release(Buffer& buffer) override {
     if (buffer.handle != nullptr) driver_->cuMemFree(reinterpret_cast<cuda::Address>(buffer.handle));
     buffer = {};
@@ -70,6 +73,7 @@ class NvidiaGpu final : public Gpu {
     numbers_.emplace(std::string(name), number);
     return number;
   }
+  int most_threads(int) const override { return 1024; }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     Given given{};

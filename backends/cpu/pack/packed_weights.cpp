@@ -1,12 +1,9 @@
 #include "backends/cpu/pack/packed_weights.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <filesystem>
 #include <fmt/format.h>
 
-#include "backends/cpu/partition.h"
 #include "base/checksum.h"
 #include "base/log.h"
 
@@ -110,32 +107,12 @@ PackedCacheKey PackedWeights::key(const PackedCacheOptions& packed_cache) const 
                     weight.offset, job.offset, packed.bytes(), checksum(std::as_bytes(std::span(job.ids))));
     if (packed.requantised) layout += fmt::format("in {} bits, group {}\n", packed.bits, packed.group);
   }
-  PackedCacheKey key;
-  const std::string file = packed_cache.name + "-" +
-                           fingerprint(packed_cache.place + "\n" + layout).substr(0, 16) + kPackedFileSuffix;
-  key.path = (std::filesystem::path(packed_cache.folder) / file).string();
-  key.source = packed_cache.source;
-  key.layout = fingerprint(layout);
-  key.bytes = bytes_ + kReadAheadBytes;
-  return key;
+  return PackedCacheKey::of(packed_cache, layout, bytes_ + kReadAheadBytes);
 }
 
 Status PackedWeights::map(ThreadPool& pool, const PackedCacheKey& key) {
   FT_ASSIGN(PackedFile file, PackedFile::open(key));
-  std::atomic<int> bad{-1};
-  auto work = [&file, &bad](int worker, int workers) {
-    const Range range = partition(file.pieces(), 1, worker, workers);
-    for (std::int64_t piece = range.first; piece < range.last; ++piece) {
-      if (!file.intact(static_cast<int>(piece))) bad.store(static_cast<int>(piece));
-    }
-  };
-  pool.run(work);
-  if (bad >= 0) {
-    return Error{Code::kCorrupt,
-                 fmt::format("{}: the piece at byte {} of its weights is damaged; the weights "
-                             "are packed again",
-                             key.path, bad * kPieceBytes)};
-  }
+  FT_TRY(file.check(pool));
   own_->file = std::move(file);
   place();
   return {};

@@ -17,7 +17,7 @@
 
 #include "backends/cpu/memory.h"
 #include "backends/cpu/pack/pack.h"
-#include "backends/cpu/pack/packed_cache.h"
+#include "backends/packed_cache.h"
 #include "backends/registry.h"
 #include "base/thread_pool.h"
 

@@ -58,6 +58,18 @@ class MetalDevice final : public Device {
     std::memset(buffer.data, 0, bytes);
     return buffer;
   }
+  Result<Buffer> wrap(std::span<const std::byte> pages) override {
+    const Pool pool;
+    FT_TRY(check_room(facts_, message<std::uint64_t>(device_.get(), "currentAllocatedSize"), pages.size()));
+    Buffer buffer;
+    buffer.data = const_cast<std::byte*>(pages.data());
+    buffer.bytes = pages.size();
+    buffer.handle = message<Object, void*, std::uint64_t, std::uint64_t, Object>(
+        device_.get(), "newBufferWithBytesNoCopy:length:options:deallocator:", buffer.data, pages.size(),
+        kStorageShared, nullptr);
+    if (buffer.handle != nullptr) return buffer;
+    return Error{Code::kUnsupported, "metal backend: the GPU does not take the pages of a file"};
+  }
   // The command buffer in progress keeps a reference of its own.
   void release(Buffer& buffer) override {
     if (buffer.handle != nullptr) message<void>(buffer.handle, "release");
@@ -83,6 +95,11 @@ class MetalDevice final : public Device {
     }
     numbers_.emplace(std::string(name), number);
     return number;
+  }
+
+  int most_threads(int kernel) const override {
+    return static_cast<int>(message<std::uint64_t>(pipelines_[static_cast<std::size_t>(kernel)].get(),
+                                                   "maxTotalThreadsPerThreadgroup"));
   }
 
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,

@@ -18,7 +18,8 @@ class TwinDevice final : public Device {
   Result<Buffer> allocate(std::size_t bytes) override {
     Buffer buffer;
     const std::size_t size = bytes == 0 ? 1 : bytes;
-    buffer.data = static_cast<std::byte*>(std::calloc(1, size));
+    buffer.handle = std::calloc(1, size);
+    buffer.data = static_cast<std::byte*>(buffer.handle);
     buffer.bytes = bytes;
     if (buffer.data == nullptr) {
       return Error{Code::kExhausted, fmt::format("metal-twin backend: no memory for {} bytes; use a smaller "
@@ -27,11 +28,15 @@ class TwinDevice final : public Device {
     }
     return buffer;
   }
+  Result<Buffer> wrap(std::span<const std::byte> pages) override {
+    return Buffer{nullptr, const_cast<std::byte*>(pages.data()), pages.size()};
+  }
   void release(Buffer& buffer) override {
-    std::free(buffer.data);
+    std::free(buffer.handle);
     buffer = {};
   }
   int kernel(std::string_view name) const override { return find_twin_kernel(name); }
+  int most_threads(int) const override { return kMostThreads; }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     std::byte* places[kMaxBuffers];
@@ -47,6 +52,7 @@ class TwinDevice final : public Device {
   std::int64_t memory_bytes() const override { return 0; }
 
  private:
+  static constexpr int kMostThreads = 1024;  // of Metal, too
   std::int64_t running_ns_ = 0, device_ns_ = 0;
 };
 

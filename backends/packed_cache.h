@@ -3,11 +3,10 @@
 // replaces an older file in one step (rename), so readers see a whole file or none. Checksums cover every
 // byte. Layout, little endian:
 //   Header
-//   checksums  one per piece of kPieceBytes; zeros up to a page
+//   checksums  one per piece of kPieceBytes; zeros up to a page (kPackedPageBytes)
 //   weights
-//   one page of zeros, into which kernels may read ahead (it belongs to the last piece)
-// Owner: the executable's weights. Thread: open and write from the engine thread, intact() from any worker.
-// Cost: open reads the header, intact a piece; write writes the whole file. Errors: kNotFound if there is
+// Owner: the executable's weights. Thread: the engine's; the pool's workers join it in check(). Cost: open
+// reads the header, check every byte; write writes the whole file. Errors: kNotFound if there is
 // none, otherwise a sentence that names the file and what is wrong with it. Hazard: as with model files,
 // truncating it while it is mapped ends the process.
 #pragma once
@@ -19,15 +18,20 @@
 #include <string>
 #include <vector>
 
+#include "backends/registry.h"
 #include "base/mapped_file.h"
 #include "base/result.h"
+#include "base/thread_pool.h"
 
-namespace ft::cpu {
+namespace ft {
 
-/// Must be raised when the same weight is packed into other bytes (pack.h, kernels.h) or the file's layout
-/// changes.
-inline constexpr std::uint32_t kPackedFileVersion = 2;
+/// Must be raised when the cpu backend packs the same weight into other bytes (cpu/pack/pack.h,
+/// cpu/kernels/kernels.h) or the file's layout changes.
+inline constexpr std::uint32_t kPackedFileVersion = 3;
 inline constexpr std::int64_t kPieceBytes = 1 << 20;
+/// The weights begin at a multiple of it in the file: the largest page of a system that we know (macOS).
+inline constexpr std::int64_t kPackedPageBytes = 16 << 10;
+/// Of zeros, into which the kernels of the cpu backend may read ahead. They belong to its last piece.
 inline constexpr std::int64_t kReadAheadBytes = 4096;
 
 /// What a file must match. `source` and `layout` are fingerprints (base/checksum.h).
@@ -36,6 +40,10 @@ struct PackedCacheKey {
   std::string source;
   std::string layout;
   std::int64_t bytes = 0;  // of the weights, including read-ahead
+
+  /// The file of a program's weights, which `layout_text` describes.
+  static PackedCacheKey of(const PackedCacheOptions& options, const std::string& layout_text,
+                           std::int64_t bytes);
 };
 
 class PackedFile {
@@ -47,6 +55,8 @@ class PackedFile {
   std::int64_t bytes() const { return static_cast<std::int64_t>(data_.size()); }
   int pieces() const { return static_cast<int>(checksums_.size()); }
   bool intact(int piece) const;
+  /// All workers compare every piece; kCorrupt with the place of one that is damaged.
+  Status check(ThreadPool& pool) const;
 
  private:
   MappedFile file_;
@@ -77,4 +87,4 @@ class PackedWriter {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace ft::cpu
+}  // namespace ft

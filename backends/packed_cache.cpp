@@ -1,6 +1,7 @@
-#include "backends/cpu/pack/packed_cache.h"
+#include "backends/packed_cache.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -13,16 +14,14 @@
 #include <unistd.h>
 #include <utility>
 
-#include "backends/cpu/memory.h"
 #include "base/assert.h"
 #include "base/checksum.h"
 #include "base/system.h"
 
-namespace ft::cpu {
+namespace ft {
 namespace {
 
 constexpr char kMagic[16] = {'f', 'o', 'r', 'e', 't', 'o', 'k', 'e', 'n', ' ', 'p', 'a', 'c', 'k', 'e', 'd'};
-constexpr std::int64_t kDataAlignment = 4096;
 
 struct Header {
   char magic[16];
@@ -36,7 +35,8 @@ struct Header {
 static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
 
 std::int64_t data_offset(int pieces) {
-  return round_up(static_cast<std::int64_t>(sizeof(Header)) + std::int64_t{8} * pieces, kDataAlignment);
+  const auto front = static_cast<std::int64_t>(sizeof(Header)) + std::int64_t{8} * pieces;
+  return (front + kPackedPageBytes - 1) / kPackedPageBytes * kPackedPageBytes;
 }
 
 Error damaged(const std::string& path, const std::string& what) {
@@ -145,6 +145,18 @@ class Part {
 
 }  // namespace
 
+PackedCacheKey PackedCacheKey::of(const PackedCacheOptions& options, const std::string& layout_text,
+                                  std::int64_t bytes) {
+  PackedCacheKey key;
+  const std::string file =
+      options.name + "-" + fingerprint(options.place + "\n" + layout_text).substr(0, 16) + kPackedFileSuffix;
+  key.path = (std::filesystem::path(options.folder) / file).string();
+  key.source = options.source;
+  key.layout = fingerprint(layout_text);
+  key.bytes = bytes;
+  return key;
+}
+
 int piece_count(std::int64_t bytes) { return static_cast<int>((bytes + kPieceBytes - 1) / kPieceBytes); }
 
 std::span<const std::byte> piece_of(std::span<const std::byte> data, int piece) {
@@ -194,6 +206,20 @@ Result<PackedFile> PackedFile::open(const PackedCacheKey& key) {
 
 bool PackedFile::intact(int piece) const {
   return checksum(piece_of(data_, piece)) == checksums_[static_cast<std::size_t>(piece)];
+}
+
+Status PackedFile::check(ThreadPool& pool) const {
+  std::atomic<int> bad{-1};
+  auto work = [this, &bad](int worker, int workers) {
+    const auto count = std::int64_t{pieces()};
+    for (std::int64_t piece = count * worker / workers; piece < count * (worker + 1) / workers; ++piece) {
+      if (!intact(static_cast<int>(piece))) bad.store(static_cast<int>(piece));
+    }
+  };
+  pool.run(work);
+  if (bad < 0) return {};
+  return damaged(file_.path(),
+                 fmt::format("the piece at byte {} of its weights is damaged", bad * kPieceBytes));
 }
 
 struct PackedWriter::State {
@@ -256,4 +282,4 @@ Status PackedWriter::finish() {
   return state.part.rename(state.key.path);
 }
 
-}  // namespace ft::cpu
+}  // namespace ft

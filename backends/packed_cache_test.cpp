@@ -1,6 +1,6 @@
 // The packed-weight cache: the same bits with and without it. Each fault in a file is found, logged once and
 // repaired by packing again.
-#include "backends/cpu/pack/packed_cache.h"
+#include "backends/packed_cache.h"
 
 #include <csignal>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "backends/test_programs.h"
 #include "base/log.h"
 
-namespace ft::cpu {
+namespace ft {
 namespace {
 
 namespace fs = std::filesystem;
@@ -138,7 +138,7 @@ TEST_F(Prepared, AnyDamagedByteIsFound) {
   std::vector<std::size_t> places;
   for (std::size_t at = 0; at < 120; ++at) places.push_back(at);  // the header, and the checksums after it
   for (std::size_t at = 120; at < good.size(); at += 1 + good.size() / 40) places.push_back(at);
-  places.insert(places.end(), {std::size_t{4095}, std::size_t{4096}, good.size() - 1});
+  places.insert(places.end(), {std::size_t{16383}, std::size_t{16384}, good.size() - 1});
   for (const std::size_t at : places) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 0x10);
@@ -153,7 +153,7 @@ TEST_F(Prepared, AShortOrLongFileIsPackedAgain) {
   const std::string good = content(file());
   for (const std::size_t size :
        {std::size_t{0}, std::size_t{1}, std::size_t{103}, std::size_t{104}, std::size_t{112},
-        std::size_t{4095}, std::size_t{4096}, good.size() - kReadAheadBytes, good.size() - 1}) {
+        std::size_t{16383}, std::size_t{16384}, good.size() - kReadAheadBytes, good.size() - 1}) {
     expect_repaired(good.substr(0, size), good, size < 104 ? "too short" : "bytes instead of");
     ASSERT_FALSE(HasFailure()) << "size " << size;
   }
@@ -167,7 +167,7 @@ TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
   expect_repaired(std::string(5000, 'x'), good, "it is not a packed-weight cache");
   std::string old = good;
   ++old[16];
-  expect_repaired(old, good, "it has version 3, this program writes 2");
+  expect_repaired(old, good, "it has version 4, this program writes 3");
   std::string other = good;
   other[70] ^= 1;
   expect_repaired(other, good, "it holds other weights");
@@ -290,4 +290,4 @@ TEST_F(Prepared, PackingAndWritingAreToldToTheEnd) {
 }
 
 }  // namespace
-}  // namespace ft::cpu
+}  // namespace ft
