@@ -12,8 +12,8 @@
 
 namespace ft {
 
-/// Packed-weight cache (cpu, metal): where packed weights are kept between starts. A file is valid for one `place`
-/// and one `source`.
+/// Packed-weight cache (cpu, metal): where packed weights are kept between starts. A file is valid for one
+/// `place` and one `source`.
 struct PackedCacheOptions {
   std::string folder;  // made when needed; empty: no cache
   std::string name;    // the start of file names

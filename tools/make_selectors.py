@@ -13,7 +13,8 @@ KEPT = re.compile(
     r"^(newLibrary|newFunction|newComputePipeline|newBuffer|newCommandQueue|contents|commandBuffer|computeCommand"
     r"|setComputePipelineState|setBuffer|setBytes|dispatchThreadgroups|endEncoding|commit|waitUntil|status|error"
     r"|localizedDescription|name|supportsFamily|recommendedMax|maxBufferLength|maxTotalThreads|currentAllocated|setMath"
-    r"|setFastMath|release|retain|stringWithCString|UTF8String|respondsToSelector|GPUEndTime|GPUStartTime|new$|alloc$|init$)"
+    r"|setFastMath|release|retain|stringWithCString|UTF8String|respondsToSelector|GPUEndTime|GPUStartTime|new$|alloc$"
+    r"|init$)"
 )
 
 
