@@ -126,6 +126,7 @@ HttpResponse props_reply(const ModelInfo& model_info) {
       {"family", model_info.family},
       {"quantisation", model_info.quantisation},
       {"backend", model_info.backend},
+      {"backend_problem", model_info.backend_problem.empty() ? Json() : Json(model_info.backend_problem)},
       {"drafter", model_info.drafter},
       {"drafter_problem", model_info.drafter_problem.empty() ? Json() : Json(model_info.drafter_problem)},
       {"draft_vocabulary", model_info.draft_vocabulary},

@@ -65,5 +65,15 @@ TEST(Listing, AWrongPageNamesItsField) {
   EXPECT_EQ(field_of(model_info, {"", "m0", "m1"}), "before_id");
 }
 
+TEST(Listing, PropsSayWhyAGpuIsNotUsed) {
+  ModelInfo model_info;
+  const auto problem = [&model_info] {
+    return nlohmann::json::parse(props_reply(model_info).body).at("backend_problem");
+  };
+  EXPECT_TRUE(problem().is_null());
+  model_info.backend_problem = "--backend auto takes the CPU, not the GPU: it fails the self-test";
+  EXPECT_EQ(problem(), model_info.backend_problem);
+}
+
 }  // namespace
 }  // namespace ft::api

@@ -108,8 +108,11 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   options.packed_cache = packed_cache_options(folder, loaded->model);
   if (terminal != nullptr) {
     options.progress = bar_on(*terminal);
-    options.notice = [terminal](const std::string& why) { terminal->note(why); };
   }
+  options.notice = [terminal, to = loaded.get()](const std::string& why) {
+    to->backend_problem = why;
+    if (terminal != nullptr) terminal->note(why);
+  };
   loaded->packed_cache = options.packed_cache, loaded->kv_bits = options.kv_bits;
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
   DecoderOptions least;

@@ -29,6 +29,7 @@ struct LoadedModel {
   std::int64_t max_pixels = 0;                    // of a resized image; 0: the default
   int kv_bits = 16;                               // KV-cache precision of the backend
   double load_ms = 0;                             // so far; packing by the engine is added later
+  std::string backend_problem;                    // why --backend auto did not take the GPU
   BackendOptions backend_options;                 // with which the backend was made
   std::string calibration;                        // --calibration, of which `costs` come
   PackedCacheOptions packed_cache;                // for the backend

@@ -172,7 +172,7 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   model_info->family = model.facts.family, model_info->quantisation = model.facts.quantisation;
-  model_info->backend = loaded.backend->describe();
+  model_info->backend = loaded.backend->describe(), model_info->backend_problem = loaded.backend_problem;
   model_info->drafter_problem = decoder.drafter_problem(DrafterKind::kMtp);
   model_info->drafter = drafter_name(model_info->default_drafter, model);
   model_info->version = FORETOKEN_VERSION;

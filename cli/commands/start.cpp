@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "backends/registry.h"
 #include "base/system.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/connection_settings.h"
@@ -78,16 +79,28 @@ Result<std::string> settle_name(const std::string& name, const Options& options,
   return fetched ? name : std::string();
 }
 
+/// On a Mac the GPU is asked, which takes its self-test.
+Room room_here() {
+  const std::string gpu = gpu_backend();
+  const std::int64_t free = read_machine().free_bytes();
+  if (gpu != "metal") return room_for_models(free, gpu, 0);
+  BackendOptions options;
+  options.name = gpu;
+  const auto made = make_backend(options);
+  return room_for_models(free, gpu, made.ok() ? (*made)->limits({}).memory_bytes : 0);
+}
+
 /// Question 1 of 2. Nothing: the person left.
 Result<std::optional<std::string>> ask_model(const Options& options, Menu& menu, Terminal& terminal) {
   const Machine machine = read_machine();
   FT_ASSIGN(const Library library, read_library(options.folders));
-  const std::vector<ModelOffer> offers = offer_models(library, machine.free_bytes());
+  const Room room = room_here();
+  const std::vector<ModelOffer> offers = offer_models(library, room.bytes);
   const std::string title = fmt::format(
       "1 of 2  A model    {} free of {}, {} threads", bytes_text(static_cast<double>(machine.free_bytes())),
       bytes_text(static_cast<double>(machine.memory_total)), machine.logical_cores);
   const std::vector<MenuRow> rows = offer_rows(offers);
-  const std::optional<std::size_t> row = menu.choose(title, rows, kModelHelp);
+  const std::optional<std::size_t> row = menu.choose(title, rows, room.sentence + kModelHelp);
   if (!row) return std::optional<std::string>();
   const auto headings = std::count_if(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(*row),
                                       [](const MenuRow& each) { return each.heading; });
@@ -167,7 +180,7 @@ Result<LastStart> choose_alone(const Options& options, const std::optional<LastS
     FT_ASSIGN(const std::string found, is_synth_name(choice.model) ? choice.model : find_model(choice.model));
     return choice;
   }
-  const std::int64_t free = read_machine().free_bytes();
+  const std::int64_t free = room_here().bytes;
   FT_ASSIGN(const Library library, read_library(options.folders));
   choice.model = best_here(offer_models(library, free), free);
   if (!choice.model.empty()) return choice;

@@ -29,6 +29,17 @@ bool fits(const ModelOffer& offer, std::int64_t free_bytes) { return memory_for(
 
 }  // namespace
 
+Room room_for_models(std::int64_t free_bytes, std::string_view gpu, std::int64_t gpu_bytes) {
+  if (gpu != "metal") return {free_bytes, ""};
+  if (gpu_bytes <= 0)
+    return {free_bytes, "The GPU is not used; `foretoken doctor --backend metal` says why. "};
+  return {
+      std::min(free_bytes, gpu_bytes),
+      fmt::format("The GPU may use {}. Metal is unmeasured by the project; `foretoken verify` checks this "
+                  "machine. ",
+                  bytes_text(static_cast<double>(gpu_bytes)))};
+}
+
 std::int64_t memory_for(std::int64_t bytes) {
   constexpr std::int64_t kState = 500'000'000;  // keys, values, activations at a few thousand tokens
   return bytes + bytes / 10 + std::min(bytes, kState);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/library/last_start.h"
@@ -11,6 +12,15 @@
 #include "cli/terminal/menu.h"
 
 namespace ft::cli {
+
+/// Memory that a model may take, and what the first question says of the GPU; empty: nothing.
+struct Room {
+  std::int64_t bytes = 0;
+  std::string sentence;
+};
+/// `gpu`: the backend for GPUs of this system. A Mac's GPU may use less than the machine's memory
+/// (`gpu_bytes`; 0: it cannot be used), and its backend is unmeasured.
+Room room_for_models(std::int64_t free_bytes, std::string_view gpu, std::int64_t gpu_bytes);
 
 /// A row of the first question and what it means.
 struct ModelOffer {

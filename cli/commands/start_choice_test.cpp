@@ -1,0 +1,37 @@
+#include "cli/commands/start_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace ft::cli {
+namespace {
+
+constexpr std::int64_t kGb = 1'000'000'000;
+
+/// Working sets as owners of an M1 with 16 GB and an M5 Max with 48 GB published them.
+TEST(StartChoice, AMacOffersWhatItsGpuMayUse) {
+  const Room small = room_for_models(14 * kGb, "metal", 11'453'246'122),
+             large = room_for_models(20 * kGb, "metal", 40'200'900'000);
+  EXPECT_EQ(small.bytes, 11'453'246'122);
+  EXPECT_TRUE(small.sentence.starts_with("The GPU may use 11.5 GB. Metal is unmeasured")) << small.sentence;
+  EXPECT_NE(small.sentence.find("`foretoken verify` checks this machine"), std::string::npos);
+  EXPECT_EQ(large.bytes, 20 * kGb) << "the memory is less";
+  const Room refused = room_for_models(14 * kGb, "metal", 0);
+  EXPECT_EQ(refused.bytes, 14 * kGb) << "the processor is used";
+  EXPECT_TRUE(refused.sentence.starts_with("The GPU is not used")) << refused.sentence;
+}
+
+TEST(StartChoice, OtherMachinesSayNothingOfTheGpu) {
+  const Room room = room_for_models(14 * kGb, "cuda", 80 * kGb);
+  EXPECT_EQ(room.bytes, 14 * kGb);
+  EXPECT_EQ(room.sentence, "");
+}
+
+TEST(StartChoice, TheBestModelFitsTheRoom) {
+  const std::vector<ModelOffer> offers = {{ModelOffer::Kind::kHere, "large", 12 * kGb, ""},
+                                          {ModelOffer::Kind::kHere, "small", 5 * kGb, ""}};
+  EXPECT_EQ(best_here(offers, room_for_models(14 * kGb, "metal", 11 * kGb).bytes), "small");
+  EXPECT_EQ(best_here(offers, room_for_models(14 * kGb, "cuda", 0).bytes), "large");
+}
+
+}  // namespace
+}  // namespace ft::cli
