@@ -9,6 +9,7 @@
 #include "backends/metal/backend.h"
 #include "backends/metal/executable.h"
 #include "backends/metal/forwarding_device.h"
+#include "backends/metal/gpu_facts.h"
 #include "backends/metal/test_tokens.h"
 #include "backends/test_timeline.h"
 
@@ -239,6 +240,48 @@ TEST(MetalPipelines, AKernelWithTooFewThreadsIsASentence) {
             std::string::npos);
   EXPECT_NE(problem(shape, "linear_few8_affine4", 192).find("no pipeline of a kernel for affine4 weights"),
             std::string::npos);
+}
+
+/// A GPU with a working set, counted as Metal counts it.
+class Limited final : public ForwardingDevice {
+ public:
+  explicit Limited(std::uint64_t working_set)
+      : ForwardingDevice(open_twin_device()), facts_{"Apple M0", 7, working_set, working_set} {}
+  Result<Buffer> allocate(std::size_t bytes) override {
+    FT_TRY(check_room(facts_, used, bytes));
+    used += bytes;
+    return inner().allocate(bytes);
+  }
+  void release(Buffer& buffer) override {
+    used -= buffer.bytes;
+    inner().release(buffer);
+  }
+
+  std::uint64_t used = 0;
+
+ private:
+  GpuFacts facts_;
+};
+
+TEST(MetalMemory, AModelBeyondTheWorkingSetIsRefusedAndLeavesNothing) {
+  const TestProgram test(TestShape{}, 1);
+  const auto all = std::make_shared<Limited>(1ULL << 40);
+  const auto whole = std::move(compile(all, test.program, {}).value());
+  const std::uint64_t needed = all->used;
+  EXPECT_TRUE(compile(std::make_shared<Limited>(needed), test.program, {}).ok());
+  for (const std::uint64_t limit : {needed - 1, needed / 2, std::uint64_t{1}}) {
+    const auto device = std::make_shared<Limited>(limit);
+    const auto made = compile(device, test.program, {});
+    ASSERT_FALSE(made.ok()) << limit;
+    EXPECT_EQ(made.error().code, Code::kExhausted) << made.error().message;
+    EXPECT_NE(made.error().message.find("iogpu.wired_limit_mb"), std::string::npos) << made.error().message;
+    EXPECT_EQ(device->used, 0U) << "memory that nobody gave back";
+  }
+  const auto full = std::make_shared<Limited>(needed);
+  const auto executable = std::move(compile(full, test.program, {}).value());
+  const auto state = MetalState::make(full, test.program.layout(), {.slots = 1, .blocks = 1});
+  ASSERT_FALSE(state.ok()) << "the state counts beside the weights";
+  EXPECT_EQ(state.error().code, Code::kExhausted);
 }
 
 }  // namespace
