@@ -117,6 +117,20 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   for (int i = 0; i < last - first; i++) {
     const int b = i % kSums;
+    // What is added, before the sums are waited for and before a store, which could be to the same place.
+    float before[Columns][4];
+    const auto row_of = [&](int n, int j) { return 8 * n + 2 * t + j % 2; };
+    const auto output_of = [&](int j) { return (first + i) * kTileOutputs + quad + j / 2 * 8; };
+    const auto live = [&](int n, int j) {
+      return row_of(n, j) < p.linear.rows && output_of(j) < p.linear.outputs;
+    };
+    if (p.linear.residual.data != nullptr) {
+      FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int j = 0; j < 4; j++) {
+        if (live(n, j))
+          before[n][j] =
+              p.linear.residual.data[(long long)row_of(n, j) * p.linear.residual.stride + output_of(j)];
+      }
+    }
     barrier_wait(ring.part + 8 * b, i / kSums & 1);
     FT_UNROLL for (int n = 0; n < Columns; n++) {
       const u8* from = sums + b * 8 * Columns * 512 + n * 512 + lane * 16;
@@ -127,12 +141,9 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
       }
       const float total[4] = {s.x, s.y, s.z, s.w};
       FT_UNROLL for (int j = 0; j < 4; j++) {
-        const int row = 8 * n + 2 * t + j % 2, output = (first + i) * kTileOutputs + quad + j / 2 * 8;
-        if (row >= p.linear.rows || output >= p.linear.outputs) continue;
-        float value = total[j];
-        if (p.linear.residual.data != nullptr)
-          value = p.linear.residual.data[(long long)row * p.linear.residual.stride + output] + value;
-        p.linear.out.data[(long long)row * p.linear.out.stride + output] = value;
+        if (!live(n, j)) continue;
+        const float value = p.linear.residual.data != nullptr ? before[n][j] + total[j] : total[j];
+        p.linear.out.data[(long long)row_of(n, j) * p.linear.out.stride + output_of(j)] = value;
       }
     }
     __syncwarp();
