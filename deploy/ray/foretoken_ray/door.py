@@ -1,6 +1,4 @@
 """The door: checks keys, chooses the model, passes streams, and answers again elsewhere what a replica did not."""
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib
@@ -26,13 +24,18 @@ logger = logging.getLogger("ray.serve")
 PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "x-request-id")
 GENERATING = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 LOST = "the replica that answered was lost; send the request again"
-RETRY = {"Retry-After": "1"}
+OTHER = "the answer could not be continued exactly; send the request again"
 
 
-def error(status: int, message: str, kind: str = "server_error", **headers: str) -> JSONResponse:
+def error(status: int, message: str, kind: str, **headers: str) -> JSONResponse:
     """Read by the SDKs of OpenAI and Anthropic; they send a request again after 503."""
     body = {"type": "error", "error": {"message": message, "type": kind, "param": None, "code": None}}
     return JSONResponse(body, status, headers)
+
+
+def ended(message: str) -> bytes:
+    body = {"type": "error", "error": {"type": "overloaded_error", "message": message, "code": "replica_lost"}}
+    return b"event: error\ndata: " + json.dumps(body).encode() + b"\n\n"
 
 
 def prefixes(body: dict[str, Any]) -> list[str]:
@@ -40,14 +43,13 @@ def prefixes(body: dict[str, Any]) -> list[str]:
     parts = body.get("messages") or body.get("input") or body.get("prompt") or ""
     if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
         text = json.dumps(parts)
-        parts = [text[at:at + 1024] for at in range(0, len(text), 1024)]
-    digest = hashlib.blake2b(digest_size=12)
+        parts = [{"text": text[at:at + 1024]} for at in range(0, len(text), 1024)]
     # Instructions and tools alone do not name a home: all conversations share them.
-    digest.update(json.dumps([body.get(name) for name in ("model", "system", "instructions", "tools")]).encode())
-    names = []
+    shared = [body.get(name) for name in ("model", "system", "instructions", "tools")]
+    digest, names = hashlib.blake2b(json.dumps(shared).encode(), digest_size=12), []
     for part in parts:
         digest.update(json.dumps(part).encode())
-        if not (isinstance(part, dict) and part.get("role") in ("system", "developer")):
+        if part.get("role") not in ("system", "developer"):
             names.append(digest.hexdigest())
     return names
 
@@ -56,15 +58,15 @@ class Call:
     """One request to the replicas of a model, and to another replica if one fails."""
 
     def __init__(self, handle: DeploymentHandle, request: Request, raw: bytes, body: dict[str, Any]):
-        self._handle, self._affinity = handle.options(stream=True), prefixes(body)
         headers = {name: request.headers[name] for name in PASSED if name in request.headers}
+        self._ask, self._affinity = handle.options(stream=True).answer, prefixes(body)
         self._arguments = (request.method, f"{request.url.path}?{request.url.query}", headers, raw)
 
     async def begin(self) -> dict[str, Any]:
-        self._items = self._handle.answer.remote(*self._arguments, affinity=self._affinity)
+        self._items = self._ask.remote(*self._arguments, affinity=self._affinity)
         head = await self._next()
         self._first = head.pop("body")
-        return head
+        return {"status_code": head.pop("status"), **head}
 
     async def _next(self) -> Any:
         try:
@@ -94,9 +96,8 @@ class Call:
 
 class Door:
     def __init__(self, settings: Settings, handles: dict[str, DeploymentHandle]):
-        self._settings, self._handles = settings, handles
-        file = settings.api_key_file
-        lines = Path(file).read_text(encoding="ascii").splitlines() if file else []
+        self._settings, self._handles, file = settings, handles, settings.api_key_file
+        lines = Path(file).read_text(encoding="ascii").split("\n") if file else []
         self._keys = [line.strip().encode() for line in lines if line.strip() and not line.startswith("#")]
         if file and not self._keys:
             raise ValueError(f"{file} has no key; write one a line")
@@ -128,51 +129,44 @@ class Door:
         return await self._answer(Call(self._handles[name], request, raw, body))
 
     async def _answer(self, call: Call) -> Response:
-        for attempt in range(self._settings.retries + 1):
-            if attempt:
-                await asyncio.sleep(min(0.1 * 2**attempt, 2))
+        for failures in range(1, self._settings.retries + 2):
             try:
                 head = await call.begin()
-                if head["type"] == "text/event-stream":
-                    return StreamingResponse(self._stream(call), head["status"], head["headers"], head["type"])
-                return Response(b"".join([piece async for piece in call.pieces()]), head["status"], head["headers"],
-                                head["type"])
-            except ReplicaFailed as failure:
-                logger.warning("foretoken: attempt %d failed: %s", attempt + 1, failure)
+                if head["media_type"] == "text/event-stream":
+                    return StreamingResponse(self._stream(call), **head)
+                return Response(b"".join([piece async for piece in call.pieces()]), **head)
             except RayServeException as busy:
-                return error(503, f"no replica takes the request: {busy}", "overloaded_error", **RETRY)
-        return error(503, LOST, **RETRY)
+                return error(503, f"no replica takes the request: {busy}", "overloaded_error", **{"Retry-After": "1"})
+            except ReplicaFailed as failure:
+                await self._wait(failures, failure)
+        return error(503, LOST, "server_error", **{"Retry-After": "1"})
+
+    @staticmethod
+    async def _wait(failures: int, failure: Exception) -> None:
+        logger.warning("foretoken: a replica failed %d times: %s", failures, failure)
+        await asyncio.sleep(min(0.1 * 2**failures, 2))
 
     async def _stream(self, call: Call) -> AsyncIterator[bytes]:
         replay, failures = Replay(), 0
         try:
             while True:
                 try:
-                    if failures:
-                        head = await call.begin()
-                        if head["status"] != 200:
-                            raise ReplicaFailed(f"the next replica answers {head['status']}")
-                        replay.again()
+                    if failures and (await call.begin())["status_code"] != 200:
+                        raise ReplicaFailed("the next replica refuses the request")
+                    replay.again()
                     async for event in call.events():
-                        event = replay.next(event) if self._settings.resume else event
-                        if event is not None:
+                        if not self._settings.resume or (event := replay.next(event)) is not None:
                             yield event
                     return
                 except (ReplicaFailed, RayServeException) as failure:
-                    logger.warning("foretoken: a stream was lost: %s", failure)
                     failures += 1
                     if not self._settings.resume or failures > self._settings.retries:
-                        yield self._lost(LOST)
+                        yield ended(LOST)
                         return
-                    await asyncio.sleep(min(0.1 * 2**failures, 2))
+                    await self._wait(failures, failure)
                 except Different as difference:
                     logger.error("foretoken: a resumed answer differs: %s", difference)
-                    yield self._lost("the answer could not be continued exactly; send the request again")
+                    yield ended(OTHER)
                     return
         finally:
             call.end()
-
-    @staticmethod
-    def _lost(message: str) -> bytes:
-        body = {"type": "error", "error": {"type": "overloaded_error", "message": message, "code": "replica_lost"}}
-        return b"event: error\ndata: " + json.dumps(body).encode() + b"\n\n"

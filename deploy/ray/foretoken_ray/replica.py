@@ -1,7 +1,5 @@
 """A replica: one `foretoken serve` on its node and the way to it. It ends when the program ends, and Ray starts
 another; the program ends when the replica does, even by SIGKILL."""
-from __future__ import annotations
-
 import asyncio
 import ctypes
 import json
@@ -27,25 +25,23 @@ class ReplicaFailed(Exception):
     """The program ended or did not finish its answer; another replica may answer."""
 
 
-def _end_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 class Replica:
     async def __init__(self, model: Model, program: str):
-        self._key, self._stopping, self._waits = secrets.token_hex(16), False, (0.0, 0.0)
+        key, self._stopping, self._waits = secrets.token_hex(16), False, (0.0, 0.0)
         flags = {"host": "127.0.0.1", "port": 0, "alias": model.name, "threads": max(1, int(model.cpus)),
                  **({"model": model.model} if model.model else {}), **model.flags}
         words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         self._process = subprocess.Popen(
-            [program, "serve", "--json", *words], stdout=subprocess.PIPE, text=True, preexec_fn=_end_with_parent,
-            env={**os.environ, "FORETOKEN_API_KEY": self._key})
+            [program, "serve", "--json", *words], stdout=subprocess.PIPE, text=True,
+            preexec_fn=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
+            env={**os.environ, "FORETOKEN_API_KEY": key})
         line = self._process.stdout.readline()  # when it is ready, or says why not
         facts = json.loads(line or "{}")
         if "url" not in facts:
             raise RuntimeError(f"foretoken serve did not start for model {model.name}: {line or 'see its log'}")
-        self._url, timeout = facts["url"].rstrip("/"), aiohttp.ClientTimeout(total=None, sock_connect=10)
-        self._session = aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0))
+        self._session = aiohttp.ClientSession(
+            facts["url"], headers={"Authorization": f"Bearer {key}"}, connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=10))
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
@@ -58,26 +54,24 @@ class Replica:
         """First status, headers, type and the first bytes of the program's answer, which saves a message before the
         first token; then its body as it arrives. A caller that leaves closes the connection, which ends the answer in
         the program. `affinity` is for the router (routing.py)."""
-        headers = {**headers, "Authorization": f"Bearer {self._key}"}
         try:
-            async with self._session.request(method, self._url + path, headers=headers, data=body) as reply:
+            async with self._session.request(method, path, headers=headers, data=body) as reply:
                 kept = {name: reply.headers[name] for name in KEPT if name in reply.headers}
                 first = await reply.content.readany()
-                yield {"status": reply.status, "headers": kept, "type": reply.content_type, "body": first}
+                yield {"status": reply.status, "headers": kept, "media_type": reply.content_type, "body": first}
                 async for piece in reply.content.iter_any():
                     yield piece
         except (aiohttp.ClientError, ConnectionError, asyncio.IncompleteReadError) as error:
             raise ReplicaFailed(str(error)) from None
 
     async def _get(self, path: str) -> str:
-        headers = {"Authorization": f"Bearer {self._key}"}
-        timeout = aiohttp.ClientTimeout(total=5)
-        async with self._session.get(self._url + path, headers=headers, timeout=timeout) as reply:
+        async with self._session.get(path, timeout=aiohttp.ClientTimeout(total=5)) as reply:
             if reply.status != 200:
                 raise RuntimeError(f"{path} answers {reply.status}: {await reply.text()}")
             return await reply.text()
 
     async def check_health(self) -> None:
+        """The program's own: it answers 503 after its backend was lost, and Ray starts another replica."""
         await self._get("/health")
 
     async def record_routing_stats(self) -> dict[str, Any]:

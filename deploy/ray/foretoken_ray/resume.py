@@ -1,8 +1,6 @@
 """A stream that continues on another replica. The tokens of a request are a function of model, prompt, parameters and
 seed, and the program sends an event for each token. So the other replica answers the whole request again, the events
 that the client has are compared and dropped, and the rest goes out under the first answer's names."""
-from __future__ import annotations
-
 import json
 from typing import Any, Optional
 
@@ -16,21 +14,17 @@ class Different(Exception):
 
 
 def data_of(event: bytes) -> Optional[Any]:
-    for line in event.split(b"\n"):
-        if line.startswith(b"data:") and line != b"data: [DONE]":
-            return json.loads(line[5:])
-    return None
+    lines = (line[5:] for line in event.split(b"\n") if line.startswith(b"data:") and line != b"data: [DONE]")
+    return next(map(json.loads, lines), None)
 
 
 def pair(old: Any, new: Any, names: dict[str, str], key: str = "") -> None:
     """Adds the names of `old` for those of `new`; raises Different if the contents differ."""
-    if key in FIGURES:
-        return
     if key in NAMES and isinstance(new, str):
         names[new] = old
     elif isinstance(old, dict) and isinstance(new, dict) and old.keys() - FIGURES == new.keys() - FIGURES:
-        for name in new:
-            pair(old.get(name), new[name], names, name)
+        for name in new.keys() - FIGURES:
+            pair(old[name], new[name], names, name)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for one, other in zip(old, new):
             pair(one, other, names)
@@ -42,20 +36,19 @@ class Replay:
     """The events that a client has, and what remains of another answer to the same request."""
 
     def __init__(self) -> None:
-        self.sent: list[bytes] = []
-        self._names: dict[str, str] = {}
-        self._at = 0  # events of this attempt
+        self._sent: list[bytes] = []
+        self.again()
 
     def again(self) -> None:
-        self._names, self._at = {}, 0
+        self._names: dict[str, str] = {}
+        self._at = 0  # events of this attempt
 
     def next(self, event: bytes) -> Optional[bytes]:
         """What to send for the next event of an attempt, or None if the client has it."""
         self._at += 1
-        if self._at <= len(self.sent):
-            pair(data_of(self.sent[self._at - 1]), data_of(event), self._names)
-            return None
+        if self._at <= len(self._sent):
+            return pair(data_of(self._sent[self._at - 1]), data_of(event), self._names)
         for new, old in self._names.items():
             event = event.replace(json.dumps(new).encode(), json.dumps(old).encode())
-        self.sent.append(event)
+        self._sent.append(event)
         return event

@@ -4,8 +4,6 @@ A request carries the names of its prefixes, shortest first (door.py: prefixes).
 answered each name last. Conversations stick, because each turn begins with all turns before it. A replica whose
 cache is off or was emptied (`/v1/cache`), or that has `spread` more requests than the least loaded, is passed over.
 """
-from __future__ import annotations
-
 from collections import OrderedDict
 from typing import Optional
 
@@ -19,30 +17,20 @@ class PrefixRouter(RequestRouter):
         self._spread = spread
         self._homes: OrderedDict[str, ReplicaID] = OrderedDict()
 
-    def _load(self, replica: RunningReplica) -> int:
-        return self._replica_queue_len_cache.get(replica.replica_id) or 0
-
     async def choose_replicas(self, candidate_replicas: list[RunningReplica],
                               pending_request: Optional[PendingRequest] = None) -> list[list[RunningReplica]]:
         """Ranks: Serve takes the next one if all replicas of a rank are full."""
-        by_load: dict[int, list[RunningReplica]] = {}
+        ranks: dict[int, list[RunningReplica]] = {}
         for replica in candidate_replicas:
-            by_load.setdefault(self._load(replica), []).append(replica)
-        ranks = [by_load[load] for load in sorted(by_load)]
-        home = self._home(candidate_replicas, pending_request, min(by_load, default=0))
-        return [[home], *ranks] if home is not None else ranks
-
-    def _home(self, candidates: list[RunningReplica], request: Optional[PendingRequest],
-              least: int) -> Optional[RunningReplica]:
-        alive = {replica.replica_id: replica for replica in candidates}
-        for name in reversed(request.kwargs.get("affinity", ()) if request else ()):
-            replica = alive.get(self._homes.get(name))
-            if replica is not None:
-                cache = replica.routing_stats
-                emptied = cache.get("stored", 0) > 0 and cache.get("snapshots", 1) == 0
-                useful = cache.get("enabled", True) and not emptied
-                return replica if useful and self._load(replica) <= least + self._spread else None
-        return None
+            ranks.setdefault(self._replica_queue_len_cache.get(replica.replica_id) or 0, []).append(replica)
+        at = {replica.replica_id: (load, replica) for load, rank in ranks.items() for replica in rank}
+        ordered = [ranks[load] for load in sorted(ranks)]
+        for name in reversed(pending_request.kwargs.get("affinity", ()) if pending_request else ()):
+            if self._homes.get(name) in at:
+                load, home = at[self._homes[name]]
+                useful = _caches(home.routing_stats) and load <= min(ranks) + self._spread
+                return [[home], *ordered] if useful else ordered
+        return ordered
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: object) -> None:
         for name in pending_request.kwargs.get("affinity", ()):
@@ -50,3 +38,8 @@ class PrefixRouter(RequestRouter):
             self._homes.move_to_end(name)
         while len(self._homes) > MAX_NAMES:
             self._homes.popitem(last=False)
+
+
+def _caches(cache: dict[str, int]) -> bool:
+    """By its last `/v1/cache`: on, and not emptied since it stored something. Nothing is known of a new replica."""
+    return bool(cache.get("enabled", True) and (cache.get("snapshots", 0) or not cache.get("stored", 0)))

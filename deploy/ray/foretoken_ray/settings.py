@@ -1,6 +1,4 @@
 """What an application is: its models, how many replicas each has and what a replica may use; keys; `resume`."""
-from __future__ import annotations
-
 import os
 from typing import Optional, Union
 
@@ -16,6 +14,12 @@ class Replicas(BaseModel, extra="forbid"):
     queue_s: float = Field(2, gt=0, description="mean wait for a slot that asks for one more replica")
     up_s: float = Field(10, ge=0)
     down_s: float = Field(300, ge=0)
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Replicas":
+        if self.least > self.most:
+            raise ValueError("least is above most; raise most")
+        return self
 
 
 class Model(BaseModel, extra="forbid"):
@@ -38,11 +42,8 @@ class Settings(BaseModel, extra="forbid"):
     program: str = Field(os.environ.get("FORETOKEN", "foretoken"), description="on every node")
 
     @model_validator(mode="after")
-    def _fits(self) -> Settings:
+    def _named(self) -> "Settings":
         names = [model.name for model in self.models]
         if len(names) != len(set(names)):
             raise ValueError(f"two models have one name: {', '.join(names)}; give each another one")
-        for model in self.models:
-            if model.replicas.least > model.replicas.most:
-                raise ValueError(f"model {model.name}: least is above most; raise most")
         return self
