@@ -1,6 +1,5 @@
 // What an engine is doing and has done, as plain numbers: for /metrics, /health, /props and `/v1/cache`.
 //   EngineStatus  how many requests run and wait now, and all counts since the engine started
-//   CacheReport   what the prefix cache holds and what it saved
 //   MemoryReport  the engine's planned memory, and the largest context that would fit
 // Thread: any; Engine::status() and the like return copies under a lock. Counters only grow; times are in
 // seconds, sizes in bytes.
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "drafters/drafter.h"
+#include "prefix_cache/cache_report.h"
 #include "speculation/round.h"
 
 namespace ft {
@@ -64,20 +64,6 @@ struct EngineStatus {
   LatencySums time_to_first_token;  // from submit
   LatencySums inter_token;          // mean of a request's round, one entry per token
   LatencySums request_time;         // from submit to the end
-};
-
-/// What the prefix cache holds. A session is one snapshot that no other continues: the end of a conversation.
-struct CacheReport {
-  bool enabled = false;
-  std::int64_t snapshots = 0, sessions = 0;
-  std::int64_t bytes = 0, limit_bytes = 0;  // key/value blocks and states of the snapshots
-  std::int64_t lookups = 0, hits = 0;       // of requests
-  std::int64_t tokens_saved = 0;            // prompt tokens that were not computed again
-  std::int64_t stored = 0, evicted = 0;     // snapshots
-  // The disk tier, if there is one.
-  bool disk = false;
-  std::int64_t disk_files = 0, disk_bytes = 0, disk_limit_bytes = 0, disk_hits = 0, disk_written = 0,
-               disk_dropped = 0;
 };
 
 struct MemoryReport {

@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "prefix_cache/prefix_cache.h"
 #include "sched/engine_status.h"
 #include "sched/job.h"
-#include "sched/prefix_cache/prefix_cache.h"
 #include "text/thinking_marks.h"
 #include "text/tokenizer.h"
 

@@ -1,4 +1,4 @@
-#include "sched/prefix_cache/cache_file.h"
+#include "prefix_cache/cache_file.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // The folder of a prefix cache, with a small random model on the reference backend.
-#include "sched/prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_folder.h"
 
 #include <fcntl.h>
 #include <filesystem>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "sched/prefix_cache/prefix_cache.h"
+#include "prefix_cache/prefix_cache.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test {

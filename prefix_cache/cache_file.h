@@ -1,4 +1,4 @@
-// One snapshot as a file of the prefix cache's folder (sched/prefix_cache/cache_folder.h): a header that can
+// One snapshot as a file of the prefix cache's folder (prefix_cache/cache_folder.h): a header that can
 // be checked alone, a body in pieces, and a checksum for each (XXH3). Checksums cover every byte, so reading
 // detects a file that is torn, cut, altered or of another program. Layout, in the machine's own byte order:
 //   header  kHeadBytes: magic, version, identity, size of the body, the lengths that the snapshot can

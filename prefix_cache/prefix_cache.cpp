@@ -1,4 +1,4 @@
-#include "sched/prefix_cache/prefix_cache.h"
+#include "prefix_cache/prefix_cache.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "sched/prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_folder.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "sched/prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_folder.h"
 
 namespace ft {
 

@@ -4,7 +4,7 @@
 // follow up to its maximum length. Exact: a continued sequence has the bits of a cold one (the row rule). The
 // least recently used snapshots are evicted when the bytes, the slots or the blocks are used up. A running
 // request never waits for a block, because snapshots have a budget of their own (SnapshotRoom). With a folder
-// (sched/prefix_cache/cache_folder.h) snapshots are also written there and survive a restart. Owner:
+// (prefix_cache/cache_folder.h) snapshots are also written there and survive a restart. Owner:
 // sched/scheduler.h.
 // Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent state. Errors: a snapshot
 // that does not fit is dropped silently.
@@ -17,8 +17,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sched/engine_status.h"
-#include "sched/prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_report.h"
 #include "speculation/decoder.h"
 
 namespace ft {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/checksum.h"
-#include "sched/prefix_cache/cache_file.h"
+#include "prefix_cache/cache_file.h"
 #include "tests/bytes_in_memory.h"
 #include "tests/toy_decoder.h"
 

@@ -1,4 +1,4 @@
-// The prefix cache's second tier: a folder of snapshots as files (sched/prefix_cache/cache_file.h), so that a
+// The prefix cache's second tier: a folder of snapshots as files (prefix_cache/cache_file.h), so that a
 // restart begins warm. The cache offers what it stores. One thread writes it as NAME.part straight from the
 // snapshot, syncs and renames, so a killed program leaves only whole files. The engine never waits for the
 // disk when it stores; a snapshot that the backlog has no room for is not written. If the folder has a longer
@@ -22,8 +22,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sched/engine_status.h"
-#include "sched/prefix_cache/cache_file.h"
+#include "prefix_cache/cache_file.h"
+#include "prefix_cache/cache_report.h"
 #include "speculation/decoder.h"
 
 namespace ft {
