@@ -99,9 +99,10 @@ bool CalibrationCache::recall(CostModel& costs) const {
 void CalibrationCache::learn(Decoder& decoder) {
   const bool keeps = !options_.path.empty();
   kept_ = keeps && recall(decoder.costs());
-  const Calibrated fresh = kept_ ? Calibrated{} : calibrate(decoder);
+  const Calibrated fresh =
+      kept_ ? Calibrated{} : calibrate(decoder, options_.now_ms ? options_.now_ms : steady_ms);
   const bool measured = fresh.measured;
-  source_ = kept_ ? "remembered" : measured ? "measured" : "guessed";
+  source_ = kept_ ? "remembered" : !measured ? "guessed" : fresh.steady ? "measured" : "disturbed";
   begun_with_ = decoder.costs().figures();
   if (!keeps || !measured || !begun_with_.plausible()) return;
   if (!fresh.steady) {

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -20,8 +21,9 @@
 namespace ft {
 
 struct CalibrationCacheOptions {
-  std::string path;  // its folder is made when needed; empty: measure at every start
-  std::string key;   // fingerprint (base/checksum.h) of all that costs depend on
+  std::string path;                     // its folder is made when needed; empty: measure at every start
+  std::string key;                      // fingerprint (base/checksum.h) of all that costs depend on
+  std::function<double()> now_ms = {};  // the clock of measurements; empty: the machine's steady one
 };
 
 class CalibrationCache {
@@ -34,7 +36,8 @@ class CalibrationCache {
 
   /// Gives the decoder its costs, from the file or by measuring. No slot may be open.
   void learn(Decoder& decoder);
-  /// The source of learn()'s costs: "remembered" (the file), "measured", or "guessed" if measuring failed.
+  /// The source of learn()'s costs: "remembered" (the file), "measured", "disturbed" (measured while other
+  /// programs held the machine up: believed in part, not kept), or "guessed" if measuring failed.
   const char* source() const { return source_; }
   /// At the end of a run: decides whether the next start must measure.
   void judge(const CostModel& costs) const;

@@ -123,31 +123,37 @@ TEST(CostText, CountsForItsKeyAndThirtyDays) {
   EXPECT_EQ(foreign.error().code, Code::kNotFound);
 }
 
-/// Counts the steps of its executables.
+/// Counts the steps of its executables. They are the clock too: each takes kStepMs and some for each row.
 class CountingBackend final : public ForwardingBackend {
  public:
-  explicit CountingBackend(int& steps) : ForwardingBackend(make_ref_backend()), steps_(steps) {}
+  static constexpr double kStepMs = 10, kRowMs = 0.5;
+
+  CountingBackend(int& steps, double& now_ms)
+      : ForwardingBackend(make_ref_backend()), steps_(steps), now_ms_(now_ms) {}
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     FT_ASSIGN(std::unique_ptr<Executable> executable, inner().compile(program, options));
-    return std::unique_ptr<Executable>(std::make_unique<Counted>(std::move(executable), steps_));
+    return std::unique_ptr<Executable>(std::make_unique<Counted>(std::move(executable), steps_, now_ms_));
   }
 
  private:
   class Counted final : public ForwardingExecutable {
    public:
-    Counted(std::unique_ptr<Executable> executable, int& steps)
-        : ForwardingExecutable(std::move(executable)), steps_(steps) {}
+    Counted(std::unique_ptr<Executable> executable, int& steps, double& now_ms)
+        : ForwardingExecutable(std::move(executable)), steps_(steps), now_ms_(now_ms) {}
     void submit(const StepArgs& args, State& state) override {
       ++steps_;
+      now_ms_ += kStepMs + kRowMs * static_cast<double>(args.logit_rows.size());
       inner().submit(args, state);
     }
 
    private:
     int& steps_;
+    double& now_ms_;
   };
 
   int& steps_;
+  double& now_ms_;
 };
 
 class CalibrationCacheTest : public testing::Test {
@@ -170,8 +176,10 @@ class CalibrationCacheTest : public testing::Test {
   Start start(const std::string& path, const std::string& key = kKey,
               const std::function<void(const CalibrationCache&, CostModel&)>& after = {}) {
     Start seen;
-    ToyDecoder decoder(std::make_unique<CountingBackend>(seen.steps), 1);
-    CalibrationCache file({path, key});
+    double now_ms = 0;
+    int readings = 0;
+    ToyDecoder decoder(std::make_unique<CountingBackend>(seen.steps, now_ms), 1);
+    CalibrationCache file({path, key, [&, this] { return now_ms + lie_(readings++); }});
     file.learn(*decoder);
     seen.source = file.source();
     seen.figures = decoder->costs().figures();
@@ -193,6 +201,8 @@ class CalibrationCacheTest : public testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
+  /// What the clock adds at its n-th reading.
+  std::function<double(int)> lie_ = [](int /*reading*/) { return 0; };
   const fs::path folder_ = fs::path(testing::TempDir()) / ("cost_file_" + std::to_string(::getpid()));
   const std::string path_ = (folder_ / "toy.costs").string();
   const std::int64_t now_s_ =
@@ -209,6 +219,28 @@ TEST_F(CalibrationCacheTest, TheSecondStartRunsNoStep) {
   EXPECT_EQ(second.steps, 0);
   EXPECT_EQ(second.figures.verify_ms, first.figures.verify_ms);
   EXPECT_EQ(second.figures.draft_ms, first.figures.draft_ms);
+}
+
+/// Every reading is later than the one before it by a time of its own, as where other programs take turns.
+TEST_F(CalibrationCacheTest, AClockThatLiesIsNotedAndNothingOfItIsKept) {
+  const Start honest = start();
+  fs::remove_all(folder_);
+  double late_ms = 0;
+  lie_ = [&late_ms](int reading) { return late_ms += 40.0 * (1 + reading % 7) * (1 + reading % 11); };
+  for (int i = 0; i < 2; ++i) {
+    const Start lied = start();
+    EXPECT_EQ(lied.source, "disturbed");
+    EXPECT_GT(lied.steps, 0);
+    EXPECT_FALSE(fs::exists(path_)) << "the next start measures again";
+    CostModel model;
+    model.take_up(lied.figures);
+    EXPECT_LT(model.round(1, false), 1.5) << "a draft may still pay";
+  }
+  lie_ = [](int) { return 0; };
+  EXPECT_EQ(start().source, "measured");
+  const Start kept = start();
+  EXPECT_EQ(kept.source, "remembered");
+  EXPECT_EQ(kept.figures.verify_ms, honest.figures.verify_ms);
 }
 
 TEST_F(CalibrationCacheTest, WithoutAPathEveryStartMeasures) {

@@ -386,36 +386,38 @@ class Work(CliTest):
         self.expect_error(2, "--force", "synth", "--shape", "tiny", "--out", out)
 
     def test_what_rounds_cost_is_remembered_in_the_cache_folder(self):
-        ask = ("run", "--raw", "-p", "def", "-n", "1", "--temperature", "0")  # too short to teach anything
-        kept = {**self.environment, "XDG_CACHE_HOME": str(self.folder / "cache")}
-        del kept["FORETOKEN_COSTS"]
+        # Too short to teach anything. One thread: a round fits between two turns of other programs.
+        ask = ("run", "--raw", "-p", "def", "-n", "1", "--temperature", "0", "--threads", "1", "--json")
+        kept = {"XDG_CACHE_HOME": str(self.folder / "cache")}
+        del self.environment["FORETOKEN_COSTS"]
         cache = self.folder / "cache" / "foretoken"
+        elsewhere = self.folder / "elsewhere"
+        ids = set()
 
-        def answer(environment):
-            done = subprocess.run([PROGRAM, *ask, "--json"], stdout=subprocess.PIPE, env=environment,
-                                  timeout=TIMEOUT_S, check=True)
-            return json.loads(done.stdout)
+        def source(*arguments, **environment):
+            answer = json.loads(self.expect(0, *ask, *arguments, **environment).stdout)
+            ids.add(tuple(answer["token_ids"]))
+            return answer["timing"]["costs"]
 
-        sources = [answer(kept)]
-        for _ in range(20):  # what a busy machine measures is not kept
-            if list(cache.glob("*")):
-                break
-            self.assertEqual(sources.pop()["timing"]["costs"], "measured")
-            sources.append(answer(kept))
-        sources += [answer(kept), answer({**kept, "FORETOKEN_COSTS": "measure"})]
-        self.assertEqual([answer["timing"]["costs"] for answer in sources], ["measured", "remembered", "measured"])
-        self.assertEqual(len({tuple(answer["token_ids"]) for answer in sources}), 1)
-        files = list(cache.iterdir())
-        self.assertEqual([file.suffix for file in files], [".costs"])
-        elsewhere = str(self.folder / "elsewhere")
-        for _ in range(20):
-            self.expect(0, *ask, "--costs", elsewhere)
-            if list(pathlib.Path(elsewhere).glob("*")):
-                break
-        files[0].write_text("torn")
-        done = self.expect(0, *ask, "--calibration", str(files[0].parent))
+        def undisturbed(folder, *arguments, **environment):
+            """Measured and kept. What a busy machine measures is not kept, and the program says so."""
+            end = time.monotonic() + TIMEOUT_S
+            while (said := source(*arguments, **environment)) == "disturbed":
+                self.assertEqual(list(folder.glob("*")), [])
+                self.assertLess(time.monotonic(), end, "every calibration was disturbed")
+            self.assertEqual(said, "measured")
+            self.assertEqual([file.suffix for file in folder.iterdir()], [".costs"])
+
+        undisturbed(cache, **kept)
+        self.assertEqual(source(**kept), "remembered")
+        self.assertIn(source(**kept, FORETOKEN_COSTS="measure"), ("measured", "disturbed"))
+        undisturbed(elsewhere, "--costs", str(elsewhere))
+        self.assertEqual(len(ids), 1)
+        file = next(cache.iterdir())
+        file.write_text("torn")
+        done = self.expect(0, *ask, "--calibration", str(cache))
         self.assertIn(b"calibrating again", done.stderr)
-        done = self.expect(0, *ask, "--costs", elsewhere, "--explain-depth")
+        done = self.expect(0, *ask, "--costs", str(elsewhere), "--explain-depth")
         self.assertIn(b"calibration: remembered", done.stderr)
         self.assertEqual(self.expect(0, *ask, "--calibration", "/proc/nowhere", "-q").stderr, b"")
 
@@ -442,15 +444,16 @@ class Work(CliTest):
         self.assertEqual(error["code"], "not_found")
 
     def test_interrupt_ends_the_answer_with_its_report(self):
-        process = subprocess.Popen([PROGRAM, "run", "--json", "--raw", "-p", "def", "-n", "4000", "--temperature", "1"],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.environment)
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=TIMEOUT_S)
-        if process.returncode == -signal.SIGINT:
-            self.skipTest("the signal came before the answer began")
-        self.assertEqual(process.returncode, 0)
-        self.assertIn(json.loads(out)["finish_reason"], ("cancelled", "stop", "length"))
+        endless = ("run", "--raw", "-p", "def", "-n", "7000", "-c", "8192", "--temperature", "1",
+                   "--logit-bias", "8178=-100", "--logit-bias", "8180=-100")
+        with subprocess.Popen([PROGRAM, *endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=self.environment) as process:
+            self.assertNotEqual(process.stdout.read(1), b"", "the answer has begun")
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertTrue(said.rstrip().endswith(b"; cancelled"), said)
+        self.assertRegex(said.decode(), r"^[1-9]\d* tokens, ")
 
 
 if __name__ == "__main__":
