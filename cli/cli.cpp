@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/text_layout.h"
 #include "cli/args/command_line.h"
 #include "cli/commands/subcommands.h"
 #include "cli/max/max_mode.h"
 #include "cli/terminal/report_json.h"
-#include "cli/terminal/text_layout.h"
 
 extern char** environ;  // declared by POSIX
 

@@ -136,7 +136,7 @@ Result<Sources> sources_of(const Json& config, const std::string& path) {
 }
 
 Result<Json> read_config(const std::string& path) {
-  FT_ASSIGN(const std::string text, read_text_file(path, kMaxConfigFileBytes));
+  FT_ASSIGN(const std::string text, read_model_text(path, kMaxConfigFileBytes));
   FT_ASSIGN(Json json, parse_json(text, path + ": its contents"));
   if (!json.is_object()) {
     return Error{Code::kCorrupt, path + " is not a JSON object; fetch the model again"};
@@ -148,7 +148,7 @@ Result<Sources> find_sources(const std::string& dir, const Json& tokenizer_confi
   const std::string jinja = dir + "/chat_template.jinja";
   std::error_code ignored;
   if (std::filesystem::exists(jinja, ignored)) {
-    FT_ASSIGN(std::string source, read_text_file(jinja, kMaxConfigFileBytes));
+    FT_ASSIGN(std::string source, read_model_text(jinja, kMaxConfigFileBytes));
     return Sources{std::move(source), ""};
   }
   const std::string json = dir + "/chat_template.json";

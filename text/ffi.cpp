@@ -29,7 +29,7 @@ Error ffi_error(ft_text_code code, const FfiBytes& message, const std::string& c
   return Error{kind, context + std::string(message.view())};
 }
 
-Result<std::string> read_text_file(const std::string& path, size_t max_bytes) {
+Result<std::string> read_model_text(const std::string& path, size_t max_bytes) {
   std::error_code ignored;
   const auto size = std::filesystem::file_size(path, ignored);
   if (ignored) {

@@ -11,7 +11,7 @@ void Tokenizer::Deleter::operator()(ft_text_tokenizer* handle) const { ft_text_t
 
 Result<Tokenizer> Tokenizer::load(const std::string& model_dir) {
   const std::string path = model_dir + "/tokenizer.json";
-  FT_ASSIGN(const std::string json, read_text_file(path, kMaxTokenizerFileBytes));
+  FT_ASSIGN(const std::string json, read_model_text(path, kMaxTokenizerFileBytes));
   return parse(json, path);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "cli/commands/text_file.h"
+#include "base/text_file.h"
 
 namespace ft::cli {
 namespace {

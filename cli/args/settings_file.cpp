@@ -5,7 +5,7 @@
 #include <sstream>
 #include <toml++/toml.h>
 
-#include "cli/commands/text_file.h"
+#include "base/text_file.h"
 
 namespace ft::cli {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text_layout.h"
 #include "cli/commands/subcommands.h"
 
 namespace ft::cli {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <fmt/format.h>
 
-#include "cli/commands/text_file.h"
+#include "base/text_file.h"
 #include "sched/request_builder.h"
 
 namespace ft::cli {

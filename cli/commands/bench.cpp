@@ -4,17 +4,19 @@
 #include <chrono>
 #include <fmt/format.h>
 
+#include "base/quantile.h"
 #include "base/replace_file.h"
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
+#include "cli/bench/bench_drafters.h"
+#include "cli/bench/bench_measure.h"
+#include "cli/bench/bench_page.h"
 #include "cli/commands/sampling_options.h"
 #include "cli/commands/subcommands.h"
-#include "cli/lab/bench_drafters.h"
-#include "cli/lab/bench_measure.h"
-#include "cli/lab/bench_page.h"
-#include "cli/lab/bench_prompts.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
-#include "cli/terminal/text_layout.h"
+#include "lab/bench_prompts.h"
+#include "speculation/report_figures.h"
 
 namespace ft::cli {
 namespace {
@@ -185,7 +187,7 @@ Status draw(const Options& options, const LoadedModel& loaded, const DrafterTabl
   constexpr std::int64_t kLongest = 8192;
   BenchPage page;
   page.table = table;
-  FT_ASSIGN(page.costs, measure_rounds(loaded, kLongest, stopped));
+  FT_ASSIGN(page.costs, measure_rounds(measured(loaded), kLongest, stopped));
   if (!options.html.empty()) FT_TRY(replace_file(options.html, bench_page(page)));
   return options.svg.empty() ? Status() : replace_file(options.svg, bench_picture(page));
 }

@@ -6,17 +6,18 @@
 
 #include "base/machine_facts.h"
 #include "base/replace_file.h"
+#include "base/text_file.h"
 #include "base/thread_pool.h"
 #include "cli/args/option_flags.h"
+#include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
-#include "cli/commands/text_file.h"
-#include "cli/lab/bench_decode.h"
-#include "cli/lab/bench_decode_report.h"
-#include "cli/lab/bench_scaling.h"
-#include "cli/lab/bench_streams.h"
-#include "cli/lab/contention.h"
-#include "cli/lab/machine.h"
 #include "cli/terminal/interrupt.h"
+#include "lab/bench_decode.h"
+#include "lab/bench_decode_report.h"
+#include "lab/bench_scaling.h"
+#include "lab/bench_streams.h"
+#include "lab/contention.h"
+#include "lab/machine.h"
 
 namespace ft::cli {
 namespace {
@@ -119,8 +120,9 @@ Result<int> work_on_streams(const Options& options, const DecodePlan& decode, Te
   StepProfile profile;
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   if (options.profile) loaded->backend = timed(std::move(loaded->backend), watch, &profile);
-  FT_ASSIGN(const StreamsFigures figures,
-            measure(terminal, [&](const Report& report) { return measure_streams(*loaded, plan, report); }));
+  FT_ASSIGN(const StreamsFigures figures, measure(terminal, [&](const Report& report) {
+              return measure_streams(measured(*loaded), plan, report);
+            }));
   const std::string backend = loaded->backend->describe();
   terminal.out(options.output.json
                    ? streams_json(loaded->model.name, backend, plan, figures) + "\n"
@@ -156,7 +158,7 @@ Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
   const bool profiled = options.profile || !options.trace.empty();
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   loaded->backend = timed(std::move(loaded->backend), watch, profiled ? &profile : nullptr);
-  FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(*loaded, watch, plan));
+  FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(measured(*loaded), watch, plan));
   const Contention contention;
   FT_TRY(measure(terminal, [&](const Report& report) { return bench->run(report); }));
   DecodeReport report = report_of(*loaded, *bench, plan);

@@ -3,8 +3,8 @@
 #include <atomic>
 
 #include "cli/args/option_flags.h"
+#include "cli/bench/bench_edits.h"
 #include "cli/commands/subcommands.h"
-#include "cli/lab/bench_edits.h"
 #include "cli/terminal/interrupt.h"
 
 namespace ft::cli {

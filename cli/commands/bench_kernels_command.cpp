@@ -7,9 +7,9 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
-#include "cli/lab/bench_kernels.h"
-#include "cli/lab/contention.h"
 #include "cli/terminal/interrupt.h"
+#include "lab/bench_kernels.h"
+#include "lab/contention.h"
 
 namespace ft::cli {
 namespace {

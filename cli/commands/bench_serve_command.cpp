@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "cli/args/option_flags.h"
+#include "cli/bench/bench_serve.h"
 #include "cli/commands/subcommands.h"
-#include "cli/lab/bench_serve.h"
 
 namespace ft::cli {
 namespace {

@@ -7,11 +7,12 @@
 #include <map>
 
 #include "backends/registry.h"
-#include "cli/verify/text_quality.h"
+#include "base/text_layout.h"
 #include "convert/budget.h"
 #include "format/affine.h"
 #include "models/model.h"
 #include "text/tokenizer.h"
+#include "verify/text_quality.h"
 
 namespace ft::cli {
 namespace {

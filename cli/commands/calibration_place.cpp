@@ -6,8 +6,8 @@
 #include "base/checksum.h"
 #include "base/system.h"
 #include "cli/commands/packed_weights_folder.h"
-#include "cli/lab/machine.h"
 #include "drafters/registry.h"
+#include "lab/machine.h"
 
 namespace ft::cli {
 namespace {

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/text_file.h"
 #include "cli/args/option_flags.h"
-#include "cli/commands/text_file.h"
+#include "speculation/report_figures.h"
 
 namespace ft::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/base64.h"
-#include "cli/commands/text_file.h"
+#include "base/text_file.h"
 #include "images/picture.h"
 #include "text/chat_template.h"
 #include "text/json_text.h"

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text_file.h"
 #include "cli/commands/chat_session.h"
 #include "cli/commands/sampling_options.h"
-#include "cli/commands/text_file.h"
 
 namespace ft::cli {
 namespace {

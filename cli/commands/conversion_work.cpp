@@ -9,16 +9,17 @@
 #include <memory>
 
 #include "backends/registry.h"
+#include "base/text_file.h"
+#include "base/text_layout.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/model_path.h"
-#include "cli/commands/text_file.h"
 #include "cli/library/library.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
-#include "cli/verify/acceptance.h"
-#include "cli/verify/measuring_text.h"
-#include "cli/verify/text_quality.h"
 #include "convert/comparison.h"
+#include "verify/acceptance.h"
+#include "verify/measuring_text.h"
+#include "verify/text_quality.h"
 
 namespace ft::cli {
 namespace {

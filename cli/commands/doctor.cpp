@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "backends/registry.h"
+#include "base/text_file.h"
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/doctor_bundle.h"
 #include "cli/commands/doctor_deep.h"
@@ -11,9 +13,7 @@
 #include "cli/commands/inspection.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
-#include "cli/commands/text_file.h"
 #include "cli/terminal/report_json.h"
-#include "cli/terminal/text_layout.h"
 #include "models/model.h"
 
 namespace ft::cli {

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "cli/commands/model_path.h"
-#include "cli/lab/synth_model.h"
 #include "cli/library/library.h"
 #include "hub/summary.h"
+#include "lab/synth_model.h"
 
 namespace ft::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/lab/machine.h"
+#include "lab/machine.h"
 
 namespace ft::cli {
 

@@ -6,15 +6,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "base/text_layout.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/matrix_prompts.h"
 #include "cli/commands/model_path.h"
-#include "cli/lab/synth_model.h"
 #include "cli/library/library.h"
 #include "cli/library/whole_files.h"
-#include "cli/verify/matrix.h"
-#include "cli/verify/matrix_prompts.h"
 #include "hub/cache.h"
 #include "hub/settings.h"
+#include "lab/synth_model.h"
+#include "verify/matrix.h"
 
 namespace ft::cli {
 namespace {

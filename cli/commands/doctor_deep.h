@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "backends/registry.h"
-#include "cli/lab/machine.h"
 #include "cli/terminal/terminal.h"
+#include "lab/machine.h"
 #include "models/model.h"
 
 namespace ft::cli {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/lab/machine.h"
+#include "lab/machine.h"
 #include "models/model.h"
 
 namespace ft::cli {

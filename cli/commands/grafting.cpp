@@ -9,22 +9,24 @@
 #include <unistd.h>
 
 #include "backends/registry.h"
+#include "base/text_file.h"
+#include "base/text_layout.h"
 #include "cli/commands/conversion_work.h"
 #include "cli/commands/hub_access.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/model_path.h"
-#include "cli/commands/text_file.h"
 #include "cli/commands/weight_matrix.h"
 #include "cli/library/heads.h"
 #include "cli/library/library.h"
 #include "cli/terminal/reports.h"
-#include "cli/verify/acceptance.h"
-#include "cli/verify/measuring_text.h"
 #include "convert/head.h"
 #include "hub/repository.h"
 #include "hub/summary.h"
 #include "models/draft_network.h"
 #include "models/family.h"
+#include "speculation/report_figures.h"
+#include "verify/acceptance.h"
+#include "verify/measuring_text.h"
 
 namespace ft::cli {
 namespace {

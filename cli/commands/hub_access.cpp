@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text_layout.h"
 #include "base/utf8.h"
 #include "cli/library/tier.h"
 #include "cli/terminal/interrupt.h"

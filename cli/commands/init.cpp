@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text_file.h"
 #include "cli/args/option_flags.h"
 #include "cli/args/settings_file.h"
 #include "cli/commands/subcommands.h"
-#include "cli/commands/text_file.h"
 
 namespace ft::cli {
 namespace {

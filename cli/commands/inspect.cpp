@@ -5,16 +5,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/hub_access.h"
 #include "cli/commands/inspection.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/subcommands.h"
-#include "cli/lab/synth_model.h"
 #include "cli/library/head_donors.h"
 #include "cli/library/library.h"
 #include "cli/terminal/report_json.h"
-#include "cli/terminal/text_layout.h"
+#include "lab/synth_model.h"
 
 namespace ft::cli {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "base/text_layout.h"
 #include "cli/terminal/terminal.h"
 #include "drafters/registry.h"
 #include "sched/admission.h"

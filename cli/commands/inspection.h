@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/commands/packed_weights_folder.h"
-#include "cli/lab/machine.h"
+#include "lab/machine.h"
 #include "models/model.h"
 
 namespace ft::cli {

@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "base/text_layout.h"
 #include "cli/commands/calibration_place.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/packed_weights_folder.h"
-#include "cli/lab/synth_model.h"
 #include "cli/library/heads.h"
 #include "drafters/registry.h"
 #include "hub/repository.h"
+#include "lab/synth_model.h"
 #include "sched/admission.h"
 
 namespace ft::cli {
@@ -186,6 +187,11 @@ std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int
   if (const Status status = suits(**backend, model, least); !status.ok()) return status.error().message;
   const auto free = static_cast<double>((*backend)->limits(model.target.layout()).memory_bytes);
   return fmt::format("fits: {} are free on {}", bytes_text(free), (*backend)->describe());
+}
+
+MeasuredModel measured(const LoadedModel& loaded) {
+  return {*loaded.backend,    loaded.model,   loaded.tokenizer ? &*loaded.tokenizer : nullptr,
+          loaded.chat_format, loaded.kv_bits, loaded.backend_options.threads};
 }
 
 bool maps_weights(const LoadedModel& loaded) {

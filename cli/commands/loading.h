@@ -10,6 +10,7 @@
 #include "backends/registry.h"
 #include "cli/args/options.h"
 #include "cli/terminal/terminal.h"
+#include "lab/measured_model.h"
 #include "models/model.h"
 #include "sched/calibration/calibration_cache.h"
 #include "text/chat_format.h"
@@ -42,6 +43,8 @@ Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* 
 /// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice,
                                                            Terminal* terminal = nullptr);
+/// For the benches of lab/; `loaded` must outlive it.
+MeasuredModel measured(const LoadedModel& loaded);
 /// kInvalid for a backend that is for tests and `verify` only.
 Status refuse_twin(const std::string& backend);
 /// Whether the model runs on a GPU of this machine with one stream, or why not; empty: there is none.
@@ -53,7 +56,7 @@ Status settle_backend(LoadedModel& loaded, const DecoderOptions& options);
 /// A drafting model must mean the same by every id of `own`; the reason otherwise.
 Status check_tokens(const std::string& directory, const Tokenizer& own);
 Result<Tokenizer> load_tokenizer(const ModelOptions& choice);
-/// The model of --model: a folder, a synthetic model (`synth:`, cli/lab/synth_model.h) or, if `named` is
+/// The model of --model: a folder, a synthetic model (`synth:`, lab/synth_model.h) or, if `named` is
 /// empty, the shipped one.
 Result<Model> load_named(const std::string& named, const LoadOptions& options = {});
 /// The folder of the tokenizer and template for that model. A synthetic model uses the shipped ones, whose

@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"
 #include "cli/library/library.h"
 #include "cli/library/whole_files.h"
 #include "cli/terminal/line_editor.h"
-#include "cli/terminal/text_layout.h"
 #include "hub/prune.h"
 
 namespace ft::cli {

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "api/image_parts.h"
+#include "base/text_file.h"
 #include "base/utf8.h"
 #include "cli/commands/conversation.h"
-#include "cli/commands/text_file.h"
 
 namespace ft::cli {
 namespace {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/hub_access.h"
 #include "cli/commands/subcommands.h"

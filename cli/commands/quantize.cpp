@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/text_file.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/bit_calibration.h"
 #include "cli/commands/conversion_work.h"
 #include "cli/commands/subcommands.h"
-#include "cli/commands/text_file.h"
 #include "cli/terminal/interrupt.h"
 #include "convert/recipe_names.h"
 

@@ -4,14 +4,14 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/prompt.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/report_json.h"
-#include "cli/terminal/text_layout.h"
-#include "cli/verify/text_quality.h"
 #include "speculation/context_room.h"
+#include "verify/text_quality.h"
 
 namespace ft::cli {
 namespace {

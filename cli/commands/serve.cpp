@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "base/text_layout.h"
 #include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/answering.h"
@@ -12,7 +13,6 @@
 #include "cli/commands/subcommands.h"
 #include "cli/max/max_mode.h"
 #include "cli/terminal/interrupt.h"
-#include "cli/terminal/text_layout.h"
 #include "server/host.h"
 #include "server/server.h"
 

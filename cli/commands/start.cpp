@@ -10,16 +10,17 @@
 
 #include "backends/registry.h"
 #include "base/system.h"
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/connection_settings.h"
 #include "cli/commands/hub_access.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/start_choice.h"
 #include "cli/commands/subcommands.h"
-#include "cli/lab/machine.h"
-#include "cli/lab/synth_model.h"
 #include "cli/max/thermalforge.h"
 #include "hub/repository.h"
+#include "lab/machine.h"
+#include "lab/synth_model.h"
 
 namespace ft::cli {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "base/text_layout.h"
 #include "cli/commands/model_path.h"
 #include "cli/library/catalogue.h"
 

@@ -4,13 +4,14 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "base/text_file.h"
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
-#include "cli/commands/text_file.h"
-#include "cli/lab/synth_checkpoint.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
+#include "lab/synth_checkpoint.h"
 
 namespace ft::cli {
 namespace {

@@ -6,16 +6,16 @@
 #include <fmt/format.h>
 
 #include "base/clock.h"
+#include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/matrix_prompts.h"
 #include "cli/commands/subcommands.h"
 #include "cli/library/verified.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
-#include "cli/terminal/text_layout.h"
-#include "cli/verify/matrix_constraints.h"
-#include "cli/verify/matrix_prompts.h"
 #include "hub/summary.h"
+#include "verify/matrix_constraints.h"
 
 namespace ft::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
-#include "cli/commands/text_file.h"
+#include "base/text_file.h"
 #include "cli/library/library.h"
 #include "hub/repository.h"
 #include "models/family.h"

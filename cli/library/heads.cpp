@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/text_file.h"
+#include "base/text_file.h"
 #include "hub/summary.h"
 
 namespace ft::cli {

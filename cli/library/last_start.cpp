@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/text_file.h"
+#include "base/text_file.h"
 #include "cli/library/state_folder.h"
 
 namespace ft::cli {

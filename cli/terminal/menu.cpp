@@ -10,7 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "cli/terminal/text_layout.h"
+#include "base/text_layout.h"
 
 namespace ft::cli {
 namespace {

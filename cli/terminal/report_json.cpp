@@ -3,6 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/quantile.h"
+#include "speculation/report_figures.h"
+
 namespace ft::cli {
 namespace {
 

@@ -8,9 +8,9 @@
 
 #include "base/result.h"
 #include "cli/commands/inspection.h"
-#include "cli/lab/machine.h"
 #include "cli/terminal/reports.h"
-#include "cli/verify/matrix.h"
+#include "lab/machine.h"
+#include "verify/matrix.h"
 
 namespace ft::cli {
 

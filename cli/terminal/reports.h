@@ -71,14 +71,6 @@ struct ScoreReport {
   double perplexity() const;
 };
 
-/// Mean number of tokens emitted per round.
-double tokens_per_round(const SpeculationReport& report);
-/// accepted / drafted for each draft position.
-std::vector<double> acceptance_by_position(const SpeculationReport& report);
-void add(SpeculationReport& sum, const SpeculationReport& more);
-/// The quantile at `share` of the sorted values, interpolated. 0 for an empty list.
-double quantile(std::vector<double> values, double share);
-
 /// One quantised matrix against its source.
 struct TensorFigure {
   std::string name, format;

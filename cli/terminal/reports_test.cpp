@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/terminal/report_json.h"
+#include "speculation/report_figures.h"
 
 namespace ft::cli {
 namespace {
@@ -58,12 +59,6 @@ TEST(Reports, PerplexityLeavesTheFirstTokenOut) {
   report.log_likelihood = -2 * std::log(8.0);
   EXPECT_NEAR(report.perplexity(), 8, 1e-9);
   EXPECT_EQ(ScoreReport{}.perplexity(), 0);
-}
-
-TEST(Reports, QuantileInterpolates) {
-  EXPECT_DOUBLE_EQ(quantile({3, 1, 2}, 0.5), 2);
-  EXPECT_DOUBLE_EQ(quantile({1, 2}, 0.25), 1.25);
-  EXPECT_DOUBLE_EQ(quantile({}, 0.5), 0);
 }
 
 TEST(ReportJson, RunHasTheKeysThatArePromised) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/terminal/reports.h"
+#include "speculation/report_figures.h"
 
 namespace ft::cli {
 

@@ -114,11 +114,4 @@ void Progress::set(std::int64_t done, std::string_view detail) {
   terminal_.err("\r\x1b[K" + line);
 }
 
-std::string bytes_text(double bytes) {
-  const char* const units[] = {"bytes", "kB", "MB", "GB", "TB"};
-  int unit = 0;
-  while (bytes >= 1000 && unit < 4) bytes /= 1000, ++unit;
-  return unit == 0 ? fmt::format("{:.0f} bytes", bytes) : fmt::format("{:.3g} {}", bytes, units[unit]);
-}
-
 }  // namespace ft::cli

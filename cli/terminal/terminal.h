@@ -66,7 +66,4 @@ class Progress {
   bool visible_ = false;
 };
 
-/// "1.5 GB"; decimal units.
-std::string bytes_text(double bytes);
-
 }  // namespace ft::cli

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "base/text_layout.h"
 #include "cli/terminal/terminal.h"
 
 namespace ft::cli {

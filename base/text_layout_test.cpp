@@ -1,0 +1,46 @@
+#include "base/text_layout.h"
+
+#include <gtest/gtest.h>
+
+namespace ft {
+namespace {
+
+TEST(TextLayout, LinesBreakBetweenWordsBelowTheirDescription) {
+  EXPECT_EQ(wrapped_text("  graft    Give a model the head of another\nshort\n", 30),
+            "  graft    Give a model the\n           head of another\nshort\n");
+  EXPECT_EQ(wrapped_text("one two three four five six\n", 11), "one two\nthree four\nfive six\n");
+  EXPECT_EQ(wrapped_text("  one two three", 10), "  one two\n  three");
+}
+
+TEST(TextLayout, AWordThatIsTooLongStaysWholeAndNothingIsLost) {
+  EXPECT_EQ(wrapped_text("see /a/very/long/path now", 8), "see\n/a/very/long/path\nnow");
+  const std::string text = "  --flag VALUE   What it does, its values and its default: 12\n\nAfter it.\n";
+  for (std::size_t columns = 1; columns < 80; ++columns) {
+    std::string words = wrapped_text(text, columns), given = text;
+    for (std::string* each : {&words, &given})
+      std::erase_if(*each, [](char c) { return c == ' ' || c == '\n'; });
+    EXPECT_EQ(words, given) << columns;
+  }
+}
+
+TEST(TextLayout, ANameKeepsItsEnd) {
+  EXPECT_EQ(shortened("community/model", 15), "community/model");
+  EXPECT_EQ(shortened("community/model", 8), "...model");
+  EXPECT_EQ(shortened("aé€x", 4), "aé€x");
+  EXPECT_EQ(shortened("aaaé€x", 5), "...€x");
+}
+
+TEST(TextLayout, ATableLeavesOutWhatItCanSpareAndThenShortensNames) {
+  const std::vector<std::vector<std::string>> rows = {
+      {"model", "family", "size", "place"}, {"community/model-of-4-bits", "qwen", "1 GB", "folder"}};
+  EXPECT_EQ(fitted_table(rows, {3, 1}, 80), table_text(rows));
+  EXPECT_EQ(fitted_table(rows, {3, 1}, 40),
+            "model                      family  size\ncommunity/model-of-4-bits  qwen    1 GB\n");
+  EXPECT_EQ(fitted_table(rows, {3, 1}, 31),
+            "model                      size\ncommunity/model-of-4-bits  1 GB\n");
+  EXPECT_EQ(fitted_table(rows, {3, 1}, 20), "model           size\n...l-of-4-bits  1 GB\n");
+  EXPECT_EQ(fitted_table(rows, {3, 1}, 2), "model         size\n...of-4-bits  1 GB\n");
+}
+
+}  // namespace
+}  // namespace ft

@@ -1,0 +1,44 @@
+// `foretoken bench edits`: versions of one file that are asked for in requests of their own, as an agent
+// does. The same requests with no drafter, with lookup in each request's own text, with recall of the earlier
+// requests, and with all drafters, with and without such a memory; by turns.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "cli/bench/bench_measure.h"
+
+namespace ft::cli {
+
+/// What one way of drafting did over all versions.
+struct EditFigures {
+  std::string name;
+  DrafterKind drafter;
+  bool remembers = false;  // a request may draft from those before it
+  Speed speed;
+  SpeculationReport speculation;
+  bool identical = true;  // the tokens are those without a drafter
+};
+
+struct EditReport {
+  std::string model, backend;
+  int versions = 0;
+  std::vector<EditFigures> ways;  // none first
+};
+
+/// What is asked for, one text for each version.
+std::vector<std::string> edit_requests();
+/// The ways of drafting, without figures.
+std::vector<EditFigures> edit_ways();
+
+/// Adds all versions in every way; `turn` moves the order on. The engine has memory for earlier requests.
+/// Each memory begins empty: `owner` counts up and names nobody twice.
+Status add_versions(Engine& engine, const LoadedModel& loaded, std::span<const BenchCase> versions,
+                    std::size_t turn, std::uint64_t& owner, const std::atomic<bool>& stopped,
+                    EditReport& report);
+
+std::string edits_text(const EditReport& report);
+std::string edits_json(const EditReport& report);
+
+}  // namespace ft::cli

@@ -1,0 +1,29 @@
+// What a round of one sequence costs by its rows and by the length of its context, beside the least that the
+// memory allows: the curves of `foretoken bench --drafters --html`. Rounds run on a made-up sequence with a
+// decoder of their own. Thread: the caller's, while no engine uses the backend. Errors: those of a decoder.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "lab/measured_model.h"
+
+namespace ft {
+
+/// At one length of the context.
+struct RoundCosts {
+  struct Point {
+    int rows = 0;
+    double ms = 0;  // the fastest of several rounds
+  };
+  std::int64_t context = 0;  // tokens
+  std::vector<Point> points;
+  double limit_ms = 0;  // what one row must read, at the measured bandwidth
+};
+
+/// For contexts up to `longest` tokens.
+Result<std::vector<RoundCosts>> measure_rounds(const MeasuredModel& loaded, std::int64_t longest,
+                                               const std::atomic<bool>& stopped);
+
+}  // namespace ft
