@@ -51,9 +51,9 @@ struct SequenceView {
   std::int32_t tape = 0;    // 0 or 1: the tape to replay; this step's unsettled rows go to the other one
 };
 
-/// Consecutive rows of one timeline. The first `settled` rows are certain to be kept (prompt, pending token):
-/// after the step the recurrent state includes them. The others (drafts) leave only tape entries, at most
-/// kMaxTapeRows.
+/// Consecutive rows of one timeline. The first `confirmed` rows are certain to be kept (prompt, pending
+/// token): after the step the recurrent state includes them. The others (drafts) leave only tape entries, at
+/// most kMaxTapeRows.
 struct Segment {
   SequenceView sequence;
   std::int64_t position = 0;  // of the first row

@@ -34,9 +34,13 @@ Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, const ChatFor
       options_(with_clock(std::move(options))),
       cache_(decoder.room(), decoder.options().cache_bytes, options_.folder) {
   status_.slots = decoder.options().slots;
+  decoder_.meanwhile([this] { deliver(); });
 }
 
-Scheduler::~Scheduler() { cancel_all(); }
+Scheduler::~Scheduler() {
+  cancel_all();
+  decoder_.meanwhile({});
+}
 
 bool Scheduler::has_free_slot() const { return static_cast<int>(running_.size()) < decoder_.options().slots; }
 
@@ -47,6 +51,7 @@ bool Scheduler::stalled() const {
 }
 
 void Scheduler::admit(std::unique_ptr<Job> job) {
+  deliver();  // a beginning may take long
   Status started;
   if (!lost().empty()) return end(*job, Finish::kError, Error{Code::kIo, lost()});
   try {
@@ -133,7 +138,10 @@ void Scheduler::work() {
   for (const auto& job : running_) watch(*job);
   // Rounds get a little more than half of the time, even if the minimum chunk takes long.
   const bool due = prompt_debt_ms_ <= 0 || !decoding();
-  if (Job* job = due ? next_prompt() : nullptr; job != nullptr) prefill(*job);
+  if (Job* job = due ? next_prompt() : nullptr; job != nullptr) {
+    deliver();
+    prefill(*job);
+  }
   ready_.clear(), decoding_.clear();
   for (const auto& job : running_) {
     if (job->slot->finish != Finish::kNone || job->paused || job->prefilling()) continue;
@@ -145,6 +153,11 @@ void Scheduler::work() {
     decoding_.emplace_back(job.get(), job->slot->report);
   }
   if (!ready_.empty()) round();
+  if (ready_.empty() || !device_computes_) deliver();
+}
+
+/// Tells the readers what was posted since the last time.
+void Scheduler::deliver() {
   for (const auto& job : running_) job->mailbox->tell();
 }
 
@@ -242,6 +255,7 @@ void Scheduler::round() {
   const RoundShape shape = decoder_.round(ready_);
   const double now = now_ms();
   round_ms_ = now - start;
+  device_computes_ = shape.device_ms > 0;
   prompt_debt_ms_ -= round_ms_;
   status_.rounds += 1;
   status_.round_seconds += round_ms_ / 1e3;
@@ -302,6 +316,8 @@ bool Scheduler::keep(Job& job) {
 }
 
 void Scheduler::retire() {
+  if (std::ranges::any_of(running_, [](const auto& job) { return job->slot->finish != Finish::kNone; }))
+    deliver();  // an end may take long
   for (auto& job : running_) {
     if (job->slot->finish == Finish::kNone) continue;
     end(*job, job->slot->finish, job->slot->error);  // first, because a caller must not wait for a snapshot

@@ -5,8 +5,9 @@
 // a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
 // keep half their speed. If no other request decodes, a chunk takes at most kChunkMs, so that a cancel is
 // seen soon. This is the only place that catches what a target's step throws: the requests of that step end
-// with the sentence, and all requests end if the backend is lost. Owner: sched/engine.h, or a simulation.
-// Thread: the engine thread. Errors: end the request that has them.
+// with the sentence, and all requests end if the backend is lost. Readers are told of a step's events at its
+// end. Where a device computes, they are told while it computes the next step, which begins sooner by that.
+// Owner: sched/engine.h, or a simulation. Thread: the engine thread. Errors: end the request that has them.
 #pragma once
 
 #include <functional>
@@ -72,6 +73,7 @@ class Scheduler {
   int chunk_rows(const Job& job) const;
   void prefill(Job& job);
   void round();
+  void deliver();
   void note_round(Job& job, const SpeculationReport& before, double now);
   bool keep(Job& job);
   void retire();
@@ -90,9 +92,10 @@ class Scheduler {
   std::vector<std::unique_ptr<Job>> running_;
   std::vector<Slot*> ready_;
   std::vector<std::pair<Job*, SpeculationReport>> decoding_;  // and its report before the round
-  double row_ms_ = 0;          // of a prompt's row beyond a step's fixed cost; 0: not measured yet
-  double round_ms_ = 0;        // of the last round
-  double prompt_debt_ms_ = 0;  // time that rounds must take before the next chunk, if others decode
+  bool device_computes_ = false;  // in the last round the host waited for a device
+  double row_ms_ = 0;             // of a prompt's row beyond a step's fixed cost; 0: not measured yet
+  double round_ms_ = 0;           // of the last round
+  double prompt_debt_ms_ = 0;     // time that rounds must take before the next chunk, if others decode
   EngineStatus status_;
 };
 

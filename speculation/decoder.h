@@ -74,6 +74,8 @@ class Decoder {
   RoundShape round(std::span<Slot* const> slots) {
     return round_->run(slots, costs_, batch_.drafts(static_cast<int>(slots.size())));
   }
+  /// See Round::meanwhile.
+  void meanwhile(std::function<void()> work) { round_->meanwhile(std::move(work)); }
   /// What the last round gave: its shape, tokens of all slots, milliseconds.
   void observe(const RoundShape& shape, int tokens, double ms);
   CostModel& costs() { return costs_; }

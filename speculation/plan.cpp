@@ -1,5 +1,6 @@
 // What surrounds the round's page: the plan of each slot, prompts, endings and rejection sampling.
 #include <algorithm>
+#include <utility>
 
 #include "drafters/guarded.h"
 #include "sampling/rejection.h"
@@ -133,6 +134,7 @@ void Round::note_plan(const Entry& entry, const CostModel& costs, RoundSoFar& ot
 void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts) {
   active_ = 0;
   shape_ = {};
+  worked_ = false;
   // Whoever has not been asked yet counts as a plain row.
   RoundSoFar others;
   others.slots = static_cast<int>(slots.size());
@@ -271,6 +273,10 @@ void Round::keep_allowed(Entry& entry) {
   for (int i = 0; i < draft.drafted; ++i) {
     if (!draft.constraint->mask(draft.drafts.first(static_cast<std::size_t>(i) + 1))) draft.drafted = i;
   }
+}
+
+void Round::work_meanwhile() {
+  if (meanwhile_ && !std::exchange(worked_, true)) meanwhile_();
 }
 
 void Round::abandon() {

@@ -42,7 +42,10 @@ void Round::propose() {
   for (std::size_t i = 0; i < active_; ++i) {
     Entry& entry = entries_[i];
     shape_.backlog_rows += entry.draft.backlog_rows;
-    if (entry.draft.constraint != nullptr && !entry.draft.known) entry.drafter()->collect();
+    if (entry.draft.constraint != nullptr && !entry.draft.known) {
+      work_meanwhile();
+      entry.drafter()->collect();
+    }
     keep_allowed(entry);
   }
 }
@@ -81,6 +84,7 @@ StepResult Round::verify() {
   args.logits = logits;
   args.coordinates = coordinates_;
   target_.submit(args, state_);
+  work_meanwhile();
   const StepResult verified = target_.collect();  // from here on the host has all drafts
   shape_.device_ms = static_cast<double>(verified.waited_ns) * 1e-6;
   return verified;

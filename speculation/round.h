@@ -118,6 +118,8 @@ class Round {
   /// slot.
   /// `drafts` false: slots whose depth is chosen draft nothing but what their constraint forces.
   RoundShape run(std::span<Slot* const> slots, const CostModel& costs, bool drafts = true);
+  /// Called once in each round, as soon as a step was submitted: what the host does while a device computes.
+  void meanwhile(std::function<void()> work) { meanwhile_ = std::move(work); }
 
  private:
   struct Entry {
@@ -153,6 +155,7 @@ class Round {
   void observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt);
   static void keep_allowed(Entry& entry);
   void propose();
+  void work_meanwhile();
   void capture_rows(const Slot& slot, int rows);
   CapturePlaces capture_places() const;
   void place_rows(const Slot& slot, int rows);
@@ -169,6 +172,8 @@ class Round {
   const CapturedRows* ring_ = nullptr;  // any of them: they share their places; null: there is none
   const ImageRows* images_;
   int max_depth_;
+  std::function<void()> meanwhile_;  // empty: nothing
+  bool worked_ = false;              // meanwhile_ was called in this round
   std::vector<Entry> entries_;
   std::size_t active_ = 0;  // entries in use
   RoundShape shape_;

@@ -22,18 +22,19 @@ class Queue {
   void add(std::function<void()> work, bool step = false) {
     work_.push_back(std::move(work));
     steps_ += step ? 1 : 0;
+    report_.waiting = steps_;
   }
   /// Runs everything; the tokens that its steps stored reach the host.
   void drain() {
     if (report_.lost) {
-      work_.clear(), stored_.clear(), steps_ = 0;
+      work_.clear(), stored_.clear(), steps_ = report_.waiting = 0;
       throw BackendLost("the device fell off the bus");
     }
     if (steps_ > 0) {
       report_.collects += 1, report_.steps += steps_;
       report_.most_waiting = std::max(report_.most_waiting, steps_);
     }
-    steps_ = 0;
+    steps_ = report_.waiting = 0;
     const auto work = std::exchange(work_, {});
     const auto stored = std::exchange(stored_, {});
     for (const auto& each : work) each();

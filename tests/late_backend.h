@@ -14,6 +14,7 @@ namespace ft::test {
 struct LateReport {
   int collects = 0;                // that found steps waiting
   int steps = 0;                   // that ran
+  int waiting = 0;                 // that were submitted and did not run yet
   int most_waiting = 0;            // steps that one collect ran
   std::atomic<bool> lost = false;  // set by the test: every collect throws BackendLost from now on
 };
