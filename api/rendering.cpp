@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/fields.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -44,7 +45,7 @@ bool turn_late_systems(Json& messages) {
 Result<RenderedConversation> render_conversation(const ChatTemplate& chat_template,
                                                  const GenerateParams& call, const RenderOptions& options) {
   const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
-  Json messages = Json::parse(call.messages, nullptr, false);
+  Json messages = read_json<Json>(call.messages);
   if (!messages.is_array()) return wrong("messages", "must be a list");
   RenderedConversation conversation;
   FT_ASSIGN(conversation.images, take_images(messages));

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "base/mapped_file.h"
 
 namespace ft::convert {
@@ -106,7 +107,7 @@ std::string index_text(const Plan& plan) {
   }
   const json index = {{"metadata", {{"total_size", bytes}, {"total_parameters", plan.parameters}}},
                       {"weight_map", std::move(map)}};
-  return index.dump(4) + "\n";
+  return write_json(index, 4) + "\n";
 }
 
 Result<std::string> read_text(const std::string& path) {
@@ -154,7 +155,7 @@ std::string card_text(const Source& source, const Recipe& recipe, const Plan& pl
     }
   }
   std::string text = "---\n" + carried_front_matter(original) +
-                     "library_name: mlx\ntags:\n- mlx\nbase_model: " + json(name).dump() +
+                     "library_name: mlx\ntags:\n- mlx\nbase_model: " + write_json(json(name)) +
                      "\nbase_model_relation: quantized\n---\n# " + name + ", " + recipe.name +
                      "\n\nMade from " + source.format + " by `foretoken` in the layout of MLX.\n\n" +
                      "| format | parameters |\n| --- | --- |\n";
@@ -181,7 +182,7 @@ std::string origin_text(const Source& source, const Recipe& recipe, const Plan& 
                        {"parameters_kept_exactly", exact},
                        {"parameters_rounded", changed},
                        {"equal_to", "mx.quantize of MLX 0.32.4 on a CPU"}};
-  return origin.dump(2) + "\n";
+  return write_json(origin, 2) + "\n";
 }
 
 Status copy_texts(const Source& source, const std::string& directory) {
@@ -263,7 +264,7 @@ Status write_side_files(const Source& source, const Recipe& recipe, const Plan& 
 Status write_config(const Source& source, const Recipe& recipe, const Plan& plan,
                     const std::string& directory) {
   return write_whole((fs::path(directory) / "config.json").string(),
-                     config_json(source, recipe, plan).dump(2) + "\n");
+                     write_json(config_json(source, recipe, plan), 2) + "\n");
 }
 
 }  // namespace ft::convert

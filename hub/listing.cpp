@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "format/json_text.h"
 #include "hub/repository.h"
 
@@ -125,8 +126,7 @@ std::string tree_json(const std::vector<RemoteFile>& files) {
     if (!file->xet_hash.empty()) entry["xet_hash"] = file->xet_hash;
     entries[file->path] = std::move(entry);
   }
-  return nlohmann::ordered_json{{"format_version", 1}, {"files", std::move(entries)}}.dump(
-      1, ' ', false, json::error_handler_t::replace);
+  return write_json(nlohmann::ordered_json{{"format_version", 1}, {"files", std::move(entries)}}, 1);
 }
 
 }  // namespace ft::hub

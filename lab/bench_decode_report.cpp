@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/quantile.h"
 #include "base/text_layout.h"
 
@@ -160,7 +161,7 @@ std::string decode_json(const DecodeReport& report) {
             {"load_ms", rounded(report.load_ms)},
             {"pack_ms", rounded(report.pack_ms)}};
   if (!report.profile.empty()) json["profile"] = profile_json(report.profile);
-  return json.dump();
+  return write_json(json);
 }
 
 }  // namespace ft

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/quantile.h"
 #include "base/text_layout.h"
 
@@ -155,7 +156,7 @@ std::string kernels_json(const std::vector<KernelFigures>& list) {
                      {"role", f.kernel.role},
                      {"copies", f.copies}});
   }
-  return lines.dump();
+  return write_json(lines);
 }
 
 }  // namespace ft

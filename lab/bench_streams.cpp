@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/quantile.h"
 #include "base/text_layout.h"
 #include "lab/bench_prompts.h"
@@ -213,13 +214,13 @@ std::string streams_json(const std::string& model, const std::string& backend, c
     drafted.push_back(
         {{"schedule", each.schedule}, {"one", side_json(each.one)}, {"all", side_json(each.all)}});
   }
-  return Json{{"model", model},
-              {"backend", backend},
-              {"streams", plan.streams},
-              {"prompt_tokens", plan.prompt_tokens},
-              {"plain", {{"one", side_json(figures.plain_one)}, {"all", side_json(figures.plain_all)}}},
-              {"drafted", std::move(drafted)}}
-      .dump();
+  return write_json(
+      Json{{"model", model},
+           {"backend", backend},
+           {"streams", plan.streams},
+           {"prompt_tokens", plan.prompt_tokens},
+           {"plain", {{"one", side_json(figures.plain_one)}, {"all", side_json(figures.plain_all)}}},
+           {"drafted", std::move(drafted)}});
 }
 
 }  // namespace ft

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_layout.h"
 #include "lab/instruction_cost.h"
 #include "program/program.h"
@@ -97,7 +98,7 @@ std::string StepProfile::trace_json() const {
     if (span_ns(event.time.end_ns, event.time.left_ns) < kShownWaitNs) continue;
     add("barrier", event, event.time.end_ns, event.time.left_ns);
   }
-  return nlohmann::ordered_json{{"traceEvents", std::move(events)}}.dump() + "\n";
+  return write_json(nlohmann::ordered_json{{"traceEvents", std::move(events)}}) + "\n";
 }
 
 std::string profile_text(const ProfileTable& table) {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "lab/synth_gemma.h"
 
 namespace ft {
@@ -176,7 +177,7 @@ std::string config_json(const SynthOptions& options) {
                                         {"mtp_hidden_variant", "post_norm"},
                                         {"concat_order", "embedding_hidden"}};
   }
-  return config.dump(2) + "\n";
+  return write_json(config, 2) + "\n";
 }
 
 Status check_groups(const SynthOptions& options) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "text/ffi.h"
 #include "text/json_text.h"
 
@@ -22,7 +23,7 @@ Result<Json> parse_json(std::string_view text, const std::string& what) {
     return Error{Code::kInvalid,
                  what + " are nested deeper than " + std::to_string(kMaxJsonDepth) + " levels; flatten them"};
   }
-  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  Json json = read_json<Json>(text);
   if (json.is_discarded() || text.find('\0') != std::string_view::npos) {
     return Error{Code::kInvalid,
                  what + " are not valid JSON (or hold bytes that are not UTF-8); check the encoder"};
@@ -184,7 +185,7 @@ Result<std::string> context_of(std::string_view messages_json, std::string_view 
   if (!messages.is_array()) {
     return Error{Code::kInvalid, "messages must be a JSON array of {role, content}"};
   }
-  Json context = Json::parse(special_tokens_json);
+  Json context = read_json<Json>(special_tokens_json);
   context["messages"] = prepared(std::move(messages));
   context["tools"] = nullptr;
   context["documents"] = nullptr;
@@ -206,7 +207,7 @@ Result<std::string> context_of(std::string_view messages_json, std::string_view 
     }
     context.update(extra);
   }
-  return context.dump();
+  return write_json(context);
 }
 
 }  // namespace
@@ -221,7 +222,7 @@ Result<ChatTemplate> ChatTemplate::load(const std::string& model_dir, const Temp
     FT_ASSIGN(config, read_config(path));
   }
   FT_ASSIGN(const Sources sources, find_sources(model_dir, config));
-  FT_ASSIGN(ChatTemplate loaded, from_source(sources.usual, special_tokens(config).dump(), limits));
+  FT_ASSIGN(ChatTemplate loaded, from_source(sources.usual, write_json(special_tokens(config)), limits));
   if (!sources.tool_use.empty()) {
     FT_ASSIGN(loaded.tool_use_, compile(sources.tool_use, limits));
   }

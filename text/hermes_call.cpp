@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "text/json_text.h"
 #include "text/tags.h"
 
@@ -17,7 +18,7 @@ std::optional<HermesCall> parse_hermes_call(std::string_view json) {
   if (!is_json(json, kMaxCallDepth)) {
     return std::nullopt;
   }
-  const auto call = nlohmann::ordered_json::parse(json.begin(), json.end(), nullptr, false);
+  const auto call = read_json<nlohmann::ordered_json>(json);
   if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) {
     return std::nullopt;
   }

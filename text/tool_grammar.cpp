@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "text/chat_format.h"
 #include "text/json_text.h"
 
@@ -23,7 +24,7 @@ struct Function {
 
 Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
   const bool readable = is_json(rules.tools_json, kMaxGrammarDepth);
-  const Json tools = readable ? Json::parse(rules.tools_json) : Json();
+  const Json tools = readable ? read_json<Json>(rules.tools_json) : Json();
   if (!tools.is_array() || tools.empty()) {
     return Error{Code::kInvalid,
                  fmt::format("tools must be a JSON array of at least one {{type, function}}, nested at most "
@@ -56,7 +57,7 @@ Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
 /// The answer without a call.
 Result<std::string> answer_rule(const ToolCallRules& rules) {
   const bool readable = is_json(rules.answer_schema, kMaxGrammarDepth);
-  Json schema = readable ? Json::parse(rules.answer_schema) : Json();
+  Json schema = readable ? read_json<Json>(rules.answer_schema) : Json();
   if (schema == true) schema = Json::object();
   if (schema.is_object()) return json_rule(schema, {}, rules.answer_rule);
   return Error{Code::kInvalid,
@@ -98,7 +99,7 @@ std::string json_rule(const Json& schema, const Json& root, SchemaRule rule) {
                          {"item_separator", ", "},
                          {"key_separator", ": "},
                          {"lenient", rule == SchemaRule::kLenient}};
-  return "%json " + whole.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return "%json " + write_json(whole);
 }
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json.h"
 #include "text/json_text.h"
 #include "text/tags.h"
 
@@ -160,7 +161,7 @@ Result<ToolSchemas> ToolSchemas::parse(std::string_view tools_json) {
   const Json tools =
       json_depth(tools_json) > kMaxSchemaDepth || tools_json.find('\0') != std::string_view::npos
           ? Json(Json::value_t::discarded)
-          : Json::parse(tools_json.begin(), tools_json.end(), nullptr, false);
+          : read_json<Json>(tools_json);
   if (!tools.is_array() && !tools.is_null()) {
     return Error{Code::kInvalid, "tools must be a JSON array of {type, function}, nested at most " +
                                      std::to_string(kMaxSchemaDepth) + " levels deep"};

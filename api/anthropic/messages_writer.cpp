@@ -6,6 +6,7 @@
 #include "api/base64.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -202,7 +203,7 @@ Json MessagesWriter::whole(const Block& block) {
       return Json{
           {"type", "thinking"}, {"thinking", block.text}, {"signature", thinking_signature(block.text)}};
     case Block::Kind::kToolUse: {
-      Json input = Json::parse(block.text, nullptr, false);
+      Json input = read_json<Json>(block.text);
       if (!input.is_object()) input = Json::object();  // a tool without arguments sends no pieces
       return Json{{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", std::move(input)}};
     }

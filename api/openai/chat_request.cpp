@@ -7,6 +7,7 @@
 
 #include "api/image_parts.h"
 #include "api/sampling_fields.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -68,7 +69,7 @@ Result<Json> read_call(const Json& call, const std::string& path) {
     arguments = *given;
   } else if (given != nullptr) {
     FT_ASSIGN(const auto text, fields.text("arguments"));
-    if (!text->empty()) arguments = Json::parse(*text, nullptr, false);
+    if (!text->empty()) arguments = read_json<Json>(*text);
     if (!arguments.is_object()) {
       return wrong(fields.at("arguments"), "must be a JSON object as a string, such as {\"city\": \"Oslo\"}");
     }

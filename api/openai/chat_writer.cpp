@@ -6,6 +6,7 @@
 #include "api/accounting.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -90,7 +91,7 @@ void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
       break;
     case Event::Kind::kEnd:
       if (choice.failed()) {
-        data(Json::parse(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
+        data(read_json<Json>(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
       } else {
         frame(index, Json::object(), finish_reason(choice, legacy_functions_), out);
       }

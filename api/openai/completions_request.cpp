@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/sampling_fields.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -16,7 +17,7 @@ Result<GenerateParams::Prompt> read_ids(const Json& list, const std::string& pat
     if (!good) {
       return wrong(fmt::format("{}[{}]", path, i),
                    fmt::format("must be a token id below {}, found {}", vocabulary,
-                               id.is_number_integer() ? id.dump() : kind_of(id)));
+                               id.is_number_integer() ? write_json(id) : kind_of(id)));
     }
     prompt.ids.push_back(id.get<std::int32_t>());
   }

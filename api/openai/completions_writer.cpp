@@ -6,6 +6,7 @@
 
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "base/json.h"
 #include "base/utf8.h"
 
 namespace ft::api {
@@ -131,7 +132,7 @@ void CompletionsWriter::add(std::size_t index, const Event& event, std::string& 
   if (event.kind == Event::Kind::kText) frame(index, event.text, Json(), out);
   if (event.kind != Event::Kind::kEnd) return;
   if (choice.failed()) {
-    data(Json::parse(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
+    data(read_json<Json>(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
   } else {
     frame(index, "", std::string(finish_name(choice.finish)), out);
   }

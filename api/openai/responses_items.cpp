@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/openai/chat_request.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -85,7 +86,7 @@ Status Conversation::add_call(const Fields& fields, bool custom) {
   if (custom) {
     arguments["input"] = text.value_or("");
   } else if (text && !text->empty()) {
-    arguments = Json::parse(*text, nullptr, false);
+    arguments = read_json<Json>(*text);
     if (!arguments.is_object()) {
       return wrong(fields.at("arguments"), "must be a JSON object as a string, such as {\"city\": \"Oslo\"}");
     }

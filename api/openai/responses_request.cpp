@@ -8,6 +8,7 @@
 #include "api/openai/chat_request.h"
 #include "api/openai/responses_items.h"
 #include "api/sampling_fields.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -144,7 +145,7 @@ Result<Json> read_history(const Fields& fields, ResponseStore* store) {
   if (!previous) return Json::array();
   std::optional<StoredResponse> stored;
   if (store != nullptr) stored = store->get(*previous);
-  if (stored) return Json::parse(stored->history);
+  if (stored) return read_json<Json>(stored->history);
   return Error{
       Code::kNotFound,
       fmt::format("previous_response_id: no response \"{}\" is stored; it was sent with store: false, "

@@ -7,6 +7,7 @@
 #include "api/accounting.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "base/json.h"
 
 namespace ft::api {
 namespace {
@@ -21,7 +22,7 @@ Json usage_json(const Account& account) {
 
 /// A custom tool's text from the model's arguments; arguments that are not an object are used unchanged.
 std::string custom_input(const std::string& arguments) {
-  const Json json = Json::parse(arguments, nullptr, false);
+  const Json json = read_json<Json>(arguments);
   if (!json.is_object()) return arguments;
   const auto input = json.find("input");
   if (input == json.end()) return json.empty() ? "" : arguments;
@@ -205,7 +206,7 @@ Json ResponsesWriter::response(const char* status) const {
             {"temperature", request_.call.temperature.value_or(sampler.temperature)},
             {"top_p", request_.call.top_p.value_or(sampler.top_p)},
             {"usage", nullptr}};
-  json.update(Json::parse(request_.echo));
+  json.update(read_json<Json>(request_.echo));
   if (word == "in_progress") return json;
   if (word == "incomplete") json["incomplete_details"] = Json{{"reason", "max_output_tokens"}};
   if (word == "failed") {
@@ -223,7 +224,7 @@ Json ResponsesWriter::response(const char* status) const {
 
 void ResponsesWriter::keep(const Json& response) const {
   if (!request_.store || model_info_.responses == nullptr || choice_.failed()) return;
-  Json history = Json::parse(request_.items);
+  Json history = read_json<Json>(request_.items);
   for (const Json& item : response["output"]) history.push_back(item);
   model_info_.responses->put(id(), {dump(response), dump(history)});
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "base/text_layout.h"
 #include "speculation/report_figures.h"
 
@@ -138,7 +139,7 @@ std::string drafter_table_json(const DrafterTable& table) {
                         {"by_drafter", std::move(by)},
                         {"identical", figures.identical}});
   }
-  return Json{{"model", table.model}, {"backend", table.backend}, {"drafters", std::move(list)}}.dump();
+  return write_json(Json{{"model", table.model}, {"backend", table.backend}, {"drafters", std::move(list)}});
 }
 
 }  // namespace ft::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_layout.h"
 #include "speculation/report_figures.h"
 
@@ -91,11 +92,10 @@ std::string edits_json(const EditReport& report) {
                     {"tokens_per_round", tokens_per_round(way.speculation)},
                     {"identical", way.identical}});
   }
-  return nlohmann::ordered_json{{"model", report.model},
-                                {"backend", report.backend},
-                                {"versions", report.versions},
-                                {"ways", std::move(ways)}}
-      .dump();
+  return write_json(nlohmann::ordered_json{{"model", report.model},
+                                           {"backend", report.backend},
+                                           {"versions", report.versions},
+                                           {"ways", std::move(ways)}});
 }
 
 }  // namespace ft::cli

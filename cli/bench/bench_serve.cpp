@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "base/json.h"
 #include "base/quantile.h"
 #include "cli/terminal/reports.h"
 #include "lab/bench_prompts.h"
@@ -37,7 +38,7 @@ struct Timed {
   void take(std::string_view line) {
     constexpr std::string_view kData = "data: ";
     if (!line.starts_with(kData) || line == "data: [DONE]") return;
-    const Json json = Json::parse(line.substr(kData.size()), nullptr, false);
+    const Json json = read_json<Json>(line.substr(kData.size()));
     if (!json.is_object()) return;
     if (json.contains("error")) error = json["error"].value("message", "the server gave no message");
     if (json.contains("usage") && json["usage"].is_object()) {
@@ -67,14 +68,13 @@ std::string body_of(const ServeLoad& load, int number, bool speculative) {
   const BuiltInPrompt& prompt = prompts[static_cast<std::size_t>(number) % prompts.size()];
   // A number at the start makes every prompt unique, so that the prefix cache never helps.
   const std::string text = fmt::format("({}) {}", number, prompt.text);
-  return Json{{"messages", Json::array({Json{{"role", "user"}, {"content", text}}})},
-              {"stream", true},
-              {"stream_options", {{"include_usage", true}}},
-              {"max_tokens", load.max_tokens},
-              {"temperature", load.temperature},
-              {"seed", load.seed},
-              {"speculation", speculative ? "auto" : "off"}}
-      .dump();
+  return write_json(Json{{"messages", Json::array({Json{{"role", "user"}, {"content", text}}})},
+                         {"stream", true},
+                         {"stream_options", {{"include_usage", true}}},
+                         {"max_tokens", load.max_tokens},
+                         {"temperature", load.temperature},
+                         {"seed", load.seed},
+                         {"speculation", speculative ? "auto" : "off"}});
 }
 
 /// Sends requests [from, from + load.requests) and adds their times.
@@ -184,15 +184,14 @@ Result<LoadResult> run_load(const ServeLoad& load) {
 }
 
 std::string load_json(const ServeLoad& load, const LoadResult& result) {
-  return Json{{"url", load.url},
-              {"streams", load.streams},
-              {"requests", load.requests},
-              {"rate", load.rate},
-              {"pairs", load.pairs},
-              {"plain", side_json(result.plain)},
-              {"speculative", side_json(result.speculative)},
-              {"aggregate_ratio", quantile(ratios(result), 0.5)}}
-      .dump();
+  return write_json(Json{{"url", load.url},
+                         {"streams", load.streams},
+                         {"requests", load.requests},
+                         {"rate", load.rate},
+                         {"pairs", load.pairs},
+                         {"plain", side_json(result.plain)},
+                         {"speculative", side_json(result.speculative)},
+                         {"aggregate_ratio", quantile(ratios(result), 0.5)}});
 }
 
 std::string load_table(const ServeLoad& load, const LoadResult& result) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/connection_settings.h"
 #include "cli/commands/subcommands.h"
@@ -30,7 +31,7 @@ Status ask_server(const server::Client& client, ConnectionFacts& facts) {
                                         : reply.status == 503 ? "; the model is still loading, try again"
                                                               : "")};
   }
-  const Json json = Json::parse(reply.body, nullptr, false);
+  const Json json = read_json<Json>(reply.body);
   const Error none{Code::kIo,
                    fmt::format("{} lists no model; check that it is a foretoken server", client.url())};
   if (!json.is_object() || !json.contains("data") || !json["data"].is_array() || json["data"].empty()) {
@@ -60,13 +61,12 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   const std::string text = connection_settings(options.client, facts);
   if (options.output.json) {
-    terminal.out(Json{{"client", options.client},
-                      {"url", facts.url},
-                      {"model", asked.ok() ? Json(facts.model) : Json()},
-                      {"context", facts.context > 0 ? Json(facts.context) : Json()},
-                      {"problem", asked.ok() ? Json() : Json(asked.error().message)},
-                      {"settings", text}}
-                     .dump(-1, ' ', false, Json::error_handler_t::replace) +
+    terminal.out(write_json(Json{{"client", options.client},
+                                 {"url", facts.url},
+                                 {"model", asked.ok() ? Json(facts.model) : Json()},
+                                 {"context", facts.context > 0 ? Json(facts.context) : Json()},
+                                 {"problem", asked.ok() ? Json() : Json(asked.error().message)},
+                                 {"settings", text}}) +
                  "\n");
   } else {
     terminal.out(text);

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/json.h"
+
 namespace ft::cli {
 namespace {
 
@@ -18,9 +20,7 @@ std::string context_of(const ConnectionFacts& facts) {
 }
 
 /// A string quoted for TOML, YAML and JSON alike.
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string quoted(const std::string& text) { return write_json(Json(text)); }
 
 /// A string quoted for a shell.
 std::string shell_quoted(const std::string& text) {
@@ -111,7 +111,7 @@ std::string opencode(const ConnectionFacts& facts) {
                           {"models", {{facts.model, model}}}}}}},
                       {"model", "foretoken/" + facts.model}};
   return "// OpenCode: opencode.json of the project, or ~/.config/opencode/opencode.json\n" +
-         settings.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+         write_json(settings, 2) + "\n";
 }
 
 std::string codex(const ConnectionFacts& facts) {

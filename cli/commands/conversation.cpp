@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/base64.h"
+#include "base/json.h"
 #include "base/text_file.h"
 #include "images/picture.h"
 #include "text/chat_template.h"
@@ -51,9 +52,7 @@ Result<Json> message_list(const std::string& text, const std::string& origin) {
   return list;
 }
 
-std::string dump(const Json& value, int indent = -1) {
-  return value.dump(indent, ' ', false, Json::error_handler_t::replace);
-}
+std::string dump(const Json& value, int indent = -1) { return write_json(value, indent); }
 
 }  // namespace
 

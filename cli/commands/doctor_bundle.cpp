@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "cli/commands/model_path.h"
 #include "cli/library/library.h"
 #include "hub/summary.h"
@@ -87,7 +88,7 @@ void scrub(Json& value, const Private& words) {
 }
 
 Json shared_config(const std::string& text) {
-  const Json config = Json::parse(text, nullptr, false);
+  const Json config = read_json<Json>(text);
   Json shared = Json::object();
   if (!config.is_object()) return shared;
   for (const char* key : kConfigKeys) {
@@ -179,7 +180,7 @@ std::string bundle_text(const Machine& machine, const std::vector<Finding>& find
                  {"model", model_json(model)},
                  {"variables_set", variables}};
   scrub(bundle, private_words());
-  return bundle.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return write_json(bundle, 2) + "\n";
 }
 
 }  // namespace ft::cli

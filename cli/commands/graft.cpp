@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/grafting.h"
 #include "cli/commands/loading.h"
@@ -24,14 +25,13 @@ struct Options {
 
 void show(const GraftReport& report, bool json, Terminal& terminal) {
   if (json) {
-    terminal.out(nlohmann::ordered_json{{"model", report.model},
-                                        {"from", report.from},
-                                        {"drafter", report.drafter},
-                                        {"kept_in", report.kept_in},
-                                        {"bytes", report.bytes},
-                                        {"acceptance", report.acceptance},
-                                        {"notes", report.notes}}
-                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+    terminal.out(write_json(nlohmann::ordered_json{{"model", report.model},
+                                                   {"from", report.from},
+                                                   {"drafter", report.drafter},
+                                                   {"kept_in", report.kept_in},
+                                                   {"bytes", report.bytes},
+                                                   {"acceptance", report.acceptance},
+                                                   {"notes", report.notes}}) +
                  "\n");
     return;
   }
@@ -47,7 +47,7 @@ Result<int> remove(const Options& options, Terminal& terminal) {
   std::error_code failed;
   const bool was = !folder.empty() && fs::remove_all(folder, failed) > 0;
   if (failed) return Error{Code::kIo, fmt::format("{} cannot be deleted: {}", folder, failed.message())};
-  terminal.out(options.output.json ? nlohmann::json{{"removed", was}}.dump() + "\n"
+  terminal.out(options.output.json ? write_json(nlohmann::json{{"removed", was}}) + "\n"
                : was               ? fmt::format("removed what was grafted onto {}\n", options.graft.onto)
                                    : fmt::format("nothing is grafted onto {}\n", options.graft.onto));
   return was ? 0 : 1;

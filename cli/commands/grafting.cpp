@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backends/registry.h"
+#include "base/json.h"
 #include "base/text_file.h"
 #include "base/text_layout.h"
 #include "cli/commands/conversion_work.h"
@@ -290,7 +291,7 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
   FT_ASSIGN(const format::ConfigFiles from_files, format::ConfigFiles::read(from));
   FT_ASSIGN(const format::ConfigFiles onto_files, format::ConfigFiles::read(onto));
   FT_TRY(write_text_file((fs::path(folder) / "config.json").string(),
-                         head_config(*from_files.config, *onto_files.config).dump(1) + "\n"));
+                         write_json(head_config(*from_files.config, *onto_files.config), 1) + "\n"));
   const float offset = norm_offset_of(*donor->mtp);
   FT_ASSIGN(const convert::WrittenHead written,
             convert::write_head(*donor->checkpoint, offset, (fs::path(folder) / "mtp.safetensors").string()));

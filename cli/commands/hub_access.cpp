@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/text_layout.h"
 #include "base/utf8.h"
 #include "cli/library/tier.h"
@@ -100,7 +101,7 @@ class Reporter final : public hub::PullEvents {
   }
 
   void event(const Json& object) {
-    if (events_) terminal_.err(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    if (events_) terminal_.err(write_json(object) + "\n");
   }
 
   void clear() {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_file.h"
 #include "cli/args/option_flags.h"
 #include "cli/args/settings_file.h"
@@ -79,7 +80,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
   FT_TRY(write_text_file(path, settings_text()));
-  terminal.out(options.output.json ? nlohmann::ordered_json{{"file", path}}.dump() + "\n"
+  terminal.out(options.output.json ? write_json(nlohmann::ordered_json{{"file", path}}) + "\n"
                                    : fmt::format("wrote {}: every setting, commented out\n", path));
   return 0;
 }

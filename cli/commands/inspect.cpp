@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/hub_access.h"
@@ -107,12 +108,11 @@ std::optional<Assessment> what_does_not_run(const std::string& named, const std:
 
 int show_tier(const Options& options, const Assessment& found, Terminal& terminal) {
   if (options.output.json) {
-    terminal.out(nlohmann::ordered_json{{"name", options.name()},
-                                        {"tier", tier_name(found.tier)},
-                                        {"runs", false},
-                                        {"reason", found.reason},
-                                        {"next", found.next}}
-                     .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) +
+    terminal.out(write_json(nlohmann::ordered_json{{"name", options.name()},
+                                                   {"tier", tier_name(found.tier)},
+                                                   {"runs", false},
+                                                   {"reason", found.reason},
+                                                   {"next", found.next}}) +
                  "\n");
   } else {
     std::vector<std::vector<std::string>> rows = {

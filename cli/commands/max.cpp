@@ -8,6 +8,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/system.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"
@@ -115,7 +116,7 @@ Result<int> status(const Options& options, Terminal& terminal) {
                         fan.automatic ? ", automatic" : "");
   }
   if (found.empty()) text += "  this Mac has no fans\n";
-  terminal.out(options.output.json ? all.dump() + "\n" : text);
+  terminal.out(options.output.json ? write_json(all) + "\n" : text);
   return 0;
 }
 

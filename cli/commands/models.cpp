@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"
@@ -97,9 +98,7 @@ Result<int> list(const Options& options, Terminal& terminal) {
   if (options.output.json) {
     Json models = Json::array();
     for (const KnownModel& model : library.models) models.push_back(to_json(model));
-    terminal.out(Json{{"models", models}, {"ended_early", library.ended_early}}.dump(
-                     -1, ' ', false, Json::error_handler_t::replace) +
-                 "\n");
+    terminal.out(write_json(Json{{"models", models}, {"ended_early", library.ended_early}}) + "\n");
   } else {
     show(library, terminal);
   }
@@ -109,9 +108,7 @@ Result<int> list(const Options& options, Terminal& terminal) {
 
 Result<int> path(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
-  terminal.out(options.output.json
-                   ? to_json(model).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"
-                   : model.found.directory + "\n");
+  terminal.out(options.output.json ? write_json(to_json(model)) + "\n" : model.found.directory + "\n");
   return 0;
 }
 
@@ -121,7 +118,7 @@ Result<int> check(const Options& options, Terminal& terminal) {
   const WholeFiles found = check_whole_files(model.found.directory, terminal);
   if (options.output.json) {
     terminal.out(
-        Json{{"name", model.found.name}, {"checked", found.checked}, {"damaged", found.damaged}}.dump() +
+        write_json(Json{{"name", model.found.name}, {"checked", found.checked}, {"damaged", found.damaged}}) +
         "\n");
   } else {
     for (const std::string& file : found.damaged) terminal.out(fmt::format("damaged: {}\n", file));
@@ -160,7 +157,7 @@ Result<int> remove(const Options& options, Terminal& terminal) {
   if (failed) {
     return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}", model.found.root, failed.message())};
   }
-  terminal.out(options.output.json ? Json{{"deleted", model.found.root}}.dump() + "\n"
+  terminal.out(options.output.json ? write_json(Json{{"deleted", model.found.root}}) + "\n"
                                    : fmt::format("deleted {}\n", with_tilde(model.found.root)));
   return 0;
 }
@@ -209,7 +206,7 @@ Result<int> prune(const Options& options, Terminal& terminal) {
     if (!options.output.json) terminal.out(deleted ? "deleted\n" : "nothing was deleted\n");
   }
   if (options.output.json) {
-    terminal.out(to_json(found, bytes, deleted).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    terminal.out(write_json(to_json(found, bytes, deleted)) + "\n");
   }
   return found.empty() || deleted || options.dry_run ? 0 : 1;
 }

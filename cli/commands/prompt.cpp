@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "api/image_parts.h"
+#include "base/json.h"
 #include "base/text_file.h"
 #include "base/utf8.h"
 #include "cli/commands/conversation.h"
@@ -40,7 +41,7 @@ Result<Json> image_of(const Json& part, const std::string& path) {
 
 Result<Shown> show_images(const std::string& messages, const LoadedModel& loaded) {
   if (messages.find("image") == std::string::npos) return Shown{messages, {}};  // most conversations
-  Json list = Json::parse(messages, nullptr, false);
+  Json list = read_json<Json>(messages);
   for (std::size_t i = 0; list.is_array() && i < list.size(); ++i) {
     if (!list[i].contains("content") || !list[i]["content"].is_array()) continue;
     Json& content = list[i]["content"];
@@ -51,8 +52,7 @@ Result<Shown> show_images(const std::string& messages, const LoadedModel& loaded
   }
   FT_ASSIGN(const std::vector<api::GivenImage> given, api::take_images(list));
   FT_ASSIGN(Pictures pictures, api::load_images(image_input(loaded.model, loaded.max_pixels), given));
-  return Shown{given.empty() ? messages : list.dump(-1, ' ', false, Json::error_handler_t::replace),
-               std::move(pictures)};
+  return Shown{given.empty() ? messages : write_json(list), std::move(pictures)};
 }
 
 }  // namespace

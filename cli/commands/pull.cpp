@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/hub_access.h"
@@ -66,12 +67,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
     found = assess(hub::summarise(model), repository.text(), true);
   }
   if (options.pull.events) {
-    terminal.err(Json{{"event", "done"}, {"path", plan.snapshot}, {"tier", tier_name(found.tier)}}.dump() +
-                 "\n");
+    terminal.err(
+        write_json(Json{{"event", "done"}, {"path", plan.snapshot}, {"tier", tier_name(found.tier)}}) + "\n");
   }
   if (options.output.json) {
-    terminal.out(to_json(options.pull, plan, found).dump(-1, ' ', false, Json::error_handler_t::replace) +
-                 "\n");
+    terminal.out(write_json(to_json(options.pull, plan, found)) + "\n");
   } else {
     show(options.pull, plan, found, terminal);
   }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace ft::cli {
 namespace {
 
@@ -16,7 +18,7 @@ std::string text_at(const Json& object, const char* name) {
 }  // namespace
 
 std::string remote_request(const ChatSession& session) {
-  Json body{{"messages", Json::parse(session.rendered_messages())},
+  Json body{{"messages", read_json<Json>(session.rendered_messages())},
             {"stream", true},
             {"stream_options", {{"include_usage", true}}},
             {"max_tokens", session.answer.max_tokens}};
@@ -34,7 +36,7 @@ std::string remote_request(const ChatSession& session) {
   if (session.speculation.drafter == DrafterKind::kNone) body["speculation"] = "off";
   if (session.speculation.depth >= 0) body["depth"] = session.speculation.depth;
   if (session.speculation.acceptance == Acceptance::kRejection) body["acceptance"] = "rejection";
-  return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return write_json(body);
 }
 
 void RemoteAnswer::show(Event::Kind kind, std::string text) {
@@ -96,7 +98,7 @@ void RemoteAnswer::take(std::string_view line) {
     ended_ = true;
     return;
   }
-  const Json frame = Json::parse(line, nullptr, false);
+  const Json frame = read_json<Json>(line);
   if (!frame.is_object()) return;
   if (const auto error = frame.find("error"); error != frame.end() && error->is_object()) {
     error_ = text_at(*error, "message");
@@ -132,7 +134,7 @@ Result<GatheredAnswer> ask_server(const server::Client& client, const ChatSessio
               return !stop;
             }));
   if (reply.status == 200) return answer.finish();
-  const Json body = Json::parse(reply.body, nullptr, false);
+  const Json body = read_json<Json>(reply.body);
   std::string sentence = reply.body;
   if (body.is_object() && body.contains("error") && body["error"].is_object()) {
     sentence = text_at(body["error"], "message");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/checksum.h"
+#include "base/json.h"
 #include "base/mapped_file.h"
 #include "base/system.h"
 #include "cli/args/api_keys.h"
@@ -191,9 +192,8 @@ std::string serving_url(const std::string& host, int port) {
 }
 
 std::string serving_json(const api::ModelInfo& model_info, const std::string& url) {
-  return Json{
-      {"url", url}, {"model", model_info.id}, {"slots", model_info.slots}, {"context", model_info.context}}
-      .dump();
+  return write_json(Json{
+      {"url", url}, {"model", model_info.id}, {"slots", model_info.slots}, {"context", model_info.context}});
 }
 
 std::string serving_screen(const LoadedModel& loaded, const Engine& engine, const api::ModelInfo& model_info,

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "backends/registry.h"
+#include "base/json.h"
 #include "base/system.h"
 #include "base/text_layout.h"
 #include "cli/args/option_flags.h"
@@ -291,11 +292,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_TRY(take_max_flag(options, asked.choice));
   FT_TRY(remember_start(asked.choice));
   if (options.output.json) {
-    terminal.out(Json{{"model", asked.choice.model},
-                      {"where", asked.choice.where},
-                      {"client", asked.choice.client},
-                      {"max", asked.choice.max}}
-                     .dump() +
+    terminal.out(write_json(Json{{"model", asked.choice.model},
+                                 {"where", asked.choice.where},
+                                 {"client", asked.choice.client},
+                                 {"max", asked.choice.max}}) +
                  "\n");
     return 0;
   }

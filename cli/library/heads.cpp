@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_file.h"
 #include "hub/summary.h"
 
@@ -19,7 +20,7 @@ constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 16;
 std::optional<DraftFolder> read_companion(const fs::path& folder) {
   const Result<std::string> text = read_text_file((folder / kCompanion).string(), kMaxRecordBytes);
   if (!text.ok()) return std::nullopt;
-  const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
+  const nlohmann::json record = read_json<nlohmann::json>(*text);
   if (!record.is_object()) return std::nullopt;
   const auto name = record.find("drafter"), directory = record.find("directory");
   if (name == record.end() || directory == record.end() || !name->is_string() || !directory->is_string())
@@ -83,8 +84,7 @@ Status keep_companion(const std::string& model_directory, const DraftFolder& com
   std::error_code ignored;  // writing reports it
   fs::create_directories(folder, ignored);
   const nlohmann::ordered_json record = {{"drafter", companion.name}, {"directory", companion.directory}};
-  return write_text_file((fs::path(folder) / kCompanion).string(),
-                         record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return write_text_file((fs::path(folder) / kCompanion).string(), write_json(record, 1) + "\n");
 }
 
 }  // namespace ft::cli

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_file.h"
 #include "cli/library/state_folder.h"
 
@@ -26,7 +27,7 @@ Status remember_start(const LastStart& choice) {
   std::filesystem::create_directories(std::filesystem::path(file).parent_path(), ignored);
   const nlohmann::ordered_json record = {
       {"model", choice.model}, {"where", choice.where}, {"client", choice.client}, {"max", choice.max}};
-  return write_text_file(file, record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return write_text_file(file, write_json(record, 1) + "\n");
 }
 
 std::optional<LastStart> last_start() {
@@ -34,7 +35,7 @@ std::optional<LastStart> last_start() {
   const Result<std::string> text =
       file.empty() ? Result<std::string>(Error{Code::kNotFound, ""}) : read_text_file(file, kMaxBytes);
   if (!text.ok()) return std::nullopt;
-  const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
+  const nlohmann::json record = read_json<nlohmann::json>(*text);
   LastStart choice;
   try {
     choice = {record.at("model"), record.at("where"), record.at("client"), record.value("max", false)};

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_file.h"
 #include "cli/library/state_folder.h"
 #include "hub/repository.h"
@@ -33,7 +34,7 @@ Status remember_verified(const Verified& verified) {
                                          {"version", verified.version},  {"backend", verified.backend},
                                          {"cells", verified.cells},      {"compared", verified.compared},
                                          {"accepted", verified.accepted}};
-  return write_text_file(path, record.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  return write_text_file(path, write_json(record, 1) + "\n");
 }
 
 std::optional<Verified> find_verified(const std::string& identity) {
@@ -41,7 +42,7 @@ std::optional<Verified> find_verified(const std::string& identity) {
   if (path.empty()) return std::nullopt;
   const Result<std::string> text = read_text_file(path, kMaxRecordBytes);
   if (!text.ok()) return std::nullopt;
-  const nlohmann::json record = nlohmann::json::parse(*text, nullptr, false);
+  const nlohmann::json record = read_json<nlohmann::json>(*text);
   if (!record.is_object()) return std::nullopt;
   Verified verified;
   try {

@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/system.h"
 #include "cli/library/state_folder.h"
 
@@ -44,7 +45,7 @@ std::vector<MaxUser> read(const std::string& path) {
   std::ifstream file(path);
   if (!file) return {};
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const Json all = Json::parse(text, nullptr, false);
+  const Json all = read_json<Json>(text);
   if (!all.is_object() || !all.contains("users") || !all["users"].is_array()) return {MaxUser{}};
   std::vector<MaxUser> users;
   for (const Json& entry : all["users"]) {
@@ -114,7 +115,7 @@ Status MaxMarker::write(const std::vector<MaxUser>& users) const {
                             {"guard_start", user.guard_start},
                             {"idle", user.idle ? 1 : 0}});
   }
-  const std::string text = all.dump() + "\n", part = path_ + ".part";
+  const std::string text = write_json(all) + "\n", part = path_ + ".part";
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   const bool written = file >= 0 &&
                        ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&

@@ -14,6 +14,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/system.h"
 
 extern char** environ;
@@ -167,7 +168,7 @@ Status ThermalForge::restore(double limit_s) const {
 }
 
 Result<std::vector<Fan>> read_fans(const std::string& text) {
-  const Json status = Json::parse(text, nullptr, false);
+  const Json status = read_json<Json>(text);
   const auto garbage = [] {
     return Error{Code::kIo, "Max mode: `thermalforge status` gives no list of fans; update ThermalForge"};
   };

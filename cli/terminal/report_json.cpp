@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/quantile.h"
 #include "speculation/report_figures.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& value) { return write_json(value); }
 
 /// JSON has no infinity and no NaN.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace ft::convert {
 namespace {
 
@@ -82,14 +84,13 @@ std::map<std::string, std::string> tokenizer_files(const GgufFile& file) {
         {"ignore_merges", false},
         {"vocab", std::move(vocabulary)},
         {"merges", *merges}}}};
-  constexpr auto kReplace = json::error_handler_t::replace;
   std::map<std::string, std::string> files;
-  files["tokenizer.json"] = whole.dump(-1, ' ', false, kReplace) + "\n";
+  files["tokenizer.json"] = write_json(whole) + "\n";
   json settings = {{"tokenizer_class", "Qwen2TokenizerFast"}, {"add_bos_token", false}};
   const std::int64_t eos = file.whole("tokenizer.ggml.eos_token_id", -1);
   if (eos >= 0 && eos < static_cast<std::int64_t>(tokens->size()))
     settings["eos_token"] = (*tokens)[static_cast<std::size_t>(eos)];
-  files["tokenizer_config.json"] = settings.dump(2, ' ', false, kReplace) + "\n";
+  files["tokenizer_config.json"] = write_json(settings, 2) + "\n";
   if (const std::string chat = file.text("tokenizer.chat_template", ""); !chat.empty())
     files["chat_template.jinja"] = chat;
   return files;
