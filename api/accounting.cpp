@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/fields.h"
+#include "speculation/report_figures.h"
 
 namespace ft::api {
 
@@ -21,15 +22,7 @@ Account account(const std::vector<Choice>& choices) {
     sum.engaged |= report.engaged;
     if (sum.drafter.empty() || sum.drafter == "none") sum.drafter = report.drafter;
     if (sum.reason.empty()) sum.reason = report.reason;
-    const SpeculationReport& from = report.speculation;
-    SpeculationReport& to = sum.speculation;
-    to.rounds += from.rounds, to.drafted += from.drafted;
-    to.accepted += from.accepted, to.emitted += from.emitted;
-    for (std::size_t i = 0; i < to.by_drafter.size(); ++i) to.by_drafter[i].add(from.by_drafter[i]);
-    for (std::size_t i = 0; i < to.drafted_at.size(); ++i) {
-      to.drafted_at[i] += from.drafted_at[i];
-      to.accepted_at[i] += from.accepted_at[i];
-    }
+    add(sum.speculation, report.speculation);
   }
   if (sum.engaged) sum.reason.clear();
   return sum;

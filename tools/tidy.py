@@ -76,6 +76,13 @@ UNCONVERTED = set(
     "".split()
 )
 
+# nlohmann's own parser and writer: three seconds of every source that calls them.
+JSON_CALLS = re.compile(r"\.dump\(|\b(?:ordered_)?[jJ]son::parse\(")
+MAY_CALL_JSON = set(
+    "base/json.cpp api/fields.cpp cli/commands/conversation.cpp format/quantisation.cpp format/writer.cpp "
+    "text/chat_format/gemma4.cpp".split()
+)
+
 CHAT_TAGS = re.compile(r"</?think>|</?tool_call>|</?function[=>]|</?parameter[=>]|<\|fim_\w+\|>")
 
 CPP = {".cpp", ".h"}
@@ -330,6 +337,14 @@ def check_chat_tags(tree):
             )
 
 
+def check_json_calls(tree):
+    for name, text in tree.sources().items():
+        if is_test(Path(name)) or name in MAY_CALL_JSON or Path(name).suffix not in CPP:
+            continue
+        for match in JSON_CALLS.finditer(blank_literals(text)):
+            tree.breach(name, line_of(text, match.start()), "json", "is slow to compile: use base/json.h")
+
+
 def check_headers(tree):
     included = set()
     for text in tree.sources().values():
@@ -400,6 +415,7 @@ def examine(root):
     check_names(tree)
     check_words(tree)
     check_chat_tags(tree)
+    check_json_calls(tree)
     check_headers(tree)
     check_built(tree)
     check_twins(tree)

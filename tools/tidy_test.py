@@ -221,6 +221,12 @@ class Tidy(unittest.TestCase):
             {"base/counter.h": "#pragma once\nint next_value();\n"}, "base/counter.h:1", "header"
         )
 
+    def test_sources_that_compile_a_json_parser(self):
+        for call in ("Json::parse(text)", "nlohmann::ordered_json::parse(text)", "value.dump(2)"):
+            self.assert_caught(self.source(f"auto made = {call};\n"), "base/counter.cpp:2", "json")
+            self.assert_clean({"base/json.cpp": f"auto made = {call};\n"})
+        self.assert_clean(self.source("// value.dump()\nauto made = write_json(value);\n"))
+
     def test_chat_tags(self):
         tags = f'const char* kTag = "{"<"}think>";\n'
         self.assert_caught({"text/answer.cpp": tags}, "text/answer.cpp:1", "chat-tags")
