@@ -1,5 +1,6 @@
 // Linears: which kernel multiplies, by format, group and number of rows, and when rows become codes first.
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <unordered_set>
 #include <utility>
@@ -46,6 +47,18 @@ LinearArgs part_of(const LinearArgs& args, int first, int count) {
   return part;
 }
 
+/// The streaming linear of up to `rows` rows.
+const char* stream_name(int rows, int chunk) {
+  static const auto names = [] {
+    std::array<std::array<const char*, 7>, 17> all{};
+    for (const int r : {2, 4, 8, 16}) {
+      for (const int c : {2, 4, 5, 6}) all[r][c] = kernel_name(fmt::format("stream_{}_{}", r, c));
+    }
+    return all;
+  }();
+  return names[static_cast<std::size_t>(rows)][static_cast<std::size_t>(chunk)];
+}
+
 /// At most 16 rows; false if they do not fit. `source`: of codes that are not in memory.
 bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source) {
   const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
@@ -60,10 +73,8 @@ bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source
          (stream.stages < 4 || bytes_at(stream.stages + 1) <= kStreamBytes))
     ++stream.stages;
   if (stream.stages < 2) return false;
-  static const char* const names[2][7] = {
-      {"", "", "stream_1_2", "", "stream_1_4", "stream_1_5", "stream_1_6"},
-      {"", "", "stream_2_2", "", "stream_2_4", "stream_2_5", "stream_2_6"}};
-  device.launch({names[columns - 1][chunk], {blocks}, 320, stream_bytes(args, columns, chunk, stream.stages)},
+  const int rows = args.rows <= 2 ? 2 : args.rows <= 4 ? 4 : args.rows <= 8 ? 8 : 16;
+  device.launch({stream_name(rows, chunk), {blocks}, 320, stream_bytes(args, columns, chunk, stream.stages)},
                 &stream);
   return true;
 }

@@ -130,7 +130,7 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
   const float* scales[2];
   FT_UNROLL for (int i = 0; i < 2; i++) {
     const int row = row_of_place(p, pairs, 2 * t + i);
-    scales[i] = p.scales + (long long)(row / 8) * p.groups * kScaleFloats + row % 8 / 2 * 4 + row % 2;
+    scales[i] = p.scales + (long long)(row / 8) * p.groups * kScaleFloats + row % 8 * 2;
   }
   const int tile = expert * p.tiles + (int)blockIdx.x;
   float acc[4] = {0, 0, 0, 0};
@@ -148,7 +148,7 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
       mma_bytes(dot, a[j][0], a[j][1], a[j][2], a[j][3], b.x, b.y);
     }
     const float *s = scales[0] + (long long)g * kScaleFloats, *u = scales[1] + (long long)g * kScaleFloats;
-    add_group(acc, dot, scale, bias, make_float4(s[0], u[0], s[2], u[2]));
+    add_group(acc, dot, scale, bias, make_float4(s[0], s[1], u[0], u[1]));
   }
   *(float4*)sums[slice][lane] = make_float4(acc[0], acc[1], acc[2], acc[3]);
   sync_block();
@@ -164,11 +164,11 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
 
 }  // namespace ft::cuda
 
-#define FT_EXPERT(Bits, Group, Wide)                                            \
-  FT_KERNEL(expert_##Bits##_##Group##_##Wide, ExpertArgs, 256) {                \
-    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * 32 * 4];        \
-    begin_kernel();                                                             \
-    expert_codes<Bits, Group, Wide>(p, (float(*)[32][4])sums);                  \
+#define FT_EXPERT(Bits, Group, Wide)                                     \
+  FT_KERNEL(expert_##Bits##_##Group##_##Wide, ExpertArgs, 256) {         \
+    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * 32 * 4]; \
+    begin_kernel();                                                      \
+    expert_codes<Bits, Group, Wide>(p, (float(*)[32][4])sums);           \
   }
 #define FT_EXPERTS(Bits, Group) FT_EXPERT(Bits, Group, 0) FT_EXPERT(Bits, Group, 1)
 

@@ -1,7 +1,7 @@
 // The linear of many rows (prompts) for affine weights in groups of 64: a block has 128 outputs and 64 or 128
 // rows and goes over all of K, group by group, through stages in shared memory. The bits are linear_codes'
 // own (linear.cu): the same chains in eight slices, the slices added in order.
-#include "backends/cuda/kernels/layout.cuh"
+#include "backends/cuda/kernels/product.cuh"
 
 namespace ft::cuda {
 
@@ -83,12 +83,7 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Wide, Columns>& stage, int first_
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
     const u8* record = stage.records[first_tile + m];
     if (Bits == 4) {
-      const uint4 w = *(const uint4*)(record + lane * 16);
-      const u32 mask = 0x0f0f0f0fu;
-      a[m][0][0] = w.x & mask, a[m][0][1] = w.y & mask, a[m][0][2] = w.x >> 4 & mask;
-      a[m][0][3] = w.y >> 4 & mask;
-      a[m][1][0] = w.z & mask, a[m][1][1] = w.w & mask, a[m][1][2] = w.z >> 4 & mask;
-      a[m][1][3] = w.w >> 4 & mask;
+      split_halves(*(const uint4*)(record + lane * 16), a[m][0], a[m][1]);
     } else {
       FT_UNROLL for (int j = 0; j < 2; j++) {
         const uint4 w = *(const uint4*)(record + j * 512 + lane * 16);
@@ -109,8 +104,8 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Wide, Columns>& stage, int first_
       float* to = acc.of[m][n];
       FT_UNROLL for (int i = 0; i < 4; i++) {
         const float whole = float_of((u32)dot[i]) - 12582912.0f;
-        to[i] = fma_(bias[m][i / 2], i % 2 == 0 ? s.z : s.w,
-                     fma_(whole, scale[m][i / 2] * (i % 2 == 0 ? s.x : s.y), to[i]));
+        to[i] = fma_(bias[m][i / 2], i % 2 == 0 ? s.y : s.w,
+                     fma_(whole, scale[m][i / 2] * (i % 2 == 0 ? s.x : s.z), to[i]));
       }
     }
   }

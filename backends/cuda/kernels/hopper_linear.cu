@@ -5,7 +5,7 @@
 // Of up to kSourceRows rows the eight warps may make the codes themselves: one launch less in a chain.
 // The bits are linear_codes' own.
 #include "backends/cuda/kernels/hopper.cuh"
-#include "backends/cuda/kernels/layout.cuh"
+#include "backends/cuda/kernels/product.cuh"
 #include "backends/cuda/kernels/quantise.cuh"
 
 namespace ft::cuda {
@@ -17,6 +17,20 @@ constexpr int kRecord = 576, kQuad = 4 * kRecord, kSums = 2;  // kSums: buffers 
 struct Places {
   int x, scales, sums, barriers;
 };
+
+/// What a lane has of a tile in a kernel of up to `Rows` rows. The product has eight columns: fewer rows are
+/// there several times, so a lane needs fewer of its own four values.
+template <int Rows>
+struct Shape {
+  static constexpr int kColumns = Rows > 8 ? 2 : 1, kValues = Rows >= 8 ? 4 : Rows == 4 ? 2 : 1;
+  static constexpr int kSumBytes = 128 * kValues;  // of a warp and eight columns
+  FT_DEVICE_MEMBER static int row_of_column(int quad) { return Rows >= 8 ? quad : quad / 2 % Rows; }
+  FT_DEVICE_MEMBER static int row(int t, int value) { return Rows >= 8 ? 2 * t + value % 2 : t % Rows; }
+  FT_DEVICE_MEMBER static int output(int quad, int t, int value) {
+    return quad + 8 * (Rows >= 8 ? value / 2 : Rows == 4 ? value : t / 2);
+  }
+};
+
 FT_DEVICE Places places_of(const StreamArgs& p, int columns, int chunk) {
   Places at;
   const int k = p.linear.groups * 64;
@@ -105,44 +119,51 @@ FT_DEVICE void make_rows(const StreamArgs& p, const Places& at, u8* memory) {
       const Codes<16> codes = make_codes<16>(64, v);
       *(uint4*)(memory + at.x + r * (k + 64) + i) =
           make_uint4(codes.words[0], codes.words[1], codes.words[2], codes.words[3]);
-      float* to = (float*)(memory + at.scales) + i / 64 * kScaleFloats + r / 2 * 4 + r % 2;
-      if (i % 64 == 0) to[0] = codes.scale, to[2] = codes.scale * (float)codes.total;
+      float* to = (float*)(memory + at.scales) + i / 64 * kScaleFloats + r * 2;
+      if (i % 64 == 0) to[0] = codes.scale, to[1] = codes.scale * (float)codes.total;
     }
   }
   sync_makers();
 }
 
-template <int Columns>
+/// A lane's values in shared memory.
+template <int Count>
+struct __align__(4 * Count) Values {
+  float of[Count];
+};
+
+template <int Rows>
 FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums, int first, int last) {
+  using Own = Shape<Rows>;
+  constexpr int kColumns = Own::kColumns, kValues = Own::kValues;
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   for (int i = 0; i < last - first; i++) {
     const int b = i % kSums;
     // What is added, before the sums are waited for and before a store, which could be to the same place.
-    float before[Columns][4];
-    const auto row_of = [&](int n, int j) { return 8 * n + 2 * t + j % 2; };
-    const auto output_of = [&](int j) { return (first + i) * kTileOutputs + quad + j / 2 * 8; };
+    float before[kColumns][kValues];
+    const auto row_of = [&](int n, int j) { return 8 * n + Own::row(t, j); };
+    const auto output_of = [&](int j) { return (first + i) * kTileOutputs + Own::output(quad, t, j); };
     const auto live = [&](int n, int j) {
       return row_of(n, j) < p.linear.rows && output_of(j) < p.linear.outputs;
     };
     if (p.linear.residual.data != nullptr) {
-      FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int j = 0; j < 4; j++) {
+      FT_UNROLL for (int n = 0; n < kColumns; n++) FT_UNROLL for (int j = 0; j < kValues; j++) {
         if (live(n, j))
           before[n][j] =
               p.linear.residual.data[(long long)row_of(n, j) * p.linear.residual.stride + output_of(j)];
       }
     }
     barrier_wait(ring.part + 8 * b, i / kSums & 1);
-    FT_UNROLL for (int n = 0; n < Columns; n++) {
-      const u8* from = sums + b * 8 * Columns * 512 + n * 512 + lane * 16;
-      float4 s = *(const float4*)from;
-      FT_UNROLL for (int j = 1; j < kSlices; j++) {
-        const float4 v = *(const float4*)(from + j * Columns * 512);
-        s.x = s.x + v.x, s.y = s.y + v.y, s.z = s.z + v.z, s.w = s.w + v.w;
+    FT_UNROLL for (int n = 0; n < kColumns; n++) {
+      const u8* from = sums + (b * 8 * kColumns + n) * Own::kSumBytes + lane * 4 * kValues;
+      Values<kValues> total = *(const Values<kValues>*)from;
+      FT_UNROLL for (int slice = 1; slice < kSlices; slice++) {
+        const auto v = *(const Values<kValues>*)(from + slice * kColumns * Own::kSumBytes);
+        FT_UNROLL for (int j = 0; j < kValues; j++) total.of[j] = total.of[j] + v.of[j];
       }
-      const float total[4] = {s.x, s.y, s.z, s.w};
-      FT_UNROLL for (int j = 0; j < 4; j++) {
+      FT_UNROLL for (int j = 0; j < kValues; j++) {
         if (!live(n, j)) continue;
-        const float value = p.linear.residual.data != nullptr ? before[n][j] + total[j] : total[j];
+        const float value = p.linear.residual.data != nullptr ? before[n][j] + total.of[j] : total.of[j];
         p.linear.out.data[(long long)row_of(n, j) * p.linear.out.stride + output_of(j)] = value;
       }
     }
@@ -151,39 +172,82 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
   }
 }
 
-template <int Columns, int Chunk>
+/// A record's codes as two left operands. Of up to eight rows the high halves count sixteenfold: their product
+/// is on its own, so neither waits for the other, and is shifted. Of more rows the codes are shifted, once.
+template <int Rows>
+FT_DEVICE void take_halves(uint4 w, u32 (&low)[4], u32 (&high)[4]) {
+  constexpr u32 kHigh = 0xf0f0f0f0u;
+  split_halves(w, low, high);
+  if constexpr (Rows <= 8) high[0] = w.x & kHigh, high[1] = w.y & kHigh, high[2] = w.z & kHigh, high[3] = w.w & kHigh;
+}
+
+/// The integers of one group: dots[i] + (more[i] >> 4).
+template <int Rows>
+FT_DEVICE void multiply_halves(const u32 (&low)[4], const u32 (&high)[4], uint4 codes, int (&dots)[4],
+                               int (&more)[4]) {
+  FT_UNROLL for (int j = 0; j < 4; j++) dots[j] = more[j] = 0;
+  mma_bytes(dots, low[0], low[1], low[2], low[3], codes.x, codes.y);
+  mma_bytes(Rows <= 8 ? more : dots, high[0], high[1], high[2], high[3], codes.z, codes.w);
+}
+
+/// acc += one group of up to eight rows. `pairs_at`: scale and bias of the lane's outputs.
+template <int Rows>
+FT_DEVICE void add_record(const u8* pairs_at, const u32 (&low)[4], const u32 (&high)[4], const u8* x,
+                          const u8* scales, float (&acc)[Shape<Rows>::kValues]) {
+  int dots[4], more[4];
+  multiply_halves<Rows>(low, high, *(const uint4*)x, dots, more);
+  const auto whole = [&](int j) { return (float)(Rows <= 8 ? dots[j] + (more[j] >> 4) : dots[j]); };
+  if constexpr (Rows >= 8) {
+    const uint2 pairs = *(const uint2*)pairs_at;
+    const float4 s = *(const float4*)scales;
+    FT_UNROLL for (int j = 0; j < 4; j++) {
+      const u32 pair = j < 2 ? pairs.x : pairs.y;
+      acc[j] = fma_(bf16_high(pair), j % 2 == 0 ? s.y : s.w,
+                    fma_(whole(j), bf16_low(pair) * (j % 2 == 0 ? s.x : s.z), acc[j]));
+    }
+  } else if constexpr (Rows == 4) {
+    const uint2 pairs = *(const uint2*)pairs_at;
+    const float2 s = *(const float2*)scales;
+    FT_UNROLL for (int j = 0; j < 2; j++) {
+      const u32 pair = j == 0 ? pairs.x : pairs.y;
+      acc[j] = fma_(bf16_high(pair), s.y, fma_(whole(2 * j), bf16_low(pair) * s.x, acc[j]));
+    }
+  } else {
+    const u32 pair = *(const u32*)pairs_at;
+    const float2 s = *(const float2*)scales;
+    const bool second = (lane_of() & 2) != 0;
+    dots[0] = second ? dots[2] : dots[0], more[0] = second ? more[2] : more[0];
+    acc[0] = fma_(bf16_high(pair), s.y, fma_(whole(0), bf16_low(pair) * s.x, acc[0]));
+  }
+}
+
+template <int Rows, int Chunk>
 FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, u8* memory, int tiles,
                        int groups) {
+  using Own = Shape<Rows>;
+  constexpr int kColumns = Own::kColumns, kValues = Own::kValues;
   const int lane = lane_of(), warp = warp_of(), quad = lane >> 2, t = lane & 3, k = p.linear.groups * 64;
-  const u8 *x[Columns], *scales[Columns];
-  FT_UNROLL for (int n = 0; n < Columns; n++) {  // rows beyond the last read it: columns are independent
-    x[n] = memory + at.x + min_(8 * n + quad, p.linear.rows - 1) * (k + 64) + warp * groups * 64 + t * 16;
-    scales[n] = memory + at.scales + n * k + warp * groups * 64 + t * 16;
+  const u8 *x[kColumns], *scales[kColumns];
+  FT_UNROLL for (int n = 0; n < kColumns; n++) {  // rows beyond the last read it: columns are independent
+    const int row = min_(8 * n + Own::row_of_column(quad), p.linear.rows - 1);
+    x[n] = memory + at.x + row * (k + 64) + warp * groups * 64 + t * 16;
+    scales[n] = memory + at.scales + n * k + warp * groups * 64 + Own::row(t, 0) * 8;
   }
+  const int pairs_at = 512 + quad * 8 + (Rows == 2 ? t / 2 * 4 : 0);
   barrier_wait(ring.ready, 0);
   int slot = 0, phase = 0;
   for (int i = 0; i < tiles; i++) {
-    float acc[Columns][4];
-    FT_UNROLL for (int n = 0; n < Columns; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+    float acc[kColumns][kValues];
+    FT_UNROLL for (int n = 0; n < kColumns; n++) FT_UNROLL for (int j = 0; j < kValues; j++) acc[n][j] = 0;
     for (int first = 0; first < groups; first += Chunk) {
       barrier_wait(ring.full + 8 * slot, phase);
       const u8* stage = memory + (slot * 2 + (warp >> 2)) * Chunk * kQuad + (warp & 3) * kRecord;
       const auto group = [&](int g) {
-        const uint4 w = *(const uint4*)(stage + g * kQuad + lane * 16);
-        const uint2 pairs = *(const uint2*)(stage + g * kQuad + 512 + quad * 8);
-        const u32 mask = 0x0f0f0f0fu;
-        FT_UNROLL for (int n = 0; n < Columns; n++) {
-          const uint4 codes = *(const uint4*)(x[n] + (first + g) * 64);
-          const float4 s = *(const float4*)(scales[n] + (first + g) * 64);
-          int dot[4] = {0, 0, 0, 0};
-          mma_bytes(dot, w.x & mask, w.y & mask, w.x >> 4 & mask, w.y >> 4 & mask, codes.x, codes.y);
-          mma_bytes(dot, w.z & mask, w.w & mask, w.z >> 4 & mask, w.w >> 4 & mask, codes.z, codes.w);
-          const float low = bf16_low(pairs.x), high = bf16_low(pairs.y);
-          const float low_bias = bf16_high(pairs.x), high_bias = bf16_high(pairs.y);
-          acc[n][0] = fma_(low_bias, s.z, fma_((float)dot[0], low * s.x, acc[n][0]));
-          acc[n][1] = fma_(low_bias, s.w, fma_((float)dot[1], low * s.y, acc[n][1]));
-          acc[n][2] = fma_(high_bias, s.z, fma_((float)dot[2], high * s.x, acc[n][2]));
-          acc[n][3] = fma_(high_bias, s.w, fma_((float)dot[3], high * s.y, acc[n][3]));
+        u32 low[4], high[4];
+        take_halves<Rows>(*(const uint4*)(stage + g * kQuad + lane * 16), low, high);
+        FT_UNROLL for (int n = 0; n < kColumns; n++) {
+          add_record<Rows>(stage + g * kQuad + pairs_at, low, high, x[n] + (first + g) * 64,
+                           scales[n] + (first + g) * 64, acc[n]);
         }
       };
       const int count = groups - first;
@@ -198,17 +262,20 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
     }
     const int b = i % kSums;
     if (i >= kSums) barrier_wait(ring.freed + 8 * b, (i / kSums - 1) & 1);
-    FT_UNROLL for (int n = 0; n < Columns; n++) {
-      *(float4*)(memory + at.sums + ((b * 8 + warp) * Columns + n) * 512 + lane * 16) =
-          make_float4(acc[n][0], acc[n][1], acc[n][2], acc[n][3]);
+    FT_UNROLL for (int n = 0; n < kColumns; n++) {
+      Values<kValues> own;
+      FT_UNROLL for (int j = 0; j < kValues; j++) own.of[j] = acc[n][j];
+      *(Values<kValues>*)(memory + at.sums + ((b * 8 + warp) * kColumns + n) * Own::kSumBytes +
+                          lane * 4 * kValues) = own;
     }
     __syncwarp();
     if (lane == 0) barrier_arrive(ring.part + 8 * b);
   }
 }
 
-template <int Columns, int Chunk>
+template <int Rows, int Chunk>
 FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
+  constexpr int Columns = Shape<Rows>::kColumns;
   const int warp = warp_of(), lane = lane_of(), blocks = (int)gridDim.x, block = (int)blockIdx.x;
   const int first = (int)((long long)p.linear.tiles * block / blocks);
   const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks),
@@ -247,28 +314,25 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   if (warp == 9) {
     if (lane == 0 && (Columns > 1 || p.source.kind == kFromCodes)) fetch_rows<Columns>(p, ring, at);
     __syncwarp();
-    return add_slices<Columns>(p, ring, memory + at.sums, first, last);
+    return add_slices<Rows>(p, ring, memory + at.sums, first, last);
   }
-  consume<Columns, Chunk>(p, ring, at, memory, last - first, groups);
+  consume<Rows, Chunk>(p, ring, at, memory, last - first, groups);
 }
 
 }  // namespace ft::cuda
 
-#define FT_STREAM(Columns, Chunk)                          \
-  FT_KERNEL(stream_##Columns##_##Chunk, StreamArgs, 320) { \
-    FT_DYNAMIC(memory);                                    \
-    stream<Columns, Chunk>(p, memory);                     \
+#define FT_STREAM(Rows, Chunk)                          \
+  FT_KERNEL(stream_##Rows##_##Chunk, StreamArgs, 320) { \
+    FT_DYNAMIC(memory);                                 \
+    stream<Rows, Chunk>(p, memory);                     \
   }
+#define FT_STREAMS(Rows) FT_STREAM(Rows, 2) FT_STREAM(Rows, 4) FT_STREAM(Rows, 5) FT_STREAM(Rows, 6)
 
 namespace ft::cuda {
 
-FT_STREAM(1, 2)
-FT_STREAM(1, 4)
-FT_STREAM(1, 5)
-FT_STREAM(1, 6)
-FT_STREAM(2, 2)
-FT_STREAM(2, 4)
-FT_STREAM(2, 5)
-FT_STREAM(2, 6)
+FT_STREAMS(2)
+FT_STREAMS(4)
+FT_STREAMS(8)
+FT_STREAMS(16)
 
 }  // namespace ft::cuda

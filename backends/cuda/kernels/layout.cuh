@@ -2,7 +2,9 @@
 // of one group, then its scales and biases. Codes are stored in 4 or 8 bits in the order of the matrix
 // instruction (m16n8k32): with P = group / 32, lane 4 * quad + t has inputs [8 P t, 8 P (t + 1)) of outputs
 // quad and quad + 8, step j of P its inputs 8 P t + 8 j ... + 7:
-//   4 bits  two words a step: output quad, output quad + 8; byte b holds input b low, input b + 4 high
+//   4 bits  two words a step: output quad, output quad + 8; byte b holds input b low, input b + 4 high. Of
+//           two steps the first holds inputs 0-3 low and 8-11 high, the second 4-7 low and 12-15 high: so the low
+//           halves of both are one operand of the instruction, the high ones another.
 //   8 bits  four words: inputs 0-3 of quad, of quad + 8, inputs 4-7 of quad, of quad + 8
 // Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. Scales: 8 quads x
 // (scale and bias of output quad, of output quad + 8), pairs of bfloat16 or of floats (wide).
@@ -33,6 +35,11 @@ FT_DEVICE int word_at(int bits, int lane, int step, int word, int steps) {
   return byte / part * 32 * part + lane * part + byte % part;
 }
 
+/// The first input (of a lane's own) in the low halves of a word of 4-bit codes, and how far away the high
+/// ones are.
+FT_DEVICE int low_input(int step, int steps) { return steps == 1 ? 0 : step / 2 * 16 + step % 2 * 4; }
+FT_DEVICE int high_distance(int steps) { return steps == 1 ? 4 : 8; }
+
 /// Scale and bias of one output of a record.
 FT_DEVICE void scale_of(const u8* record, int codes, int wide, int output, float& scale, float& bias) {
   const u8* at = record + codes;
@@ -49,12 +56,14 @@ FT_DEVICE void scale_of(const u8* record, int codes, int wide, int output, float
 
 /// The code of one input (of the group) and output (of the tile).
 FT_DEVICE u32 code_of(const u8* record, int bits, int group, int output, int input) {
-  const int steps = group / 32, lane = output % 8 * 4 + input / (8 * steps), step = input % (8 * steps) / 8;
-  const int place = input % 8;
+  const int steps = group / 32, lane = output % 8 * 4 + input / (8 * steps), own = input % (8 * steps);
+  const int place = input % 8, high = own / high_distance(steps) % 2;
   if (bits == 4) {
+    const int step = steps == 1 ? 0 : own / 16 * 2 + place / 4;
     const u32 word = *(const u32*)(record + word_at(4, lane, step, output / 8, steps));
-    return word >> (8 * (place % 4) + 4 * (place / 4)) & 15u;
+    return word >> (8 * (place % 4) + 4 * high) & 15u;
   }
+  const int step = own / 8;
   const u32 word = *(const u32*)(record + word_at(8, lane, step, place / 4 * 2 + output / 8, steps));
   return word >> (8 * (place % 4)) & 255u;
 }

@@ -143,11 +143,11 @@ FT_KERNEL(pack, PackArgs, 256) {
   for (int j = 0; j < steps; j++) {
     for (int w = 0; w < words; w++) {
       const int output = tile * kTileOutputs + quad + w % 2 * 8;
-      const int input = g * p.group + t * 8 * steps + 8 * j + (p.bits == 4 ? 0 : w / 2 * 4);
+      const int input = g * p.group + t * 8 * steps + (p.bits == 4 ? low_input(j, steps) : 8 * j + w / 2 * 4);
       u32 word = 0;
       for (int b = 0; b < 4; b++) {
         word |= raw_code(p, output, input + b) << (8 * b);
-        if (p.bits == 4) word |= raw_code(p, output, input + 4 + b) << (8 * b + 4);
+        if (p.bits == 4) word |= raw_code(p, output, input + high_distance(steps) + b) << (8 * b + 4);
       }
       *(u32*)(record + word_at(p.bits, lane, j, w, steps)) = word;
     }

@@ -19,8 +19,8 @@ template <int N>
 FT_DEVICE Codes<N> make_codes(int group, const float (&v)[N]) {
   float top = 0;
   FT_UNROLL for (int j = 0; j < N; j++) top = max_(top, magnitude(v[j]));
-  FT_LOOP for (int distance = 1; distance < group / N; distance *= 2)
-    top = max_(top, shuffle_xor(top, distance));
+  FT_LOOP for (int distance = 1; distance < group / N; distance *= 2) top =
+      max_(top, shuffle_xor(top, distance));
   Codes<N> codes;
   codes.scale = top / 127.0f, codes.total = 0;
   const float inverse = top > 0 ? 127.0f / top : 0.0f;
@@ -29,8 +29,8 @@ FT_DEVICE Codes<N> make_codes(int group, const float (&v)[N]) {
     codes.total += code;
     codes.words[j / 4] = (j % 4 == 0 ? 0 : codes.words[j / 4]) | (u32)(code & 255) << (8 * (j % 4));
   }
-  FT_LOOP for (int distance = 1; distance < group / N; distance *= 2)
-    codes.total += shuffle_xor(codes.total, distance);
+  FT_LOOP for (int distance = 1; distance < group / N; distance *= 2) codes.total +=
+      shuffle_xor(codes.total, distance);
   return codes;
 }
 
@@ -42,10 +42,9 @@ FT_DEVICE void store_codes(const CodesOut& out, int row, int at, const float (&v
   FT_UNROLL for (int j = 0; j < N / 4; j++) to_codes[j] = codes.words[j];
   if (at % out.group != 0) return;
   const int groups = out.k / out.group;
-  float* to = out.scales + ((long long)(row / 8) * groups + at / out.group) * kScaleFloats + row % 8 / 2 * 4 +
-              row % 2;
+  float* to = out.scales + ((long long)(row / 8) * groups + at / out.group) * kScaleFloats + row % 8 * 2;
   to[0] = codes.scale;
-  to[2] = codes.scale * (float)codes.total;
+  to[1] = codes.scale * (float)codes.total;
 }
 
 /// Sixteen neighbours of a row; those from `count` on are zero.

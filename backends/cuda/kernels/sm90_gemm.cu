@@ -5,7 +5,7 @@
 // come in two parts of its rows: one is scaled while the matrix unit has the other. The bits are
 // linear_codes' own (linear.cu): the same chains in eight slices, added in order.
 #include "backends/cuda/kernels/hopper.cuh"
-#include "backends/cuda/kernels/layout.cuh"
+#include "backends/cuda/kernels/product.cuh"
 
 namespace ft::cuda {
 
@@ -106,14 +106,8 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
 
 /// The left operands of a warp's two tiles of a group.
 FT_DEVICE void unpack(const u8* codes, u32 (&a)[kWarpTiles][2][4]) {
-  const u32 mask = 0x0f0f0f0fu;
-  FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
-    const uint4 w = *(const uint4*)(codes + m * 4 * kRecord);
-    a[m][0][0] = w.x & mask, a[m][0][1] = w.y & mask;
-    a[m][0][2] = w.x >> 4 & mask, a[m][0][3] = w.y >> 4 & mask;
-    a[m][1][0] = w.z & mask, a[m][1][1] = w.w & mask;
-    a[m][1][2] = w.z >> 4 & mask, a[m][1][3] = w.w >> 4 & mask;
-  }
+  FT_UNROLL for (int m = 0; m < kWarpTiles; m++)
+      split_halves(*(const uint4*)(codes + m * 4 * kRecord), a[m][0], a[m][1]);
 }
 
 /// Begins the products of `2 * Count` rows, whose codes are at `right`.
@@ -149,8 +143,8 @@ FT_DEVICE void add_products(const int (&dot)[kWarpTiles][Count], const PartScale
       FT_UNROLL for (int i = 0; i < 4; i++) {
         const u32 pair = i < 2 ? part.pairs[m].x : part.pairs[m].y;
         float& to = acc[m][First / 2 + 4 * n + i];
-        to = fma_(bf16_high(pair), i % 2 == 0 ? s.z : s.w,
-                  fma_((float)dot[m][4 * n + i], bf16_low(pair) * (i % 2 == 0 ? s.x : s.y), to));
+        to = fma_(bf16_high(pair), i % 2 == 0 ? s.y : s.w,
+                  fma_((float)dot[m][4 * n + i], bf16_low(pair) * (i % 2 == 0 ? s.x : s.z), to));
       }
     }
     s = next;
