@@ -178,7 +178,8 @@ template <int Rows>
 FT_DEVICE void take_halves(uint4 w, u32 (&low)[4], u32 (&high)[4]) {
   constexpr u32 kHigh = 0xf0f0f0f0u;
   split_halves(w, low, high);
-  if constexpr (Rows <= 8) high[0] = w.x & kHigh, high[1] = w.y & kHigh, high[2] = w.z & kHigh, high[3] = w.w & kHigh;
+  if constexpr (Rows <= 8)
+    high[0] = w.x & kHigh, high[1] = w.y & kHigh, high[2] = w.z & kHigh, high[3] = w.w & kHigh;
 }
 
 /// The integers of one group: dots[i] + (more[i] >> 4).

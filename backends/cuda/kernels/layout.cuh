@@ -3,8 +3,8 @@
 // instruction (m16n8k32): with P = group / 32, lane 4 * quad + t has inputs [8 P t, 8 P (t + 1)) of outputs
 // quad and quad + 8, step j of P its inputs 8 P t + 8 j ... + 7:
 //   4 bits  two words a step: output quad, output quad + 8; byte b holds input b low, input b + 4 high. Of
-//           two steps the first holds inputs 0-3 low and 8-11 high, the second 4-7 low and 12-15 high: so the low
-//           halves of both are one operand of the instruction, the high ones another.
+//           two steps the first holds inputs 0-3 low and 8-11 high, the second 4-7 low and 12-15 high: so the
+//           low halves of both are one operand of the instruction, the high ones another.
 //   8 bits  four words: inputs 0-3 of quad, of quad + 8, inputs 4-7 of quad, of quad + 8
 // Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. Scales: 8 quads x
 // (scale and bias of output quad, of output quad + 8), pairs of bfloat16 or of floats (wide).
