@@ -172,7 +172,8 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
   }
 }
 
-/// A record's codes as two left operands. Of up to eight rows the high halves count sixteenfold: their product
+/// A record's codes as two left operands. Of up to eight rows the high halves count sixteenfold: their
+/// product
 /// is on its own, so neither waits for the other, and is shifted. Of more rows the codes are shifted, once.
 template <int Rows>
 FT_DEVICE void take_halves(uint4 w, u32 (&low)[4], u32 (&high)[4]) {
