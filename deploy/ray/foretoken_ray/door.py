@@ -23,6 +23,7 @@ from .settings import Settings
 logger = logging.getLogger("ray.serve")
 PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "x-request-id")
 GENERATING = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
+REFUSED = (429, 503, 507, 529)  # its queue is full, no memory for the request, or its backend is lost
 LOST = "the replica that answered was lost; send the request again"
 OTHER = "the answer could not be continued exactly; send the request again"
 
@@ -55,15 +56,20 @@ def prefixes(body: dict[str, Any]) -> list[str]:
 
 
 class Call:
-    """One request to the replicas of a model, and to another replica if one fails."""
+    """One request to the replicas of a model, and to another replica if one fails or refuses it."""
 
     def __init__(self, handle: DeploymentHandle, request: Request, raw: bytes, body: dict[str, Any]):
         headers = {name: request.headers[name] for name in PASSED if name in request.headers}
         self._ask, self._affinity = handle.options(stream=True).answer, prefixes(body)
         self._arguments = (request.method, f"{request.url.path}?{request.url.query}", headers, raw)
+        self._asked: list[Any] = []  # the router passes over these and adds the next one
+
+    def may_ask_another(self) -> bool:
+        """Whether a replica may be left that was not asked: the router chooses one twice when there is none."""
+        return len(set(self._asked)) == len(self._asked)
 
     async def begin(self) -> dict[str, Any]:
-        self._items = self._ask.remote(*self._arguments, affinity=self._affinity)
+        self._items = self._ask.remote(*self._arguments, affinity=self._affinity, asked=self._asked)
         head = await self._next()
         self._first = head.pop("body")
         return {"status_code": head.pop("status"), **head}
@@ -132,6 +138,9 @@ class Door:
         for failures in range(1, self._settings.retries + 2):
             try:
                 head = await call.begin()
+                if head["status_code"] in REFUSED and failures <= self._settings.retries and call.may_ask_another():
+                    call.end()
+                    continue
                 if head["media_type"] == "text/event-stream":
                     return StreamingResponse(self._stream(call), **head)
                 return Response(b"".join([piece async for piece in call.pieces()]), **head)

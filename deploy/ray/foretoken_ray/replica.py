@@ -50,10 +50,10 @@ class Replica:
             os._exit(1)
 
     async def answer(self, method: str, path: str, headers: dict[str, str], body: bytes,
-                     affinity: list[str]) -> AsyncGenerator[Union[dict[str, Any], bytes], None]:
+                     affinity: list[str], asked: list[Any]) -> AsyncGenerator[Union[dict[str, Any], bytes], None]:
         """First status, headers, type and the first bytes of the program's answer, which saves a message before the
         first token; then its body as it arrives. A caller that leaves closes the connection, which ends the answer in
-        the program. `affinity` is for the router (routing.py)."""
+        the program. `affinity` and `asked` are for the router (routing.py)."""
         try:
             async with self._session.request(method, path, headers=headers, data=body) as reply:
                 kept = {name: reply.headers[name] for name in KEPT if name in reply.headers}
