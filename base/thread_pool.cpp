@@ -8,14 +8,6 @@
 namespace ft {
 namespace {
 
-void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
 // A pause takes from 5 to 150 cycles, so the number of spins is found once, by spinning for about 20 us.
 long spins_per_microsecond() {
   static const long spins = [] {

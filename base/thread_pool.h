@@ -14,6 +14,15 @@
 
 namespace ft {
 
+/// A pause of a thread that spins.
+inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
 /// Cores that this process may use, one hardware thread each; at least 1.
 std::vector<int> usable_cores();
 

@@ -44,6 +44,7 @@ class CpuExecutable final : public Executable {
     }
     profile();
     find_barriers();
+    find_shared();
     plan_reading_ahead();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
@@ -74,12 +75,13 @@ class CpuExecutable final : public Executable {
       tokens_[r] = token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
     }
     step.small_batch = step.rows <= kSmallBatchRows;
+    step.number = ++steps_;
     auto walk = [this, &step](int worker, int workers) {
       const FlushDenormals flush;
       if (!times_.empty()) return walk_timed(step, worker, workers);
       for (std::size_t i = 0; i < operations_.size(); ++i) {
         operations_[i]->run(step, worker, workers);
-        if (has_barrier_after(i, step.small_batch)) barrier_after(i, worker);
+        if (has_barrier_after(i, step.small_batch)) barrier_after(step, i, worker);
       }
     };
     pool_.run(walk);
@@ -200,6 +202,18 @@ class CpuExecutable final : public Executable {
       barrier_after_[rotaries + i] = barriers_->phase(made_for_[i]) != barriers_->phase(made_for_[i + 1]);
   }
 
+  /// By operation before a barrier of a small batch: those since the barrier before whose parts are shared.
+  void find_shared() {
+    shared_.resize(operations_.size());
+    std::size_t phase = 0;  // its first operation
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (!has_barrier_after(i, true)) continue;
+      for (; phase <= i; ++phase) {
+        if (operations_[phase]->shares()) shared_[i].push_back(operations_[phase].get());
+      }
+    }
+  }
+
   bool has_barrier_after(std::size_t operation, bool small_batch) const {
     return operation + 1 < operations_.size() && (!small_batch || barrier_after_[operation]);
   }
@@ -213,8 +227,19 @@ class CpuExecutable final : public Executable {
     read_ahead_.plan(std::move(pieces), parts_.workers);
   }
 
-  void barrier_after(std::size_t operation, int worker) {
-    pool_.barrier([this, operation, worker] { return read_ahead_.fetch(operation, worker); });
+  /// A worker that waits does pieces of others' parts, one at a time, then reads ahead.
+  void barrier_after(const Step& step, std::size_t operation, int worker) {
+    const std::vector<Operation*>& shared = shared_[operation];
+    std::size_t at = step.small_batch ? 0 : shared.size();
+    int next = 1;  // the owner's distance from this worker
+    pool_.barrier([&] {
+      if (at == shared.size()) return read_ahead_.fetch(operation, worker);
+      if (!shared[at]->help(step, worker, (worker + next) % parts_.workers) && ++next == parts_.workers) {
+        next = 1;
+        ++at;
+      }
+      return true;
+    });
   }
 
   // ---- profiling: the clock is read only if the caller gave a profiler ----
@@ -239,7 +264,7 @@ class CpuExecutable final : public Executable {
       time->begin_ns = steady_ns();
       operations_[i]->run(step, worker, workers);
       time->end_ns = steady_ns();
-      if (has_barrier_after(i, step.small_batch)) barrier_after(i, worker);
+      if (has_barrier_after(i, step.small_batch)) barrier_after(step, i, worker);
       time->left_ns = steady_ns();
       time->waited_ns = waited_ns;
       ++time;
@@ -267,7 +292,9 @@ class CpuExecutable final : public Executable {
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
-  std::vector<bool> barrier_after_;  // by operation: in a small batch a barrier follows it
+  std::vector<bool> barrier_after_;              // by operation: in a small batch a barrier follows it
+  std::vector<std::vector<Operation*>> shared_;  // by operation: see find_shared()
+  std::uint64_t steps_ = 0;
   ReadAhead read_ahead_;
   Outcome outcome_;
   std::vector<std::int32_t> tokens_;

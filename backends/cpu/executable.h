@@ -43,6 +43,7 @@ struct Step {
   const std::int32_t* tokens = nullptr;     // [rows], resolved
   const std::int64_t* positions = nullptr;  // [rows]
   int rows = 0;
+  std::uint64_t number = 0;           // of the executable's steps, from 1
   bool small_batch = false;           // a small batch: workers copy work instead of waiting (schedule.h)
   std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null without a profiler
 
@@ -68,6 +69,11 @@ class Operation {
   /// Every worker calls it. In a large batch the executable puts a barrier after it, in a small batch only
   /// where the schedule asks for one.
   virtual void run(const Step& step, int worker, int workers) = 0;
+  /// True if a worker that waits at the next barrier of a small batch may do pieces of others' parts: help().
+  virtual bool shares() const { return false; }
+  /// In a small batch: `worker`, whose own part is done, does one piece of the part of `owner`, which may not
+  /// have begun. False: none is left.
+  virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/) { return false; }
   /// Adds the weights that a worker reads in every step, in its order.
   virtual void list_weights(int /*worker*/, int /*workers*/, ReadAhead::Pieces& /*to*/) const {}
 };

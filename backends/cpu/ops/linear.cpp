@@ -2,6 +2,7 @@
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/ops/claims.h"
 #include "backends/cpu/ops/prepared_rows.h"
 
 namespace ft::cpu {
@@ -10,6 +11,11 @@ namespace {
 // The rows of a large batch are taken in portions whose input stays in a core's second cache while the
 // weights stream through.
 constexpr std::int64_t kInputBytes = 384 << 10;
+
+// In a small batch a worker's part is in pieces of about two microseconds, which workers that wait may take.
+// With two workers there is little to take, and pieces gain nothing.
+constexpr std::int64_t kPieceBytes = 24 << 10;
+constexpr int kLeastSharingWorkers = 3;
 
 class LinearOp final : public Operation {
  public:
@@ -27,11 +33,11 @@ class LinearOp final : public Operation {
     place(own_, small_batch_rows(parts.options), parts.scratch);
     for (const PreparedRows& rows : shared_) row_bytes_ = std::max(row_bytes_, rows.row_bytes);
     if (shared_.empty()) row_bytes_ = in_.width * 4;
+    if (parts.workers >= kLeastSharingWorkers) cut(parts.workers);
   }
 
   void run(const Step& step, int worker, int workers) override {
-    const std::int64_t rows =
-        logit_rows_only_ ? static_cast<std::int64_t>(step.args->logit_rows.size()) : step.rows;
+    const std::int64_t rows = rows_of(step);
     if (rows == 0) return;
     bool matrix = false;
     for (std::size_t i = 0; i < shared_.size(); ++i) {
@@ -40,6 +46,7 @@ class LinearOp final : public Operation {
       prepare(step, to, rows, worker, workers);
     }
     if (!shared_.empty() && !step.small_batch) step.barrier(worker);
+    if (step.small_batch && shares()) return run_pieces(step, worker);
     const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // of which a portion is a multiple
     const std::int64_t portion = std::max<std::int64_t>(whole, kInputBytes / row_bytes_ / whole * whole);
     for (std::int64_t first = 0; first < rows; first += portion) {
@@ -49,10 +56,15 @@ class LinearOp final : public Operation {
         const int begin = weight.first_block(worker, workers);
         const int end = weight.first_block(worker + 1, workers);
         if (begin == end) continue;
-        product(step, weight, outs_[j], worker, {begin, end}, {first, last, rows});
-        if (softcap_ > 0) cap(step, weight, outs_[j], {begin, end}, first, last);
+        outputs(step, {j, {begin, end}}, worker, {first, last, rows});
       }
     }
+  }
+
+  bool shares() const override { return !pieces_.empty(); }
+
+  bool help(const Step& step, int worker, int owner) override {
+    return rows_of(step) > 0 && take_piece(step, worker, owner);
   }
 
   void list_weights(int worker, int workers, ReadAhead::Pieces& to) const override {
@@ -64,6 +76,64 @@ class LinearOp final : public Operation {
   }
 
  private:
+  /// Outputs of one weight.
+  struct Piece {
+    std::size_t weight;
+    BlockRange blocks;
+  };
+  /// Rows [first, last) of `all`.
+  struct Portion {
+    std::int64_t first, last, all;
+  };
+
+  std::int64_t rows_of(const Step& step) const {
+    return logit_rows_only_ ? static_cast<std::int64_t>(step.args->logit_rows.size()) : step.rows;
+  }
+
+  // ---- a small batch of several workers ----
+
+  void cut(int workers) {
+    const auto most = static_cast<std::int64_t>(Claims::kMaxPieces / weights_.size());
+    claims_ = std::vector<Claims>(static_cast<std::size_t>(workers));
+    first_piece_.push_back(0);
+    for (int worker = 0; worker < workers; ++worker) {
+      for (std::size_t j = 0; j < weights_.size(); ++j) {
+        const int end = weights_[j]->first_block(worker + 1, workers);
+        int at = weights_[j]->first_block(worker, workers);
+        const auto blocks = static_cast<int>(std::max(
+            {std::int64_t{1}, kPieceBytes / weights_[j]->block_bytes, (end - at + most - 1) / most}));
+        for (; at < end; at += blocks) pieces_.push_back({j, {at, std::min(end, at + blocks)}});
+      }
+      first_piece_.push_back(static_cast<int>(pieces_.size()));
+    }
+  }
+
+  int piece_count(int owner) const {
+    const auto at = static_cast<std::size_t>(owner);
+    return first_piece_[at + 1] - first_piece_[at];
+  }
+
+  /// `worker` multiplies the rows that it prepared itself, so a piece's bits do not depend on who takes it.
+  bool take_piece(const Step& step, int worker, int owner) {
+    const auto at = static_cast<std::size_t>(owner);
+    const int taken = claims_[at].take(step.number, piece_count(owner));
+    if (taken < 0) return false;
+    const std::int64_t rows = rows_of(step);
+    outputs(step, pieces_[static_cast<std::size_t>(first_piece_[at] + taken)], worker, {0, rows, rows});
+    claims_[at].finish();
+    return true;
+  }
+
+  /// The part of `worker`. What follows may read its own outputs without a barrier, so all must be done.
+  void run_pieces(const Step& step, int worker) {
+    if (piece_count(worker) == 0) return;
+    while (take_piece(step, worker, worker)) {
+    }
+    claims_[static_cast<std::size_t>(worker)].wait(piece_count(worker));
+  }
+
+  // ---- products ----
+
   const float* input(const Step& step, std::int64_t row, int worker) const {
     return step.of(in_, worker)
         .row(logit_rows_only_ ? step.args->logit_rows[static_cast<std::size_t>(row)] : row);
@@ -93,10 +163,11 @@ class LinearOp final : public Operation {
     }
   }
 
-  /// Rows [first, last) of `all`.
-  struct Portion {
-    std::int64_t first, last, all;
-  };
+  void outputs(const Step& step, Piece piece, int worker, Portion rows) const {
+    const Packed& weight = *weights_[piece.weight];
+    product(step, weight, outs_[piece.weight], worker, piece.blocks, rows);
+    if (softcap_ > 0) cap(step, weight, outs_[piece.weight], piece.blocks, rows.first, rows.last);
+  }
 
   /// Tiles of rows of a portion. A small batch is one call that streams all blocks. A large batch reads
   /// each few blocks once for all tiles of rows.
@@ -138,6 +209,10 @@ class LinearOp final : public Operation {
   bool int16_;
   std::int64_t own_bytes_ = 0;  // bytes between two workers' rows in a small batch
   std::int64_t row_bytes_ = 0;  // maximum bytes of a prepared row
+  // Of a small batch, if workers share their parts:
+  std::vector<Piece> pieces_;     // of worker 0, then of worker 1, ...
+  std::vector<int> first_piece_;  // [workers + 1]
+  std::vector<Claims> claims_;    // [workers]
   bool logit_rows_only_;
   float softcap_;  // 0: none
 };
