@@ -397,15 +397,16 @@ Status CudaExecutable::make(const Attend& op) {
   args.heads = op.heads, args.kv_heads = op.kv_heads, args.head_dim = op.head_dim;
   args.gated = op.gated ? 1 : 0, args.kv_bits = kv_bits_;
   args.eps = op.eps, args.scale = op.scale;
+  const char* const prepare = op.head_dim <= 256 ? "attend_prepare_8" : "attend_prepare_16";
   const char* const combine = combine_kernel(op.head_dim);
-  operations_.emplace_back([this, args, combine](const StepShape& shape, const Places& places) mutable {
+  operations_.emplace_back([this, args, prepare, combine](const StepShape& shape, const Places& places) mutable {
     args.step = step_.table(shape);
     args.cache = places.state->blocks();
     args.rows = shape.rows, args.segments = shape.segments;
     args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
     args.partials = partials_.at<float>();
     const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
-    device_->launch({"attend_prepare", {items, shape.rows, shape.segments}, 128}, &args);
+    device_->launch({prepare, {items, shape.rows, shape.segments}, 128}, &args);
     launch_attend(args, shape.most_rows * (args.heads / args.kv_heads));
     if (args.splits > 0)
       device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);

@@ -26,14 +26,22 @@ struct Running {
 };
 
 template <int Dims>
-FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Running<Dims>& result) {
-  float* out = p.out.data + (long long)row * p.out.stride + head * p.head_dim;
+FT_DEVICE void load_gates(const AttendArgs& p, int row, int head, float (&gates)[Dims]) {
   const float* gate = p.q.data + (long long)row * p.q.stride + (2 * head + 1) * p.head_dim;
+  FT_UNROLL for (int i = 0; i < Dims; i++) {
+    const int d = i / 2 * 64 + 2 * lane_of() + i % 2;
+    gates[i] = p.gated && d < p.head_dim ? gate[d] : 0.0f;
+  }
+}
+template <int Dims>
+FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Running<Dims>& result,
+                            const float (&gates)[Dims]) {
+  float* out = p.out.data + (long long)row * p.out.stride + head * p.head_dim;
   FT_UNROLL for (int i = 0; i < Dims; i++) {
     const int d = i / 2 * 64 + 2 * lane_of() + i % 2;
     if (d >= p.head_dim) continue;
     const float value = result.sum[i] / result.mass;
-    out[d] = p.gated ? value * sigmoid(gate[d]) : value;
+    out[d] = p.gated ? value * sigmoid(gates[i]) : value;
   }
 }
 
@@ -51,6 +59,9 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
   const float* all = p.partials + ((long long)row * p.heads + head) * p.splits * size;
   int split = 0;
   while (first_of_split(split + 1) <= seen.first) split++;
+  float gates[Dims];
+  wait_for_rows();
+  load_gates(p, row, head, gates);
   FT_LOOP for (; split < p.splits && first_of_split(split) < seen.end; split += kAhead) {
     FT_UNROLL for (int i = 0; i < kAhead; i++) {
       const float* from = all + (long long)min_(split + i, p.splits - 1) * size;
@@ -64,7 +75,7 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
       if (split + i < p.splits && first_of_split(split + i) < seen.end) whole.add(parts[i]);
     }
   }
-  store_result(p, row, head, whole);
+  store_result(p, row, head, whole, gates);
 }
 
 // ---- a block reads keys and values once for all of its queries ----
@@ -158,19 +169,25 @@ struct AttendPlace {
   FT_DEVICE_MEMBER int head(int query) const { return kv_head * group + query % group; }
 };
 
+/// Sixteen threads a query, all of its values at once.
 template <int Dims, int Tiles>
 FT_DEVICE void load_queries(const AttendArgs& p, const AttendPlace& place, AttendBlock<Dims, Tiles>& own) {
-  const int lane = (int)threadIdx.x % kAttendLanes;
-  FT_LOOP for (int i = (int)threadIdx.x / kAttendLanes; i < 16 * Tiles; i += kAttendThreads / kAttendLanes) {
-    const int query = place.first + i;
+  constexpr int kLanes = kAttendThreads / 16;
+  const int lane = (int)threadIdx.x % kLanes;
+  FT_LOOP for (int m = 0; m < Tiles; m++) {
+    const int i = 16 * m + (int)threadIdx.x / kLanes, query = place.first + i;
     const bool live = query <= place.last;
-    const int own_query = live ? query : 0;
+    const int own_query = live ? query : place.first;
     const float* from =
         p.queries + ((long long)place.row(own_query) * p.heads + place.head(own_query)) * p.head_dim;
-    FT_FOURS for (int d = 2 * lane; d < Dims; d += 2 * kAttendLanes) {
-      const bool there = live && d < p.head_dim;
-      own.queries[i][d] = there ? half_within(from[d]) : (u16)0;
-      own.queries[i][d + 1] = there ? half_within(from[d + 1]) : (u16)0;
+    float2 two[Dims / 32];
+    FT_UNROLL for (int n = 0; n < Dims / 32; n++) {
+      const int d = 2 * (lane + kLanes * n);
+      two[n] = live && d < p.head_dim ? *(const float2*)(from + d) : make_float2(0, 0);
+    }
+    FT_UNROLL for (int n = 0; n < Dims / 32; n++) {
+      *(u32*)&own.queries[i][2 * (lane + kLanes * n)] =
+          (u32)half_within(two[n].x) | (u32)half_within(two[n].y) << 16;
     }
   }
 }
@@ -437,15 +454,15 @@ FT_ATTEND(attend_512_1, 512, 1, false)
 FT_ATTEND(attend_512_all, 512, 1, true)
 
 FT_KERNEL(attend_combine_2, AttendArgs, 128) {
-  begin_kernel();
+  release_next();
   attend_combine<2>(p);
 }
 FT_KERNEL(attend_combine_8, AttendArgs, 128) {
-  begin_kernel();
+  release_next();
   attend_combine<8>(p);
 }
 FT_KERNEL(attend_combine_16, AttendArgs, 128) {
-  begin_kernel();
+  release_next();
   attend_combine<16>(p);
 }
 

@@ -3,79 +3,108 @@
 
 namespace ft::cuda {
 
-FT_DEVICE float norm_factor(const AttendArgs& p, const float* in) {
-  float sum = 0;
-  FT_FOURS for (int i = lane_of(); i < p.head_dim; i += 32) sum = fma_(in[i], in[i], sum);
-  return 1.0f / sqrt_(warp_sum(sum) / (float)p.head_dim + p.eps);
-}
+/// A head of a row in a warp: element i is value i / 32 of lane i % 32. What memory holds comes in one go.
+template <int Each>
+struct PreparedHead {
+  float v[Each];
 
-/// Norm and rotation of one head by a warp: element i of lane i % 32; through `scratch` [head_dim].
-FT_DEVICE void prepare_head(const AttendArgs& p, const float* in, const float* norm, int row,
-                            float* scratch) {
-  const float factor = norm == nullptr ? 1.0f : norm_factor(p, in);
-  FT_FOURS for (int i = lane_of(); i < p.head_dim; i += 32)
-    scratch[i] = norm == nullptr ? in[i] : in[i] * factor * norm[i];
-  sync_warp();
-  FT_LOOP for (int j = lane_of(); j < p.half; j += 32) {
-    const float c = p.cosines[row * p.half + j], s = p.sines[row * p.half + j];
-    const float a = scratch[j], b = scratch[j + p.half];
-    scratch[j] = a * c - b * s;
-    scratch[j + p.half] = b * c + a * s;
+  FT_DEVICE_MEMBER void load(const float* in, int size) {
+    FT_UNROLL for (int j = 0; j < Each; j++) {
+      const int i = lane_of() + 32 * j;
+      v[j] = in != nullptr && i < size ? in[i] : 0.0f;
+    }
   }
-  sync_warp();
-}
-
-/// One position's key or value, times `factor`, into the cache; `place` in its block.
-FT_DEVICE void store_cached(const AttendArgs& p, const float* from, float factor, u8* elements, float* scale,
-                            int place) {
-  float top = 0, inverse = 0;
-  if (p.kv_bits == 8) {
-    FT_FOURS for (int i = lane_of(); i < p.head_dim; i += 32) top = max_(top, magnitude(from[i] * factor));
-    top = warp_max(top);
-    inverse = top > 0 ? 127.0f / top : 0.0f;
-    if (lane_of() == 0) scale[place] = top / 127.0f;
+  FT_DEVICE_MEMBER float norm_factor(const AttendArgs& p) const {
+    float sum = 0;
+    FT_UNROLL for (int j = 0; j < Each; j++) if (lane_of() + 32 * j < p.head_dim) sum = fma_(v[j], v[j], sum);
+    return 1.0f / sqrt_(warp_sum(sum) / (float)p.head_dim + p.eps);
   }
-  FT_FOURS for (int i = lane_of(); i < p.head_dim; i += 32) {
-    const float value = from[i] * factor;
-    const int at = place * p.head_dim + i;
-    if (p.kv_bits == 16)
-      ((u16*)elements)[at] =
-          float_to_half(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
-    else
-      ((i8*)elements)[at] = (i8)max_(-127, min_(127, round_(value * inverse)));
+  /// Elements j and j + half, by the angles of this lane; through `scratch` [head_dim].
+  FT_DEVICE_MEMBER void rotate(const AttendArgs& p, const PreparedHead& cosines, const PreparedHead& sines,
+                               float* scratch) {
+    FT_UNROLL for (int j = 0; j < Each; j++) {
+      if (lane_of() + 32 * j < p.head_dim) scratch[lane_of() + 32 * j] = v[j];
+    }
+    sync_warp();
+    FT_UNROLL for (int m = 0; m < Each / 2; m++) {
+      const int j = lane_of() + 32 * m;
+      if (j >= p.half) continue;
+      const float c = cosines.v[m], s = sines.v[m], a = scratch[j], b = scratch[j + p.half];
+      scratch[j] = a * c - b * s;
+      scratch[j + p.half] = b * c + a * s;
+    }
+    sync_warp();
+    load(scratch, p.head_dim);
   }
-}
+  /// One position's key or value, times `factor`, into the cache; `place` in its block.
+  FT_DEVICE_MEMBER void store(const AttendArgs& p, float factor, u8* elements, float* scale, int place) const {
+    float top = 0, inverse = 0;
+    if (p.kv_bits == 8) {
+      FT_UNROLL for (int j = 0; j < Each; j++) top = max_(top, magnitude(v[j] * factor));
+      top = warp_max(top);
+      inverse = top > 0 ? 127.0f / top : 0.0f;
+      if (lane_of() == 0) scale[place] = top / 127.0f;
+    }
+    FT_UNROLL for (int j = 0; j < Each; j++) {
+      const float value = v[j] * factor;
+      const int i = lane_of() + 32 * j, at = place * p.head_dim + i;
+      if (i >= p.head_dim) continue;
+      if (p.kv_bits == 16)
+        ((u16*)elements)[at] =
+            float_to_half(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
+      else
+        ((i8*)elements)[at] = (i8)max_(-127, min_(127, round_(value * inverse)));
+    }
+  }
+};
 
 // x: items of a row, four a block; y: row; z: segment (rows of others return).
-FT_KERNEL(attend_prepare, AttendArgs, 128) {
-  FT_SHARED float scratch[4][kMaxHeadDim];
-  begin_kernel();
+template <int Each>
+FT_DEVICE void attend_prepare(const AttendArgs& p, float* scratch) {
+  release_next();
   const int item = (int)blockIdx.x * 4 + warp_of(), row = (int)blockIdx.y;
   if (item >= p.heads + (p.shared ? 0 : p.kv_heads)) return;
   const SegmentPlace s = p.step.segments[blockIdx.z];
   if (row < s.first_row || row >= s.first_row + s.rows) return;
-  float* own = scratch[warp_of()];
   const bool query = item < p.heads;
   const int head = query ? item : item - p.heads;
   const View& in = query ? p.q : p.k;
   const int stride = query && p.gated ? 2 * p.head_dim : p.head_dim;
+  const int position = s.position + row - s.first_row;
+  u8* keys = query ? nullptr : head_of(p, p.step.blocks[s.first_block + position / kCacheRows], head);
   const float* norm = query ? p.q_norm : p.k_norm;
-  prepare_head(p, in.data + (long long)row * in.stride + head * stride, norm, row, own);
+  PreparedHead<Each> own, value, weight, cosines, sines;
+  weight.load(norm, p.head_dim);
+  wait_for_rows();
+  own.load(in.data + (long long)row * in.stride + head * stride, p.head_dim);
+  cosines.load(p.cosines + (long long)row * p.half, p.half);
+  sines.load(p.sines + (long long)row * p.half, p.half);
+  if (!query) value.load(p.v.data + (long long)row * p.v.stride + head * p.head_dim, p.head_dim);
+  if (norm != nullptr) {
+    const float factor = own.norm_factor(p);
+    FT_UNROLL for (int j = 0; j < Each; j++) own.v[j] = own.v[j] * factor * weight.v[j];
+  }
+  own.rotate(p, cosines, sines, scratch);
   if (query) {
     float* to = p.queries + ((long long)row * p.heads + head) * p.head_dim;
-    FT_FOURS for (int i = lane_of(); i < p.head_dim; i += 32) to[i] = own[i] * p.scale;
+    FT_UNROLL for (int j = 0; j < Each; j++) {
+      if (lane_of() + 32 * j < p.head_dim) to[lane_of() + 32 * j] = own.v[j] * p.scale;
+    }
     return;
   }
-  const int position = s.position + row - s.first_row;
-  u8* keys = head_of(p, p.step.blocks[s.first_block + position / kCacheRows], head);
   u8* values = keys + kCacheRows * p.head_dim * (p.kv_bits / 8);
   float* scales = (float*)(values + kCacheRows * p.head_dim * (p.kv_bits / 8));
-  const float* v = p.v.data + (long long)row * p.v.stride + head * p.head_dim;
-  FT_LOOP for (int n = 0; n < 2; n++) {
-    const float factor = n == 1 && p.v_norm ? norm_factor(p, v) : 1.0f;
-    store_cached(p, n == 0 ? own : v, factor, n == 0 ? keys : values, scales + n * kCacheRows,
-                 position % kCacheRows);
-  }
+  own.store(p, 1.0f, keys, scales, position % kCacheRows);
+  value.store(p, p.v_norm ? value.norm_factor(p) : 1.0f, values, scales + kCacheRows, position % kCacheRows);
+}
+
+FT_KERNEL(attend_prepare_8, AttendArgs, 128) {
+  FT_SHARED float scratch[4][kMaxHeadDim];
+  attend_prepare<8>(p, scratch[warp_of()]);
+}
+FT_KERNEL(attend_prepare_16, AttendArgs, 128) {
+  FT_SHARED float scratch[4][kMaxHeadDim];
+  attend_prepare<16>(p, scratch[warp_of()]);
 }
 
 }  // namespace ft::cuda

@@ -309,21 +309,37 @@ namespace ft::cuda {
 // ---- a step of few rows: convolution, delta rule, gated norm and codes in one launch ----
 
 constexpr int kHead = 128, kStepThreads = 2 * kHead, kStepChannels = 3 * kHead;  // queries, keys, values
-constexpr int kStepAhead = 4;  // rows that a thread loads at once
+constexpr int kConvThreads = kStepChannels / 2;  // have two channels each; the last two warps make the gates
 
 struct DeltaStepRows {
-  float channels[kDeltaStepRows][kStepChannels];  // after the convolution; the values become the results
+  float channels[kDeltaStepRows][kStepChannels];  // then after the convolution; the values become the results
   float queries[kDeltaStepRows][kHead], keys[kDeltaStepRows][kHead];
   float decays[kDeltaStepRows], rates[kDeltaStepRows];
+  float norm[kHead];
+  float decay, dt_bias;  // of the head
 };
+
+/// What the launch needs of its rows comes in one go: memory that others read takes a microsecond each time.
+FT_DEVICE void fetch_step(const ConvArgs& p, const DeltaArgs& delta, const SegmentPlace& s,
+                          DeltaStepRows& rows) {
+  const int head = (int)blockIdx.x, key_head = head / (delta.value_heads / delta.key_heads);
+  const int keys = delta.key_heads * kHead;
+  FT_LOOP for (int i = (int)threadIdx.x; i < s.rows * (kStepChannels / 4); i += kStepThreads) {
+    const int r = i / (kStepChannels / 4), channel = i % (kStepChannels / 4) * 4, part = channel / kHead;
+    const int first = part == 2 ? 2 * keys + head * kHead : part * keys + key_head * kHead;
+    copy_async(&rows.channels[r][channel],
+               p.in.data + (long long)(s.first_row + r) * p.in.stride + first + channel % kHead);
+  }
+  end_copies();
+}
 
 /// A channel of the convolution, with the arithmetic of `conv`. Part 0 of the channels are queries, 1 keys, 2
 /// values.
 struct StepChannel {
-  int c, channel;
-  bool keeps;  // it writes the ring; of the heads with the same key one does
+  int c = 0, channel = 0;
+  bool keeps = false;  // it writes the ring; of the heads with the same key one does
   float past[kMaxTaps], kernel[kMaxTaps];
-  float* ring;
+  float* ring = nullptr;
 
   FT_DEVICE_MEMBER void begin(const ConvArgs& p, const DeltaArgs& delta, const SegmentPlace& s, int of_head) {
     channel = of_head;
@@ -340,41 +356,43 @@ struct StepChannel {
     }
   }
   FT_DEVICE_MEMBER void run(const ConvArgs& p, const SegmentPlace& s, DeltaStepRows& rows) {
-    const float* in = p.in.data + (long long)s.first_row * p.in.stride + c;
-    FT_LOOP for (int first = 0; first < s.rows; first += kStepAhead) {
-      float x[kStepAhead];
-      FT_UNROLL for (int r = 0; r < kStepAhead; r++) x[r] =
-          first + r < s.rows ? in[(long long)(first + r) * p.in.stride] : 0.0f;
-      FT_UNROLL for (int r = 0; r < kStepAhead; r++) {
-        if (first + r >= s.rows) break;
-        float sum = 0;
-        FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) if (i < p.kernel_width) sum =
-            fma_(kernel[i], past[i - 1], sum);
-        sum = fma_(kernel[0], x[r], sum);
-        rows.channels[first + r][channel] = silu(sum);
-        if (keeps) ring[((s.position + first + r) % kRingRows) * p.in.width] = x[r];
-        FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) past[i] = past[i - 1];
-        past[0] = x[r];
-      }
+    FT_LOOP for (int r = 0; r < s.rows; r++) {
+      const float x = rows.channels[r][channel];
+      float sum = 0;
+      FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) if (i < p.kernel_width) sum =
+          fma_(kernel[i], past[i - 1], sum);
+      sum = fma_(kernel[0], x, sum);
+      rows.channels[r][channel] = silu(sum);
+      if (keeps) ring[((s.position + r) % kRingRows) * p.in.width] = x;
+      FT_UNROLL for (int i = kMaxTaps - 1; i > 0; i--) past[i] = past[i - 1];
+      past[0] = x;
     }
   }
 };
 
-/// Decays and rates of the rows, by two warps that have fewer channels than the others.
-FT_DEVICE void prepare_gates(const DeltaArgs& p, const SegmentPlace& s, DeltaStepRows& rows) {
-  const int head = (int)blockIdx.x, lane = lane_of();
-  const long long row = s.first_row + lane;
-  if (lane >= s.rows) return;
-  if (warp_of() == 6) {
-    const float a = p.a.data[row * p.a.stride + head] + p.dt_bias[head];
-    rows.decays[lane] = (float)exp_of_negative(-(double)(p.decay[head] * softplus(a)));
-  }
-  if (warp_of() == 7) rows.rates[lane] = sigmoid(p.b.data[row * p.b.stride + head]);
+/// What the gate of a row is made from: the decay's in the first warp after the convolution's, the rate's in
+/// the second.
+FT_DEVICE float load_gate(const DeltaArgs& p, const SegmentPlace& s) {
+  const long long row = s.first_row + lane_of();
+  if (threadIdx.x < kConvThreads || lane_of() >= s.rows) return 0;
+  return warp_of() == kConvThreads / 32 ? p.a.data[row * p.a.stride + (int)blockIdx.x]
+                                        : p.b.data[row * p.b.stride + (int)blockIdx.x];
+}
+/// In two halves, beside the convolution and beside the norms.
+FT_DEVICE float begin_gate(float raw, const DeltaStepRows& rows) {
+  return warp_of() == kConvThreads / 32 ? rows.decay * softplus(raw + rows.dt_bias) : raw;
+}
+FT_DEVICE void end_gate(const SegmentPlace& s, float begun, DeltaStepRows& rows) {
+  if (lane_of() >= s.rows) return;
+  if (warp_of() == kConvThreads / 32)
+    rows.decays[lane_of()] = (float)exp_of_negative(-(double)begun);
+  else
+    rows.rates[lane_of()] = sigmoid(begun);
 }
 
 /// Queries and keys normalised, as prepare_rows has them.
 FT_DEVICE void normalise_step(int count, DeltaStepRows& rows) {
-  FT_LOOP for (int i = warp_of(); i < 2 * count; i += kStepThreads / 32) {
+  FT_LOOP for (int i = warp_of(); i < 2 * count; i += kConvThreads / 32) {
     const int r = i / 2;
     normalise(rows.channels[r] + i % 2 * kHead, kHead, i % 2 == 0 ? 1.0f / sqrt_((float)kHead) : 1.0f,
               i % 2 == 0 ? rows.queries[r] : rows.keys[r]);
@@ -382,15 +400,20 @@ FT_DEVICE void normalise_step(int count, DeltaStepRows& rows) {
 }
 
 /// A row of the results, by a warp: norm, gate and codes of the linear behind them, as in gated_norm_codes.
-FT_DEVICE void finish_step(const GatedNormArgs& p, const SegmentPlace& s, int r, const DeltaStepRows& rows) {
+FT_DEVICE float4 load_output_gate(const GatedNormArgs& p, const SegmentPlace& s, int r) {
+  if (r >= s.rows) return make_float4(0, 0, 0, 0);
+  return *(const float4*)(p.gate.data + (long long)(s.first_row + r) * p.gate.stride +
+                          (int)blockIdx.x * kHead + lane_of() * 4);
+}
+FT_DEVICE void finish_step(const GatedNormArgs& p, const SegmentPlace& s, int r, float4 gates,
+                           const DeltaStepRows& rows) {
   const int at = (int)blockIdx.x * kHead + lane_of() * 4;
   const long long row = s.first_row + r;
   float v[4], gate[4], weight[4];
   const float4 own = *(const float4*)&rows.channels[r][2 * kHead + lane_of() * 4];
   v[0] = own.x, v[1] = own.y, v[2] = own.z, v[3] = own.w;
-  const float4 gates = *(const float4*)(p.gate.data + row * p.gate.stride + at);
   gate[0] = gates.x, gate[1] = gates.y, gate[2] = gates.z, gate[3] = gates.w;
-  const float4 weights = *(const float4*)(p.weight + lane_of() * 4);
+  const float4 weights = *(const float4*)&rows.norm[lane_of() * 4];
   weight[0] = weights.x, weight[1] = weights.y, weight[2] = weights.z, weight[3] = weights.w;
   float sum = 0;
   FT_UNROLL for (int j = 0; j < 4; j++) sum = fma_(v[j], v[j], sum);
@@ -427,18 +450,31 @@ FT_KERNEL_SHARING(delta_step, DeltaStepArgs, 256, 2) {
     columns.store(0, state);
     columns.store(1, state + kOtherState);
   };
-  const bool two = threadIdx.x < kStepChannels - kStepThreads;
+  const bool convolves = threadIdx.x < kConvThreads;
   StepChannel channel, other;
-  channel.begin(p.conv, d, s, (int)threadIdx.x);
-  if (two) other.begin(p.conv, d, s, kStepThreads + (int)threadIdx.x);
+  if (convolves) {
+    channel.begin(p.conv, d, s, (int)threadIdx.x);
+    other.begin(p.conv, d, s, kConvThreads + (int)threadIdx.x);
+  }
+  if (threadIdx.x < kHead / 4) copy_async(&rows.norm[threadIdx.x * 4], p.norm.weight + threadIdx.x * 4);
+  if (threadIdx.x == 0) rows.decay = d.decay[head], rows.dt_bias = d.dt_bias[head];
   wait_for_rows();
-  channel.run(p.conv, s, rows);
-  if (two)
-    other.run(p.conv, s, rows);
-  else
-    prepare_gates(d, s, rows);
+  fetch_step(p.conv, d, s, rows);
+  float step_gate = load_gate(d, s);
+  const float4 output_gate = load_output_gate(p.norm, s, warp_of());
+  copies_left<0>();
   sync_block();
-  normalise_step(s.rows, rows);
+  if (convolves) {
+    channel.run(p.conv, s, rows);
+    other.run(p.conv, s, rows);
+  } else {
+    step_gate = begin_gate(step_gate, rows);
+  }
+  sync_block();
+  if (convolves)
+    normalise_step(s.rows, rows);
+  else
+    end_gate(s, step_gate, rows);
   sync_block();
   if (s.confirmed == 0) keep();
   FT_LOOP for (int r = 0; r < s.rows; r++) {
@@ -461,7 +497,9 @@ FT_KERNEL_SHARING(delta_step, DeltaStepArgs, 256, 2) {
       entry[key_head * kHead + (int)threadIdx.x] = rows.keys[r][threadIdx.x];
   }
   sync_block();
-  FT_LOOP for (int r = warp_of(); r < s.rows; r += kStepThreads / 32) finish_step(p.norm, s, r, rows);
+  if (warp_of() < s.rows) finish_step(p.norm, s, warp_of(), output_gate, rows);
+  FT_LOOP for (int r = warp_of() + kStepThreads / 32; r < s.rows; r += kStepThreads / 32)
+    finish_step(p.norm, s, r, load_output_gate(p.norm, s, r), rows);
 }
 
 }  // namespace ft::cuda

@@ -25,29 +25,49 @@ FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
   FT_UNROLL for (int j = 0; j < 16; j++) if (j < count) to[j] = v[j];
 }
 
-// One block a row. Thread i has the values [16 i, 16 i + 16) of each 4,096 and reads them twice.
+// One block a row. Thread i has the values [16 i, 16 i + 16) of each 4,096: those of the first kNormKept stay
+// in registers, so that memory is waited for once; the rest is read twice.
+constexpr int kNormKept = 2;
 FT_KERNEL(rms_norm, NormArgs, 256) {
-  begin_kernel();
-  const int row = (int)blockIdx.x, width = p.in.width;
+  release_next();
+  const int row = (int)blockIdx.x, width = p.in.width, own = (int)threadIdx.x * 16;
   const float* in = p.in.data + (long long)row * p.in.stride;
+  constexpr int kPart = 16 * kNormThreads;
+  float v[kNormKept][16], w[kNormKept][16];
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) {
+    FT_UNROLL for (int j = 0; j < 16; j++) w[c][j] = 1, v[c][j] = 0;
+    const int at = c * kPart + own;
+    if (at < width && p.weight != nullptr) load16(p.weight + at, width - at, w[c]);
+  }
+  wait_for_rows();
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) {
+    const int at = c * kPart + own;
+    if (at < width) load16(in + at, width - at, v[c]);
+  }
   float sum = 0;
-  FT_LOOP for (int at = (int)threadIdx.x * 16; at < width; at += 16 * kNormThreads) {
-    float v[16];
-    load16(in + at, width - at, v);
-    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[j], v[j], sum);
+  FT_UNROLL for (int c = 0; c < kNormKept; c++)
+      FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[c][j], v[c][j], sum);
+  FT_LOOP for (int at = kNormKept * kPart + own; at < width; at += kPart) {
+    float x[16];
+    load16(in + at, width - at, x);
+    FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(x[j], x[j], sum);
   }
   const float factor = 1.0f / sqrt_(block_sum(sum) / (float)width + p.eps);
-  FT_LOOP for (int first = 0; first < width; first += 16 * kNormThreads) {  // whole warps make codes
-    const int at = first + (int)threadIdx.x * 16;
-    const bool live = at < width;
-    float v[16], w[16];
-    FT_UNROLL for (int j = 0; j < 16; j++) v[j] = 0, w[j] = 1;
-    if (live) load16(in + at, width - at, v);
-    if (live && p.weight != nullptr) load16(p.weight + at, width - at, w);
-    FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * w[j];
-    if (live && p.out.data != nullptr)
-      store16(p.out.data + (long long)row * p.out.stride + at, width - at, v);
-    if (p.codes.codes != nullptr) store_codes<16>(p.codes, row, at, v, live);
+  const auto store = [&](int first, float(&x)[16], const float(&weight)[16]) {  // whole warps make codes
+    const int at = first + own;
+    FT_UNROLL for (int j = 0; j < 16; j++) x[j] = x[j] * factor * weight[j];
+    if (at < width && p.out.data != nullptr)
+      store16(p.out.data + (long long)row * p.out.stride + at, width - at, x);
+    if (p.codes.codes != nullptr) store_codes<16>(p.codes, row, at, x, at < width);
+  };
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) if (c * kPart < width) store(c * kPart, v[c], w[c]);
+  FT_LOOP for (int first = kNormKept * kPart; first < width; first += kPart) {
+    const int at = first + own;
+    float x[16], weight[16];
+    FT_UNROLL for (int j = 0; j < 16; j++) x[j] = 0, weight[j] = 1;
+    if (at < width) load16(in + at, width - at, x);
+    if (at < width && p.weight != nullptr) load16(p.weight + at, width - at, weight);
+    store(first, x, weight);
   }
 }
 
