@@ -83,12 +83,16 @@ class CudaExecutable final : public Executable {
     std::int64_t pairs = 0, bundles = 0, experts = 0, inner_floats = 0, out_floats = 0;
   };
 
-  // operations.cpp, linear.cpp, experts.cpp
+  // operations.cpp, attend.cpp, linear.cpp, experts.cpp
   Status reserve(const Program& program);
   void plan_codes(const Weight& weight, int rows);
   void plan_attend(const Attend& op);
   template <class T>
-  Result<const T*> keep(Result<Memory> memory);
+  Result<const T*> keep(Result<Memory> memory) {
+    if (!memory.ok()) return memory.error();
+    kept_.push_back(std::move(*memory));
+    return kept_.back().at<const T>();
+  }
   Status make(const Embed& op);
   Status make(const Input& op);
   Status make(const Norm& op);

@@ -245,8 +245,8 @@ FT_DEVICE void weigh_unit(const Seen& seen, int at, int row, int part, Level& le
   sum = sum + shuffle_xor(sum, 2);
   level.top = most, level.mass = level.mass * old + sum;
   u32 pairs[4];
-  FT_UNROLL for (int j = 0; j < 4; j++) pairs[j] = (u32)float_to_half(v[2 * j] * kWeightUnit) |
-                                                   (u32)float_to_half(v[2 * j + 1] * kWeightUnit) << 16;
+  FT_UNROLL for (int j = 0; j < 4; j++) pairs[j] =
+      (u32)float_to_half(v[2 * j] * kWeightUnit) | (u32)float_to_half(v[2 * j + 1] * kWeightUnit) << 16;
   *(uint4*)&own.weights[row][8 * part] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
   if (part == 0) own.old[row] = old;
 }
@@ -370,7 +370,8 @@ FT_DEVICE void attend(const AttendArgs& p, u8* memory) {
   const int lowest = seen_by(p, s, place.first / place.group).first;
   const int end = seen_by(p, s, place.last / place.group).end;
   int split = Walks ? 0 : (int)blockIdx.y;
-  if (Walks) while (first_of_split(split + 1) <= lowest) split++;
+  if (Walks)
+    while (first_of_split(split + 1) <= lowest) split++;
   const int begin = max_(first_of_split(split), lowest / kCacheRows * kCacheRows);
   const int stop = Walks ? end : min_(first_of_split(split + 1), end);
   if (begin >= stop) return;

@@ -37,7 +37,8 @@ struct PreparedHead {
     load(scratch, p.head_dim);
   }
   /// One position's key or value, times `factor`, into the cache; `place` in its block.
-  FT_DEVICE_MEMBER void store(const AttendArgs& p, float factor, u8* elements, float* scale, int place) const {
+  FT_DEVICE_MEMBER void store(const AttendArgs& p, float factor, u8* elements, float* scale,
+                              int place) const {
     float top = 0, inverse = 0;
     if (p.kv_bits == 8) {
       FT_UNROLL for (int j = 0; j < Each; j++) top = max_(top, magnitude(v[j] * factor));
@@ -50,8 +51,9 @@ struct PreparedHead {
       const int i = lane_of() + 32 * j, at = place * p.head_dim + i;
       if (i >= p.head_dim) continue;
       if (p.kv_bits == 16)
-        ((u16*)elements)[at] =
-            float_to_half(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
+        ((u16*)elements)[at] = float_to_half(value > 65504.0f    ? 65504.0f
+                                             : value < -65504.0f ? -65504.0f
+                                                                 : value);
       else
         ((i8*)elements)[at] = (i8)max_(-127, min_(127, round_(value * inverse)));
     }

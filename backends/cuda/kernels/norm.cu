@@ -45,8 +45,8 @@ FT_KERNEL(rms_norm, NormArgs, 256) {
     if (at < width) load16(in + at, width - at, v[c]);
   }
   float sum = 0;
-  FT_UNROLL for (int c = 0; c < kNormKept; c++)
-      FT_UNROLL for (int j = 0; j < 16; j++) sum = fma_(v[c][j], v[c][j], sum);
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) FT_UNROLL for (int j = 0; j < 16; j++) sum =
+      fma_(v[c][j], v[c][j], sum);
   FT_LOOP for (int at = kNormKept * kPart + own; at < width; at += kPart) {
     float x[16];
     load16(in + at, width - at, x);

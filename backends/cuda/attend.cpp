@@ -1,0 +1,120 @@
+// How attention becomes operations: rotations, queries and new keys, the cache in splits (kernels/attend.cu).
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "backends/cuda/executable.h"
+
+namespace ft::cuda {
+namespace {
+
+/// The kernels' dimensions of a head.
+int attend_dims(int head_dim) {
+  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : head_dim <= 256 ? 256 : 512;
+}
+
+const char* combine_kernel(int head_dim) {
+  return head_dim <= 64 ? "attend_combine_2" : head_dim <= 256 ? "attend_combine_8" : "attend_combine_16";
+}
+
+/// Tiles of queries of a block: enough to read the cache once in most rounds.
+int attend_tiles(int dims, int queries) {
+  if (dims == 512 || queries <= kQueryTile) return 1;
+  return dims == 256 && queries <= 2 * kQueryTile ? 2 : 4;
+}
+
+/// Bytes of a block: queries, scores, weights and factors; then each stage's keys and values (attend.cu).
+int attend_block_bytes(int dims, int tiles) {
+  return tiles * kQueryTile * ((dims + 8) * 2 + (kCacheRows + 4) * 4 + (kCacheRows + 8) * 2 + 8);
+}
+int attend_stage_bytes(int dims) { return 2 * kCacheRows * (dims + 8) * 2; }
+
+}  // namespace
+
+Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
+  args.half = op.rotary / 2;
+  if (op.rotary == 0) return {};
+  for (const Rotary& known : rotaries_) {
+    if (known.op->inverse_frequencies != op.inverse_frequencies ||
+        known.op->rotary_scale != op.rotary_scale || known.op->frequency_axes != op.frequency_axes)
+      continue;
+    args.cosines = known.cosines, args.sines = known.sines;
+    return {};
+  }
+  RotaryArgs rotary{};
+  FT_ASSIGN(rotary.frequencies, keep<float>(weights_->upload(op.inverse_frequencies.data(),
+                                                             op.inverse_frequencies.size() * sizeof(float))));
+  if (!op.frequency_axes.empty()) {
+    FT_ASSIGN(rotary.axes,
+              keep<unsigned char>(weights_->upload(op.frequency_axes.data(), op.frequency_axes.size())));
+  }
+  const std::size_t bytes =
+      static_cast<std::size_t>(options_.max_rows) * static_cast<std::size_t>(args.half) * 4;
+  for (float** table : {&rotary.cosines, &rotary.sines}) {
+    kept_.emplace_back(device_, bytes);
+    if (kept_.back().empty())
+      return no_memory(*device_, "activations", static_cast<std::int64_t>(bytes),
+                       "use a smaller prompt chunk");
+    *table = kept_.back().at<float>();
+  }
+  rotary.half = args.half;
+  rotary.scale = op.rotary_scale;
+  args.cosines = rotary.cosines, args.sines = rotary.sines;
+  rotaries_.push_back({&op, rotary.cosines, rotary.sines});
+  operations_.emplace_back([this, rotary](const StepShape& shape, const Places&) mutable {
+    rotary.step = step_.table(shape);
+    rotary.rows = shape.rows;
+    device_->launch({"rotary", {parts_of(std::int64_t{shape.rows} * rotary.half, 128)}, 128}, &rotary);
+  });
+  return {};
+}
+
+Status CudaExecutable::make(const Attend& op) {
+  AttendArgs args{};
+  FT_TRY(add_rotary(op, args));
+  args.q = view(op.q), args.out = view(op.out);
+  if (!op.shared) args.k = view(op.k), args.v = view(op.v);
+  args.window = op.window, args.causal = op.causal ? 1 : 0;
+  args.shared = op.shared ? 1 : 0, args.v_norm = op.v_norm ? 1 : 0;
+  FT_ASSIGN(args.q_norm, keep<float>(weights_->floats(op.q_norm)));
+  FT_ASSIGN(args.k_norm, keep<float>(weights_->floats(op.k_norm)));
+  args.queries = queries_.at<float>();
+  args.block_bytes = state_plan_->block_bytes;
+  args.layer_offset = state_plan_->caches[static_cast<std::size_t>(op.cache)];
+  args.head_bytes = state_plan_->head_bytes[static_cast<std::size_t>(op.cache)];
+  args.heads = op.heads, args.kv_heads = op.kv_heads, args.head_dim = op.head_dim;
+  args.gated = op.gated ? 1 : 0, args.kv_bits = kv_bits_;
+  args.eps = op.eps, args.scale = op.scale;
+  const char* const prepare = op.head_dim <= 256 ? "attend_prepare_8" : "attend_prepare_16";
+  const char* const combine = combine_kernel(op.head_dim);
+  operations_.emplace_back(
+      [this, args, prepare, combine](const StepShape& shape, const Places& places) mutable {
+        args.step = step_.table(shape);
+        args.cache = places.state->blocks();
+        args.rows = shape.rows, args.segments = shape.segments;
+        args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
+        args.partials = partials_.at<float>();
+        const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
+        device_->launch({prepare, {items, shape.rows, shape.segments}, 128}, &args);
+        launch_attend(args, shape.most_rows * (args.heads / args.kv_heads));
+        if (args.splits > 0)
+          device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
+      });
+  return {};
+}
+
+/// `queries`: of a segment and key/value head.
+void CudaExecutable::launch_attend(AttendArgs& args, int queries) {
+  constexpr int kMostStages = 3;
+  const bool walks = args.splits == 0;
+  const int dims = attend_dims(args.head_dim);
+  const int tiles = walks && dims < 512 ? 4 : attend_tiles(dims, queries);
+  const int block = attend_block_bytes(dims, tiles), stage = attend_stage_bytes(dims);
+  args.stages = std::clamp((device_->facts().shared_bytes - block) / stage, 1, kMostStages);
+  const char* const kernel =
+      kernel_name(walks ? fmt::format("attend_{}_all", dims) : fmt::format("attend_{}_{}", dims, tiles));
+  const Grid grid{parts_of(queries, kQueryTile * tiles) * args.kv_heads, std::max(1, args.splits),
+                  args.segments};
+  device_->launch({kernel, grid, 256, block + args.stages * stage}, &args);
+}
+
+}  // namespace ft::cuda
