@@ -211,6 +211,12 @@ struct StreamArgs {
   int stages, early;  // of the ring; those filled before x is here
 };
 
+struct StreamRowsArgs {
+  LinearArgs linear;
+  const unsigned char* rows;  // arranged: kernels/hopper_rows.cu
+  int slots;                  // of weights
+};
+
 struct GemmArgs {
   LinearArgs linear;
   int stages;  // of a group in shared memory, 2 to 4

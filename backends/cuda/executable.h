@@ -139,6 +139,8 @@ class CudaExecutable final : public Executable {
   void add_codes(View in, int row_id, int cols, int group, bool logit_rows, const RowSource& instead);
   bool streams(const WeightKind& kind, std::int64_t cols) const;
   bool launch_async(const LinearArgs& args);
+  bool launch_stream(const LinearArgs& args, const RowSource& source);
+  const unsigned char* arrange(const LinearArgs& args, int height);
   static bool makes_codes(const RowSource& source, int rows, int cols);
   void offer_source(Row out, const RowSource& source);
   /// What was offered for the row; kFromCodes: nothing.

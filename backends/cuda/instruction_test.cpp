@@ -181,13 +181,13 @@ TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
   if (GetParam() == "emulated") GTEST_SKIP() << "too slow there";
   for (const auto& [outputs, inputs] :
        {std::pair{16480, 1024}, std::pair{34816, 5120}, std::pair{5120, 17408}, std::pair{5120, 6144},
-        std::pair{3584 * 2, 1024}, std::pair{1024, 3584}}) {
+        std::pair{3584 * 2, 1024}, std::pair{1024, 3584}, std::pair{9001, 2560}, std::pair{200, 512}}) {
     Program program;
     const Row in = program.input(inputs);
     program.capture("out", program.linear(in, {random_.affine(outputs, inputs, 4, 64)})[0]);
     const std::vector<float> rows = random_rows(random_, kRows, inputs);
     const std::vector<float> expected = captured_rows(*backend_, program, rows, inputs, 35);
-    for (const int chunk : {1, 2, 3, 4, 7, 8, 11, 16}) {
+    for (const int chunk : {1, 2, 3, 4, 7, 8, 9, 11, 16, 17, 24, 25, 32}) {
       const std::vector<float> got = captured_rows(*backend_, program, rows, inputs, chunk);
       std::size_t differ = 0;
       for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != expected[i];

@@ -36,17 +36,6 @@ constexpr int kGemmTiles = 8;            // whose blocks have eight tiles (kerne
 constexpr int kMostSourceFloats = 8192;  // that each block reads to make codes
 constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
 
-/// The rows of `args` from `first` on, at most `count`; a multiple of 8 comes first.
-LinearArgs part_of(const LinearArgs& args, int first, int count) {
-  LinearArgs part = args;
-  part.codes += std::int64_t{first} * args.groups * 64;
-  part.scales += std::int64_t{first} / 8 * args.groups * kScaleFloats;
-  part.out.data += std::int64_t{first} * args.out.stride;
-  if (part.residual.data != nullptr) part.residual.data += std::int64_t{first} * args.residual.stride;
-  part.rows = std::min(count, args.rows - first);
-  return part;
-}
-
 /// The streaming linear of up to `rows` rows.
 const char* stream_name(int rows, int chunk) {
   static const auto names = [] {
@@ -77,17 +66,6 @@ bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source
   device.launch({stream_name(rows, chunk), {blocks}, 320, stream_bytes(args, columns, chunk, stream.stages)},
                 &stream);
   return true;
-}
-
-/// At the memory's speed, in two passes where one does not have room for the rows; false if it does not suit.
-bool launch_stream(Device& device, const LinearArgs& args, const RowSource& source) {
-  if (args.rows <= 16 && launch_pass(device, args, source)) return true;
-  for (const int count : {16, 8}) {
-    if (args.rows <= count || args.rows > 2 * count) continue;
-    if (!launch_pass(device, part_of(args, 0, count), {})) continue;
-    return launch_pass(device, part_of(args, count, count), {});
-  }
-  return false;
 }
 
 /// The linear of many rows: blocks of 128 rows if they give every SM work, else of 64.
@@ -132,16 +110,41 @@ int async_rows(int rows, int tiles, int processors) {
 
 }  // namespace
 
+/// The codes of the step's rows in blocks of `height` rows, group by group.
+const unsigned char* CudaExecutable::arrange(const LinearArgs& args, int height) {
+  auto* const arranged = arranged_.at<unsigned char>();
+  const ArrangeRowsArgs rows{args.codes, args.scales, arranged, args.rows, args.groups, height};
+  const int whole = static_cast<int>(round_up(args.rows, height));
+  device_->launch({"arrange_rows", {parts_of(args.groups, 4), parts_of(whole, 64)}, 256}, &rows);
+  return arranged;
+}
+
+/// The linear of few rows at the memory's speed: with the codes of all rows in shared memory, or, of up to 32
+/// rows, with pieces of them; false if it does not suit.
+bool CudaExecutable::launch_stream(const LinearArgs& args, const RowSource& source) {
+  constexpr int kMostColumns = 4, kSlot = 2 * 8 * 576, kThreads = 320;
+  if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
+  const int columns = std::max(2, parts_of(args.rows, 8));
+  if (columns > kMostColumns) return false;
+  const int fixed = 2 * columns * kSlot + 2 * kSlices * columns * 512 + 8 * 5;  // kernels/hopper_rows.cu
+  const int slots = (device_->facts().shared_bytes - fixed) / (kSlot + 16);
+  if (slots < 2) return false;
+  const StreamRowsArgs rows{args, arrange(args, columns * 8), slots};
+  device_->launch({kernel_name(fmt::format("stream_rows_{}", columns)),
+                   {std::min(args.tiles, device_->facts().processors)},
+                   kThreads,
+                   fixed + slots * (kSlot + 16)},
+                  &rows);
+  return true;
+}
+
 /// The linear of many rows by Hopper's asynchronous matrix instruction; false if it does not suit.
 bool CudaExecutable::launch_async(const LinearArgs& args) {
   constexpr int kTiles = 16, kThreads = 384;
   const int height = async_rows(args.rows, args.tiles, device_->facts().processors);
   if (height == 0 || async_bytes(height) > device_->facts().shared_bytes) return false;
   const int blocks = parts_of(args.rows, height);
-  auto* const arranged = arranged_.at<unsigned char>();
-  const ArrangeRowsArgs rows{args.codes, args.scales, arranged, args.rows, args.groups, height};
-  device_->launch({"arrange_rows", {parts_of(args.groups, 4), parts_of(blocks * height, 64)}, 256}, &rows);
-  const AsyncGemmArgs gemm{args, arranged};
+  const AsyncGemmArgs gemm{args, arrange(args, height)};
   device_->launch({kernel_name(fmt::format("async_gemm_{}", height)),
                    {std::min(blocks * parts_of(args.tiles, kTiles), device_->facts().processors)},
                    kThreads,
@@ -234,7 +237,7 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
     args.rows = logit_rows ? shape.logit_rows : shape.rows;
     if (args.rows == 0) return;
     const bool makes = makes_codes(source, args.rows, args.groups * 64);
-    if (streamed && launch_stream(*device_, args, makes ? source : RowSource{})) return;
+    if (streamed && launch_stream(args, makes ? source : RowSource{})) return;
     if (device_->facts().async_products && kind == kStreamedKind && launch_async(args)) return;
     if (kind.group == 64 && args.rows > kGemmFrom) return launch_gemm(*device_, args, kind);
     const bool one = args.rows <= 8;

@@ -77,7 +77,7 @@ void CudaExecutable::plan_codes(const Weight& weight, int rows) {
   code_scale_floats_ =
       std::max(code_scale_floats_, round_up(rows, 8) / 8 * (weight.cols / weight.group) * kScaleFloats);
   const auto kind = kind_of(weight);
-  if (!device_->facts().async_products || !kind.ok() || !(*kind == kStreamedKind)) return;
+  if (!device_->facts().streams || !kind.ok() || !(*kind == kStreamedKind)) return;
   arranged_bytes_ = std::max(arranged_bytes_, (rows + kMostAsyncRows) * (weight.cols / weight.group) * 72);
 }
 
