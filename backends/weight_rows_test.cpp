@@ -136,8 +136,7 @@ TEST(WeightRows, ReadsBlockFloatsToTheValuesThatMlxGives) {
       std::vector<float> got(static_cast<std::size_t>(weight.rows * weight.cols));
       read_rows(weight, 0, weight.rows, got.data());
       for (std::size_t i = 0; i < got.size(); ++i) {
-        ASSERT_EQ(got[i], format::load_float(values.bytes.data(), format::DType::kF32, i))
-            << name << " " << i;
+        ASSERT_EQ(got[i], format::load_float(values.bytes.data(), values.dtype, i)) << name << " " << i;
       }
     }
   }

@@ -26,6 +26,7 @@ GROUP = 64
 def read(name):
     with safe_open(str(GOLDEN / f"{name}.safetensors"), "pt") as file:
         tensors = {key.removeprefix("m."): file.get_tensor(key) for key in file.keys()}
+        tensors["expected"] = tensors["expected"].float()
         return tensors, json.loads(file.metadata()["config"])["quantization_config"]
 
 

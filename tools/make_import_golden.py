@@ -3,10 +3,10 @@
 
     .venv/bin/python tools/make_import_golden.py
 
-NAME.safetensors holds module `m` in the format, `expected` (float32) and, as metadata, `config` (config.json). The
-references are compressed-tensors (packed integers, NVFP4, MXFP4, MXFP8), torch (FP8), the gguf package (blocks.gguf).
-GPTQ, AutoAWQ and ModelOpt follow their definition, (code - zero) * scale in float32; tools/check_import_golden.py
-compares them with the libraries.
+NAME.safetensors holds module `m` in the format, `expected` and, as metadata, `config` (config.json). `expected` is
+float32, stored in 16 bits where these hold each value exactly. The references are compressed-tensors (packed
+integers, NVFP4, MXFP4, MXFP8), torch (FP8), the gguf package (blocks.gguf). GPTQ, AutoAWQ and ModelOpt follow their
+definition, (code - zero) * scale in float32; tools/check_import_golden.py compares them with the libraries.
 """
 import json
 import pathlib
@@ -27,10 +27,16 @@ ROWS, COLS, GROUP = 32, 256, 64
 rng = np.random.default_rng(9)
 
 
+def shortest(values):
+    """The same float32 values as bfloat16 or float16, if that changes none."""
+    exact = (kind for kind in (torch.bfloat16, torch.float16) if torch.equal(values.to(kind).float(), values))
+    return values.to(next(exact, torch.float32))
+
+
 def save(name, tensors, quantisation, expected):
     config = {"model_type": "qwen3_5", "quantization_config": quantisation}
     made = {f"m.{leaf}": torch.as_tensor(part).contiguous() for leaf, part in tensors.items()}
-    made["expected"] = torch.as_tensor(expected).float().contiguous()
+    made["expected"] = shortest(torch.as_tensor(expected).float()).contiguous()
     save_file(made, str(OUT / f"{name}.safetensors"), {"config": json.dumps(config)})
 
 

@@ -45,7 +45,10 @@ blocks = {}
 
 def add(name, words, scales, mode):
     blocks[f"{name}.weight"], blocks[f"{name}.scales"] = words, scales
-    blocks[f"{name}.values"] = mx.dequantize(words, scales, mode=mode, dtype=mx.float32)
+    # Float32 values that 16 bits hold exactly: a code and a scale have at most four significant bits each.
+    values = mx.dequantize(words, scales, mode=mode, dtype=mx.float32)
+    blocks[f"{name}.values"] = values.astype(mx.bfloat16)
+    assert mx.array_equal(blocks[f"{name}.values"].astype(mx.float32), values)
 
 
 # Scale bytes that give finite, normal products; every e4m3 code except the two NaN codes.

@@ -30,8 +30,9 @@ Golden open(const std::string& name, bool float32_scales = false) {
   golden.checkpoint = *format::Checkpoint::of_memory(name, std::move(contents.tensors), "pt", nullptr);
   golden.config = *read_foreign_config(config, name);
   const format::TensorView& expected = *golden.checkpoint.find("expected");
-  golden.expected.resize(expected.bytes.size() / 4);
-  std::memcpy(golden.expected.data(), expected.bytes.data(), expected.bytes.size());
+  golden.expected.resize(static_cast<std::size_t>(expected.shape[0] * expected.shape[1]));
+  format::load_floats(expected.bytes.data(), expected.dtype, 0, golden.expected.size(),
+                      golden.expected.data());
   EXPECT_TRUE(has_foreign_parts(golden.checkpoint));
   auto tensors = read_foreign(golden.checkpoint, golden.config, float32_scales);
   EXPECT_TRUE(tensors.ok()) << (tensors.ok() ? "" : tensors.error().message);
