@@ -13,4 +13,6 @@ inline std::int64_t steady_ns() {
       .count();
 }
 
+inline double steady_ms() { return static_cast<double>(steady_ns()) * 1e-6; }
+
 }  // namespace ft

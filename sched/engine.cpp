@@ -18,6 +18,12 @@ const ChatFormat& format_of(const EngineOptions& options, const Model& model) {
   return options.chat_format != nullptr ? *options.chat_format : choose_chat_format(model.facts.family, "");
 }
 
+CalibrationCacheOptions calibration_of(const EngineOptions& options) {
+  CalibrationCacheOptions calibration = options.costs;
+  if (!calibration.now_ms) calibration.now_ms = options.now_ms;
+  return calibration;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
@@ -52,10 +58,10 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> fo
       folder_(std::move(folder)),
       options_(options),
       memory_(memory),
-      costs_(options.costs),
+      costs_(calibration_of(options)),
       lookup_(options.lookup),
       scheduler_(*decoder_, tokenizer, format_of(options, decoder_->model()),
-                 {options.unread_ms, options.snapshot_tokens, {}, folder_.get()}),
+                 {options.unread_ms, options.snapshot_tokens, options.now_ms, folder_.get()}),
       thread_([this] { loop(); }) {}
 
 Engine::~Engine() {

@@ -31,6 +31,7 @@ struct EngineOptions {
   CacheFolderOptions folder;                // the prefix cache's second tier, if it names a directory
   CalibrationCacheOptions costs;            // the calibration cache, if it names a file
   LookupMemoryOptions lookup;               // the texts of recall, if it names a file
+  std::function<double()> now_ms;           // the clock, read by any thread; empty: the machine's steady one
   const ChatFormat* chat_format = nullptr;  // outlives the engine; null: the family's, without a template
 };
 

@@ -11,8 +11,6 @@
 namespace ft {
 namespace {
 
-double steady_ms() { return static_cast<double>(steady_ns()) * 1e-6; }
-
 /// Memory that ran out is told apart: the same request may work later.
 Error failed(const char* what, const std::exception& failure) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
@@ -211,9 +209,9 @@ int Scheduler::chunk_rows(const Job& job) const {
     const double ms = others_decode ? std::max(round_ms_, kGapMs) : kChunkMs;
     rows = (ms - fixed) / row_ms_;
   } else if (others_decode) {
-    rows = kLeastChunk;
+    rows = kMinChunk;
   }
-  int chunk = static_cast<int>(std::clamp<double>(rows, std::min(kLeastChunk, most), most));
+  int chunk = static_cast<int>(std::clamp<double>(rows, std::min(kMinChunk, most), most));
   // Not beyond a position where a snapshot is taken.
   const std::int64_t done = job.slot->timeline->length();
   const std::int64_t every = options_.snapshot_tokens;
@@ -222,6 +220,17 @@ int Scheduler::chunk_rows(const Job& job) const {
   if (job.shared_prefix > done)
     chunk = static_cast<int>(std::min<std::int64_t>(chunk, job.shared_prefix - done));
   return chunk;
+}
+
+/// One late chunk counts for no more than four times what rows cost before; a faster one counts at once.
+void Scheduler::note_row_ms(double row_ms) {
+  constexpr double kLate = 4, kSlower = 0.3, kFaster = 0.7;
+  if (row_ms_ <= 0) {
+    row_ms_ = row_ms;
+    return;
+  }
+  const double change = std::min(row_ms, kLate * row_ms_) - row_ms_;
+  row_ms_ += change * (change < 0 ? kFaster : kSlower);
 }
 
 void Scheduler::prefill(Job& job) {
@@ -240,10 +249,8 @@ void Scheduler::prefill(Job& job) {
   }
   const auto rows = static_cast<double>(done - before);
   // Rows that are scored or belong to images cost more than others.
-  if (rows >= kLeastChunk && !job.slot->on_prompt_row && job.slot->images.empty()) {
-    const double row_ms = std::max(ms - decoder_.costs().verify(1), 0.02 * ms) / rows;
-    row_ms_ = row_ms_ > 0 ? row_ms_ + 0.3 * (row_ms - row_ms_) : row_ms;
-  }
+  if (rows >= kMinChunk && ms > 0 && !job.slot->on_prompt_row && job.slot->images.empty())
+    note_row_ms(std::max(ms - decoder_.costs().verify(1), 0.02 * ms) / rows);
   const std::int64_t every = options_.snapshot_tokens;
   if (!job.prefilling() || done == job.shared_prefix || (every > 0 && done % every == 0)) {
     if (keep(job)) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;

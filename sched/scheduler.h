@@ -36,7 +36,7 @@ class Scheduler {
   static constexpr double kChunkMs = 400;
   static constexpr double kGapMs = 20;
   static constexpr double kRoundsPerPrompt = 1.7;  // of time: a round after a chunk finds its caches cold
-  static constexpr int kLeastChunk = 16;           // rows
+  static constexpr int kMinChunk = 16;             // rows
 
   /// The references must outlive the scheduler.
   Scheduler(Decoder& decoder, const Tokenizer& tokenizer, const ChatFormat& format, SchedulerOptions options);
@@ -72,6 +72,7 @@ class Scheduler {
   bool decoding() const;
   int chunk_rows(const Job& job) const;
   void prefill(Job& job);
+  void note_row_ms(double row_ms);
   void round();
   void deliver();
   void note_round(Job& job, const SpeculationReport& before, double now);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -48,7 +47,7 @@ class Periodic {
 /// before them is not measured: a drafter's first one makes what all use and touches new memory.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
-  constexpr int kMostSweeps = 20;
+  constexpr int kMaxSweeps = 20;
   constexpr double kLongMs = 60;
   constexpr int kLongSweeps = 2;
   SlotOptions options;
@@ -74,7 +73,7 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   start = plan.now_ms();
   const auto goes_on = [&](int sweep) {
     if (lasts) return sweep < kLongSweeps;
-    return sweep == 0 || (sweep < kMostSweeps && plan.now_ms() - start < plan.enough_ms);
+    return sweep == 0 || (sweep < kMaxSweeps && plan.now_ms() - start < plan.enough_ms);
   };
   for (int sweep = 0; ready && goes_on(sweep); ++sweep) {
     for (const int depth : lasts ? plan.few : plan.usual) {
@@ -127,10 +126,10 @@ double pass_ms(Decoder& decoder, const Drafter& network, const Plan& plan, doubl
 
 /// Samples of rounds of each size; more of them while they disagree.
 bool sample_rounds(Decoder& decoder, const Plan& plan, std::array<double, CostModel::kRows + 1>& best) {
-  constexpr int kMostTries = 3;
+  constexpr int kMaxTries = 3;
   std::array<Timing, CostModel::kRows + 1> by_rows{};
   bool steady = false;
-  for (int tries = 0; tries < kMostTries && !steady; ++tries) {
+  for (int tries = 0; tries < kMaxTries && !steady; ++tries) {
     measure(decoder, DrafterKind::kLookup, plan, [&](int depth, const RoundShape& shape, double ms) {
       if (shape.rows == depth + 1) by_rows[static_cast<std::size_t>(depth) + 1].add(ms);
     });
@@ -148,14 +147,9 @@ CostFigures believed_of(CostFigures unsteady) {
   for (std::size_t rows = 2; rows < unsteady.verify_ms.size(); ++rows)
     unsteady.verify_ms[rows] = std::min(unsteady.verify_ms[rows], plain * guess.verify_ms[rows]);
   unsteady.draft_ms = std::min(unsteady.draft_ms, plain * guess.draft_ms);
-  constexpr double kMostPasses = 3;  // of the first network, that a pass of another one is taken for
-  for (double& weight : unsteady.draft_weight) weight = std::min(weight, kMostPasses);
+  constexpr double kMaxPasses = 3;  // of the first network, that a pass of another one is taken for
+  for (double& weight : unsteady.draft_weight) weight = std::min(weight, kMaxPasses);
   return unsteady;
-}
-
-double steady_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {

@@ -7,6 +7,7 @@
 
 #include <functional>
 
+#include "base/clock.h"
 #include "speculation/decoder.h"
 
 namespace ft {
@@ -20,8 +21,6 @@ struct Calibrated {
 /// guess that a cost model begins with. A figure that is too high would keep drafts away for the whole run,
 /// and nothing would measure it again; one that is too low is corrected by the rounds that it allows.
 CostFigures believed_of(CostFigures unsteady);
-
-double steady_ms();
 
 /// `now_ms`: a clock.
 Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms = steady_ms);
