@@ -1,5 +1,5 @@
 // GenerateParams: a client's request, independent of its dialect. Each dialect's parser fills one; prepare.h
-// turns it into engine requests. An absent member is nullopt, so that the model's default applies.
+// turns it into engine requests.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "program/sample_row.h"
-#include "speculation/decoder.h"
+#include "sched/request_builder.h"
 
 namespace ft::api {
 
@@ -24,7 +23,7 @@ enum class ToolChoice { kAuto, kNone, kRequired, kNamed };
 enum class Format { kText, kJsonObject, kJsonSchema };
 enum class Speculation { kAuto, kRequire, kOff };
 
-struct GenerateParams {
+struct GenerateParams : RequestOptions {
   std::string model;  // empty: the served model
 
   // The prompt: either a conversation ...
@@ -40,17 +39,9 @@ struct GenerateParams {
   };
   std::vector<Prompt> prompts;
 
-  std::optional<float> temperature, top_p, min_p, repetition, presence, frequency;
-  std::optional<int> top_k;
-  std::optional<std::uint64_t> seed;
-  std::vector<LogitBias> bias;
-  std::vector<std::string> stops;
-  std::int64_t max_tokens = 0;  // 0: up to the end of the context
   int choices = 1;
-  int logprobs = -1;          // -1: none; else the number of alternatives
   bool score_prompt = false;  // include log-probabilities of the prompt
   bool only_prompt = false;   // generate no answer
-  int thinking_budget = -1;   // tokens of reasoning; -1: no limit
   std::string predicted;      // text that the answer is expected to repeat
 
   ToolChoice tool_choice = ToolChoice::kAuto;
@@ -64,9 +55,6 @@ struct GenerateParams {
   std::string schema_field = "response_format";
 
   Speculation speculation = Speculation::kAuto;
-  DrafterKind drafter = DrafterKind::kAuto;
-  Acceptance acceptance = Acceptance::kCoupled;
-  int depth = -1;  // -1: auto
 
   bool stream = false;
   bool stream_usage = false;

@@ -29,6 +29,12 @@ Json modalities(const ModelInfo& model_info) {
   return list;
 }
 
+Json sampling(const SamplingParams& sampler) {
+  Json numbers;
+  each_sampling_number([&](const auto& number) { numbers[number.name] = sampler.*number.value; });
+  return numbers;
+}
+
 Json openai_model(const ModelInfo& model_info, const std::string& id) {
   return Json{{"id", id},
               {"object", "model"},
@@ -138,11 +144,7 @@ HttpResponse props_reply(const ModelInfo& model_info) {
       {"slots", model_info.slots},
       {"parameters", model_info.parameters},
       {"bytes", model_info.bytes},
-      {"sampling",
-       {{"temperature", model_info.sampler.temperature},
-        {"top_k", model_info.sampler.top_k},
-        {"top_p", model_info.sampler.top_p},
-        {"min_p", model_info.sampler.min_p}}},
+      {"sampling", sampling(model_info.sampler)},
       {"version", model_info.version}});
 }
 

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "api/openai/response_store.h"
-#include "program/sample_row.h"
 #include "sched/image_prompt.h"
-#include "speculation/decoder.h"
+#include "sched/request_builder.h"
 #include "text/chat_format.h"
 #include "text/chat_template.h"
 #include "text/grammar.h"
@@ -18,20 +17,13 @@
 
 namespace ft::api {
 
-struct ModelInfo {
+struct ModelInfo : RequestModel {
   const Tokenizer* tokenizer = nullptr;
   const ChatTemplate* chat_template = nullptr;  // null: chat routes return chat_template_problem
   std::string chat_template_problem;
   std::shared_ptr<const GrammarCompiler> grammars;  // null: nothing can be enforced
   const ChatFormat* chat_format = &kPlainFormat;    // the tags of reasoning, calls and fill-in-the-middle
-  std::vector<std::int32_t> eos;
-  ImageInput images;                                 // in prompts
-  int vocabulary = 0;                                // columns of logits
-  std::int64_t context = 0;                          // tokens of prompt and answer together
-  SamplingParams sampler;                            // defaults of a request; the seed is unused
-  std::vector<LogitBias> bias;                       // defaults of a request
-  DrafterKind default_drafter = DrafterKind::kAuto;  // used when a request says auto
-  int default_depth = -1;
+  ImageInput images;                                // in prompts
 
   std::string id;                    // the model's name for clients
   std::vector<std::string> aliases;  // additional names of the model

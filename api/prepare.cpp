@@ -47,19 +47,6 @@ Result<Rendered> render(const ModelInfo& model_info, const GenerateParams& call)
   return rendered;
 }
 
-SamplingParams choose_sampler(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t seed) {
-  SamplingParams sampler = model_info.sampler;
-  if (call.temperature) sampler.temperature = *call.temperature;
-  if (call.top_p) sampler.top_p = *call.top_p;
-  if (call.min_p) sampler.min_p = *call.min_p;
-  if (call.top_k) sampler.top_k = *call.top_k;
-  if (call.repetition) sampler.repetition = *call.repetition;
-  if (call.presence) sampler.presence = *call.presence;
-  if (call.frequency) sampler.frequency = *call.frequency;
-  sampler.seed = seed;
-  return sampler;
-}
-
 Result<RequestFields> fields_of(const ModelInfo& model_info, const GenerateParams& call,
                                 const GenerateParams::Prompt& prompt) {
   RequestFields fields;
@@ -81,19 +68,7 @@ Result<RequestFields> fields_of(const ModelInfo& model_info, const GenerateParam
     FT_ASSIGN(fields.slot.predicted, encode_within(model_info, call.predicted, false, kPrediction));
     FT_TRY(check_length(model_info, fields.slot.predicted.size(), kPrediction));
   }
-  const std::int64_t room = model_info.context - static_cast<std::int64_t>(fields.prompt.size());
-  fields.slot.max_tokens =
-      static_cast<int>(call.max_tokens > 0 ? std::min<std::int64_t>(call.max_tokens, room) : room);
-  if (call.only_prompt) fields.slot.max_tokens = 0;
   fields.score_prompt = call.score_prompt;
-  fields.slot.bias = call.bias.empty() ? model_info.bias : call.bias;
-  fields.slot.logprobs = call.logprobs;
-  fields.slot.acceptance = call.acceptance;
-  fields.slot.depth = call.depth < 0 ? model_info.default_depth : call.depth;
-  fields.stops = call.stops;
-  fields.thinking_budget = call.thinking_budget;
-  fields.drafter = call.drafter == DrafterKind::kAuto ? model_info.default_drafter : call.drafter;
-  if (call.speculation == Speculation::kOff) fields.drafter = DrafterKind::kNone;
   return fields;
 }
 
@@ -193,17 +168,17 @@ Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call
   FT_TRY(check_speculation(model_info, call));
   Prepared prepared;
   FT_ASSIGN(const std::shared_ptr<const Grammar> grammar, grammar_of(model_info, call));
-  const RequestModel of{model_info.vocabulary, model_info.context, model_info.eos};
+  RequestOptions options = call;
+  if (call.speculation == Speculation::kOff) options.drafter = DrafterKind::kNone;
+  const std::uint64_t seed = call.seed.value_or(random_seed);
   const std::vector<GenerateParams::Prompt> one(1);
   for (const GenerateParams::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
     FT_ASSIGN(RequestFields fields, fields_of(model_info, call, prompt));
     fields.slot.owner = owner;
     fields.grammar = grammar, fields.calls_come_first = either(call);
     for (int i = 0; i < call.choices; ++i) {
-      RequestFields copy = fields;
-      copy.slot.sampler =
-          choose_sampler(model_info, call, call.seed.value_or(random_seed) + static_cast<std::uint64_t>(i));
-      FT_ASSIGN(Request request, build_request(std::move(copy), of));
+      options.seed = seed + static_cast<std::uint64_t>(i);
+      FT_ASSIGN(Request request, build_request(fields, options, model_info, call.only_prompt));
       prepared.requests.push_back(std::move(request));
       prepared.prompt_tokens.push_back(static_cast<int>(fields.prompt.size()));
     }

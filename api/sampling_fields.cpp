@@ -33,6 +33,23 @@ Result<std::vector<LogitBias>> read_bias(const Fields& fields) {
   return bias;
 }
 
+Result<std::optional<float>> read_number(const Fields& fields, const SamplingNumber<float>& number,
+                                         float max_temperature, int /*min_top_k*/) {
+  constexpr float kMaxPenalty = 2;  // OpenAI's
+  float low = number.low, high = number.high;
+  if (number.value == &SamplingParams::temperature) high = max_temperature;
+  if (low < 0) low = -kMaxPenalty, high = kMaxPenalty;
+  FT_ASSIGN(std::optional<float> found, fields.number(number.name, low, high));
+  if (found && !number.takes(*found)) found = kNearlyNone;
+  return found;
+}
+
+Result<std::optional<int>> read_number(const Fields& fields, const SamplingNumber<int>& number,
+                                       float /*max_temperature*/, int min_top_k) {
+  FT_ASSIGN(const auto found, fields.integer(number.name, min_top_k, number.high));
+  return found ? std::optional<int>(std::max(0, static_cast<int>(*found))) : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_view name) {
@@ -65,25 +82,27 @@ Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_vi
   return stops;
 }
 
-Status read_noise(const Fields& fields, GenerateParams& call, double max_temperature, int min_top_k) {
+Status read_sampling_numbers(const Fields& fields, GenerateParams& call, float max_temperature,
+                             int min_top_k) {
+  Status status;
+  each_sampling_number([&](const auto& number) {
+    if (!status.ok()) return;
+    auto read = read_number(fields, number, max_temperature, min_top_k);
+    if (!read.ok())
+      status = read.error();
+    else
+      call.sampling.*number.asked = *read;
+  });
+  FT_TRY(status);
   constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
   constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
-  FT_ASSIGN(call.temperature, fields.number("temperature", 0, max_temperature));
-  FT_ASSIGN(call.top_p, fields.number("top_p", 0, 1));
-  if (call.top_p && *call.top_p == 0) call.top_p = 1e-6F;  // only the likeliest token
-  FT_ASSIGN(const auto top_k, fields.integer("top_k", min_top_k, 1 << 24));
-  if (top_k) call.top_k = std::max(0, static_cast<int>(*top_k));
   FT_ASSIGN(const auto seed, fields.integer("seed", kLowest, kHighest));
   if (seed) call.seed = static_cast<std::uint64_t>(*seed);
   return {};
 }
 
 Status read_sampling(const Fields& fields, GenerateParams& call) {
-  FT_TRY(read_noise(fields, call, 2, -1));  // top_k -1: all, as in vLLM
-  FT_ASSIGN(call.min_p, fields.number("min_p", 0, 1));
-  FT_ASSIGN(call.repetition, fields.number("repetition_penalty", 0.01, 10));
-  FT_ASSIGN(call.presence, fields.number("presence_penalty", -2, 2));
-  FT_ASSIGN(call.frequency, fields.number("frequency_penalty", -2, 2));
+  FT_TRY(read_sampling_numbers(fields, call, 2, -1));  // top_k -1: all, as in vLLM
   FT_ASSIGN(const auto choices, fields.integer("n", 1, kMaxChoices));
   call.choices = static_cast<int>(choices.value_or(1));
   FT_ASSIGN(call.bias, read_bias(fields));

@@ -7,10 +7,11 @@
 
 namespace ft::api {
 
-/// Fields of every dialect: temperature from 0 to `max_temperature`, top_p, top_k (-1: all, if `min_top_k`
-/// allows it), seed.
-Status read_noise(const Fields& fields, GenerateParams& call, double max_temperature, int min_top_k);
-/// temperature, top_p, top_k, min_p, penalties, seed, logit_bias, stop, n.
+/// The numbers of program/sampling_params.h and the seed, in every dialect. A top_k of -1 means all, if
+/// `min_top_k` allows it.
+Status read_sampling_numbers(const Fields& fields, GenerateParams& call, float max_temperature,
+                             int min_top_k);
+/// These, logit_bias, stop and n.
 Status read_sampling(const Fields& fields, GenerateParams& call);
 /// speculation, acceptance, depth, drafter, stream, stream_options, stream_speculation.
 Status read_speculation(const Fields& fields, GenerateParams& call);

@@ -91,7 +91,7 @@ TEST(ExtraIdTable, ProgramsThatCannotHaveThemAreRefused) {
   EXPECT_FALSE(checked({}, {4, {}})) << "beside all of the head";
 }
 
-/// One step of five rows; select of each row, greedy.
+/// One step of five rows; sample of each row, greedy.
 struct Ran {
   std::vector<float> logits;
   Ids sampled, ids;
@@ -115,7 +115,7 @@ Ran run(Executable& executable, Backend& backend, const Program& program, int lo
           {executable.ids().begin(), executable.ids().end()}};
 }
 
-/// Each column of a reduced LM head has the bits of the full one, and a select chooses among them.
+/// Each column of a reduced LM head has the bits of the full one, and a sample chooses among them.
 void expect_columns_of_the_whole_head(const char* name, TestShape shape, int threads) {
   shape.vocabulary = 400;
   BackendOptions options;

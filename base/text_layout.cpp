@@ -6,8 +6,8 @@
 namespace ft {
 namespace {
 
-constexpr std::size_t kGap = 2;         // between columns of a table
-constexpr std::size_t kLeastName = 12;  // columns of a name that is shortened
+constexpr std::size_t kGap = 2;       // between columns of a table
+constexpr std::size_t kMinName = 12;  // columns of a name that is shortened
 constexpr std::string_view kCutOff = "...";
 
 bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
@@ -112,7 +112,7 @@ std::string fitted_table(std::vector<std::vector<std::string>> rows, std::vector
   if (const std::size_t width = table_width(rows); width > columns && !rows.empty()) {
     const std::size_t name = widths_of(rows).front(), over = width - columns;
     for (auto& row : rows)
-      row.front() = shortened(row.front(), std::max(kLeastName, name - std::min(name, over)));
+      row.front() = shortened(row.front(), std::max(kMinName, name - std::min(name, over)));
   }
   return table_text(rows);
 }

@@ -30,7 +30,7 @@ struct Text {
 /// What one slot's proposal came to.
 struct Proposal {
   std::vector<std::int32_t> drafts;
-  std::vector<std::vector<std::pair<std::int32_t, float>>> distributions;  // ratio rule only
+  std::vector<std::vector<std::pair<std::int32_t, float>>> distributions;  // rejection sampling only
   bool operator==(const Proposal&) const = default;
 };
 

@@ -59,9 +59,9 @@ void NgramDrafter::Index::grow(std::span<const std::int32_t> text, std::size_t c
 }
 
 void NgramDrafter::Index::extend(std::span<const std::int32_t> text, std::size_t until) {
-  constexpr std::size_t kLeastCells = 256;
+  constexpr std::size_t kMinCells = 256;
   for (std::size_t end = std::max<std::size_t>(indexed_, kMinMatch); end <= until; ++end) {
-    if (2 * (used_ + 1) > ends_.size()) grow(text, std::max(kLeastCells, 2 * ends_.size()));
+    if (2 * (used_ + 1) > ends_.size()) grow(text, std::max(kMinCells, 2 * ends_.size()));
     std::int32_t& found = ends_[cell(text, text.data() + end - kMinMatch)];
     used_ += found == 0 ? 1 : 0;
     found = static_cast<std::int32_t>(end);

@@ -42,7 +42,7 @@ std::size_t RecallRing::known_from(std::span<const std::int32_t> text) const {
   if (text.size() < kKnown) return 0;
   int places = 0;
   for (std::int64_t place = heads_[hash(text.data()) % heads_.size()];
-       holds(place - kGram) && places < kMostPlaces; ++places) {
+       holds(place - kGram) && places < kMaxPlaces; ++places) {
     std::size_t same = 0;
     while (same < text.size() && holds(place - kGram + static_cast<std::int64_t>(same)) &&
            at(place - kGram + static_cast<std::int64_t>(same)) == text[same])
@@ -58,12 +58,12 @@ void RecallRing::learn(std::span<const std::int32_t> text) {
   append(-1);
   while (!text.empty()) {
     const std::size_t known = known_from(text);
-    if (known > static_cast<std::size_t>(kMostMatch)) {
+    if (known > static_cast<std::size_t>(kMaxMatch)) {
       // Its end is stored again, so that what follows keeps its context.
-      text = text.subspan(known - static_cast<std::size_t>(kMostMatch));
+      text = text.subspan(known - static_cast<std::size_t>(kMaxMatch));
       append(-1);
-      for (int i = 0; i < kMostMatch; ++i) append(text[static_cast<std::size_t>(i)]);
-      text = text.subspan(static_cast<std::size_t>(kMostMatch));
+      for (int i = 0; i < kMaxMatch; ++i) append(text[static_cast<std::size_t>(i)]);
+      text = text.subspan(static_cast<std::size_t>(kMaxMatch));
       continue;
     }
     append(text.front());
@@ -71,10 +71,10 @@ void RecallRing::learn(std::span<const std::int32_t> text) {
   }
 }
 
-/// Tokens before `end` that are also the last ones of the text, kMostMatch at most.
+/// Tokens before `end` that are also the last ones of the text, kMaxMatch at most.
 int RecallRing::match_before(std::int64_t end, std::span<const std::int32_t> text) const {
   int same = 0;
-  while (same < kMostMatch && same < std::ssize(text) && holds(end - 1 - same) &&
+  while (same < kMaxMatch && same < std::ssize(text) && holds(end - 1 - same) &&
          at(end - 1 - same) == text[text.size() - 1 - static_cast<std::size_t>(same)])
     ++same;
   return same;
@@ -84,11 +84,11 @@ int RecallRing::recall(std::span<const std::int32_t> text, std::vector<std::int3
                        std::size_t most) const {
   out.clear();
   if (text.size() < kGram) return 0;
-  std::array<std::int64_t, kMostPlaces> places;
+  std::array<std::int64_t, kMaxPlaces> places;
   std::size_t count = 0;
   int longest = 0;
   std::int64_t place = heads_[hash(text.data() + text.size() - kGram) % heads_.size()];
-  for (int seen = 0; seen < 4 * kMostPlaces && count < places.size() && holds(place - 1); ++seen) {
+  for (int seen = 0; seen < 4 * kMaxPlaces && count < places.size() && holds(place - 1); ++seen) {
     const int match = match_before(place, text);
     if (match > longest)
       longest = match, count = 0;  // a longer match says more than any number of shorter ones
@@ -111,7 +111,7 @@ int RecallRing::recall(std::span<const std::int32_t> text, std::vector<std::int3
     }
     if (votes == 0) break;
     chance *= static_cast<double>(votes) / static_cast<double>(voters);
-    if (chance < kLeastChance) break;
+    if (chance < kMinChance) break;
     out.push_back(best);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
@@ -180,7 +180,7 @@ std::size_t RecallDrafter::ring_tokens() const {
 }
 
 void RecallDrafter::learn(std::span<const std::int32_t> tokens, std::uint64_t owner) {
-  if (ring_tokens() < kLeastTokens) return;
+  if (ring_tokens() < kMinTokens) return;
   ++learnt_;
   User* user = find(owner);
   if (user == nullptr) {

@@ -1,9 +1,9 @@
 // Drafts from what was said before: texts of earlier requests of the same user, prompts and answers. Where
 // the last kGram tokens of a sequence occurred in them, the places with the longest match vote for the next
 // token, and those that agree vote for the one after it. The share of votes is the chance that a draft is
-// right; a draft ends where the chance of all of it falls below kLeastChance.
+// right; a draft ends where the chance of all of it falls below kMinChance.
 // Source: SuffixDecoding (Oliaro et al., arXiv 2411.04975), with hash chains over a ring of tokens in place
-// of a suffix tree: the same counts for the last kMostPlaces places, in a fixed memory. A text that is used
+// of a suffix tree: the same counts for the last kMaxPlaces places, in a fixed memory. A text that is used
 // again is stored again with the answer that repeats it, so what falls out was not used for longest.
 // One user's text never drafts for another's: each has a ring of its own (DraftSlot::owner); the ring of the
 // user who was away longest goes first. Cost: O(places) for each round, O(1) for each token that is learnt.
@@ -22,9 +22,9 @@ namespace ft {
 /// The texts of one user, newest last, with the places of every gram in them.
 class RecallRing {
  public:
-  static constexpr int kGram = 4;         // tokens of a match, at least
-  static constexpr int kMostMatch = 32;   // and at most
-  static constexpr int kMostPlaces = 24;  // that vote, the latest ones
+  static constexpr int kGram = 4;        // tokens of a match, at least
+  static constexpr int kMaxMatch = 32;   // and at most
+  static constexpr int kMaxPlaces = 24;  // that vote, the latest ones
 
   /// `tokens`: that it holds, at most.
   explicit RecallRing(std::size_t tokens);
@@ -41,7 +41,7 @@ class RecallRing {
 
  private:
   static constexpr std::size_t kKnown = 64;
-  static constexpr double kLeastChance = 0.25;
+  static constexpr double kMinChance = 0.25;
 
   static std::size_t hash(const std::int32_t* gram);
   std::int32_t at(std::int64_t position) const {
@@ -98,8 +98,8 @@ class RecallDrafter final : public Drafter {
   std::size_t ring_tokens() const;
   User* find(std::uint64_t owner);
 
-  static constexpr int kUsers = 8;                   // rings, at most
-  static constexpr std::size_t kLeastTokens = 1024;  // of a ring
+  static constexpr int kUsers = 8;                 // rings, at most
+  static constexpr std::size_t kMinTokens = 1024;  // of a ring
 
   std::vector<SlotState> slots_;
   std::int64_t limit_bytes_;

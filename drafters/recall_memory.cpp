@@ -33,7 +33,7 @@ Status RecallDrafter::read_from(ByteSource& source, int vocabulary) {
     const auto known = [&](std::int32_t token) { return token >= -1 && token < vocabulary; };
     const bool again = std::ranges::find(users, owner, &User::owner) != users.end();
     if (again || !std::ranges::all_of(tokens, known)) return unfit;
-    if (ring_tokens() < kLeastTokens) continue;  // the memory is off
+    if (ring_tokens() < kMinTokens) continue;  // the memory is off
     users.push_back({owner, RecallRing(ring_tokens())});
     for (const std::int32_t token : tokens) users.back().ring.append(token);
   }

@@ -19,7 +19,7 @@ constexpr float kLargestE4m3 = 448.0F;
 constexpr std::uint8_t kSaturated = 0x7E;  // e4m3 448
 constexpr std::uint8_t kSign = 0x80;
 constexpr std::int32_t kMagnitude = 0x7FFFFFFF, kInfinity = 0x7F800000;  // of the bits of a float
-constexpr std::int32_t kLeastF16 = 0x38800000;  // 2^-14, below which float16 is subnormal
+constexpr std::int32_t kMinF16 = 0x38800000;  // 2^-14, below which float16 is subnormal
 // Above this, differences to the values of e2m1 round, and the first of equal differences counts.
 constexpr float kDifferencesAreExact = 1024.0F;
 
@@ -137,7 +137,7 @@ struct RoundToF16 {
     const auto bits = std::bit_cast<std::int32_t>(size);
     const std::int32_t usual = (bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF;
     const auto subnormal = std::bit_cast<std::int32_t>((size + 0.5F) - 0.5F);  // the unit of 0.5 is 2^-24
-    return bits < kLeastF16 ? subnormal : usual;
+    return bits < kMinF16 ? subnormal : usual;
   }
 };
 
@@ -151,10 +151,10 @@ struct RoundToF16 {
 
 /// e4m3 of a magnitude by its bits, as float_to_e4m3().
 [[gnu::always_inline]] inline std::int32_t e4m3_of(std::int32_t size) {
-  constexpr std::int32_t kTop = 0x43E00000, kLeastNormal = 0x3C800000;  // 448, 2^-6
+  constexpr std::int32_t kTop = 0x43E00000, kMinNormal = 0x3C800000;  // 448, 2^-6
   const auto subnormal = std::bit_cast<std::int32_t>(std::bit_cast<float>(size) + 0x1p14F) & 0xFF;
   const std::int32_t usual = (size - (120 << 23) + 0x7FFFF + ((size >> 20) & 1)) >> 20;
-  const std::int32_t small = size < kLeastNormal ? subnormal : usual;
+  const std::int32_t small = size < kMinNormal ? subnormal : usual;
   return size < kTop ? small : std::int32_t{kSaturated};
 }
 

@@ -26,16 +26,4 @@ void add_end_ids(KeyReader& level, int vocabulary, std::vector<int>& ids) {
   }
 }
 
-SamplingDefaults read_sampling_defaults(KeyReader& generation) {
-  SamplingDefaults s;
-  s.do_sample = generation.optional_flag("do_sample");
-  s.temperature = generation.optional_real("temperature", 0.0, 100.0);
-  s.top_k = generation.optional_whole("top_k", -1, kMaxVocabulary);
-  if (s.top_k && *s.top_k < 0) s.top_k = 0;  // both mean no limit
-  s.top_p = generation.optional_real("top_p", 0.0, 1.0);
-  s.min_p = generation.optional_real("min_p", 0.0, 1.0);
-  s.repetition_penalty = generation.optional_real("repetition_penalty", 1e-3, 100.0);
-  return s;
-}
-
 }  // namespace ft::format

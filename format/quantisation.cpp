@@ -78,9 +78,9 @@ Result<Quantisation> read_quantisation(const json& object, const std::string& wh
 
 /// Width and group from the shapes, whether or not a format has them; {0, 0} if they are not whole numbers.
 Quantisation read_shapes(std::int64_t cols, std::int64_t weight_cols, std::int64_t scale_cols) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();  // keeps the product below 2^63
+  constexpr std::int64_t kMax = std::numeric_limits<std::int32_t>::max();  // keeps the product below 2^63
   Quantisation q{QuantMode::kAffine, 0, 0};
-  if (cols <= 0 || weight_cols <= 0 || scale_cols <= 0 || weight_cols > kMost) return q;
+  if (cols <= 0 || weight_cols <= 0 || scale_cols <= 0 || weight_cols > kMax) return q;
   if (weight_cols * 32 % cols != 0 || cols % scale_cols != 0) return q;
   q.bits = static_cast<int>(std::min<std::int64_t>(weight_cols * 32 / cols, 99));
   q.group = static_cast<int>(std::min<std::int64_t>(cols / scale_cols, 9999));

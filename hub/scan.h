@@ -1,4 +1,4 @@
-// Finds the models on this machine, whoever put them there: the cache of huggingface_hub, LM Studio, Ollama,
+// Finds the models of any program on this machine: the cache of huggingface_hub, LM Studio, Ollama,
 // MTPLX, and folders that a person names. It lists folders and reads small files; summarise() looks into
 // them. Bounded in depth, entries and time; what ends it early is said.
 #pragma once

@@ -110,12 +110,12 @@ Status read_token(const Variables& variables, const std::string& home, HubSettin
 }
 
 int seconds(const Variables& variables, const char* name, int otherwise) {
-  constexpr int kMost = 3600;
+  constexpr int kMax = 3600;
   const std::string text = value_of(variables, name);
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && value > 0 ? std::min(value, kMost) : otherwise;
+  return whole && value > 0 ? std::min(value, kMax) : otherwise;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kEnoughBytes = 192e6;  // min size of all copies together, unless a cache is larger
 constexpr int kCachedCopies = 32;       // copies of an instruction that works in the caches
-constexpr int kMostCopies = 256;
+constexpr int kMaxCopies = 256;
 
 double last_cache_bytes() {
 #ifdef _SC_LEVEL3_CACHE_SIZE
@@ -73,7 +73,7 @@ int KernelBench::copies(const KernelCase& kernel) const {
   if (kernel.instruction == "logits") return 1;  // a program has one LM head, larger than most caches
   if (kernel.memory_bytes <= 0) return kCachedCopies;
   const double enough = std::max(kEnoughBytes, 4 * last_cache_bytes());
-  return std::clamp(static_cast<int>(std::ceil(enough / kernel.memory_bytes)), 1, kMostCopies);
+  return std::clamp(static_cast<int>(std::ceil(enough / kernel.memory_bytes)), 1, kMaxCopies);
 }
 
 Result<std::vector<KernelFigures>> KernelBench::measure(const KernelCase& kernel,

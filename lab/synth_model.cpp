@@ -37,17 +37,17 @@ Result<std::uint64_t> read_number(std::string_view name, std::string_view key, s
 }
 
 Status read_option(std::string_view name, std::string_view key, std::string_view text, SynthOptions& out) {
-  constexpr std::uint64_t kMost = ~std::uint64_t{0};
+  constexpr std::uint64_t kMax = ~std::uint64_t{0};
   if (key == "bits") {
     if (!set_width(text, out)) {
       return wrong(name,
                    fmt::format("bits: expected one of {}, found '{}'", fmt::join(kSynthWidths, ", "), text));
     }
   } else if (key == "group") {
-    FT_ASSIGN(const std::uint64_t group, read_number(name, key, text, {32, 64, 128}, kMost));
+    FT_ASSIGN(const std::uint64_t group, read_number(name, key, text, {32, 64, 128}, kMax));
     out.group = static_cast<int>(group);
   } else if (key == "seed") {
-    FT_ASSIGN(out.seed, read_number(name, key, text, {}, kMost));
+    FT_ASSIGN(out.seed, read_number(name, key, text, {}, kMax));
   } else if (key == "mtp") {
     FT_ASSIGN(const std::uint64_t mtp, read_number(name, key, text, {0, 1}, 1));
     if (mtp != 0 && out.shape.gemma) return wrong(name, "mtp: Gemma 4 has no MTP head; leave it out");

@@ -84,7 +84,7 @@ HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& 
   const Result<std::string> repaired = plan.settle_norms();
   if (!repaired.ok()) return found(state_after(repaired.error()), "its norms: " + repaired.error().message);
   if (!repaired->empty())
-    return found(HeadState::kMended, "raw norms where shifted ones were declared: " + *repaired);
+    return found(HeadState::kRepaired, "raw norms where shifted ones were declared: " + *repaired);
   report.state = HeadState::kReady;
   return report;
 }

@@ -173,13 +173,13 @@ TEST_F(HeadDoctorTest, MlxNamesAndNormsGiveTheBitsOfHuggingFaceNamesAndNorms) {
 TEST_F(HeadDoctorTest, RawNormsWhereFinalOnesAreDeclaredAreMended) {
   turn_into_mlx(copy_, false);
   const Model model = load(copy_.write());
-  EXPECT_EQ(model.head.state, HeadState::kMended) << model.head.sentence;
+  EXPECT_EQ(model.head.state, HeadState::kRepaired) << model.head.sentence;
   EXPECT_NE(model.head.sentence.find("raw norms"), std::string::npos) << model.head.sentence;
   EXPECT_EQ(model.head.sentence.find('\n'), std::string::npos);
   ASSERT_TRUE(model.mtp.has_value());
   const Outputs outputs = run(model);
   EXPECT_EQ(outputs.target, original_.target);
-  EXPECT_EQ(outputs.head, original_.head) << "mended means that it drafts like the original";
+  EXPECT_EQ(outputs.head, original_.head) << "repaired means that it drafts like the original";
 }
 
 TEST_F(HeadDoctorTest, TheOrderOfTheHeadsInputsIsThatOfTheConfig) {

@@ -15,8 +15,8 @@ std::string_view head_state_name(HeadReport::State state) {
   switch (state) {
     case HeadReport::State::kReady:
       return "ready";
-    case HeadReport::State::kMended:
-      return "mended";
+    case HeadReport::State::kRepaired:
+      return "repaired";
     case HeadReport::State::kNone:
       return "none";
     case HeadReport::State::kMissing:

@@ -23,7 +23,7 @@ namespace ft {
 struct HeadReport {
   enum class State {
     kReady,       // it can draft
-    kMended,      // it can draft after a repair, which the sentence names
+    kRepaired,    // it can draft after a repair, which the sentence names
     kNone,        // the config names no MTP head
     kMissing,     // the config names an MTP head, but its tensors are absent
     kIncomplete,  // some tensors are absent
@@ -34,7 +34,7 @@ struct HeadReport {
   State state = State::kNone;
   std::string sentence;  // one line: what is wrong, where, what to do
   std::string file;      // holds the MTP head, relative to the model
-  bool usable() const { return state == State::kReady || state == State::kMended; }
+  bool usable() const { return state == State::kReady || state == State::kRepaired; }
 };
 std::string_view head_state_name(HeadReport::State state);
 

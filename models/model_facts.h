@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "format/generation_config.h"
+#include "program/sampling_params.h"
 
 namespace ft {
 
@@ -17,7 +17,7 @@ struct ModelFacts {
   std::int64_t context = 0;         // max positions that the model was trained for
   std::vector<int> eos_ids;         // the preferred one first
   std::vector<int> suppressed_ids;  // never sampled
-  format::SamplingDefaults sampling;
+  SamplingParams sampling;          // what generation_config.json suggests
 
   // For reports. A family whose layers differ gives the sizes of its full-attention layers.
   int layers = 0, full_attention_layers = 0;

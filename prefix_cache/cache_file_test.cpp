@@ -128,9 +128,9 @@ TEST_F(CacheFile, IsRefusedWhicheverBitIsFlipped) {
   ASSERT_TRUE(write(counted(70), 900).ok());
   const std::string whole = content();
   for (std::size_t at = 0; at < whole.size(); ++at) {
-    std::string spoilt = whole;
-    spoilt[at] = static_cast<char>(spoilt[at] ^ (1 << (at % 8)));
-    put_content(spoilt);
+    std::string altered = whole;
+    altered[at] = static_cast<char>(altered[at] ^ (1 << (at % 8)));
+    put_content(altered);
     const Error error = read(counted(70), 900);
     // Another version: nothing else in such a file is trusted.
     EXPECT_TRUE(error.code == Code::kCorrupt || (error.code == Code::kUnsupported && at >= 16 && at < 20))

@@ -101,7 +101,7 @@ Status CacheFolder::start(Decoder& decoder) {
                              options_.directory)};
   }
   identity_ = fingerprint(options_.source + "\n" + decoder.state_identity());
-  done_.reserve(2 * kMostWaiting);
+  done_.reserve(2 * kMaxWaiting);
   FT_TRY(read_heads());
   make_room(0);
   writer_ = std::thread([this] { write_offered(); });
@@ -151,7 +151,7 @@ void CacheFolder::judge(const std::string& name, Dropped& dropped) {
 
 std::string CacheFolder::offer(std::span<const std::int32_t> tokens,
                                const std::shared_ptr<const Snapshot>& snapshot) {
-  if (static_cast<std::int64_t>(tokens.size()) < kLeastTokens) return {};
+  if (static_cast<std::int64_t>(tokens.size()) < kMinTokens) return {};
   const bool drafts = snapshot->draft != nullptr;
   std::string name = name_of(tokens, true);
   const std::int64_t bytes = size_of(*snapshot, tokens.size());
@@ -191,7 +191,7 @@ bool CacheFolder::takes(const std::string& name, std::int64_t bytes) {
   for (const Offered& offered : waiting_) {
     if (offered.name == name) return false;
   }
-  return waiting_.size() < kMostWaiting &&
+  return waiting_.size() < kMaxWaiting &&
          (waiting_bytes_ == 0 || waiting_bytes_ + bytes <= decoder_->options().cache_bytes / 2);
 }
 
@@ -238,7 +238,7 @@ void CacheFolder::clear() {
 std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t> prompt, bool drafts,
                                                     std::int64_t known, double row_ms) {
   const auto longest = static_cast<std::int64_t>(prompt.size()) - 1;  // the last token is the pending one
-  std::int64_t length = known + kLeastTokens - 1;
+  std::int64_t length = known + kMinTokens - 1;
   const File* best = nullptr;
   std::uint64_t before = 0;
   const std::lock_guard lock(mutex_);
@@ -267,7 +267,7 @@ std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t
 /// True if reading takes less time than computing, and not too long.
 bool CacheFolder::worth(const File& file, std::int64_t tokens, double row_ms) {
   const double ms = static_cast<double>(file.bytes) * byte_ms_;
-  if (ms <= kMostLoadMs && (row_ms <= 0 || ms <= static_cast<double>(tokens) * row_ms)) return true;
+  if (ms <= kMaxLoadMs && (row_ms <= 0 || ms <= static_cast<double>(tokens) * row_ms)) return true;
   byte_ms_ *= 0.95;  // one slow moment of the disk must not count for ever
   return false;
 }
@@ -292,7 +292,7 @@ Result<Snapshot> CacheFolder::load(const Match& match) {
 /// `bytes`: number of bytes read from the file.
 Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
   FT_ASSIGN(CacheFileReader file, CacheFileReader::open(path(match.name), identity_));
-  FT_TRY(file.begin(steady_ns() + static_cast<std::int64_t>(kMostLoadMs * 1e6)));
+  FT_TRY(file.begin(steady_ns() + static_cast<std::int64_t>(kMaxLoadMs * 1e6)));
   std::vector<std::int32_t> tokens;
   const bool read = get_list(file, tokens);
   if (read && tokens != match.tokens) return Error{Code::kCorrupt, "its tokens differ from its header"};

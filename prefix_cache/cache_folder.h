@@ -3,7 +3,7 @@
 // snapshot, syncs and renames, so a killed program leaves only whole files. The engine never waits for the
 // disk when it stores; a snapshot that the backlog has no room for is not written. If the folder has a longer
 // prefix of a prompt than memory, the engine thread may read it. Reading must take less time than computing
-// it and less than kMostLoadMs. A file that is damaged, or of another model, backend or program, is removed,
+// it and less than kMaxLoadMs. A file that is damaged, or of another model, backend or program, is removed,
 // counted and logged. The least recently used files are removed when the budget is used up. One process at a
 // time has a folder (a lock). Other files in it are left alone. Owner: sched/engine.h, or a test; it must end
 // before the decoder. Thread: the engine thread; report() and flush() any; one of its own writes. Errors: of
@@ -38,10 +38,10 @@ struct CacheFolderOptions {
 class CacheFolder {
  public:
   /// Fewer tokens than this are computed again, not written or read.
-  static constexpr std::int64_t kLeastTokens = 64;
+  static constexpr std::int64_t kMinTokens = 64;
   /// The maximum time that running answers may wait for a file.
-  static constexpr double kMostLoadMs = 3000;
-  static constexpr std::size_t kMostWaiting = 8;  // snapshots that the writer has not yet written
+  static constexpr double kMaxLoadMs = 3000;
+  static constexpr std::size_t kMaxWaiting = 8;  // snapshots that the writer has not yet written
   /// How long the destructor writes snapshots that still wait.
   static constexpr double kLastWritesMs = 5000;
 

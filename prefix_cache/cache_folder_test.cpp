@@ -151,15 +151,15 @@ TEST_F(Folder, WhatKnowsNoDraftsServesOnlyThoseThatDoNotDraft) {
 TEST_F(Folder, ShortPromptsAreNotWrittenAndSmallGainsNotRead) {
   {
     Life first(options_);
-    first.store(counted(CacheFolder::kLeastTokens - 1));
+    first.store(counted(CacheFolder::kMinTokens - 1));
     EXPECT_EQ(first.report().disk_files, 0);
-    first.store(counted(CacheFolder::kLeastTokens));
+    first.store(counted(CacheFolder::kMinTokens));
     EXPECT_EQ(first.report().disk_files, 1);
     first.store(counted(150));
   }
   Life next(options_);
-  next.store(counted(150 - CacheFolder::kLeastTokens + 1));
-  EXPECT_EQ(next.found(counted(160)), 150 - CacheFolder::kLeastTokens + 1);
+  next.store(counted(150 - CacheFolder::kMinTokens + 1));
+  EXPECT_EQ(next.found(counted(160)), 150 - CacheFolder::kMinTokens + 1);
   next.cache->find(counted(160), true);
   EXPECT_EQ(next.report().disk_hits, 0);
 }

@@ -67,8 +67,7 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
     for (const Entries::iterator& entry : node->entries) {
       if (drafts && !entry->snapshot->draft) continue;
       const std::int64_t length = std::min(depth + equal_length(entry->tail, from(prompt, depth)), longest);
-      if (length < std::max(entry->snapshot->low(), kLeastTokens) || length <= found.beginning.length)
-        continue;
+      if (length < std::max(entry->snapshot->low(), kMinTokens) || length <= found.beginning.length) continue;
       best = entry;
       found.beginning = {entry->snapshot.get(), length};
     }
@@ -124,7 +123,7 @@ bool PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
                         const std::function<Result<Snapshot>()>& take) {
   const auto high = static_cast<std::int64_t>(tokens.size());
   if (folder_ != nullptr) folder_->collect();
-  if (!enabled() || high < kLeastTokens || known(tokens, drafts)) return false;
+  if (!enabled() || high < kMinTokens || known(tokens, drafts)) return false;
   const std::int64_t blocks = (high + kBlockRows - 1) / kBlockRows;
   const std::int64_t windows = std::min<std::int64_t>(blocks, limits_.window_blocks) * limits_.window_bytes;
   const std::int64_t needed = limits_.snapshot_bytes + blocks * limits_.block_bytes + windows;

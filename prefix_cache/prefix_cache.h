@@ -26,7 +26,7 @@ namespace ft {
 class PrefixCache {
  public:
   /// A shorter prefix is not worth the copy of a state.
-  static constexpr std::int64_t kLeastTokens = 8;
+  static constexpr std::int64_t kMinTokens = 8;
 
   /// Without room or bytes it stays empty. `folder`, if given, is its second tier and must outlive it.
   PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder = nullptr);

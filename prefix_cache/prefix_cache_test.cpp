@@ -165,7 +165,7 @@ TEST_F(Prefix, FindsWhatASearchThroughAllFinds) {
         while (same < static_cast<std::int64_t>(std::min(one.tokens.size(), prompt.size() - 1)) &&
                one.tokens[static_cast<std::size_t>(same)] == prompt[static_cast<std::size_t>(same)])
           ++same;
-        if (same >= std::max(one.low, PrefixCache::kLeastTokens)) wanted = std::max(wanted, same);
+        if (same >= std::max(one.low, PrefixCache::kMinTokens)) wanted = std::max(wanted, same);
       }
       ASSERT_EQ(found(cache, prompt), wanted) << "round " << round << " prompt " << i;
       hits += wanted > 0 ? 1 : 0;

@@ -32,9 +32,9 @@
 namespace ft {
 
 inline constexpr int kBlockRows = 32;    // positions in a key/value block
-inline constexpr int kMaxTapeRows = 16;  // unsettled rows of one timeline in one step
+inline constexpr int kMaxTapeRows = 16;  // unconfirmed rows of one timeline in one step
 /// Rows of a timeline kept before a convolution, position p at p % kRing: what a rejected step may have to
-/// look back at, so taps + kMaxTapeRows + 1 at least; a power of two.
+/// look back at, so kernel width + kMaxTapeRows + 1 at least; a power of two.
 inline constexpr int kRing = 32;
 
 /// The backend cannot run any further step: its device is gone. The text says why.
@@ -48,7 +48,7 @@ struct SequenceView {
   std::span<const std::int32_t> blocks;
   std::int32_t slot = 0;    // recurrent states and convolution ring
   std::int32_t replay = 0;  // rows of tape `tape` that were kept and are not yet in the recurrent state
-  std::int32_t tape = 0;    // 0 or 1: the tape to replay; this step's unsettled rows go to the other one
+  std::int32_t tape = 0;    // 0 or 1: the tape to replay; this step's unconfirmed rows go to the other one
 };
 
 /// Consecutive rows of one timeline. The first `confirmed` rows are certain to be kept (prompt, pending
@@ -70,7 +70,7 @@ struct StepArgs {
   RowPlaces hidden;                          // rows that Input takes, for programs that have one
   std::span<const Segment> segments;         // in row order, of different timelines
   std::span<const std::int32_t> logit_rows;  // ascending rows whose logits are computed
-  std::span<const SampleRow> samples;        // one per wanted row, or empty: logits only
+  std::span<const SampleRow> samples;        // one per logit row, or empty: logits only
   /// The round's token buffer. Steps write it (SampleRow::store) and read what earlier steps wrote; the host
   /// reads it after collect(). What the host writes there is not visible to steps.
   std::span<std::int32_t> round_tokens;
@@ -84,8 +84,8 @@ struct StepArgs {
 
 /// Views into the executable's memory, valid until its next submit.
 struct StepResult {
-  std::span<const float> logits;          // [wanted, vocabulary or Logits::ids]; empty if nobody asked
-  std::span<const std::int32_t> sampled;  // [wanted] token ids, if selects were given
+  std::span<const float> logits;          // [logit rows, vocabulary or Logits::ids]; empty if not asked for
+  std::span<const std::int32_t> sampled;  // [logit rows] token ids, if samples were given
   /// What collect() spent in waiting for a device; 0: the steps ran inside submit().
   std::int64_t waited_ns = 0;
 };

@@ -21,7 +21,7 @@ class Checker final : public Describer {
       if (const auto* logits = std::get_if<Logits>(&instruction)) has_extra |= logits->extra.count > 0;
       ++number_;
     }
-    if (has_extra && !samples_) {  // select puts them in order
+    if (has_extra && !samples_) {  // sample puts them in order
       return Error{Code::kInvalid, "program: it has extra columns of logits and no sample"};
     }
     return {};

@@ -123,7 +123,7 @@ void Conv::describe(Describer& d) const {
   d.reads(in, in.width, Grain::columns());
   d.vector(kernel, static_cast<std::int64_t>(in.width) * kernel_width);
   d.require(kernel.rows == in.width && kernel.cols == kernel_width, "has a kernel of another shape");
-  d.require(kernel_width >= 1 && kernel_width <= 8, "takes 1 to 8 taps");
+  d.require(kernel_width >= 1 && kernel_width <= 8, "takes a kernel width of 1 to 8");
   d.note(fmt::format("window {}", state));
   d.writes(out, in.width, Grain::columns());
 }

@@ -161,8 +161,8 @@ struct Attend {
   void keep_state(StateLayout& layout);
   void describe(Describer& d) const;
 };
-/// Causal depthwise convolution over the timeline's last `taps` rows, then SiLU. kernel [width, taps], the
-/// current row last.
+/// Causal depthwise convolution over the timeline's last `kernel_width` rows, then SiLU. The kernel is
+/// [width, kernel_width], the current row last.
 struct Conv {
   static constexpr std::string_view kName = "conv";
   Row in;
@@ -314,7 +314,7 @@ struct ExtraIds {
   int count = 0;
   std::vector<std::int32_t> always;  // ascending; they are never replaced
 };
-/// Logits of the step's wanted rows: head * in. With `ids`, only those rows of the LM head, and the spare
+/// Logits of the step's logit rows: head * in. With `ids`, only those rows of the LM head, and the extra
 /// ones. With `labels`, row v of the LM head belongs to token labels[v] (EAGLE-3's d2t).
 struct Logits {
   static constexpr std::string_view kName = "logits";
@@ -332,7 +332,7 @@ struct Logits {
   const std::vector<std::int32_t>& tokens() const { return labels.empty() ? ids : labels; }
   void describe(Describer& d) const;
 };
-/// Turns each wanted row's logits into a token (program/sample_row.h), if the step gives SelectRows.
+/// Turns each logit row into a token (program/sample_row.h), if the step gives SampleRows.
 struct Sample {
   static constexpr std::string_view kName = "sample";
   void describe(Describer& d) const;

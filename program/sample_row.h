@@ -10,20 +10,9 @@
 #include <cstdint>
 #include <span>
 
-namespace ft {
+#include "program/sampling_params.h"
 
-/// The sampling parameters of a request. Defaults: greedy, nothing filtered, nothing penalised.
-struct SamplingParams {
-  float temperature = 0;  // >= 0; 0 is greedy
-  int top_k = 0;          // 0: all
-  float top_p = 1;        // (0, 1]
-  float min_p = 0;        // [0, 1]
-  float repetition =
-      1;               // > 0; divides positive, multiplies negative logits of tokens seen in prompt or output
-  float presence = 0;  // subtracted once from tokens seen in the output
-  float frequency = 0;  // subtracted per occurrence in the output
-  std::uint64_t seed = 0;
-};
+namespace ft {
 
 /// How often a token has been seen. `output` counts emitted tokens only; a token of the prompt alone has
 /// output 0.
@@ -38,7 +27,7 @@ struct LogitBias {
 };
 
 /// Independent noise of the same (seed, position): the target's draw, a drafter's own draw and the acceptance
-/// test and residual draw of the ratio rule. The coupled rule drafts with the target's noise on purpose.
+/// test and residual draw of rejection sampling. The coupled rule drafts with the target's noise on purpose.
 enum class Stream : std::uint32_t { kTarget = 0, kDraft = 1, kAccept = 2, kResidual = 3 };
 
 /// The drafts before a row, by place: their values may be known to the device alone.

@@ -26,7 +26,7 @@ class Constraint {
 
   /// Writes the jump-forward tokens, the only ones allowed next, as far as they fit and are known; returns
   /// how many.
-  virtual int forced(std::span<std::int32_t> out) = 0;
+  virtual int jump_forward(std::span<std::int32_t> out) = 0;
 
   /// Records emitted tokens, in order; each was allowed by its row's mask.
   virtual void commit(std::span<const std::int32_t> tokens) = 0;

@@ -1,4 +1,4 @@
-// The distribution that `select` samples from: the same penalties, bias, mask, temperature and filters, up to
+// The distribution that `sample` draws from: the same penalties, bias, mask, temperature and filters, up to
 // probabilities. Rejection sampling needs it of the target and of the drafter; tests check draws with it.
 // Probabilities are exp(tempered logit) over their sum, in double, rounded to float once; those that round to
 // 0 are left out. Temperature 0, and a row without a finite logit, give the selected token alone with

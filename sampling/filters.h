@@ -1,4 +1,4 @@
-// The steps that `select` and `distribution` share: penalties, bias and mask to values, values to candidates.
+// The steps that `sample` and `distribution` share: penalties, bias and mask to values, values to candidates.
 // sampling/sample.h states the rules and the cost. Each step reads its inputs in ascending order of token,
 // but candidates come in no particular order. Nothing depends on their order except ties, which go to the
 // lower id.

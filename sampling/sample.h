@@ -1,4 +1,4 @@
-// select: one row of logits to one token, in the order that program/sample_row.h states. Rules decided here:
+// sample: one row of logits to one token, in the order that program/sample_row.h states. Rules decided here:
 //   - A NaN logit counts as -infinity and +infinity as the maximum float. A token at -infinity is never drawn
 //     unless every token is; then the lowest allowed id is taken (the lowest id if the mask allows none).
 //   - top-k keeps exactly k tokens: greater logits first, then lower ids.

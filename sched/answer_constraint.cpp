@@ -181,7 +181,7 @@ bool AnswerConstraint::restart() {
   return true;
 }
 
-int AnswerConstraint::forced(std::span<std::int32_t> out) {
+int AnswerConstraint::jump_forward(std::span<std::int32_t> out) {
   State state = rows_[0].state;
   std::size_t count = 0;
   for (; count < out.size(); ++count) {

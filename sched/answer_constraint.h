@@ -31,7 +31,7 @@ class AnswerConstraint final : public Constraint {
                                                   const ThinkingMarks& marks);
 
   std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) override;
-  int forced(std::span<std::int32_t> out) override;
+  int jump_forward(std::span<std::int32_t> out) override;
   void commit(std::span<const std::int32_t> tokens) override;
   Error problem() const override { return problem_; }
 
@@ -44,7 +44,7 @@ class AnswerConstraint final : public Constraint {
     ThinkingSplitter splitter{kPlainFormat, {}};  // without a grammar: finds the reasoning
     std::size_t matched = 0;                      // with a grammar: matched bytes of the closing tag
     int reasoned = 0;                             // tokens of reasoning
-    std::size_t written = 0;                      // forced tokens of the closing tag, or of its gap
+    std::size_t written = 0;                      // jump-forward tokens of the closing tag, or of its gap
     std::size_t consumed = 0;                     // tokens, by the grammar
   };
   struct Row {

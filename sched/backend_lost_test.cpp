@@ -1,4 +1,4 @@
-// A device that is gone: whoever waits is told, nobody is admitted any more.
+// A device that is gone: every waiting request is told, and none is admitted any more.
 #include "tests/late_backend.h"
 #include "tests/small_engine.h"
 

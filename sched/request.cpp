@@ -13,18 +13,17 @@ Error wrong(std::string_view field, std::string_view rule, double found) {
   return Error{Code::kInvalid, fmt::format("{} must be {}, found {}", field, rule, found)};
 }
 
-/// NaN fails every comparison, so each rule is written as the condition that must hold.
-Status check_sampler(const SamplingParams& s) {
-  if (!(s.temperature >= 0 && s.temperature <= 100)) return wrong("temperature", "0 to 100", s.temperature);
-  if (!(s.top_k >= 0)) return wrong("top_k", "0 (off) or more", s.top_k);
-  if (!(s.top_p > 0 && s.top_p <= 1)) return wrong("top_p", "above 0 and at most 1", s.top_p);
-  if (!(s.min_p >= 0 && s.min_p <= 1)) return wrong("min_p", "0 to 1", s.min_p);
-  if (!(s.repetition > 0 && s.repetition <= 10)) {
-    return wrong("repetition_penalty", "above 0 and at most 10", s.repetition);
-  }
-  if (!(std::abs(s.presence) <= 10)) return wrong("presence_penalty", "-10 to 10", s.presence);
-  if (!(std::abs(s.frequency) <= 10)) return wrong("frequency_penalty", "-10 to 10", s.frequency);
-  return {};
+Status check_sampler(const SamplingParams& sampler) {
+  Status status;
+  each_sampling_number([&](const auto& number) {
+    const auto found = sampler.*number.value;
+    if (!status.ok() || number.takes(found)) return;
+    const std::string rule = number.above_low
+                                 ? fmt::format("above {} and at most {}", number.low, number.high)
+                                 : fmt::format("{} to {}", number.low, number.high);
+    status = wrong(number.name, rule, static_cast<double>(found));
+  });
+  return status;
 }
 
 Status check_bias(std::vector<LogitBias>& bias, int vocabulary) {

@@ -115,8 +115,8 @@ class EventQueue {
 
  private:
   void grow() {
-    constexpr std::size_t kLeast = 16;
-    std::vector<Event> larger(std::max(kLeast, 2 * events_.size()));
+    constexpr std::size_t kMin = 16;
+    std::vector<Event> larger(std::max(kMin, 2 * events_.size()));
     for (std::size_t i = 0; i < count_; ++i) larger[i] = std::move(events_[(first_ + i) % events_.size()]);
     events_ = std::move(larger);
     first_ = 0;

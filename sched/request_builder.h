@@ -1,22 +1,45 @@
-// Builds a request from what a caller asks and what every request needs of its model. The commands and the
-// HTTP API build theirs here. Errors: kTooLong (speculation/context_room.h), those of Request::make.
+// Builds a request from what a caller asks and what its model gives. Flags, settings and the JSON of every
+// dialect fill RequestOptions; build_request() is the one place that turns them into the fields of a request.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "program/sampling_params.h"
 #include "sched/request.h"
 
 namespace ft {
 
-/// What a request needs of its model.
+/// What a caller may choose for any request. Absent, empty, auto or -1: as the model or the engine has it.
+struct RequestOptions {
+  AskedSampling sampling;
+  std::optional<std::uint64_t> seed;  // absent: 0
+  std::vector<LogitBias> bias;
+  std::vector<std::string> stops;
+  std::int64_t max_tokens = 0;  // 0: up to the end of the context
+  int logprobs = -1;            // the number of alternatives; -1: no log-probabilities
+  int thinking_budget = -1;     // tokens of reasoning; -1: no limit
+  DrafterKind drafter = DrafterKind::kAuto;
+  Acceptance acceptance = Acceptance::kCoupled;
+  int depth = -1;  // -1: auto
+};
+
+/// What a request needs of its model, and what it takes where nothing was asked.
 struct RequestModel {
   int vocabulary = 0;        // columns of logits
   std::int64_t context = 0;  // tokens of prompt and answer together
   std::vector<std::int32_t> eos;
+  SamplingParams sampler;  // the seed is unused
+  std::vector<LogitBias> bias;
+  DrafterKind default_drafter = DrafterKind::kAuto;
+  int default_depth = -1;
 };
 
-/// Fills slot.context and slot.eos.
-Result<Request> build_request(RequestFields fields, const RequestModel& model);
+/// `fields`: prompt, pictures, grammar and what else RequestOptions does not have. A request that only scores
+/// its prompt has score_prompt set and `only_prompt`. Errors: kTooLong, those of Request::make.
+Result<Request> build_request(RequestFields fields, const RequestOptions& options, const RequestModel& model,
+                              bool only_prompt = false);
 
 }  // namespace ft

@@ -47,14 +47,14 @@ class App {
   HttpCounters& http() { return http_; }
 
   /// Lists an answer while it is decoded; the destructor removes it.
-  class Enlisted {
+  class Registered {
    public:
-    Enlisted(App& app, std::string id, std::function<void()> cancel) : app_(app), id_(std::move(id)) {
+    Registered(App& app, std::string id, std::function<void()> cancel) : app_(app), id_(std::move(id)) {
       app_.add(id_, std::move(cancel));
     }
-    ~Enlisted() { app_.remove(id_); }
-    Enlisted(const Enlisted&) = delete;
-    Enlisted& operator=(const Enlisted&) = delete;
+    ~Registered() { app_.remove(id_); }
+    Registered(const Registered&) = delete;
+    Registered& operator=(const Registered&) = delete;
 
    private:
     App& app_;

@@ -223,15 +223,15 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
   const bool streams = running.exchange.stream;
   running.id = running.exchange.writer->id();
   line.status = 200;
-  std::optional<App::Enlisted> enlisted;
-  enlisted.emplace(server_context_.app, running.id, [&running, wake = running.wake] {
+  std::optional<App::Registered> registered;
+  registered.emplace(server_context_.app, running.id, [&running, wake = running.wake] {
     for (Ticket& ticket : running.tickets) ticket.cancel();
     wake->ring(true);
   });
   // Whichever ends first cancels the other: the answer or the connection watch.
   const auto first = streams ? co_await (contained(running, stream(received, running)) || watch())
                              : co_await (contained(running, gather(running)) || watch());
-  enlisted.reset();
+  registered.reset();
   if (running.failed) {
     line.status = 500, line.note = "failed";
     co_return false;

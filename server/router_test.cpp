@@ -144,7 +144,7 @@ TEST_F(RouterTest, TheHeadIsJudgedWithoutABody) {
 TEST_F(RouterTest, CancellingWhatIsNotDecodedIsNotFound) {
   bool cancelled = false;
   {
-    const App::Enlisted enlisted(app_, "chatcmpl-1", [&] { cancelled = true; });
+    const App::Registered registered(app_, "chatcmpl-1", [&] { cancelled = true; });
     EXPECT_TRUE(app_.cancel("chatcmpl-1"));
     EXPECT_TRUE(cancelled);
     EXPECT_EQ(app_.decoding(), 1U);

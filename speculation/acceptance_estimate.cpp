@@ -53,8 +53,8 @@ void AcceptanceLevel::observe(int drafted, int accepted) {
 
 void AcceptanceLevel::age() {
   constexpr double kKept = 0.99;
-  constexpr double kLeast = 4;
-  for (Position& at : positions_) at.weight = std::max(std::min(at.weight, kLeast), at.weight * kKept);
+  constexpr double kMin = 4;
+  for (Position& at : positions_) at.weight = std::max(std::min(at.weight, kMin), at.weight * kKept);
 }
 
 void AcceptanceLevel::doubt() {

@@ -1,5 +1,5 @@
 // A constraint in every verified row: the same tokens with any drafter, depth and neighbours, each of them
-// allowed, what is forced drafted for nothing, and an end with a sentence where no mask is to be had.
+// allowed, jump-forward tokens drafted for nothing, and an end with a sentence where no mask is to be had.
 #include "sampling/constraint.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class FakeConstraint final : public Constraint {
     return masks_[drafts.size()];
   }
 
-  int forced(std::span<std::int32_t> out) override {
+  int jump_forward(std::span<std::int32_t> out) override {
     std::vector<std::int32_t> tokens = emitted_;
     std::size_t count = 0;
     for (; count < out.size() && tokens.size() < ends_at_; ++count) {

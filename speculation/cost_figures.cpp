@@ -7,13 +7,13 @@ namespace ft {
 bool CostFigures::plausible() const {
   const double plain = verify_ms[1];
   const auto possible = [plain](double ms) {
-    return std::isfinite(ms) && ms > 0 && ms <= kMostMs && ms <= kMostTimes * plain;
+    return std::isfinite(ms) && ms > 0 && ms <= kMaxMs && ms <= kMaxTimes * plain;
   };
   for (std::size_t rows = 1; rows < verify_ms.size(); ++rows) {
     if (!possible(verify_ms[rows]) || (rows > 1 && verify_ms[rows] < verify_ms[rows - 1])) return false;
   }
   for (const double weight : draft_weight) {
-    if (!std::isfinite(weight) || weight <= 0 || weight > kMostTimes) return false;
+    if (!std::isfinite(weight) || weight <= 0 || weight > kMaxTimes) return false;
   }
   return possible(draft_ms);
 }

@@ -10,8 +10,8 @@
 namespace ft {
 
 struct CostFigures {
-  static constexpr double kMostMs = 1e7;     // of a round
-  static constexpr double kMostTimes = 100;  // a plain round's cost, that any figure may be
+  static constexpr double kMaxMs = 1e7;     // of a round
+  static constexpr double kMaxTimes = 100;  // a plain round's cost, that any figure may be
 
   std::array<double, kMaxDepth + 2> verify_ms{};  // [rows] of a round of one slot; [0] is nothing
   double draft_ms = 0;                            // a pass of the network that draft steps are counted in

@@ -11,13 +11,13 @@ CostModel::CostModel() {
 }
 
 void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double draft) {
-  constexpr double kMostPerRow = 1.1;  // of a plain step
+  constexpr double kMaxPerRow = 1.1;  // of a plain step
   if (measured[1] <= 0) return;
   verify_[1] = measured[1];
   std::size_t known = 1;
   for (std::size_t rows = 2; rows < measured.size(); ++rows) {
     if (measured[rows] <= 0) continue;
-    const double most = kMostPerRow * static_cast<double>(rows) * measured[1];
+    const double most = kMaxPerRow * static_cast<double>(rows) * measured[1];
     const double cost = std::clamp(measured[rows], verify_[known], std::max(verify_[known], most));
     for (std::size_t between = known + 1; between <= rows; ++between) {
       const double part = static_cast<double>(between - known) / static_cast<double>(rows - known);

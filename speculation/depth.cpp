@@ -74,7 +74,7 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   ++round_;
   if (fixed_ >= 0) return choose_fixed(offers, allowed);
   const double plain = costs.round(others.rows + 1, others.draft_steps, others.slots, others.read);
-  credit_ = std::min(kMostCredit, credit_ + kEarn * plain / others.slots);
+  credit_ = std::min(kMaxCredit, credit_ + kEarn * plain / others.slots);
   std::array<Best, kMaxDrafters> bests;
   const std::size_t count = std::min(offers.size(), bests.size());
   int networks = 0;
@@ -102,7 +102,7 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     reason_.rates = rates(offers[i]);
   };
   take(first);
-  budget_ = std::min(kMostBudget, budget_ + kExplore * bests[first].steps / others.slots);
+  budget_ = std::min(kMaxBudget, budget_ + kExplore * bests[first].steps / others.slots);
   if (count > 1 && explore(offers.first(count), std::span(bests).first(count), costs, others)) {
     take(reason_.offer);
     reason_.exploring = true;
@@ -201,7 +201,7 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
   const bool before = known.poor();
   known.observe(drafted, accepted);
   if (fixed_ < 0 && drafted > 0)
-    credit_ = std::clamp(credit_ + accepted * reason_.best.saves - reason_.best.extra, 0.0, kMostCredit);
+    credit_ = std::clamp(credit_ + accepted * reason_.best.saves - reason_.best.extra, 0.0, kMaxCredit);
   // What other networks did on the text before says little about this one.
   const bool fell = !before && known.poor() && drafter.draft_cost(1) > 0;
   for (std::size_t i = 0; fell && i < estimates_.size(); ++i) {
@@ -215,8 +215,8 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
 void DepthPolicy::teach(AcceptancePrior& prior) const {
   if (fixed_ >= 0) return;
   constexpr double kShare = 0.25;
-  constexpr double kWhole = 4;     // drafts that speak for a whole request
-  constexpr double kLeast = 0.15;  // so that a new text is not refused for what others were
+  constexpr double kWhole = 4;   // drafts that speak for a whole request
+  constexpr double kMin = 0.15;  // so that a new text is not refused for what others were
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
     for (std::size_t kind = 0; kind < estimates_[i].size(); ++kind) {
       const AcceptanceEstimate& known = estimates_[i][kind];
@@ -224,12 +224,12 @@ void DepthPolicy::teach(AcceptancePrior& prior) const {
       for (std::size_t at = 0; at < rates.size(); ++at) {
         const double share = kShare * std::min(1.0, known.seen(at) / kWhole);
         double& taught = prior.rates[i][kind][at];
-        taught = std::max(kLeast, (1 - share) * taught + share * rates[at]);
+        taught = std::max(kMin, (1 - share) * taught + share * rates[at]);
       }
     }
   }
   prior.budget = budget_;
-  prior.credit = std::max(credit_, kLeastCredit);
+  prior.credit = std::max(credit_, kMinCredit);
 }
 
 std::string DepthPolicy::explain() const {

@@ -97,9 +97,9 @@ class DepthPolicy {
   static constexpr int kLastProbe = 128;
   static constexpr int kStale = 24;  // rounds after which a drafter that did not draft may be tried
   static constexpr int kRetry = 48;  // rounds between two tries of a depth that only the costs speak against
-  static constexpr double kMostBudget = 3;     // plain steps that exploration may save up
-  static constexpr double kMostCredit = 6;     // plain steps
-  static constexpr double kLeastCredit = 0.3;  // of a request that begins
+  static constexpr double kMaxBudget = 3;    // plain steps that exploration may save up
+  static constexpr double kMaxCredit = 6;    // plain steps
+  static constexpr double kMinCredit = 0.3;  // of a request that begins
 
   /// The best depth of one offer.
   struct Best {

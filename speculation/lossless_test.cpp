@@ -1,4 +1,4 @@
-// Whatever drafts, however deep, whoever shares the round: the tokens are those of plain decoding alone.
+// Any drafter, any depth, any neighbours in the round: the tokens are those of plain decoding alone.
 #include <random>
 #include <tuple>
 
@@ -68,7 +68,7 @@ class Lossless : public testing::TestWithParam<std::tuple<const char*, bool>> {
     }
     std::vector<std::int32_t> recorded = prompt(0);
     recorded.insert(recorded.end(), plain_[0].begin(), plain_[0].end());
-    // Right for a while, then spoilt: real acceptance and real rejection at every depth.
+    // Right for a while, then perturbed: real acceptance and real rejection at every depth.
     decoder_->force({0.95, 0.9, 0.9, 0.8, 0.8, 0.7, 0.7, 0.7}, 5).record(recorded);
   }
 

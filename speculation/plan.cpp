@@ -125,7 +125,7 @@ void Round::note_plan(const Entry& entry, const CostModel& costs, RoundSoFar& ot
     known += more, others.draft_steps += more;
   }
   others.rows += depth;
-  others.tokens += entry.forced ? depth : entry.slot->policy.expected() - 1;
+  others.tokens += entry.jump_forward ? depth : entry.slot->policy.expected() - 1;
   others.read.drafts += depth * kilo_positions(*entry.slot);
   shape_.draft_steps = others.draft_steps;
   shape_.read = others.read;
@@ -135,7 +135,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
   active_ = 0;
   shape_ = {};
   worked_ = false;
-  // Whoever has not been asked yet counts as a plain row.
+  // Slots that are not planned yet count as one plain row each.
   RoundSoFar others;
   others.slots = static_cast<int>(slots.size());
   others.rows = others.slots - 1;
@@ -204,10 +204,10 @@ void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& o
   } else {
     draft.depth = slot.policy.choose_none();
   }
-  entry.forced = take_forced(entry, allowed);
+  entry.jump_forward = take_jump_forward(entry, allowed);
   if (!slot.on_depth) return;
-  slot.on_depth(entry.forced ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"
-                             : slot.policy.explain());
+  slot.on_depth(entry.jump_forward ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"
+                                   : slot.policy.explain());
 }
 
 namespace {
@@ -250,16 +250,17 @@ void Round::gather_offers(Entry& entry, const CostModel& costs) {
 
 /// Drafts what may come alone, if that is at least as deep as a drafter would go. A request that asked for no
 /// drafts gets none.
-bool Round::take_forced(Entry& entry, int allowed) {
+bool Round::take_jump_forward(Entry& entry, int allowed) {
   const Slot& slot = *entry.slot;
   DraftSlot& draft = entry.draft;
   if (draft.constraint == nullptr || slot.drafter == nullptr) return false;
   if (slot.options.depth >= 0) allowed = std::min(allowed, slot.options.depth);
-  const int forced = draft.constraint->forced(draft.drafts.first(static_cast<std::size_t>(allowed)));
-  if (forced == 0 || forced < draft.depth) return false;
-  draft.depth = draft.drafted = forced;
+  const int jump_forward =
+      draft.constraint->jump_forward(draft.drafts.first(static_cast<std::size_t>(allowed)));
+  if (jump_forward == 0 || jump_forward < draft.depth) return false;
+  draft.depth = draft.drafted = jump_forward;
   entry.source = nullptr;
-  for (int i = 0; draft.rejection && i < forced; ++i) {
+  for (int i = 0; draft.rejection && i < jump_forward; ++i) {
     const auto at = static_cast<std::size_t>(i);
     (*draft.proposal)[at].entries.assign(1, {draft.drafts[at], 1.0F});
   }

@@ -127,18 +127,18 @@ class Round {
     DraftSlot draft;
     Drafter* source = nullptr;  // who offers the drafts; null: nobody, or the constraint
     int kind = 0;               // of what it offers
-    bool forced = false;        // the constraint's drafts, no drafter's
+    bool jump_forward = false;  // the constraint's drafts, no drafter's
     std::optional<Txn> txn;
     int first_row = 0;
-    std::array<Distribution, kMaxDraft> proposal;  // ratio rule only
+    std::array<Distribution, kMaxDraft> proposal;  // rejection sampling only
 
     /// Whose drafts these are: the name of a drafter, or of what allows nothing else.
     std::string_view author() const {
-      if (forced) return "grammar";
+      if (jump_forward) return "grammar";
       return source != nullptr ? source->name() : std::string_view();
     }
     /// Who is to draft in this round; null: nobody.
-    Drafter* drafter() const { return draft.depth == 0 || forced ? nullptr : source; }
+    Drafter* drafter() const { return draft.depth == 0 || jump_forward ? nullptr : source; }
     void abandon_drafts() {
       draft.drafted = draft.backlog_rows = 0;
       draft.known = true;
@@ -150,7 +150,7 @@ class Round {
   void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts);
   void gather_offers(Entry& entry, const CostModel& costs);
   void note_plan(const Entry& entry, const CostModel& costs, RoundSoFar& others);
-  static bool take_forced(Entry& entry, int allowed);
+  static bool take_jump_forward(Entry& entry, int allowed);
   static void drop_drafter(Slot& slot, Drafter& failed);
   void observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt);
   static void keep_allowed(Entry& entry);

@@ -196,7 +196,7 @@ TEST(DistributionProof, ADrawFromASlightlyOtherDistributionIsSeen) {
   EXPECT_GT(surprise(counts.of, exact(decoder, parameters)), 6);
 }
 
-/// The same two faults where another network drafts, under the ratio rule.
+/// The same two faults where another network drafts, under rejection sampling.
 TEST(DistributionProof, AFaultIsSeenWhicheverNetworkDrafts) {
   ToyDecoder decoder(1, tiny(), 64);
   const Case plain = case_of("plain"), penalties = case_of("penalties");

@@ -109,11 +109,11 @@ class Timeline {
     blocks_.reserve(static_cast<std::size_t>(positions / kBlockRows) + 1);
   }
 
-  /// rows >= 1, 0 <= confirmed rows (`settled`) <= rows, rows - settled <= kMaxTapeRows. Reserves blocks for
+  /// rows >= 1, 0 <= confirmed <= rows, rows - confirmed <= kMaxTapeRows. Reserves blocks for
   /// all rows.
   Result<Txn> begin(int rows, int confirmed);
 
-  /// A second timeline with the first `length` rows of this one's past, min fork length (settled()) <= length
+  /// A second timeline with the first `length` rows of this one's past, min_fork_length() <= length
   /// <= length(). The original must have no open transaction and must not be lost.
   Result<Timeline> fork(std::int64_t length) const;
   Result<Timeline> fork() const { return fork(length_); }

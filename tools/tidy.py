@@ -70,6 +70,8 @@ WORDS = [
     (re.compile(r"\bbehind\b", re.IGNORECASE), "use after"),
     (re.compile(r"\bgoes on\b", re.IGNORECASE), "use continues"),
     (re.compile(r"\bso many\b", re.IGNORECASE), "name the number"),
+    (re.compile(r"\bso much\b", re.IGNORECASE), "name the amount"),
+    (re.compile(r"\bratio rule\b", re.IGNORECASE), "use rejection sampling"),
 ]
 # Folders whose comments and strings are not converted to these words yet. Remove a folder once it is clean.
 UNCONVERTED = set(

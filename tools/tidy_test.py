@@ -194,7 +194,7 @@ class Tidy(unittest.TestCase):
     def test_words_of_comments_strings_and_documents(self):
         for words in ("It stands here", "This is no answer", "There are no drafts, these are no drafts"):
             self.assert_caught(self.source(f"// {words}.\n"), "base/counter.cpp:2", "words")
-        for words in ("the row behind it", "the list goes on", "given so many tokens"):
+        for words in ("the row behind it", "the list goes on", "given so many tokens", "of the ratio rule"):
             self.assert_caught(self.source(f'const char* text = "{words}";\n'), "base/counter.cpp:2", "words")
             self.assert_caught({"docs/a.md": f"# Title\n\n{words}\n"}, "docs/a.md:3", "words")
         self.assert_clean(self.source("int behind = 0;  // a stand-in; there is no other, this is no longer one\n"))

@@ -9,8 +9,8 @@ namespace ft {
 namespace {
 
 constexpr std::size_t kLikeliest = 64;
-constexpr int kChunk = 64;            // logit rows per step
-constexpr double kLeastRest = 1e-12;  // probability of all other tokens together
+constexpr int kChunk = 64;          // logit rows per step
+constexpr double kMinRest = 1e-12;  // probability of all other tokens together
 
 /// Calls `row(window, position, logits)` for every position of every window.
 Status each_row(Backend& backend, const Model& model, const std::vector<std::vector<std::int32_t>>& windows,
@@ -59,7 +59,7 @@ double TextMeter::divergence(const Prediction& wanted, std::span<const float> lo
     sum += std::exp(log_p) * (log_p - log_q);
     p_rest -= std::exp(log_p), q_rest -= std::exp(log_q);
   }
-  p_rest = std::max(p_rest, kLeastRest), q_rest = std::max(q_rest, kLeastRest);
+  p_rest = std::max(p_rest, kMinRest), q_rest = std::max(q_rest, kMinRest);
   return sum + p_rest * (std::log(p_rest) - std::log(q_rest));
 }
 

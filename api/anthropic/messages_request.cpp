@@ -109,7 +109,7 @@ Status read_output(const Fields& fields, GenerateParams& call) {
 }
 
 Status read_sampling_and_stops(const Fields& fields, GenerateParams& call) {
-  FT_TRY(read_noise(fields, call, 1, 0));
+  FT_TRY(read_sampling_numbers(fields, call, 1, 0));
   FT_TRY(fields.array("stop_sequences", kMaxStops));  // Anthropic accepts a list only
   FT_ASSIGN(call.stops, read_stops(fields, "stop_sequences"));
   return read_speculation(fields, call);

@@ -56,9 +56,9 @@ TEST(MessagesRequest, SamplingIsRead) {
   const Result<GenerateParams> call = read(
       R"(,"temperature":0.5,"top_p":0.9,"top_k":40,"stop_sequences":["END","\n\n"],"seed":7,"stream":true)");
   ASSERT_TRUE(call.ok());
-  EXPECT_EQ(call->temperature, 0.5F);
-  EXPECT_EQ(call->top_p, 0.9F);
-  EXPECT_EQ(call->top_k, 40);
+  EXPECT_EQ(call->sampling.temperature, 0.5F);
+  EXPECT_EQ(call->sampling.top_p, 0.9F);
+  EXPECT_EQ(call->sampling.top_k, 40);
   EXPECT_EQ(call->seed, 7U);
   EXPECT_EQ(call->stops, (std::vector<std::string>{"END", "\n\n"}));
   EXPECT_TRUE(call->stream);

@@ -203,8 +203,8 @@ Json ResponsesWriter::response(const char* status) const {
             {"model", model_},
             {"output", Json::array()},
             {"service_tier", "default"},
-            {"temperature", request_.call.temperature.value_or(sampler.temperature)},
-            {"top_p", request_.call.top_p.value_or(sampler.top_p)},
+            {"temperature", request_.call.sampling.temperature.value_or(sampler.temperature)},
+            {"top_p", request_.call.sampling.top_p.value_or(sampler.top_p)},
             {"usage", nullptr}};
   json.update(read_json<Json>(request_.echo));
   if (word == "in_progress") return json;

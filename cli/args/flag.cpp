@@ -148,8 +148,10 @@ Setter reads_number(std::optional<float>& target, Range range) {
                         (range.open_low ? *value > range.low : *value >= range.low) &&
                         (range.open_high ? *value < range.high : *value <= range.high);
     if (!inside) {
-      return expected(fmt::format("a number {} {} and {} {}", range.open_low ? "above" : "from", range.low,
-                                  range.open_high ? "below" : "at most", range.high),
+      const bool closed = !range.open_low && !range.open_high;
+      return expected(closed ? fmt::format("a number from {} to {}", range.low, range.high)
+                             : fmt::format("a number {} {} and {} {}", range.open_low ? "above" : "from",
+                                           range.low, range.open_high ? "below" : "at most", range.high),
                       text);
     }
     target = *value;

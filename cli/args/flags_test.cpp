@@ -9,8 +9,7 @@ namespace ft::cli {
 namespace {
 
 struct Options {
-  AnswerOptions answer;
-  SamplingOptions sampling;
+  RequestOptions request;
   SpeculationOptions speculation;
   PromptOptions prompt;
   ModelOptions model;
@@ -21,9 +20,10 @@ struct Bench {
   Command command;
   Bench() {
     command.name = "run";
-    add_answer_flags(command.flags, options.answer);
-    add_sampling_flags(command.flags, options.sampling);
-    add_speculation_flags(command.flags, options.speculation, &options.model);
+    options.request.max_tokens = 512;
+    add_answer_flags(command.flags, options.request);
+    add_sampling_flags(command.flags, options.request);
+    add_speculation_flags(command.flags, options.request, options.speculation, &options.model);
     add_prompt_flags(command.flags, options.prompt);
   }
   Status set(const Typed& typed, const std::map<std::string, std::string>& environment = {},
@@ -41,15 +41,15 @@ TEST(Flags, TypedWinsOverEnvironmentOverSectionOverTopLevelOverDefault) {
   const std::map<std::string, std::string> environment = {{"FORETOKEN_MAX_TOKENS", "2"}};
   Bench bench;
   ASSERT_TRUE(bench.set({}).ok());
-  EXPECT_EQ(bench.options.answer.max_tokens, 512);
+  EXPECT_EQ(bench.options.request.max_tokens, 512);
   ASSERT_TRUE(bench.set({}, {}, {both[1]}).ok());
-  EXPECT_EQ(bench.options.answer.max_tokens, 4);
+  EXPECT_EQ(bench.options.request.max_tokens, 4);
   ASSERT_TRUE(bench.set({}, {}, both).ok());
-  EXPECT_EQ(bench.options.answer.max_tokens, 3);
+  EXPECT_EQ(bench.options.request.max_tokens, 3);
   ASSERT_TRUE(bench.set({}, environment, both).ok());
-  EXPECT_EQ(bench.options.answer.max_tokens, 2);
+  EXPECT_EQ(bench.options.request.max_tokens, 2);
   ASSERT_TRUE(bench.set({{"max-tokens", {"1"}}}, environment, both).ok());
-  EXPECT_EQ(bench.options.answer.max_tokens, 1);
+  EXPECT_EQ(bench.options.request.max_tokens, 1);
 }
 
 TEST(Flags, OldNamesAreReadFromEverySourceAndShownNowhere) {
@@ -85,7 +85,7 @@ TEST(Flags, AListComesFromOneSourceAlone) {
   Bench bench;
   ASSERT_TRUE(
       bench.set({{"stop", {"a", "b"}}}, {{"FORETOKEN_STOP", "c"}}, {{"", "stop", {"d", "e"}, 1}}).ok());
-  EXPECT_EQ(bench.options.answer.stops, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(bench.options.request.stops, (std::vector<std::string>{"a", "b"}));
 }
 
 TEST(Flags, AWrongValueNamesItsOrigin) {
@@ -115,9 +115,9 @@ TEST(Flags, IdsAndBiasesAreRead) {
   Bench bench;
   ASSERT_TRUE(bench.set({{"prompt-ids", {"1, 2,3"}}, {"logit-bias", {"5=-2.5", "7=1"}}}).ok());
   EXPECT_EQ(bench.options.prompt.ids, (std::vector<std::int32_t>{1, 2, 3}));
-  ASSERT_EQ(bench.options.sampling.bias.size(), 2U);
-  EXPECT_EQ(bench.options.sampling.bias[0].token, 5);
-  EXPECT_EQ(bench.options.sampling.bias[0].value, -2.5F);
+  ASSERT_EQ(bench.options.request.bias.size(), 2U);
+  EXPECT_EQ(bench.options.request.bias[0].token, 5);
+  EXPECT_EQ(bench.options.request.bias[0].value, -2.5F);
   for (const char* text : {"1,,2", "a", "-1", "1;2", "99999999999"}) {
     EXPECT_FALSE(bench.set({{"prompt-ids", {text}}}).ok()) << text;
   }

@@ -1,5 +1,6 @@
 #include "cli/args/option_flags.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace ft::cli {
@@ -44,6 +45,28 @@ Setter reads_draft_bits(int& target) {
     target = text == "auto" ? -1 : text[0] - '0';
     return {};
   };
+}
+
+Setter reads_any_seed(std::optional<std::uint64_t>& target) {
+  return [&target](const std::string& text) -> Status {
+    FT_TRY(reads_seed(target.emplace())(text));
+    return {};
+  };
+}
+
+std::string with_dashes(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+void add_number(FlagSet& flags, const SamplingNumber<float>& number, AskedSampling& asked) {
+  flags.add(with_dashes(number.name), "X",
+            reads_number(asked.*number.asked, {number.low, number.high, number.above_low}), number.help);
+}
+
+void add_number(FlagSet& flags, const SamplingNumber<int>& number, AskedSampling& asked) {
+  flags.add(with_dashes(number.name), "N", reads_int(asked.*number.asked, number.low, number.high),
+            number.help);
 }
 
 }  // namespace
@@ -170,39 +193,26 @@ void add_prompt_flags(FlagSet& flags, PromptOptions& prompt) {
             "Reasoning before the answer (default: the template's choice)");
 }
 
-void add_sampling_flags(FlagSet& flags, SamplingOptions& sampling) {
+void add_sampling_flags(FlagSet& flags, RequestOptions& request) {
   flags.group("Sampling (default: the model's generation_config.json)");
-  flags.add("temperature", "X", reads_number(sampling.temperature, {0, 100}),
-            "Sampling temperature; 0 is greedy");
-  flags.add("top-k", "N", reads_int(sampling.top_k, 0, 1 << 24),
-            "Sample from the N most likely tokens; 0: all");
-  flags.add("top-p", "X", reads_number(sampling.top_p, {0, 1, true}),
-            "Sample from the most likely tokens up to this total probability; 1: all");
-  flags.add("min-p", "X", reads_number(sampling.min_p, {0, 1}),
-            "Drop tokens with less than X times the probability of the most likely one; 0: off");
-  flags.add("seed", "N", reads_seed(sampling.seed),
+  each_sampling_number([&](const auto& number) { add_number(flags, number, request.sampling); });
+  flags.add("seed", "N", reads_any_seed(request.seed),
             "Random seed (default 0); the same seed gives the same answer");
-  flags.add("repetition-penalty", "X", reads_number(sampling.repetition, {0, 10, true}),
-            "Divides the logits of tokens seen so far; 1: off");
-  flags.add("presence-penalty", "X", reads_number(sampling.presence, {-10, 10}),
-            "Subtracted from the logits of generated tokens; 0: off");
-  flags.add("frequency-penalty", "X", reads_number(sampling.frequency, {-10, 10}),
-            "Subtracted from a token's logit for each time it was generated; 0: off");
-  flags.add_list("logit-bias", "ID=V", reads_bias(sampling.bias), "Added to a token's logit (repeatable)");
+  flags.add_list("logit-bias", "ID=V", reads_bias(request.bias), "Added to a token's logit (repeatable)");
 }
 
-void add_answer_flags(FlagSet& flags, AnswerOptions& answer) {
+void add_answer_flags(FlagSet& flags, RequestOptions& request) {
   flags.group("Answer");
   flags
-      .add("max-tokens", "N", reads_int(answer.max_tokens, 1, 1 << 24),
-           fmt::format("Max tokens of the answer (default {})", answer.max_tokens))
+      .add("max-tokens", "N", reads_int(request.max_tokens, 1, 1 << 24),
+           fmt::format("Max tokens of the answer (default {})", request.max_tokens))
       .letter = "n";
-  flags.add_list("stop", "TEXT", appends_text(answer.stops), "End the answer before this text (repeatable)");
-  flags.add("logprobs", "K", reads_auto_or(answer.logprobs, 0, 20),
+  flags.add_list("stop", "TEXT", appends_text(request.stops), "End the answer before this text (repeatable)");
+  flags.add("logprobs", "K", reads_auto_or(request.logprobs, 0, 20),
             "Log-probability of each token, with K alternatives (0 to 20); shown with --json");
 }
 
-void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint) {
+void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint, RequestOptions& request) {
   flags.group("Structured output (enforced in every verified row)");
   flags.add("json-schema", "FILE", reads_text(constraint.json_schema),
             "Constrain the answer to JSON of this schema");
@@ -210,21 +220,22 @@ void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint) {
   flags.add("regex", "TEXT", reads_text(constraint.regex),
             "Constrain the whole answer to this regular expression");
   flags.add("lark", "FILE", reads_text(constraint.lark), "Constrain the answer to this Lark grammar");
-  flags.add("thinking-budget", "N", reads_auto_or(constraint.thinking_budget, 0, 1 << 24),
+  flags.add("thinking-budget", "N", reads_auto_or(request.thinking_budget, 0, 1 << 24),
             "Max tokens of reasoning; auto (default): no limit");
 }
 
-void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation, ModelOptions* model) {
+void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationOptions& speculation,
+                           ModelOptions* model) {
   flags.group("Speculation");
   flags.add_list("drafter", "NAME",
-                 reads_drafter(speculation.drafter, model != nullptr ? &model->drafters : nullptr),
+                 reads_drafter(request.drafter, model != nullptr ? &model->drafters : nullptr),
                  "Drafter: auto (default; the best of those at hand, for each round), mtp (MTP head), lookup "
                  "(n-gram lookup) or none; eagle3=DIR, dflash=DIR or model=DIR loads such a drafter or a "
                  "smaller model and drafts with it (repeatable)");
-  flags.add("depth", "N", reads_auto_or(speculation.depth, 0, kMaxDepth),
+  flags.add("depth", "N", reads_auto_or(request.depth, 0, kMaxDepth),
             "Draft tokens per round: auto (default) or 0 to 15");
   flags.add(
-      "acceptance", "RULE", reads_acceptance(speculation.acceptance),
+      "acceptance", "RULE", reads_acceptance(request.acceptance),
       "Acceptance rule: coupled (default, same tokens as plain decoding) or rejection (rejection sampling: "
       "same distribution, other tokens)");
   flags.add("predict", "FILE", reads_text(speculation.predict_file),

@@ -22,11 +22,13 @@ void add_backend_flags(FlagSet& flags, ModelOptions& model);
 /// Only the model folder, for subcommands that do not compute.
 void add_model_folder_flag(FlagSet& flags, std::string& directory);
 void add_prompt_flags(FlagSet& flags, PromptOptions& prompt);
-void add_sampling_flags(FlagSet& flags, SamplingOptions& sampling);
-void add_answer_flags(FlagSet& flags, AnswerOptions& answer);
+void add_sampling_flags(FlagSet& flags, RequestOptions& request);
+/// request.max_tokens is the default.
+void add_answer_flags(FlagSet& flags, RequestOptions& request);
 /// Structured output and the reasoning budget.
-void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint);
-void add_speculation_flags(FlagSet& flags, SpeculationOptions& speculation, ModelOptions* model = nullptr);
+void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint, RequestOptions& request);
+void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationOptions& speculation,
+                           ModelOptions* model = nullptr);
 
 /// A value of --drafter: a name sets `target`, NAME=DIR adds a folder. The first folder sets `target` too, if
 /// no name did; a second one sets it to auto. `folders` null: the model is loaded already, so none is taken.

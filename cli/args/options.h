@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "speculation/decoder.h"
+#include "sched/request_builder.h"
 
 namespace ft::cli {
 
@@ -44,35 +44,15 @@ struct PromptOptions {
   std::optional<bool> think;
 };
 
-/// The requested values; the model's own fill the rest (cli/commands/sampling_options.h).
-struct SamplingOptions {
-  std::optional<float> temperature, top_p, min_p, repetition, presence, frequency;
-  std::optional<int> top_k;
-  std::uint64_t seed = 0;
-  std::vector<LogitBias> bias;
-  bool any() const {
-    return temperature || top_p || min_p || repetition || presence || frequency || top_k || !bias.empty();
-  }
-};
-
-struct AnswerOptions {
-  int max_tokens = 512;
-  std::vector<std::string> stops;
-  int logprobs = -1;  // -1: none
-};
-
-/// Structured output and the reasoning budget.
+/// Structured output.
 struct ConstraintOptions {
   std::string json_schema, lark;     // files; empty: none
   std::optional<std::string> regex;  // the expression
   bool json_object = false;
-  int thinking_budget = -1;  // -1: no limit
 };
 
+/// What speculation has beside RequestOptions (sched/request_builder.h).
 struct SpeculationOptions {
-  DrafterKind drafter = DrafterKind::kAuto;
-  int depth = -1;  // -1: auto
-  Acceptance acceptance = Acceptance::kCoupled;
   std::string predict_file;
   bool explain_depth = false;
 };

@@ -25,8 +25,8 @@ struct Timed {
 Result<Timed> timed_answer(Engine& engine, const LoadedModel& loaded, const BenchCase& bench_case,
                            DrafterKind drafter, const std::atomic<bool>& stopped) {
   GenerateOptions ask = bench_case.ask;
-  ask.speculation.drafter = drafter;
-  if (drafter == DrafterKind::kNone) ask.speculation.depth = 0;
+  ask.request.drafter = drafter;
+  if (drafter == DrafterKind::kNone) ask.request.depth = 0;
   FT_ASSIGN(Request request, make_request(bench_case.prompt, ask, loaded));
   const Clock::time_point start = Clock::now();
   FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));

@@ -20,8 +20,8 @@ Result<std::vector<Ids>> answer_all(Engine& engine, const LoadedModel& loaded,
   ++owner;
   for (const BenchCase& version : versions) {
     GenerateOptions ask = version.ask;
-    ask.speculation.drafter = way.drafter;
-    if (way.drafter == DrafterKind::kNone) ask.speculation.depth = 0;
+    ask.request.drafter = way.drafter;
+    if (way.drafter == DrafterKind::kNone) ask.request.depth = 0;
     ask.owner = way.remembers ? owner : ++owner;
     FT_ASSIGN(Request request, make_request(version.prompt, ask, loaded));
     FT_ASSIGN(GatheredAnswer answer, whole_answer(engine, std::move(request), stopped));

@@ -31,10 +31,10 @@ Result<GatheredAnswer> whole_answer(Engine& engine, Request request, const std::
 Result<GatheredAnswer> BenchMeasure::answer(const BenchCase& bench_case, bool speculative) {
   GenerateOptions ask = bench_case.ask;
   if (!speculative) {
-    ask.speculation.drafter = DrafterKind::kNone;
-    ask.speculation.depth = 0;
+    ask.request.drafter = DrafterKind::kNone;
+    ask.request.depth = 0;
   } else if (!forced_.empty()) {
-    ask.speculation.drafter = SyntheticDrafter::kKind;
+    ask.request.drafter = SyntheticDrafter::kKind;
   }
   FT_ASSIGN(Request request, make_request(bench_case.prompt, ask, loaded_));
   return whole_answer(engine_, std::move(request), cancelled_);
@@ -44,7 +44,7 @@ void BenchMeasure::cancel() { cancelled_ = true; }
 
 Status BenchMeasure::warm_up(const BenchCase& bench_case) {
   BenchCase brief = bench_case;
-  brief.ask.answer.max_tokens = std::min(brief.ask.answer.max_tokens, kWarmUpTokens);
+  brief.ask.request.max_tokens = std::min<std::int64_t>(brief.ask.request.max_tokens, kWarmUpTokens);
   const ForcedSchedule forced = std::exchange(forced_, {});
   FT_TRY(answer(brief, false));
   FT_TRY(answer(brief, true));

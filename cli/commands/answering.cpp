@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "base/text_file.h"
-#include "sched/request_builder.h"
 
 namespace ft::cli {
 namespace {
@@ -60,22 +59,11 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
   fields.prompt_text = prompt.text;
   fields.tools = prompt.tools;
   fields.parse = prompt.templated;
-  fields.stops = ask.answer.stops;
-  fields.drafter = ask.speculation.drafter;
-  fields.slot.sampler = ask.sampler;
-  fields.slot.bias = ask.bias;
-  fields.slot.acceptance = ask.speculation.acceptance;
-  fields.slot.depth = ask.speculation.depth;
-  fields.explain_depth = ask.speculation.explain_depth;
+  fields.explain_depth = ask.explain_depth;
   FT_ASSIGN(fields.grammar, read_grammar(ask.constraint, loaded));
-  fields.thinking_budget = ask.constraint.thinking_budget;
-  fields.slot.max_tokens = ask.answer.max_tokens;
-  fields.slot.logprobs = ask.answer.logprobs;
   fields.slot.predicted = ask.predicted;
   fields.slot.owner = ask.owner;
-  const ModelFacts& facts = loaded.model.facts;
-  return build_request(std::move(fields),
-                       {facts.vocabulary, loaded.context, {facts.eos_ids.begin(), facts.eos_ids.end()}});
+  return build_request(std::move(fields), ask.request, request_model(loaded));
 }
 
 GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show) {

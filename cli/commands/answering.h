@@ -30,12 +30,10 @@ struct GatheredAnswer {
 };
 
 struct GenerateOptions {
-  SamplingParams sampler;
-  std::vector<LogitBias> bias;
-  AnswerOptions answer;
-  SpeculationOptions speculation;
+  RequestOptions request;
+  ConstraintOptions constraint;
   std::vector<std::int32_t> predicted;
-  ConstraintOptions constraint = {};
+  bool explain_depth = false;
   std::uint64_t owner = 0;  // whose earlier texts may be drafted from
 };
 

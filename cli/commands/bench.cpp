@@ -11,7 +11,6 @@
 #include "cli/bench/bench_drafters.h"
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/bench_page.h"
-#include "cli/commands/sampling_options.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
@@ -30,8 +29,7 @@ struct Options {
   OutputOptions output;
   ModelOptions model;
   PromptOptions prompt;
-  SamplingOptions sampling;
-  AnswerOptions answer{128, {}, -1};
+  RequestOptions request;
   SpeculationOptions speculation;
   ForcedSchedule forced;
   int pairs = 3;
@@ -65,12 +63,31 @@ Result<std::vector<Prompt>> bench_prompts(const Options& options, const LoadedMo
   return prompts;
 }
 
+/// "greedy", or "temperature 0.6, top_k 20, top_p 0.95, seed 0".
+std::string sampler_text(const SamplingParams& sampler) {
+  const SamplingParams off;
+  const auto changed = [&](bool penalties) {
+    std::string text;
+    each_sampling_number([&](const auto& number) {
+      const auto value = sampler.*number.value;
+      if (number.penalty != penalties || value == off.*number.value) return;
+      text += fmt::format("{}{} {:g}", text.empty() ? "" : ", ", number.name, static_cast<double>(value));
+    });
+    return text;
+  };
+  std::string text =
+      sampler.temperature > 0 ? fmt::format("{}, seed {}", changed(false), sampler.seed) : "greedy";
+  if (const std::string penalties = changed(true); !penalties.empty()) text += ", " + penalties;
+  return text;
+}
+
 /// Each prompt greedy and with the model's own sampling, or only as the flags say.
 Result<std::vector<BenchCase>> bench_cases(const Options& options, const LoadedModel& loaded) {
   FT_ASSIGN(const std::vector<Prompt> prompts, bench_prompts(options, loaded));
   std::vector<SamplingParams> samplers;
-  const SamplingParams own = choose_sampler(options.sampling, loaded.model.facts.sampling);
-  if (options.sampling.any()) {
+  SamplingParams own = chosen(options.request.sampling, loaded.model.facts.sampling);
+  own.seed = options.request.seed.value_or(0);
+  if (any_asked(options.request.sampling) || !options.request.bias.empty()) {
     samplers.push_back(own);
   } else {
     samplers.emplace_back();
@@ -81,8 +98,12 @@ Result<std::vector<BenchCase>> bench_cases(const Options& options, const LoadedM
   std::vector<BenchCase> cases;
   for (const SamplingParams& sampler : samplers) {
     for (const Prompt& prompt : prompts) {
-      GenerateOptions ask{sampler, options.sampling.bias, options.answer, options.speculation, predicted};
-      if (options.quick) ask.answer.max_tokens = std::min(ask.answer.max_tokens, kQuickTokens);
+      GenerateOptions ask;
+      ask.request = options.request, ask.predicted = predicted;
+      ask.explain_depth = options.speculation.explain_depth;
+      ask.request.sampling = asked(sampler);
+      if (options.quick)
+        ask.request.max_tokens = std::min<std::int64_t>(ask.request.max_tokens, kQuickTokens);
       cases.push_back({prompt, std::move(ask), sampler_text(sampler)});
     }
   }
@@ -219,7 +240,7 @@ Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
   }
   bool identical = true;
   for (const DrafterFigures& figures : table.drafters) identical = identical && figures.identical;
-  return identical || options.speculation.acceptance != Acceptance::kCoupled ? 0 : 1;
+  return identical || options.request.acceptance != Acceptance::kCoupled ? 0 : 1;
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
@@ -229,7 +250,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (options.drafters) return compare_drafters(options, *loaded, cases, std::move(engine), terminal);
   BenchReport report;
   report.model = loaded->model.name, report.backend = loaded->backend->describe();
-  report.expects_identical = options.speculation.acceptance == Acceptance::kCoupled;
+  report.expects_identical = options.request.acceptance == Acceptance::kCoupled;
   BenchMeasure bench(*engine, *loaded, options.forced);
   Status measured;
   {
@@ -266,6 +287,7 @@ Command bench_command() {
       "  foretoken bench --pairs 5 --json > bench.json\n"
       "  foretoken bench -p \"Explain recursion\" --temperature 0 --drafter mtp --depth 3\n"
       "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   speed at a given acceptance\n";
+  options->request.max_tokens = 128;
   command.flags.group("Bench");
   command.flags.add_switch("quick", options->quick,
                            "Run two short prompts in a few seconds and print their answers");
@@ -279,9 +301,9 @@ Command bench_command() {
       "forced-acceptance", "A,B,C", reads_probabilities(options->forced),
       "Acceptance probability of each draft position, with a synthetic drafter (default: real drafts)");
   add_prompt_flags(command.flags, options->prompt);
-  add_answer_flags(command.flags, options->answer);
-  add_sampling_flags(command.flags, options->sampling);
-  add_speculation_flags(command.flags, options->speculation, &options->model);
+  add_answer_flags(command.flags, options->request);
+  add_sampling_flags(command.flags, options->request);
+  add_speculation_flags(command.flags, options->request, options->speculation, &options->model);
   add_model_flags(command.flags, options->model);
   command.check = [options]() -> Status {
     if (options->draws() && !options->drafters)

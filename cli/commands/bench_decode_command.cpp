@@ -50,12 +50,12 @@ Setter appends_schedule(std::vector<std::vector<double>>& target) {
 /// One number as any command takes it, or several.
 Setter reads_threads(Options& options) {
   return [&options](const std::string& text) -> Status {
-    constexpr int kMost = 1024;
+    constexpr int kMax = 1024;
     options.threads.clear();
-    if (text.find(',') == std::string::npos) return reads_int(options.model.threads, 0, kMost)(text);
+    if (text.find(',') == std::string::npos) return reads_int(options.model.threads, 0, kMax)(text);
     for (std::size_t at = 0; at <= text.size();) {
       const std::size_t end = std::min(text.find(',', at), text.size());
-      FT_TRY(reads_int(options.threads.emplace_back(), 1, kMost)(text.substr(at, end - at)));
+      FT_TRY(reads_int(options.threads.emplace_back(), 1, kMax)(text.substr(at, end - at)));
       at = end + 1;
     }
     return {};

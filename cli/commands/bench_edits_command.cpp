@@ -15,8 +15,9 @@ constexpr std::int64_t kMemoryBytes = std::int64_t{64} << 20;  // as `serve` has
 struct Options {
   OutputOptions output;
   ModelOptions model;
+  RequestOptions request;
   SpeculationOptions speculation;
-  int pairs = 3, max_tokens = 128;
+  int pairs = 3;
 };
 
 Result<std::vector<BenchCase>> versions_of(const Options& options, const LoadedModel& loaded) {
@@ -26,8 +27,9 @@ Result<std::vector<BenchCase>> versions_of(const Options& options, const LoadedM
                                                  : raw_prompt(text + "\n", *loaded.tokenizer);
     if (!prompt.ok()) return model_error(prompt.error());
     GenerateOptions ask;
-    ask.answer.max_tokens = options.max_tokens;
-    ask.speculation = options.speculation;
+    ask.request = options.request;
+    ask.request.sampling = asked(SamplingParams());
+    ask.explain_depth = options.speculation.explain_depth;
     versions.push_back({std::move(*prompt), std::move(ask), "greedy"});
   }
   return versions;
@@ -49,7 +51,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   terminal.out(options.output.json ? edits_json(report) + "\n" : edits_text(report));
   const bool identical = std::ranges::all_of(report.ways, &EditFigures::identical);
-  return identical || options.speculation.acceptance != Acceptance::kCoupled ? 0 : 1;
+  return identical || options.request.acceptance != Acceptance::kCoupled ? 0 : 1;
 }
 
 }  // namespace
@@ -62,14 +64,15 @@ Command bench_edits_command() {
   command.examples =
       "  foretoken bench edits\n"
       "  foretoken bench edits --model ~/models/Qwen3.5-4B-4bit --pairs 5 --json\n";
+  options->request.max_tokens = 128;
   command.flags.group("Bench");
   command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000),
                     "How often all versions are written in every way (default 3)");
   command.flags
-      .add("max-tokens", "N", reads_int(options->max_tokens, 1, 1 << 20),
+      .add("max-tokens", "N", reads_int(options->request.max_tokens, 1, 1 << 20),
            "Max tokens of a version (default 128)")
       .letter = "n";
-  add_speculation_flags(command.flags, options->speculation, &options->model);
+  add_speculation_flags(command.flags, options->request, options->speculation, &options->model);
   add_model_flags(command.flags, options->model);
   return bind_options(std::move(command), std::move(options), work);
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kFamily = "qwen3.5-";
 constexpr int kQuickRepeats = 2;
-constexpr int kMostRows = 1024;
+constexpr int kMaxRows = 1024;
 
 struct Options {
   OutputOptions output;
@@ -51,11 +51,11 @@ Setter reads_rows(std::vector<int>& target) {
     bool given = false;
     const Status read = reads_ids(numbers, given)(text);
     const bool good = read.ok() && !numbers.empty() && std::ranges::all_of(numbers, [](std::int32_t rows) {
-                        return rows >= 1 && rows <= kMostRows;
+                        return rows >= 1 && rows <= kMaxRows;
                       });
     if (!good) {
       return Error{Code::kInvalid,
-                   fmt::format("expected row counts of 1 to {}: 1,2,4; found '{}'", kMostRows, text)};
+                   fmt::format("expected row counts of 1 to {}: 1,2,4; found '{}'", kMaxRows, text)};
     }
     target.assign(numbers.begin(), numbers.end());
     std::sort(target.begin(), target.end());

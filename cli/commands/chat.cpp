@@ -8,7 +8,6 @@
 #include "cli/commands/answering.h"
 #include "cli/commands/chat_session.h"
 #include "cli/commands/remote_answer.h"
-#include "cli/commands/sampling_options.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/line_editor.h"
@@ -21,8 +20,7 @@ namespace {
 struct Options {
   OutputOptions output;
   ModelOptions model;
-  SamplingOptions sampling;
-  AnswerOptions answer{2048, {}, -1};
+  RequestOptions request;
   SpeculationOptions speculation;
   std::string system, load, server, api_key;
   std::optional<bool> think;
@@ -35,9 +33,8 @@ using Turn = std::function<Status(ChatSession&)>;
 Status turn(ChatSession& session, const LoadedModel& loaded, Engine& engine, bool json, Terminal& terminal) {
   FT_ASSIGN(const Prompt prompt, render_prompt(session.rendered_messages(), "", session.think, loaded));
   GenerateOptions ask;
-  ask.sampler = choose_sampler(session.sampling, loaded.model.facts.sampling);
-  ask.bias = session.sampling.bias;
-  ask.answer = session.answer, ask.speculation = session.speculation;
+  ask.request = session.request;
+  ask.explain_depth = session.speculation.explain_depth;
   FT_ASSIGN(ask.predicted, read_predicted(session.speculation.predict_file, *loaded.tokenizer));
   FT_ASSIGN(Request request, make_request(prompt, ask, loaded));
   FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
@@ -54,7 +51,7 @@ Status turn(ChatSession& session, const LoadedModel& loaded, Engine& engine, boo
   if (json) {
     RunReport report;
     report.model = loaded.model.name, report.backend = loaded.backend->describe();
-    report.wants_logprobs = session.answer.logprobs >= 0, report.tokenizer = &*loaded.tokenizer;
+    report.wants_logprobs = session.request.logprobs >= 0, report.tokenizer = &*loaded.tokenizer;
     report.load_ms = loaded.load_ms, report.costs = engine.cost_source();
     report.answer = std::move(answer);
     terminal.out(run_json(report) + "\n");
@@ -101,8 +98,7 @@ Result<int> converse(const Options& options, const std::string& greeting, const 
                      Terminal& terminal) {
   ChatSession session;
   session.system = options.system, session.think = options.think;
-  session.sampling = options.sampling, session.answer = options.answer,
-  session.speculation = options.speculation;
+  session.request = options.request, session.speculation = options.speculation;
   if (!options.load.empty()) {
     const CommandOutcome loaded_file = run_chat_command(session, "/load " + options.load);
     if (loaded_file.failed)
@@ -174,9 +170,10 @@ Command chat_command() {
                     "Chat with the server at this address instead of loading a model");
   command.flags.add("api-key", "KEY", reads_text(options->api_key), "API key of that server");
   command.flags.add("load", "FILE", reads_text(options->load), "Continue a conversation saved with /save");
-  add_answer_flags(command.flags, options->answer);
-  add_sampling_flags(command.flags, options->sampling);
-  add_speculation_flags(command.flags, options->speculation, &options->model);
+  options->request.max_tokens = 2048;
+  add_answer_flags(command.flags, options->request);
+  add_sampling_flags(command.flags, options->request);
+  add_speculation_flags(command.flags, options->request, options->speculation, &options->model);
   options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
   add_calibration_flag(command.flags, options->model);

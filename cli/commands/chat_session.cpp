@@ -28,9 +28,9 @@ CommandOutcome failed(const std::string& words) {
 
 FlagSet settable(ChatSession& session) {
   FlagSet flags;
-  add_sampling_flags(flags, session.sampling);
-  add_answer_flags(flags, session.answer);
-  add_speculation_flags(flags, session.speculation);
+  add_sampling_flags(flags, session.request);
+  add_answer_flags(flags, session.request);
+  add_speculation_flags(flags, session.request, session.speculation);
   return flags;
 }
 
@@ -53,13 +53,12 @@ CommandOutcome set_flag(ChatSession& session, const std::string& rest) {
   if (begin == std::string::npos)
     return failed(fmt::format("/set {} needs a value: {}", key, flag->value_name));
   // A list replaces the old one, as a flag does.
-  if (key == "stop") changed.answer.stops.clear();
-  if (key == "logit-bias") changed.sampling.bias.clear();
+  if (key == "stop") changed.request.stops.clear();
+  if (key == "logit-bias") changed.request.bias.clear();
   if (const Status status = flag->set(rest.substr(begin)); !status.ok()) {
     return failed(fmt::format("{}: {}", key, status.error().message));
   }
-  session.sampling = changed.sampling, session.answer = changed.answer,
-  session.speculation = changed.speculation;
+  session.request = changed.request, session.speculation = changed.speculation;
   return {fmt::format("{} is {}\n", key, rest.substr(begin))};
 }
 

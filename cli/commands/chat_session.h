@@ -18,8 +18,7 @@ struct ChatSession {
   std::vector<Message> messages;    // without the system message
   std::vector<std::string> images;  // data URIs of /image, for the next message
   std::optional<bool> think;
-  SamplingOptions sampling;
-  AnswerOptions answer;
+  RequestOptions request;
   SpeculationOptions speculation;
 
   // Totals for /stats.

@@ -6,7 +6,6 @@
 
 #include "base/text_file.h"
 #include "cli/commands/chat_session.h"
-#include "cli/commands/sampling_options.h"
 
 namespace ft::cli {
 namespace {
@@ -52,7 +51,7 @@ TEST(ChatSession, CommandsChangeWhatTheySay) {
   EXPECT_FALSE(run_chat_command(session, "/system Be brief").failed);
   EXPECT_EQ(session.system, "Be brief");
   EXPECT_FALSE(run_chat_command(session, "/set temperature 0.25").failed);
-  EXPECT_EQ(session.sampling.temperature, 0.25F);
+  EXPECT_EQ(session.request.sampling.temperature, 0.25F);
   EXPECT_FALSE(run_chat_command(session, "/think on").failed);
   EXPECT_EQ(session.think, true);
   session.messages.push_back({"user", "hello", ""});
@@ -67,7 +66,7 @@ TEST(ChatSession, AWrongCommandChangesNothing) {
                            "/load", "/load /nowhere/x.json", "/", "/save"}) {
     EXPECT_TRUE(run_chat_command(session, line).failed) << line;
   }
-  EXPECT_FALSE(session.sampling.any());
+  EXPECT_FALSE(any_asked(session.request.sampling));
   EXPECT_FALSE(session.think.has_value());
 }
 
@@ -87,27 +86,6 @@ TEST(ChatSession, WhatIsSavedIsLoaded) {
   EXPECT_EQ(other.messages[0].content, session.messages[0].content);
   EXPECT_EQ(other.messages[1].reasoning, "thought");
   std::filesystem::remove(file);
-}
-
-TEST(SamplingOptions, TheModelsOwnValuesFillWhatWasNotAsked) {
-  format::SamplingDefaults defaults;
-  defaults.do_sample = true, defaults.temperature = 0.6, defaults.top_k = 20, defaults.top_p = 0.95;
-  SamplingOptions asked;
-  asked.top_k = 5;
-  const SamplingParams sampler = choose_sampler(asked, defaults);
-  EXPECT_FLOAT_EQ(sampler.temperature, 0.6F);
-  EXPECT_EQ(sampler.top_k, 5);
-  EXPECT_FLOAT_EQ(sampler.top_p, 0.95F);
-}
-
-TEST(SamplingOptions, DoSampleFalseIsGreedyUnlessAskedOtherwise) {
-  format::SamplingDefaults defaults;
-  defaults.do_sample = false, defaults.temperature = 0.6, defaults.top_k = 20;
-  EXPECT_EQ(choose_sampler({}, defaults).temperature, 0);
-  SamplingOptions asked;
-  asked.temperature = 1.5F;
-  EXPECT_EQ(choose_sampler(asked, defaults).temperature, 1.5F);
-  EXPECT_EQ(choose_sampler({}, {}).temperature, 0) << "a model without a generation config";
 }
 
 }  // namespace

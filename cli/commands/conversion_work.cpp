@@ -143,8 +143,8 @@ Status compare_quality(const convert::Source& source, const ConversionFlags& fla
     FT_ASSIGN(text, read_text_file(text_file, kMaxPromptBytes));
   }
   FT_ASSIGN(const std::vector<std::int32_t> ids, tokenizer->encode(text, false));
-  constexpr std::int64_t kMostTokens = 4096, kWindow = 512;
-  TextMeter meter(ids, kMostTokens, kWindow);
+  constexpr std::int64_t kMaxTokens = 4096, kWindow = 512;
+  TextMeter meter(ids, kMaxTokens, kWindow);
   FT_ASSIGN(const Side before, measure_side(source.directory, ids, flags.threads, meter, true));
   FT_ASSIGN(const Side after, measure_side(flags.out, ids, flags.threads, meter, false));
   report.quality = QualityReport{before.text.tokens,    before.text.perplexity,

@@ -189,6 +189,15 @@ std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int
   return fmt::format("fits: {} are free on {}", bytes_text(free), (*backend)->describe());
 }
 
+RequestModel request_model(const LoadedModel& loaded) {
+  const ModelFacts& facts = loaded.model.facts;
+  RequestModel model;
+  model.vocabulary = facts.vocabulary, model.context = loaded.context;
+  model.eos.assign(facts.eos_ids.begin(), facts.eos_ids.end());
+  model.sampler = facts.sampling;
+  return model;
+}
+
 MeasuredModel measured(const LoadedModel& loaded) {
   return {*loaded.backend,    loaded.model,   loaded.tokenizer ? &*loaded.tokenizer : nullptr,
           loaded.chat_format, loaded.kv_bits, loaded.backend_options.threads};

@@ -43,6 +43,7 @@ Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* 
 /// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice,
                                                            Terminal* terminal = nullptr);
+RequestModel request_model(const LoadedModel& loaded);
 /// For the benches of lab/; `loaded` must outlive it.
 MeasuredModel measured(const LoadedModel& loaded);
 /// kInvalid for a backend that is for tests and `verify` only.

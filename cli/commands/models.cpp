@@ -1,4 +1,4 @@
-// `foretoken models`: what is on this machine, whoever put it there; `models path`, `models check`,
+// `foretoken models`: the models on this machine, from any program; `models path`, `models check`,
 // `models rm`, `models prune`.
 #include <algorithm>
 #include <chrono>

@@ -18,8 +18,8 @@ std::string file_name(const Model& model) {
                        c == '.' || c == '-' || c == '_';
     if (!plain) c = '_';
   }
-  constexpr std::size_t kMostLetters = 100;
-  return name.substr(0, kMostLetters);
+  constexpr std::size_t kMaxLetters = 100;
+  return name.substr(0, kMaxLetters);
 }
 
 Result<std::string> packed_weights_folder(const std::string& choice) {

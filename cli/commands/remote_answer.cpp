@@ -20,22 +20,19 @@ std::string text_at(const Json& object, const char* name) {
 std::string remote_request(const ChatSession& session) {
   Json body{{"messages", read_json<Json>(session.rendered_messages())},
             {"stream", true},
-            {"stream_options", {{"include_usage", true}}},
-            {"max_tokens", session.answer.max_tokens}};
-  const SamplingOptions& sampling = session.sampling;
-  const auto set = [&](const char* name, const auto& value) {
-    if (value) body[name] = *value;
-  };
-  set("temperature", sampling.temperature), set("top_p", sampling.top_p), set("min_p", sampling.min_p);
-  set("top_k", sampling.top_k), set("repetition_penalty", sampling.repetition);
-  set("presence_penalty", sampling.presence), set("frequency_penalty", sampling.frequency);
-  body["seed"] = static_cast<std::int64_t>(sampling.seed);
-  if (!session.answer.stops.empty()) body["stop"] = session.answer.stops;
-  for (const LogitBias& bias : sampling.bias) body["logit_bias"][std::to_string(bias.token)] = bias.value;
+            {"stream_options", {{"include_usage", true}}}};
+  const RequestOptions& request = session.request;
+  if (request.max_tokens > 0) body["max_tokens"] = request.max_tokens;
+  each_sampling_number([&](const auto& number) {
+    if (const auto& given = request.sampling.*number.asked) body[number.name] = *given;
+  });
+  body["seed"] = static_cast<std::int64_t>(request.seed.value_or(0));
+  if (!request.stops.empty()) body["stop"] = request.stops;
+  for (const LogitBias& bias : request.bias) body["logit_bias"][std::to_string(bias.token)] = bias.value;
   if (session.think) body["chat_template_kwargs"]["enable_thinking"] = *session.think;
-  if (session.speculation.drafter == DrafterKind::kNone) body["speculation"] = "off";
-  if (session.speculation.depth >= 0) body["depth"] = session.speculation.depth;
-  if (session.speculation.acceptance == Acceptance::kRejection) body["acceptance"] = "rejection";
+  if (request.drafter == DrafterKind::kNone) body["speculation"] = "off";
+  if (request.depth >= 0) body["depth"] = request.depth;
+  if (request.acceptance == Acceptance::kRejection) body["acceptance"] = "rejection";
   return write_json(body);
 }
 

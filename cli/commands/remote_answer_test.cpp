@@ -51,7 +51,7 @@ TEST(RemoteAnswer, SurvivesFramesThatAreNone) {
 TEST(RemoteAnswer, TheRequestHoldsWhatWasChosenAndNothingElse) {
   ChatSession session;
   session.messages.push_back({"user", "Hi", ""});
-  session.sampling.temperature = 0.5F;
+  session.request.sampling.temperature = 0.5F;
   session.think = false;
   const auto body = nlohmann::json::parse(remote_request(session));
   EXPECT_EQ(body["temperature"], 0.5);

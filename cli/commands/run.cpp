@@ -3,7 +3,6 @@
 
 #include "cli/args/option_flags.h"
 #include "cli/commands/answering.h"
-#include "cli/commands/sampling_options.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
@@ -16,8 +15,7 @@ struct Options {
   OutputOptions output;
   ModelOptions model;
   PromptOptions prompt;
-  SamplingOptions sampling;
-  AnswerOptions answer;
+  RequestOptions request;
   ConstraintOptions constraint;
   SpeculationOptions speculation;
 };
@@ -26,10 +24,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const Prompt prompt, make_prompt(options.prompt, *loaded));
   GenerateOptions ask;
-  ask.sampler = choose_sampler(options.sampling, loaded->model.facts.sampling);
-  ask.bias = options.sampling.bias;
-  ask.answer = options.answer, ask.speculation = options.speculation;
-  ask.constraint = options.constraint;
+  ask.request = options.request, ask.constraint = options.constraint;
+  ask.explain_depth = options.speculation.explain_depth;
   FT_ASSIGN(ask.predicted, read_predicted(options.speculation.predict_file, *loaded->tokenizer));
   FT_ASSIGN(Request request, make_request(prompt, ask, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
@@ -38,7 +34,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 
   RunReport report;
   report.model = loaded->model.name, report.backend = loaded->backend->describe();
-  report.wants_logprobs = options.answer.logprobs >= 0, report.tokenizer = &*loaded->tokenizer;
+  report.wants_logprobs = options.request.logprobs >= 0, report.tokenizer = &*loaded->tokenizer;
   {
     const Interrupt interrupt([&ticket] { ticket.cancel(); });
     Streaming streaming(terminal, options.output.json ? Streaming::Mode::kSilent : Streaming::Mode::kShow);
@@ -76,10 +72,11 @@ Command run_command() {
       "  foretoken run --prompt-ids 332,807,7 -n 16 --drafter none --json\n";
   command.flags.positional = "prompt";
   add_prompt_flags(command.flags, options->prompt);
-  add_answer_flags(command.flags, options->answer);
-  add_constraint_flags(command.flags, options->constraint);
-  add_sampling_flags(command.flags, options->sampling);
-  add_speculation_flags(command.flags, options->speculation, &options->model);
+  options->request.max_tokens = 512;
+  add_answer_flags(command.flags, options->request);
+  add_constraint_flags(command.flags, options->constraint, options->request);
+  add_sampling_flags(command.flags, options->request);
+  add_speculation_flags(command.flags, options->request, options->speculation, &options->model);
   options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
   add_calibration_flag(command.flags, options->model);

@@ -8,7 +8,6 @@
 #include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/answering.h"
-#include "cli/commands/sampling_options.h"
 #include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
 #include "cli/max/max_mode.h"
@@ -22,7 +21,7 @@ namespace {
 struct Options {
   OutputOptions output;
   ModelOptions model;
-  SamplingOptions sampling;
+  RequestOptions request;  // defaults of a request
   ServeOptions serve;
 };
 
@@ -81,7 +80,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   app.loading(0.5);
   FT_ASSIGN(engine, start_serving_engine(*loaded, options.serve));
   const std::shared_ptr<const api::ModelInfo> model_info =
-      what_is_served(*loaded, *engine, options.serve, options.sampling);
+      what_is_served(*loaded, *engine, options.serve, options.request);
   app.ready(*engine, model_info);
   // The first grammar prepares the vocabulary, which takes seconds: done here, no request waits for it.
   const std::jthread prepare([model_info] {
@@ -133,7 +132,7 @@ Command serve_command() {
       "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\":[{\"role\":\"user\","
       "\"content\":\"Hello\"}]}'\n";
   add_serve_flags(command.flags, options->serve, options->model);
-  add_sampling_flags(command.flags, options->sampling);
+  add_sampling_flags(command.flags, options->request);
   options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
   add_calibration_flag(command.flags, options->model);

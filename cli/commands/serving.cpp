@@ -11,7 +11,6 @@
 #include "base/system.h"
 #include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
-#include "cli/commands/sampling_options.h"
 #include "hub/web_file.h"
 #include "server/auth.h"
 #include "server/ui_asset.h"
@@ -145,15 +144,15 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
 
 std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
                                                      const ServeOptions& choice,
-                                                     const SamplingOptions& sampling) {
+                                                     const RequestOptions& request) {
   auto model_info = std::make_shared<api::ModelInfo>();
+  static_cast<RequestModel&>(*model_info) = request_model(loaded);
   const Model& model = loaded.model;
   const Decoder& decoder = engine.decoder();
   model_info->tokenizer = &*loaded.tokenizer;
   model_info->chat_template = loaded.chat_template ? &*loaded.chat_template : nullptr;
   model_info->chat_template_problem = loaded.chat_template_problem;
   model_info->chat_format = loaded.chat_format;
-  model_info->eos.assign(model.facts.eos_ids.begin(), model.facts.eos_ids.end());
   if (!model_info->eos.empty()) {  // a grammar ends with an end token
     model_info->grammars = std::make_shared<const GrammarCompiler>(*loaded.tokenizer, model_info->eos);
   }
@@ -162,10 +161,8 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   if (choice.image_urls) {
     model_info->images.fetch = [](const std::string& url) { return hub::fetch_web_file(url, {}); };
   }
-  model_info->vocabulary = model.facts.vocabulary;
-  model_info->context = loaded.context;
-  model_info->sampler = choose_sampler(sampling, model.facts.sampling);
-  model_info->bias = sampling.bias;
+  model_info->sampler = chosen(request.sampling, model_info->sampler);
+  model_info->bias = request.bias;
   model_info->default_drafter = choice.drafter, model_info->default_depth = choice.depth;
   model_info->id = model.name;
   model_info->aliases = choice.aliases, model_info->any_model = choice.any_model;

@@ -44,7 +44,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
 
 std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
                                                      const ServeOptions& choice,
-                                                     const SamplingOptions& sampling);
+                                                     const RequestOptions& request);
 
 /// "http://127.0.0.1:8080"; a wildcard address becomes loopback.
 std::string serving_url(const std::string& host, int port);

@@ -20,8 +20,8 @@ const char* variable(const std::string& name) { return std::getenv(name.c_str())
 
 Result<hub::Scan> scan(const std::vector<std::string>& extra) {
   FT_ASSIGN(const hub::HubSettings settings, hub::read_hub_settings(variable));
-  constexpr std::int64_t kMostNs = 2'000'000'000;
-  const std::int64_t end = steady_ns() + kMostNs;
+  constexpr std::int64_t kMaxNs = 2'000'000'000;
+  const std::int64_t end = steady_ns() + kMaxNs;
   return hub::scan_models(hub::usual_places(settings, variable, extra), [end] { return steady_ns() > end; });
 }
 

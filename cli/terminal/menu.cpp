@@ -113,9 +113,9 @@ std::string Menu::cut(const std::string& text) const {
 
 /// Names are in one column; one that is too long keeps its end, so that the facts after it are seen.
 std::vector<std::string> Menu::shown(const std::vector<MenuRow>& rows) const {
-  constexpr std::size_t kBefore = 7, kAfter = 37, kLeast = 17;  // mark and number; size, tier, drafter; name
+  constexpr std::size_t kBefore = 7, kAfter = 37, kMin = 17;  // mark and number; size, tier, drafter; name
   const auto columns = static_cast<std::size_t>(std::max(terminal_.columns(), 0));
-  const std::size_t room = std::max(kLeast, columns - std::min(columns, kBefore + kAfter));
+  const std::size_t room = std::max(kMin, columns - std::min(columns, kBefore + kAfter));
   std::size_t width = 0;
   for (const MenuRow& row : rows) width = std::max(width, std::min(room, text_width(row.name)));
   std::vector<std::string> lines;

@@ -277,8 +277,8 @@ Result<Sizes> read_sizes(const GgufFile& file, const std::string& architecture, 
   sizes.key_size = file.whole(key + "ssm.state_size", 0);
   sizes.conv = file.whole(key + "ssm.conv_kernel", 4);
   const std::int64_t inner = file.whole(key + "ssm.inner_size", 0);
-  constexpr std::int64_t kMost = 1 << 20;
-  const auto good = [](std::int64_t value) { return value >= 1 && value <= kMost; };
+  constexpr std::int64_t kMax = 1 << 20;
+  const auto good = [](std::int64_t value) { return value >= 1 && value <= kMax; };
   if (!good(sizes.layers) || !good(sizes.heads_of_keys) || !good(sizes.heads_of_values) ||
       !good(sizes.key_size) || !good(inner) || sizes.heads_of_values % sizes.heads_of_keys != 0 ||
       inner % sizes.heads_of_values != 0) {

@@ -14,16 +14,16 @@ namespace {
 using format::KeyReader;
 using nlohmann::json;
 
-constexpr int kMostBlock = 256;
-constexpr int kMostLayers = 64, kMostWidth = 1 << 17;
+constexpr int kMaxBlock = 256;
+constexpr int kMaxLayers = 64, kMaxWidth = 1 << 17;
 
 void read_shape(KeyReader& top, Config& config) {
-  config.hidden = top.whole("hidden_size", 0, 1, kMostWidth);
-  config.layers = top.whole("num_hidden_layers", 0, 1, kMostLayers);
+  config.hidden = top.whole("hidden_size", 0, 1, kMaxWidth);
+  config.layers = top.whole("num_hidden_layers", 0, 1, kMaxLayers);
   config.heads = top.whole("num_attention_heads", 0, 1, 4096);
   config.kv_heads = top.whole("num_key_value_heads", config.heads, 1, 4096);
   config.head_dim = top.whole("head_dim", config.heads > 0 ? config.hidden / config.heads : 0, 2, 4096);
-  config.intermediate = top.whole("intermediate_size", 0, 1, kMostWidth * 8);
+  config.intermediate = top.whole("intermediate_size", 0, 1, kMaxWidth * 8);
   config.vocabulary = top.whole("vocab_size", 0, 1, 1 << 24);
   config.eps = top.real("rms_norm_eps", 1e-6, 0, 1);
   config.softcap = top.real("final_logit_softcapping", 0, 0, 1e6);
@@ -133,8 +133,8 @@ Result<Config> Config::read(const format::ConfigFiles& files, const ModelFacts& 
   read_shape(top, config);
   read_rope(top, config);
   read_attention(top, own, config);
-  config.block = own.whole("block_size", top.whole("block_size", 16, 2, kMostBlock), 2, kMostBlock);
-  config.block = std::min(config.block, own.whole("runtime_block_size", config.block, 2, kMostBlock));
+  config.block = own.whole("block_size", top.whole("block_size", 16, 2, kMaxBlock), 2, kMaxBlock);
+  config.block = std::min(config.block, own.whole("runtime_block_size", config.block, 2, kMaxBlock));
   config.mask_token = own.whole("mask_token_id", -1, 0, 1 << 24);
   if (config.mask_token < 0) own.fail("mask_token_id", "the id of the mask token", nullptr);
   config.captures.layers = read_layers(own, config, target.layers);

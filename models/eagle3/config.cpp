@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "format/generation_config.h"
 #include "format/key_reader.h"
 
 namespace ft::eagle3 {
@@ -13,15 +14,15 @@ using format::in_quotes;
 using format::KeyReader;
 using nlohmann::json;
 
-constexpr int kMostWidth = 1 << 20, kMostHeads = 4096, kMostHeadDim = 4096, kMostLayers = 64;
+constexpr int kMaxWidth = 1 << 20, kMaxHeads = 4096, kMaxHeadDim = 4096, kMaxLayers = 64;
 
 void read_shape(KeyReader& sizes, Config& c) {
-  c.hidden = sizes.whole("hidden_size", 0, 1, kMostWidth);
-  c.layers = sizes.whole("num_hidden_layers", 1, 1, kMostLayers);
-  c.heads = sizes.whole("num_attention_heads", 0, 1, kMostHeads);
-  c.kv_heads = sizes.whole("num_key_value_heads", c.heads, 1, kMostHeads);
-  c.head_dim = sizes.whole("head_dim", c.heads > 0 ? c.hidden / c.heads : 0, 2, kMostHeadDim);
-  c.intermediate = sizes.whole("intermediate_size", 0, 1, kMostWidth);
+  c.hidden = sizes.whole("hidden_size", 0, 1, kMaxWidth);
+  c.layers = sizes.whole("num_hidden_layers", 1, 1, kMaxLayers);
+  c.heads = sizes.whole("num_attention_heads", 0, 1, kMaxHeads);
+  c.kv_heads = sizes.whole("num_key_value_heads", c.heads, 1, kMaxHeads);
+  c.head_dim = sizes.whole("head_dim", c.heads > 0 ? c.hidden / c.heads : 0, 2, kMaxHeadDim);
+  c.intermediate = sizes.whole("intermediate_size", 0, 1, kMaxWidth);
   c.vocabulary = sizes.whole("vocab_size", 0, 1, format::kMaxVocabulary);
   c.eps = sizes.real("rms_norm_eps", 1e-6, 0, 1);
   for (const char* key : {"hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
@@ -134,7 +135,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const ModelFacts& 
   read_rope(sizes, c);
   c.draft_vocabulary =
       top.whole("draft_vocab_size", nested ? 32000 : c.vocabulary, 1, format::kMaxVocabulary);
-  c.target_hidden = top.whole("target_hidden_size", c.hidden, 1, kMostWidth);
+  c.target_hidden = top.whole("target_hidden_size", c.hidden, 1, kMaxWidth);
   c.norm_before_residual = top.flag("norm_before_residual", false);
   c.norm_before_fc = top.flag("norm_before_fc", false);
   c.fc_norm = top.flag("fc_norm", false);

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "format/generation_config.h"
 #include "format/half.h"
 #include "format/key_reader.h"
 #include "models/gemma4/config_layers.h"
+#include "models/sampling_defaults.h"
 #include "program/instructions.h"
 
 namespace ft::gemma4 {
@@ -138,7 +140,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   KeyReader generation(*files.generation, files.generation_path());
   format::add_end_ids(generation, c.vocab_size, c.eos_ids);
   read_ids(generation, "suppress_tokens", c.vocab_size, c.suppressed_ids);
-  c.sampling = format::read_sampling_defaults(generation);
+  c.sampling = read_sampling_defaults(generation);
   FT_TRY(generation.status());
   format::add_end_ids(top, c.vocab_size, c.eos_ids);
   if (nested) format::add_end_ids(text, c.vocab_size, c.eos_ids);

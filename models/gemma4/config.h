@@ -52,7 +52,7 @@ struct Config final : FamilyConfig {
   std::vector<LayerConfig> layers;    // (num_layers)
   RopeConfig sliding_rope;            // theta 1e4, all pairs
   RopeConfig full_rope = {1e6, 1, 0.25};
-  format::SamplingDefaults sampling;
+  SamplingParams sampling;  // suggested
 
   std::vector<int> eos_ids;         // generation_config's first, then config's; without duplicates
   std::vector<int> suppressed_ids;  // suppress_tokens of generation_config

@@ -220,7 +220,7 @@ DraftIds draft_ids(const LoadOptions& options, const Config& config) {
   return drafts;
 }
 
-/// In how many bits the head's matrices are read at most, by default: about as the trunk's are.
+/// In how many bits the head's matrices are read at most, by default: about as the target's are.
 int bits_like(const Program& target) {
   double bits = 0, elements = 0;
   each_matrix(target, [&](const Weight& weight) {

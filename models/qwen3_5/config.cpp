@@ -6,9 +6,11 @@
 #include <string_view>
 #include <utility>
 
+#include "format/generation_config.h"
 #include "format/key_reader.h"
 #include "format/tensor.h"
 #include "models/qwen3_5/config_sections.h"
+#include "models/sampling_defaults.h"
 
 namespace ft::qwen3_5 {
 namespace {
@@ -140,7 +142,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
 
   KeyReader generation(*files.generation, files.generation_path());
   format::add_end_ids(generation, c.vocab_size, c.eos_ids);
-  c.sampling = format::read_sampling_defaults(generation);
+  c.sampling = read_sampling_defaults(generation);
   FT_TRY(generation.status());
   format::add_end_ids(top, c.vocab_size, c.eos_ids);
   if (nested) format::add_end_ids(text, c.vocab_size, c.eos_ids);

@@ -91,7 +91,7 @@ struct Config final : FamilyConfig {
   RopeConfig rope;
   MtpContract mtp;
   std::optional<VisionConfig> vision;
-  format::SamplingDefaults sampling;
+  SamplingParams sampling;  // suggested
 
   std::vector<int> eos_ids;  // generation_config's first, then config's; without duplicates
   std::optional<int> bos_id;

@@ -174,13 +174,13 @@ Status read_vision(KeyReader& top, KeyReader& pictures, Config& config) {
   vision.image_token = top.whole("image_token_id", 248056, 0, config.vocab_size - 1);
   FT_TRY(top.status());
   read_tower(keys, config, vision);
-  constexpr std::int64_t kMost = std::int64_t{1} << 32;
+  constexpr std::int64_t kMax = std::int64_t{1} << 32;
   images::Settings& settings = vision.settings;
   KeyReader size(pictures.object("size"), pictures.where() + ": size");
   settings.min_pixels =
-      size.whole64("shortest_edge", pictures.whole64("min_pixels", settings.min_pixels, 1, kMost), 1, kMost);
+      size.whole64("shortest_edge", pictures.whole64("min_pixels", settings.min_pixels, 1, kMax), 1, kMax);
   settings.max_pixels =
-      size.whole64("longest_edge", pictures.whole64("max_pixels", settings.max_pixels, 1, kMost), 1, kMost);
+      size.whole64("longest_edge", pictures.whole64("max_pixels", settings.max_pixels, 1, kMax), 1, kMax);
   if (settings.min_pixels > settings.max_pixels)
     size.fail("shortest_edge", "at most longest_edge", size.find("shortest_edge"));
   read_three(pictures, "image_mean", settings.mean, 0);

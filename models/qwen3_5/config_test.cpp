@@ -134,16 +134,30 @@ TEST(Config, StopsOnTheIdsOfBothFilesGenerationFirst) {
                           "min_p":0.01,"repetition_penalty":1.1})");
   ASSERT_TRUE(config.ok()) << config.error().message;
   EXPECT_EQ(config->eos_ids, (std::vector<int>{46, 44, 45}));
-  EXPECT_EQ(config->sampling.do_sample, true);
-  EXPECT_EQ(config->sampling.temperature, 0.6);
-  EXPECT_EQ(config->sampling.top_k, 20);
-  EXPECT_EQ(config->sampling.top_p, 0.95);
-  EXPECT_EQ(config->sampling.min_p, 0.01);
-  EXPECT_EQ(config->sampling.repetition_penalty, 1.1);
+  const SamplingParams& sampling = config->sampling;
+  EXPECT_EQ(
+      std::tuple(sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p, sampling.repetition),
+      std::tuple(0.6F, 20, 0.95F, 0.01F, 1.1F));
   auto none = parse(R"({"model_type":"qwen3_5"})");
   ASSERT_TRUE(none.ok());
   EXPECT_TRUE(none->eos_ids.empty());
-  EXPECT_FALSE(none->sampling.temperature.has_value());
+  EXPECT_EQ(none->sampling.temperature, 0);
+}
+
+TEST(Config, SamplesAsGenerationConfigSuggests) {
+  const auto suggested = [](const std::string& generation) {
+    const auto config = parse(R"({"model_type":"qwen3_5"})", generation);
+    EXPECT_TRUE(config.ok()) << config.error().message;
+    return config->sampling;
+  };
+  const SamplingParams greedy =
+      suggested(R"({"do_sample":false,"temperature":0.6,"top_k":20,"repetition_penalty":1.1})");
+  EXPECT_EQ(greedy.temperature, 0);
+  EXPECT_EQ(greedy.top_k, 0) << "a request with a temperature samples from all tokens";
+  EXPECT_EQ(greedy.repetition, 1.1F);
+  EXPECT_EQ(suggested(R"({"do_sample":true})").temperature, 1) << "Hugging Face's default";
+  EXPECT_EQ(suggested(R"({"top_k":-1})").top_k, 0);
+  EXPECT_EQ(suggested(R"({"top_p":0})").top_p, kNearlyNone);
 }
 
 TEST(Config, ReadsTheContractOfTheHeadFromEveryPlace) {

@@ -98,7 +98,7 @@ TEST_F(Norms, SignsThatDoNotAgreeAreAnErrorThatListsThem) {
 TEST_F(Norms, TheHeadsNormsFollowContractThenPlaceThenValues) {
   auto pieces = target_tensors("model.language_model.", "[2,1,4]", 0.1F);
   pieces.push_back(plain("mtp.layers.0.input_layernorm.weight", 2, "[2]", 0.9F));
-  EXPECT_FALSE(*mtp_shifted(open(pieces))) << "in a raw trunk's shard, whatever its mean";
+  EXPECT_FALSE(*mtp_shifted(open(pieces))) << "in a raw target's shard, whatever its mean";
   EXPECT_TRUE(*mtp_shifted(open(pieces, "", R"(,"mtplx_mtp_norm_encoding":"final")")));
   EXPECT_FALSE(*mtp_shifted(open(pieces, "", R"(,"mtplx_mtp_norm_encoding":"delta")")));
 

@@ -70,8 +70,8 @@ Result<CostFigures> read_calibration(std::string_view text, const std::string& k
   if (!good || cost_text(figures, found_key, written_s) != whole) return damaged("it is damaged");
   if (!figures.plausible()) return damaged("its numbers are not plausible costs");
   if (found_key != key) return Error{Code::kNotFound, "it is from another model, backend or program"};
-  constexpr std::int64_t kMost = std::chrono::seconds(CalibrationCache::kMostAge).count();
-  if (written_s > now_s || written_s < now_s - kMost)
+  constexpr std::int64_t kMax = std::chrono::seconds(CalibrationCache::kMaxAge).count();
+  if (written_s > now_s || written_s < now_s - kMax)
     return Error{Code::kNotFound, "it was written too long ago, or in the future"};
   return figures;
 }
@@ -84,7 +84,7 @@ bool CalibrationCache::recall(CostModel& costs) const {
   }
   const std::span<const std::byte> bytes = file->bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const Result<CostFigures> figures = bytes.size() > kMostBytes
+  const Result<CostFigures> figures = bytes.size() > kMaxBytes
                                           ? damaged("it is too large for a calibration file")
                                           : read_calibration(text, options_.key, seconds_now());
   if (!figures.ok()) {

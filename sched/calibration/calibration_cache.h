@@ -1,7 +1,7 @@
 // The calibration cache: what rounds cost on this machine (sched/calibration/calibrate.h), kept in a small
 // file from one start to the next, so that a start need not measure again. The cost model begins with it; the
 // rounds of a run correct it as usual. It can change how many tokens are drafted, never an answer. A file is
-// used if it is whole (checksum, plausible numbers), has the same key and is younger than kMostAge. Otherwise
+// used if it is whole (checksum, plausible numbers), has the same key and is younger than kMaxAge. Otherwise
 // costs are measured and the file is replaced in one step (rename), so readers see a whole file or none. If
 // costs at the end of a run differ from the file by a factor of kFar, the run removes the file and the next
 // start
@@ -28,8 +28,8 @@ struct CalibrationCacheOptions {
 
 class CalibrationCache {
  public:
-  static constexpr auto kMostAge = std::chrono::days(30);
-  static constexpr std::size_t kMostBytes = 4096;  // of a file
+  static constexpr auto kMaxAge = std::chrono::days(30);
+  static constexpr std::size_t kMaxBytes = 4096;  // of a file
   static constexpr double kFar = 1.5;
 
   explicit CalibrationCache(CalibrationCacheOptions options) : options_(std::move(options)) {}

@@ -42,7 +42,7 @@ TEST(CostFigures, AreWhatCanBeCosts) {
   EXPECT_TRUE(figures().plausible());
   const double nothing = std::numeric_limits<double>::quiet_NaN();
   const double endless = std::numeric_limits<double>::infinity();
-  for (const double bad : {nothing, endless, -1.0, 0.0, 2 * CostFigures::kMostMs}) {
+  for (const double bad : {nothing, endless, -1.0, 0.0, 2 * CostFigures::kMaxMs}) {
     for (std::size_t rows = 1; rows < figures().verify_ms.size(); ++rows) {
       CostFigures wrong = figures();
       wrong.verify_ms[rows] = bad;
@@ -53,7 +53,7 @@ TEST(CostFigures, AreWhatCanBeCosts) {
     EXPECT_FALSE(wrong.plausible()) << bad;
   }
   CostFigures most = figures();
-  most.draft_ms = CostFigures::kMostTimes * most.verify_ms[1];
+  most.draft_ms = CostFigures::kMaxTimes * most.verify_ms[1];
   EXPECT_TRUE(most.plausible());
   most.draft_ms *= 1.001;
   EXPECT_FALSE(most.plausible());
@@ -76,7 +76,7 @@ TEST(CostFigures, AreFarFromOthersWhereOneIsInEitherDirection) {
 
 TEST(CostText, ComesBackBitForBit) {
   const std::string text = cost_text(figures(), kKey, kNow);
-  EXPECT_LE(text.size(), CalibrationCache::kMostBytes);
+  EXPECT_LE(text.size(), CalibrationCache::kMaxBytes);
   const Result<CostFigures> read = read_calibration(text, kKey, kNow);
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->verify_ms, figures().verify_ms);
@@ -111,7 +111,7 @@ TEST(CostText, NumbersThatCannotBeCostsAreRefusedUnderARightChecksum) {
 
 TEST(CostText, CountsForItsKeyAndThirtyDays) {
   const std::string text = cost_text(figures(), kKey, kNow);
-  const std::int64_t most = std::chrono::seconds(CalibrationCache::kMostAge).count();
+  const std::int64_t most = std::chrono::seconds(CalibrationCache::kMaxAge).count();
   EXPECT_TRUE(read_calibration(text, kKey, kNow + most).ok());
   for (const std::int64_t now : {kNow + most + 1, kNow - 1}) {
     const Result<CostFigures> read = read_calibration(text, kKey, now);
@@ -203,7 +203,7 @@ class CalibrationCacheTest : public testing::Test {
 
   /// What the clock adds at its n-th reading.
   std::function<double(int)> lie_ = [](int /*reading*/) { return 0; };
-  const fs::path folder_ = fs::path(testing::TempDir()) / ("cost_file_" + std::to_string(::getpid()));
+  const fs::path folder_ = fs::path(testing::TempDir()) / ("calibration_" + std::to_string(::getpid()));
   const std::string path_ = (folder_ / "toy.costs").string();
   const std::int64_t now_s_ =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -258,10 +258,10 @@ TEST_F(CalibrationCacheTest, WhatIsTornStaleOrForeignIsMeasuredAnewAndReplaced) 
   std::string absurd = good;
   absurd.replace(absurd.find("200.1"), 5, "nan");
   const std::string other(kFingerprintDigits, 'b');
-  const std::int64_t month = std::chrono::seconds(CalibrationCache::kMostAge).count();
+  const std::int64_t month = std::chrono::seconds(CalibrationCache::kMaxAge).count();
   for (const std::string& bad :
        {std::string(), good.substr(0, good.size() / 2), repaired(absurd), "\x7f" + good.substr(1),
-        good + std::string(CalibrationCache::kMostBytes + 1 - good.size(), ' '),
+        good + std::string(CalibrationCache::kMaxBytes + 1 - good.size(), ' '),
         cost_text(figures(), other, now_s_), cost_text(figures(), kKey, now_s_ - month - 60),
         cost_text(figures(), kKey, now_s_ + 3600)}) {
     write(bad);
