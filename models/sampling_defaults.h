@@ -6,7 +6,8 @@
 
 namespace ft {
 
-/// Greedy if do_sample is false, or if neither do_sample nor a temperature is given. Errors are in `generation`.
+/// Greedy if do_sample is false, or if neither do_sample nor a temperature is given. `generation` has the
+/// errors.
 SamplingParams read_sampling_defaults(format::KeyReader& generation);
 
 }  // namespace ft

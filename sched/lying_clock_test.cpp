@@ -1,6 +1,6 @@
-// The engine with a clock that lies. Steps take a set time each, and nothing else does: the clock shows what a
-// lie makes of it. Times choose depths and pieces of prompts, so tokens must be the same under every lie, and
-// the true time of an answer must stay near that under an honest clock.
+// The engine with a clock that lies. Each step takes a set time, and nothing else takes any. The clock shows
+// what a lie makes of it. Times choose depths and pieces of prompts, so tokens must be the same under every
+// lie, and the true time of an answer must stay near that under an honest clock.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
