@@ -36,7 +36,8 @@ struct BackendOptions {
   int kv_bits = 16;          // cpu, cuda: of cached keys and values, 8 or 16; ref keeps float32
   int device = 0;            // cuda: number of the GPU
   PackedCacheOptions packed_cache = {};
-  PackProgress progress = {};  // of packing (cpu); may be empty
+  std::string pipeline_folder = {};  // metal: where compiled pipelines are kept; empty: nowhere
+  PackProgress progress = {};        // of packing (cpu); may be empty
   /// auto: why a GPU that is there does not suit what shall run; empty: it does. May be empty: any GPU does.
   std::function<Status(const Backend&)> suits = {};
   /// auto: told in a sentence why a GPU of this machine is not taken. May be empty.

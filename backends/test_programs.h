@@ -16,7 +16,8 @@ struct TestShape {
   int key_heads = 2, value_heads = 4, key_dim = 64, value_dim = 128, kernel_width = 4;
   int bits = 4, group = 64;  // bits 0: bf16
   Format scales = Format::kBf16;
-  int layers = 2;  // of both kinds each
+  Format matrices = Format::kAffine;  // others: without bits and group
+  int layers = 2;                     // of both kinds each
   bool attention = true;
   bool alike = false;  // every matrix of one format
   std::vector<std::int32_t> ids;
@@ -103,7 +104,12 @@ class TestProgram {
   Weight matrix(int rows, int cols) {
     if (shape_.bits == 0)
       return weights_.plain(Format::kBf16, rows, cols, 1.7F / std::sqrt(static_cast<float>(cols)));
-    return weights_.affine(rows, cols, shape_.bits, shape_.group, shape_.scales);
+    const Format format = shape_.matrices;
+    if (format == Format::kAffine)
+      return weights_.affine(rows, cols, shape_.bits, shape_.group, shape_.scales);
+    if (format == Format::kF16 || format == Format::kF32)
+      return weights_.plain(format, rows, cols, 1.7F / std::sqrt(static_cast<float>(cols)));
+    return weights_.block_float(format, rows, cols);
   }
   Row norm(Row x) {
     if (!shape_.tower) return rms_norm(x);

@@ -14,7 +14,9 @@ KEPT = re.compile(
     r"|setComputePipelineState|setBuffer|setBytes|dispatchThreadgroups|endEncoding|commit|waitUntil|status|error"
     r"|localizedDescription|name|supportsFamily|recommendedMax|maxBufferLength|maxTotalThreads|currentAllocated|setMath"
     r"|setFastMath|release|retain|stringWithCString|UTF8String|respondsToSelector|GPUEndTime|GPUStartTime|new$|alloc$"
-    r"|init$)"
+    r"|init$"
+    r"|newBinaryArchive|addComputePipelineFunctions|serializeToURL|setUrl|setURL|fileURLWithPath|setComputeFunction"
+    r"|setBinaryArchives|arrayWithObject)"
 )
 
 

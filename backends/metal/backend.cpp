@@ -1,6 +1,7 @@
 #include "backends/metal/backend.h"
 
 #include <fmt/format.h>
+#include <map>
 
 #include "backends/metal/device.h"
 #include "backends/metal/device_check.h"
@@ -35,8 +36,13 @@ struct Lacks {
 
 class MetalBackend final : public Backend {
  public:
-  MetalBackend(std::shared_ptr<metal::Device> device, int kv_bits, PackedCacheOptions packed_cache)
-      : device_(std::move(device)), kv_bits_(kv_bits), packed_cache_(std::move(packed_cache)) {}
+  /// `tests`: asks the device about the kernels of each program before it takes it.
+  MetalBackend(std::shared_ptr<metal::Device> device, int kv_bits, PackedCacheOptions packed_cache,
+               bool tests)
+      : device_(std::move(device)),
+        kv_bits_(kv_bits),
+        packed_cache_(std::move(packed_cache)),
+        tests_(tests) {}
   std::string_view name() const override { return device_->name(); }
   std::string describe() const override {
     return device_->describe() + (kv_bits_ == 8 ? ", 8-bit keys and values" : "");
@@ -56,7 +62,11 @@ class MetalBackend final : public Backend {
       return Error{Code::kUnsupported,
                    fmt::format("{} backend: the model has {}; use --backend cpu", name(), problem)};
     }
-    return {};
+    if (!tests_) return {};
+    const std::string text = to_text(program);
+    const auto known = tested_.find(text);
+    if (known != tested_.end()) return known->second;
+    return tested_[text] = metal::self_test(device_, metal::shapes_of(program), kv_bits_);
   }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
@@ -74,31 +84,42 @@ class MetalBackend final : public Backend {
   std::shared_ptr<metal::Device> device_;
   int kv_bits_;
   PackedCacheOptions packed_cache_;
+  bool tests_;
+  mutable std::map<std::string, Status> tested_;  // by the program's text
 };
 
 }  // namespace
 
 namespace metal {
+namespace {
 
-Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
-                                                 const PackedCacheOptions& packed_cache) {
+Result<std::unique_ptr<Backend>> make(std::shared_ptr<Device> device, int kv_bits,
+                                      const PackedCacheOptions& packed_cache, bool tests) {
   if (kv_bits != 8 && kv_bits != 16) {
     return Error{Code::kInvalid,
                  fmt::format("metal backend: keys and values of {} bits; use 8 or 16", kv_bits)};
   }
-  return std::unique_ptr<Backend>(std::make_unique<MetalBackend>(std::move(device), kv_bits, packed_cache));
+  return std::unique_ptr<Backend>(
+      std::make_unique<MetalBackend>(std::move(device), kv_bits, packed_cache, tests));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
+                                                 const PackedCacheOptions& packed_cache) {
+  return make(std::move(device), kv_bits, packed_cache, false);
 }
 
 Result<std::unique_ptr<Backend>> make_tested_backend(std::shared_ptr<Device> device,
                                                      const BackendOptions& options) {
   FT_TRY(self_test(device));
-  return make_backend_on(std::move(device), options.kv_bits, options.packed_cache);
+  return make(std::move(device), options.kv_bits, options.packed_cache, true);
 }
 
 }  // namespace metal
 
 Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options) {
-  FT_ASSIGN(std::shared_ptr<metal::Device> device, metal::open_metal_device());
+  FT_ASSIGN(std::shared_ptr<metal::Device> device, metal::open_metal_device(options.pipeline_folder));
   return metal::make_tested_backend(std::move(device), options);
 }
 

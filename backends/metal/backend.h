@@ -19,7 +19,8 @@ class Device;
 /// On any device, without a self-test.
 Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
                                                  const PackedCacheOptions& packed_cache = {});
-/// On a device that passes the self-test (device_check.h); kUnsupported.
+/// On a device that passes the self-test (device_check.h); kUnsupported. A program is taken if the device
+/// also passes it for the kernels of that program.
 Result<std::unique_ptr<Backend>> make_tested_backend(std::shared_ptr<Device> device,
                                                      const BackendOptions& options);
 

@@ -53,6 +53,8 @@ class Device {
   virtual void release(Buffer& buffer) = 0;
   /// The number of a kernel; < 0: there is none of this name.
   virtual int kernel(std::string_view name) const = 0;
+  /// Keeps the pipelines that kernel() has made for later starts of the program, where the device can.
+  virtual void keep_pipelines() const {}
   /// Threads that a threadgroup of this kernel may have.
   virtual int most_threads(int kernel) const = 0;
   /// Launches are in order: each sees what those before it wrote.
@@ -66,6 +68,8 @@ class Device {
   virtual void settle() const = 0;
   /// What the launches took that the last finish() waited for, nanoseconds of the device.
   virtual std::int64_t device_ns() const = 0;
+  /// Of these launches, what the longest piece between two submit() took.
+  virtual std::int64_t longest_ns() const { return device_ns(); }
   /// Bytes that may be in use at once; 0: the machine's memory.
   virtual std::int64_t memory_bytes() const = 0;
 };
@@ -119,8 +123,9 @@ class Memory {
   std::shared_ptr<const void> owner_;  // of pages that were wrapped
 };
 
-/// Starts the GPU of this Mac; kNotFound elsewhere.
-Result<std::shared_ptr<Device>> open_metal_device();
+/// Starts the GPU of this Mac; kNotFound elsewhere. Its pipelines are kept in `pipeline_folder`, unless that
+/// is empty.
+Result<std::shared_ptr<Device>> open_metal_device(const std::string& pipeline_folder);
 /// The twin: the same kernels on the host, for tests and `verify`.
 std::shared_ptr<Device> open_twin_device();
 

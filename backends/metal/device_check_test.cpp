@@ -3,10 +3,14 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <set>
 #include <stdexcept>
 
 #include "backends/metal/backend.h"
+#include "backends/metal/executable.h"
 #include "backends/metal/forwarding_device.h"
+#include "backends/metal/test_tokens.h"
+#include "backends/test_timeline.h"
 
 namespace ft::metal {
 namespace {
@@ -77,6 +81,67 @@ TEST(MetalSelfTest, AutoTakesTheProcessorWithASentence) {
   EXPECT_TRUE(said.starts_with(
       "--backend auto takes the CPU, not the GPU: metal backend: Apple M0 fails the self-test: its results"))
       << said;
+}
+
+/// The names of all kernels that were launched.
+class Launched final : public ForwardingDevice {
+ public:
+  Launched() : ForwardingDevice(open_twin_device()) {}
+  void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
+                int threads) override {
+    launched.insert(name_of(kernel));
+    inner().dispatch(kernel, buffers, args, grid, threads);
+  }
+  std::set<std::string> launched;
+};
+
+std::vector<TestShape> kinds_of_models() {
+  std::vector<TestShape> shapes = {TestShape{}, TestShape::widened(), TestShape::mixture(),
+                                   TestShape::vision()};
+  for (TestShape& shape : shapes) shape.layers = 2;
+  for (const Format format : {Format::kF32, Format::kMxfp4, Format::kMxfp8}) {
+    TestShape& shape = shapes.emplace_back(TestShape::odd());
+    shape.matrices = format, shape.layers = 1;
+  }
+  return shapes;
+}
+
+TEST(MetalSelfTest, TheKernelsOfAProgramAreAsked) {
+  for (const TestShape& shape : kinds_of_models()) {
+    const TestProgram test(shape, 1);
+    const auto used = std::make_shared<Launched>(), asked = std::make_shared<Launched>();
+    const auto executable = std::move(compile(used, test.program, {.max_rows = 24}).value());
+    const auto state =
+        std::move(MetalState::make(used, test.program.layout(), {.slots = 1, .blocks = 2}).value());
+    TestTimeline timeline(*executable, *state, {0, 1}, 0);
+    for (const int rows : {1, 2, 4, 8, 24}) {
+      const std::vector<std::int32_t> tokens = tokens_of(shape, 0, rows);
+      const std::vector<Segment> segments = {timeline.segment(rows, rows)};
+      const std::vector<std::int32_t> wanted = {0};
+      StepArgs args;
+      args.tokens = tokens, args.segments = segments, args.logit_rows = wanted;
+      executable->run(args, *state);
+      timeline.keep(rows, 0);
+    }
+    const Status status = self_test(asked, shapes_of(test.program), 16);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+    for (const std::string& kernel : used->launched) EXPECT_TRUE(asked->launched.contains(kernel)) << kernel;
+  }
+}
+
+/// A kernel that the test at the start does not know.
+TEST(MetalSelfTest, AModelWhoseKernelsAreWrongIsNotTaken) {
+  const TestProgram four_bits(TestShape{}, 1), five_bits(TestShape::odd(), 1);
+  const auto gpu = std::make_shared<Faulty>("linear_few2_affine4", 1e-6F, false);
+  const auto backend = std::move(make_tested_backend(gpu, {}).value());
+  EXPECT_TRUE(backend->takes(five_bits.program).ok());
+  const Status refused = backend->takes(four_bits.program);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("other bits among 2 rows"), std::string::npos)
+      << refused.error().message;
+  const auto compiled = backend->compile(four_bits.program, {});
+  ASSERT_FALSE(compiled.ok());
+  EXPECT_EQ(compiled.error().message, refused.error().message);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ class MetalExecutable final : public Executable {
       parts_.push_back(std::move(parts));
     }
     packed_bytes_ += packing.bytes();
+    device_->keep_pipelines();
     profile();
     return {};
   }
@@ -57,15 +58,16 @@ class MetalExecutable final : public Executable {
     if (!times_.empty()) return submit_timed(step);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       encode_instruction(step, i);
-      if (step.rows > kFewRows && i % kInstructionsAtOnce == kInstructionsAtOnce - 1) device_->submit();
+      if (step.rows > kFewRows && (i + 1) % at_once_ == 0) device_->submit();
     }
+    is_long_ = is_long_ || step.rows > kFewRows;
     device_->submit();
     read_results(step);
   }
 
   StepResult collect() override {
     in_use_ = {};
-    device_->finish();
+    finish();
     if (logit_rows_ > 0) result_.logits = logits_of(logit_rows_);
     return result_;
   }
@@ -204,9 +206,19 @@ class MetalExecutable final : public Executable {
     return memory_[turn_];
   }
 
+  /// Waits, and learns from the pieces of a long step how many instructions the next one's may have.
+  void finish() {
+    device_->finish();
+    const std::int64_t longest_ns = device_->longest_ns();
+    if (!std::exchange(is_long_, false) || longest_ns <= 0) return;
+    const double fit =
+        static_cast<double>(at_once_) * static_cast<double>(kPieceNs) / static_cast<double>(longest_ns);
+    at_once_ = static_cast<std::size_t>(std::clamp(fit, 1.0, static_cast<double>(kMostAtOnce)));
+  }
+
   /// What the rows ask for lives until submit() returns, so the host waits here.
   void sample(const StepArgs& args, StepMemory& memory) {
-    device_->finish();
+    finish();
     const std::span<const float> logits = logits_of(args.logit_rows.size());
     const auto width = static_cast<std::size_t>(vocabulary_);
     for (std::size_t w = 0; w < args.samples.size(); ++w) {
@@ -218,9 +230,11 @@ class MetalExecutable final : public Executable {
     result_.sampled = {sampled_.data(), args.samples.size()};
   }
 
-  // A long step is several command buffers, so that the screen's own work comes in between.
+  // A long step is several command buffers, so that the screen's own work comes in between and the system's
+  // watchdog stays away.
   static constexpr unsigned kFewRows = 16;
-  static constexpr std::size_t kInstructionsAtOnce = 64;
+  static constexpr std::size_t kMostAtOnce = 64;
+  static constexpr std::int64_t kPieceNs = 100'000'000;
 
   std::shared_ptr<Device> device_;
   Program program_;
@@ -229,6 +243,8 @@ class MetalExecutable final : public Executable {
   std::array<StepMemory, 2> memory_;  // of the step that is made and of the one before
   std::array<bool, 2> in_use_{};
   std::size_t turn_ = 0;
+  std::size_t at_once_ = kMostAtOnce;  // instructions of a long step in one command buffer
+  bool is_long_ = false;               // a long step was submitted since the last finish()
   Memory arena_, logits_;
   std::vector<Parts> parts_;  // by instruction
   std::int64_t packed_bytes_ = 0;

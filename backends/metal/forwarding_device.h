@@ -24,6 +24,7 @@ class ForwardingDevice : public Device {
     names_.emplace(number, name);
     return number;
   }
+  void keep_pipelines() const override { inner_->keep_pipelines(); }
   int most_threads(int kernel) const override { return inner_->most_threads(kernel); }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
@@ -33,6 +34,7 @@ class ForwardingDevice : public Device {
   void finish() override { inner_->finish(); }
   void settle() const override { inner_->settle(); }
   std::int64_t device_ns() const override { return inner_->device_ns(); }
+  std::int64_t longest_ns() const override { return inner_->longest_ns(); }
   std::int64_t memory_bytes() const override { return inner_->memory_bytes(); }
 
  protected:

@@ -129,6 +129,47 @@ TEST(MetalLate, ALongStepIsSeveralCommandBuffers) {
   EXPECT_GT(device->submitted, before + 2);
 }
 
+/// A GPU that says how long the longest command buffer took.
+class Slow final : public ForwardingDevice {
+ public:
+  Slow() : ForwardingDevice(open_twin_device()) {}
+  void submit() override { ++submitted; }
+  std::int64_t longest_ns() const override { return ns; }
+
+  int submitted = 0;
+  std::int64_t ns = 0;
+};
+
+TEST(MetalLate, TheCommandBuffersOfALongStepAimAtATenthOfASecond) {
+  constexpr std::int64_t kTenth = 100'000'000;
+  TestShape shape;
+  shape.layers = 6;
+  const TestProgram test(shape, 2);
+  const auto device = std::make_shared<Slow>();
+  const Made made = make(device, test.program);
+  TestTimeline timeline(*made.executable, *made.state, {3, 0, 5, 1, 2}, 1);
+  int at = 0;
+  const auto command_buffers = [&](int rows) {
+    const int before = device->submitted;
+    timeline.step(tokens_of(shape, at, rows), rows);
+    timeline.keep(rows, 0);
+    at += rows;
+    return device->submitted - before;
+  };
+  const int first = command_buffers(20), instructions = static_cast<int>(test.program.instructions().size());
+  ASSERT_EQ(first, instructions / 64 + 1);
+  device->ns = 8 * kTenth;  // of 64 instructions: 8 are a tenth of a second
+  command_buffers(20);
+  EXPECT_EQ(command_buffers(20), instructions / 8 + 1);
+  EXPECT_EQ(command_buffers(2), 1) << "a short step is one";
+  device->ns = 1000 * kTenth;
+  command_buffers(20);
+  EXPECT_EQ(command_buffers(20), instructions + 1) << "one instruction at the least";
+  device->ns = kTenth / 1000;
+  command_buffers(20);
+  EXPECT_EQ(command_buffers(20), first) << "64 instructions at the most";
+}
+
 TEST(MetalLate, AnErrorOfTheGpuReachesTheOneWhoWaitsAndTheNextStepIsRight) {
   const TestShape shape = TestShape::odd();
   const TestProgram test(shape, 3);

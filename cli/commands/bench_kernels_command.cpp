@@ -6,6 +6,7 @@
 #include "backends/registry.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/packed_weights_folder.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/interrupt.h"
 #include "lab/bench_kernels.h"
@@ -77,6 +78,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   machine.name = options.machine.backend, machine.isa = options.machine.isa;
   machine.activations = options.machine.activations, machine.kv_bits = options.machine.kv_bits;
   machine.threads = options.machine.threads, machine.device = options.machine.device;
+  machine.pipeline_folder = pipeline_folder();
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(machine));
   KernelBench bench(*backend, machine.threads, options.quick ? kQuickRepeats : options.repeats,
                     filter.context);

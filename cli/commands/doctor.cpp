@@ -12,6 +12,7 @@
 #include "cli/commands/doctor_drafters.h"
 #include "cli/commands/inspection.h"
 #include "cli/commands/model_path.h"
+#include "cli/commands/packed_weights_folder.h"
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/report_json.h"
 #include "models/model.h"
@@ -165,6 +166,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 
 Command doctor_command() {
   auto options = std::make_shared<Options>();
+  options->backend.pipeline_folder = pipeline_folder();
   Command command;
   command.name = "doctor";
   command.summary = "Check the machine, the backend and the model, and say how to fix problems";

@@ -105,7 +105,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   BackendOptions options;
   options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
   options.activations = choice.activations, options.kv_bits = choice.kv_bits;
-  options.device = choice.device;
+  options.device = choice.device, options.pipeline_folder = pipeline_folder();
   options.packed_cache = packed_cache_options(folder, loaded->model);
   if (terminal != nullptr) {
     options.progress = bar_on(*terminal);
@@ -177,16 +177,23 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
 
 }  // namespace
 
+std::string judge_gpu(const Backend& gpu, const Model& model, std::int64_t context) {
+  DecoderOptions least;
+  least.slots = 1, least.context = context;
+  if (const Status status = suits(gpu, model, least); !status.ok()) return status.error().message;
+  const auto free = static_cast<double>(gpu.limits(model.target.layout()).memory_bytes);
+  const auto needed = static_cast<double>(memory_needed(gpu, model, least).total());
+  return fmt::format("fits: {} of the {} that are free on {}", bytes_text(needed), bytes_text(free),
+                     gpu.describe());
+}
+
 std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device) {
   BackendOptions options;
   options.name = gpu_backend(), options.kv_bits = kv_bits, options.device = device;
+  options.pipeline_folder = pipeline_folder();
   const Result<std::unique_ptr<Backend>> backend = make_backend(options);
   if (!backend.ok()) return backend.error().code == Code::kNotFound ? "" : backend.error().message;
-  DecoderOptions least;
-  least.slots = 1, least.context = context;
-  if (const Status status = suits(**backend, model, least); !status.ok()) return status.error().message;
-  const auto free = static_cast<double>((*backend)->limits(model.target.layout()).memory_bytes);
-  return fmt::format("fits: {} are free on {}", bytes_text(free), (*backend)->describe());
+  return judge_gpu(**backend, model, context);
 }
 
 RequestModel request_model(const LoadedModel& loaded) {

@@ -48,7 +48,9 @@ RequestModel request_model(const LoadedModel& loaded);
 MeasuredModel measured(const LoadedModel& loaded);
 /// kInvalid for a backend that is for tests and `verify` only.
 Status refuse_twin(const std::string& backend);
-/// Whether the model runs on a GPU of this machine with one stream, or why not; empty: there is none.
+/// Whether the model runs on a GPU with one stream, or why not.
+std::string judge_gpu(const Backend& gpu, const Model& model, std::int64_t context);
+/// The same for the GPU of this machine; empty: there is none.
 std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device);
 /// Whether the backend maps packed weights from a file, so that they may be larger than memory.
 bool maps_weights(const LoadedModel& loaded);

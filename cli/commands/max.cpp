@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
@@ -49,12 +50,18 @@ Result<int> install(Terminal& terminal) {
 }
 
 /// The fans follow what they are asked for at about 400 rpm a second.
-Status wait_until_fast(const ThermalForge& fans) {
+Status wait_until_fast(const ThermalForge& fans, Guard& guard) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::milliseconds(100);
   const auto end = Clock::now() + std::chrono::seconds(20);
   while (Clock::now() < end) {
     std::this_thread::sleep_for(kPause);
+    if (::waitpid(guard.process, nullptr, WNOHANG) == guard.process) {
+      guard.process = 0;
+      return Error{Code::kIo,
+                   "Max mode: its guard ended at once; check that the folder of foretoken's state can be "
+                   "written, and `thermalforge max` by hand"};
+    }
     FT_ASSIGN(const std::vector<Fan> now, fans.status());
     if (are_ramped(now) && turn_fast(now)) return {};
   }
@@ -70,13 +77,13 @@ Result<int> on(Terminal& terminal) {
     return Error{Code::kUnsupported,
                  "Max mode: this Mac has no fans; it cools by its case, so there is nothing to turn up"};
   }
-  FT_ASSIGN(const Guard guard, start_fan_guard(0, kIdleS));
-  const Status fast = wait_until_fast(fans);
+  FT_ASSIGN(Guard guard, start_fan_guard(0, kIdleS));
+  const Status fast = wait_until_fast(fans, guard);
   if (fast.ok()) {
     terminal.out("Max mode is on: the fans turn at maximum, for 15 minutes or until `foretoken max --off`\n");
     return 0;
   }
-  ::kill(guard.process, SIGTERM);
+  if (guard.process > 0) ::kill(guard.process, SIGTERM);
   FT_TRY(fans.restore(kRestoreS));
   return fast.error();
 }

@@ -12,6 +12,9 @@ namespace ft::cli {
 /// kInvalid if auto finds no home folder.
 Result<std::string> packed_weights_folder(const std::string& choice);
 
+/// Where a backend keeps compiled pipelines: as auto; empty without a home folder.
+std::string pipeline_folder();
+
 /// The prefix of the file names; model names may contain characters that file names may not
 /// (synth:...?bits=4).
 std::string file_name(const Model& model);

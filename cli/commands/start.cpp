@@ -16,6 +16,7 @@
 #include "cli/commands/connection_settings.h"
 #include "cli/commands/hub_access.h"
 #include "cli/commands/model_path.h"
+#include "cli/commands/packed_weights_folder.h"
 #include "cli/commands/start_choice.h"
 #include "cli/commands/subcommands.h"
 #include "cli/max/thermalforge.h"
@@ -87,7 +88,7 @@ Room room_here() {
   const std::int64_t free = read_machine().free_bytes();
   if (gpu != "metal") return room_for_models(free, gpu, 0);
   BackendOptions options;
-  options.name = gpu;
+  options.name = gpu, options.pipeline_folder = pipeline_folder();
   const auto made = make_backend(options);
   return room_for_models(free, gpu, made.ok() ? (*made)->limits({}).memory_bytes : 0);
 }

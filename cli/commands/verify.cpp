@@ -94,6 +94,7 @@ Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded
   matrix.backend.name = loaded.backend_options.name, matrix.backend.isa = options.model.isa;
   matrix.backend.activations = options.model.activations, matrix.backend.kv_bits = options.model.kv_bits;
   matrix.backend.packed_cache = loaded.packed_cache;
+  matrix.backend.pipeline_folder = loaded.backend_options.pipeline_folder;
   matrix.tokens = options.tokens;
   matrix.part = options.part, matrix.parts = options.parts;
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;

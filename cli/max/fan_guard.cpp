@@ -37,7 +37,7 @@ class FanGuard {
       owner_ = ::getpid();
       alone_ = true;
     }
-    set_idle(false);
+    if (!set_idle(false).ok() && alone_) return 1;  // without a marker nobody would put the fans back
     if (alone_ && !fans_.max().ok()) return end();
     while (!told_to_end) {
       if (!alone_ && !hear()) break;
@@ -67,7 +67,7 @@ class FanGuard {
     idle_ = idle;
     if (!idle && dropped_) {
       dropped_ = false;
-      set_idle(false);
+      (void)set_idle(false);
       (void)fans_.max();
     }
     return true;
@@ -75,7 +75,7 @@ class FanGuard {
 
   void drop() {
     dropped_ = true;
-    set_idle(true);
+    (void)set_idle(true);
     if (std::ranges::all_of(marker_.users().alive, &MaxUser::idle)) (void)fans_.automatic();
   }
 
@@ -88,9 +88,9 @@ class FanGuard {
     return marker_.remove(owner_).ok() ? 0 : 1;
   }
 
-  void set_idle(bool idle) {
+  Status set_idle(bool idle) {
     const int self = ::getpid();
-    (void)marker_.set({owner_, process_start(owner_), self, process_start(self), idle});
+    return marker_.set({owner_, process_start(owner_), self, process_start(self), idle});
   }
 
   ThermalForge fans_;

@@ -5,8 +5,10 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import unittest
+from pathlib import Path
 
 from fake_fans import MODEL, PROGRAM, Fans, eventually, fans
 
@@ -14,9 +16,10 @@ from fake_fans import MODEL, PROGRAM, Fans, eventually, fans
 class Server(Fans):
     """`serve --max` with its own guard."""
 
-    def serve(self):
+    def serve(self, number=1):
+        """The server that becomes user `number` of the marker."""
         model = ["--model", MODEL, "--port", "0", "--max", "--context", "512"]
-        with open(self.home / "stderr", "w") as errors:  # a pipe that nobody reads would fill
+        with open(self.home / "stderr", "a") as errors:  # a pipe that nobody reads would fill
             server = subprocess.Popen(
                 [PROGRAM, "serve", *model, "--json"],
                 env=self.environment,
@@ -27,7 +30,7 @@ class Server(Fans):
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
         self.assertIn("url", server.stdout.readline())
-        self.assertTrue(eventually(lambda: self.guard_of_server() > 0))
+        self.assertTrue(eventually(lambda: [user["guard"] > 0 for user in self.users()].count(True) == number))
         return server
 
     def guard_of_server(self):
@@ -76,6 +79,53 @@ class Server(Fans):
         server.wait()
         self.assertEqual(self.modes(), {"manual"})
         self.assertIn("automatic again", self.run_program("max", "--status").stderr)
+        self.fans_come_back()
+
+    def test_the_last_of_two_servers_puts_the_fans_back(self):
+        first, second = self.serve(), self.serve(2)
+        self.assertEqual([user["process"] for user in self.users()], [first.pid, second.pid])
+        status = json.loads(self.run_program("max", "--status", "--json").stdout)
+        self.assertEqual(status["users"], 2)
+        first.kill()
+        first.wait()
+        self.assertTrue(eventually(lambda: len(self.users()) == 1))
+        self.assertEqual(self.modes(), {"manual"})
+        self.assertNotIn("auto", self.commands())
+        second.kill()
+        second.wait()
+        self.fans_come_back()
+
+    def test_off_leaves_the_fans_to_a_server(self):
+        server = self.serve()
+        off = self.run_program("max", "--off")
+        self.assertNotEqual(off.returncode, 0)
+        self.assertIn(f"a server (process {server.pid}) keeps the fans at maximum", off.stderr)
+        self.assertEqual(self.modes(), {"manual"})
+
+    def test_the_guard_waits_for_15_idle_minutes(self):
+        server = self.serve()
+        words = Path(f"/proc/{self.guard_of_server()}/cmdline").read_bytes().split(b"\0")
+        self.assertEqual(words[1:4], [b"fan-guard", str(server.pid).encode(), b"900"])
+
+    def test_a_tool_that_hangs_does_not_keep_the_guard_waiting_for_the_end(self):
+        # A child of the server that inherited the pipe would keep it open.
+        self.state(fans=fans(), follows=False)
+        server = self.serve()
+        state = json.loads((self.home / "state.json").read_text())
+        self.state(**dict(state, hang=True))
+        asked = len(self.commands())
+        self.assertTrue(eventually(lambda: len(self.commands()) > asked))
+        server.kill()
+        server.wait()
+        self.state(**state)
+        self.assertTrue(eventually(lambda: self.modes() == {"auto"}, 40), "the tool would hang for 60 s")
+        self.fans_come_back()
+
+    def test_a_server_that_cannot_start_puts_the_fans_back(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            arguments = ["serve", "--max", "--model", MODEL, "--port", port, "--context", "512"]
+            self.assertNotEqual(self.run_program(*arguments).returncode, 0)
         self.fans_come_back()
 
     def test_a_closed_terminal(self):

@@ -112,6 +112,33 @@ class Guard(Fans):
         self.assertEqual(self.modes(), {"auto"})
 
 
+    def test_a_tool_that_speaks_garbage_at_the_end_is_asked_again(self):
+        guard = self.guard(self.owner().pid)
+        before = json.loads((self.home / "state.json").read_text())
+        self.state(**dict(before, garbage=True))
+        guard.stdin.close()
+        self.assertTrue(eventually(lambda: self.commands().count("auto") > 1))
+        self.state(**before)
+        self.assertEqual(guard.wait(60), 0)
+        self.assertEqual(self.modes(), {"auto"})
+
+    @unittest.skipUnless(os.environ.get("FORETOKEN_FULL"), "waits for a minute")
+    def test_fans_that_stay_for_a_minute_are_left_to_the_next_command(self):
+        owner = self.owner()
+        guard = self.guard(owner.pid)
+        state = json.loads((self.home / "state.json").read_text())
+        self.state(**dict(state, fail_auto=1000))
+        guard.stdin.close()
+        self.assertEqual(guard.wait(120), 1)
+        self.assertLess(self.commands().count("auto"), 20, "the pauses grow")
+        self.assertTrue(self.marker.exists())
+        self.state(**state)
+        owner.kill()
+        owner.wait()
+        self.assertIn("automatic again", self.run_program("tokenize", "--help").stderr)
+        self.assertEqual(self.modes(), {"auto"})
+
+
 class Recovery(Fans):
     """The next command after everybody was killed."""
 
@@ -201,6 +228,9 @@ class Install(Fans):
         self.assertEqual(len(self.ran()), 1)
 
 
+SERVE = ["serve", "--max", "--model", MODEL, "--port", "0", "--context", "512"]
+
+
 class Tool(Fans):
     def refuses(self, words, *arguments, **environment):
         done = self.run_program(*arguments, **environment)
@@ -237,13 +267,43 @@ class Tool(Fans):
 
     def test_fans_that_are_asked_for_too_little(self):
         self.state(fans=fans(), obeys=0.5)
-        model = ["--model", MODEL, "--port", "0", "--context", "512"]
-        self.refuses("less than 85 %", "serve", "--max", *model)
+        self.refuses("less than 85 %", *SERVE)
         self.assertTrue(eventually(lambda: self.modes() == {"auto"}))
 
     def test_a_socket_of_somebody_else(self):
         os.chown(self.home / "sock", 65534, 65534)
+        for arguments in (["max"], ["max", "--on"], ["max", "--off"], SERVE):
+            self.refuses("not a socket of root", *arguments)
+        (self.home / "sock").unlink()
+        (self.home / "sock").touch()
         self.refuses("not a socket of root", "max")
+        self.assertEqual(self.commands(), [])
+
+    def test_a_server_is_refused_by_a_tool_that_hangs_or_speaks_garbage_and_without_fans(self):
+        self.state(fans=fans(), hang=True)
+        self.refuses("did not answer in 3 s", *SERVE)
+        self.state(fans=fans(), garbage=True)
+        self.refuses("no list of fans", *SERVE)
+        self.state(fans=[])
+        self.refuses("no fans", *SERVE)
+        self.assertNotIn("max", self.commands())
+        self.assertFalse(self.marker.exists())
+
+    def test_without_a_place_for_the_marker_no_fan_is_asked(self):
+        (self.home / "state").write_text("a file where the folder should be")
+        self.refuses("cannot write it", *SERVE)
+        self.refuses("its guard ended at once", "max", "--on")
+        self.assertNotIn("max", self.commands())
+
+    def test_on_ends_after_its_time_or_by_off(self):
+        self.assertEqual(self.run_program("max", "--on").returncode, 0)
+        guard = self.users()[0]["guard"]
+        words = Path(f"/proc/{guard}/cmdline").read_bytes().split(b"\0")
+        self.assertEqual(words[1:4], [b"fan-guard", b"0", b"900"])
+        self.assertEqual(os.getsid(guard), guard)
+        os.kill(guard, signal.SIGTERM)
+        self.assertTrue(eventually(lambda: self.modes() == {"auto"}))
+        self.assertTrue(eventually(lambda: not self.marker.exists()))
 
     def test_serve_asks_for_the_tool_before_it_reads_the_model(self):
         self.refuses("not installed", "serve", "--max", "--model", "/none", THERMALFORGE=str(self.home / "none"))

@@ -1,6 +1,8 @@
-// The GPU of a Mac. Compiled and linked on Linux (tools/check --only mac); it has not run on a Mac yet.
-#include "backends/metal/device.h"
+// The GPU of a Mac. On Linux it runs against a fake of Metal (device_test.cpp) and is compiled and linked for
+// macOS (tools/check --only mac); it has not run on a Mac yet.
+#include "backends/metal/macos/device.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
@@ -12,6 +14,7 @@
 #include "backends/metal/gpu_facts.h"
 #include "backends/metal/kernel_text.h"
 #include "backends/metal/macos/objective_c.h"
+#include "backends/metal/macos/pipeline_archive.h"
 
 namespace ft::metal {
 namespace {
@@ -26,7 +29,7 @@ class MetalDevice final : public Device {
  public:
   ~MetalDevice() override { finish_quietly(); }
 
-  Status open() {
+  Status open(const std::string& pipeline_folder) {
     const Pool pool;
     device_ = Owned(Runtime::get()->default_device());
     if (device_.get() == nullptr)
@@ -35,7 +38,9 @@ class MetalDevice final : public Device {
     FT_TRY(check_family(facts_));
     queue_ = Owned(message<Object>(device_.get(), "newCommandQueue"));
     if (queue_.get() == nullptr) return Error{Code::kIo, "metal backend: the GPU gives no command queue"};
-    return compile_text();
+    FT_TRY(compile_text());
+    archive_.open(device_.get(), pipeline_folder, kernel_text() + facts_.name);
+    return {};
   }
 
   std::string_view name() const override { return "metal"; }
@@ -82,12 +87,8 @@ class MetalDevice final : public Device {
     const Pool pool;
     const Owned function(
         message<Object, Object>(library_.get(), "newFunctionWithName:", text_of(std::string(name))));
-    Object error = nullptr;
     Owned pipeline;
-    if (function.get() != nullptr) {
-      pipeline = Owned(message<Object, Object, Object*>(
-          device_.get(), "newComputePipelineStateWithFunction:error:", function.get(), &error));
-    }
+    if (function.get() != nullptr) pipeline = pipeline_of(function.get());
     int number = -1;
     if (pipeline.get() != nullptr) {
       number = static_cast<int>(pipelines_.size());
@@ -95,6 +96,11 @@ class MetalDevice final : public Device {
     }
     numbers_.emplace(std::string(name), number);
     return number;
+  }
+
+  void keep_pipelines() const override {
+    const Pool pool;
+    archive_.keep();
   }
 
   int most_threads(int kernel) const override {
@@ -136,15 +142,16 @@ class MetalDevice final : public Device {
     const Pool pool;
     const std::lock_guard lock(running_mutex_);
     std::optional<std::string> why;
-    device_ns_ = 0;
+    device_ns_ = longest_ns_ = 0;
     for (const Owned& commands : running_) {
       message<void>(commands.get(), "waitUntilCompleted");
       const bool failed = message<std::uint64_t>(commands.get(), "status") == kStatusError;
       if (failed && !why) why = sentence_of(message<Object>(commands.get(), "error"));
       constexpr double kNsOfSecond = 1e9;
-      device_ns_ += static_cast<std::int64_t>(
+      const auto took_ns = static_cast<std::int64_t>(
           (message<double>(commands.get(), "GPUEndTime") - message<double>(commands.get(), "GPUStartTime")) *
           kNsOfSecond);
+      device_ns_ += took_ns, longest_ns_ = std::max(longest_ns_, took_ns);
     }
     running_.clear();
     if (why) throw std::runtime_error("metal backend: the GPU reports: " + *why);
@@ -157,6 +164,7 @@ class MetalDevice final : public Device {
   }
 
   std::int64_t device_ns() const override { return device_ns_; }
+  std::int64_t longest_ns() const override { return longest_ns_; }
   std::int64_t memory_bytes() const override { return static_cast<std::int64_t>(facts_.working_set); }
 
  private:
@@ -170,7 +178,7 @@ class MetalDevice final : public Device {
     facts_.max_buffer = message<std::uint64_t>(device_.get(), "maxBufferLength");
   }
 
-  /// Exact arithmetic: no fast math. macOS keeps what it compiled, so later starts are quick.
+  /// Exact arithmetic: no fast math.
   Status compile_text() {
     const Owned options(message<Object>(message<Object>(class_named("MTLCompileOptions"), "alloc"), "init"));
     const Runtime& runtime = *Runtime::get();
@@ -188,6 +196,16 @@ class MetalDevice final : public Device {
     return Error{Code::kUnsupported, fmt::format("metal backend: {} does not compile the kernels ({}); use "
                                                  "--backend cpu and send `foretoken doctor --json`",
                                                  facts_.name, sentence_of(error))};
+  }
+
+  Owned pipeline_of(Object function) const {
+    Owned pipeline = archive_.find(function);
+    if (pipeline.get() != nullptr) return pipeline;
+    Object error = nullptr;
+    pipeline = Owned(message<Object, Object, Object*>(
+        device_.get(), "newComputePipelineStateWithFunction:error:", function, &error));
+    if (pipeline.get() != nullptr) archive_.add(function);
+    return pipeline;
   }
 
   void begin() {
@@ -210,17 +228,19 @@ class MetalDevice final : public Device {
   Owned device_, queue_, library_, commands_, encoder_;
   mutable std::mutex running_mutex_;  // a second thread may settle()
   std::vector<Owned> running_;        // submitted, in order
-  std::int64_t device_ns_ = 0;        // of those that the last finish() waited for
+  // Of those that the last finish() waited for.
+  std::int64_t device_ns_ = 0, longest_ns_ = 0;
+  mutable PipelineArchive archive_;
   mutable std::vector<Owned> pipelines_;
   mutable std::map<std::string, int, std::less<>> numbers_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<Device>> open_metal_device() {
+Result<std::shared_ptr<Device>> open_mac_gpu(const std::string& pipeline_folder) {
   if (Runtime::get() == nullptr) return Error{Code::kNotFound, "metal backend: this Mac has no Metal"};
   auto device = std::make_shared<MetalDevice>();
-  FT_TRY(device->open());
+  FT_TRY(device->open(pipeline_folder));
   return std::shared_ptr<Device>(std::move(device));
 }
 

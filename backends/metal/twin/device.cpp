@@ -1,6 +1,7 @@
 // The twin: the kernels as C++, one threadgroup after the other.
 #include "backends/metal/device.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <utility>
@@ -43,17 +44,24 @@ class TwinDevice final : public Device {
     for (std::size_t i = 0; i < buffers.size(); ++i) places[i] = buffers[i].data();
     const std::int64_t begin_ns = steady_ns();
     run_twin_kernel(kernel, {places, buffers.size()}, args.data(), grid, threads);
-    running_ns_ += steady_ns() - begin_ns;
+    const std::int64_t took_ns = steady_ns() - begin_ns;
+    running_ns_ += took_ns, piece_ns_ += took_ns;
   }
-  void submit() override {}
-  void finish() override { device_ns_ = std::exchange(running_ns_, 0); }
+  void submit() override { running_longest_ns_ = std::max(running_longest_ns_, std::exchange(piece_ns_, 0)); }
+  void finish() override {
+    submit();
+    device_ns_ = std::exchange(running_ns_, 0);
+    longest_ns_ = std::exchange(running_longest_ns_, 0);
+  }
   void settle() const override {}
   std::int64_t device_ns() const override { return device_ns_; }
+  std::int64_t longest_ns() const override { return longest_ns_; }
   std::int64_t memory_bytes() const override { return 0; }
 
  private:
   static constexpr int kMostThreads = 1024;  // of Metal, too
   std::int64_t running_ns_ = 0, device_ns_ = 0;
+  std::int64_t piece_ns_ = 0, running_longest_ns_ = 0, longest_ns_ = 0;
 };
 
 }  // namespace
