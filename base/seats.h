@@ -45,7 +45,7 @@ class Seats {
     double share() const { return ns > 0 ? static_cast<double>(lost_ns) / static_cast<double>(ns) : 0; }
   };
 
-  /// What the middle one of the used seats lost: what all lose is no reason to leave one empty.
+  /// What the middle one of the used seats lost: what all lose does not speak against one of them.
   double usual_share();
   bool may_leave_empty(double lost) const;
   void leave_empty(Seat& seat, std::int64_t now_ns);

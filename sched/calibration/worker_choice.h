@@ -1,8 +1,9 @@
-// How many workers small steps have (Backend::use_workers), chosen by measurement: memory-bound steps are often
-// faster with fewer workers than cores, because each of some hundred barriers waits for the slowest one. Every
-// choice is tried in turn, some times over, with plain rounds and rounds of four rows on a throw-away
-// sequence. The fewest workers win that are about as fast as the best. Thread: the engine thread, while no
-// slot is open. Cost: half a second where there is a choice, up to a few long steps with each; else nothing.
+// How many workers small steps have (Backend::use_workers), chosen by measurement: memory-bound steps are
+// often faster with fewer workers than cores, because each of some hundred barriers waits for the slowest
+// one. Every choice is tried in turn, some times over, with plain rounds and rounds of four rows on a
+// throw-away sequence. The fewest workers win that are about as fast as the best. Thread: the engine thread,
+// while no slot is open. Cost: half a second where there is a choice, up to a few long steps with each; else
+// nothing.
 #pragma once
 
 #include <functional>
