@@ -1,92 +1,209 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
-#include <chrono>
+#include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/system.h"
+#include "base/topology.h"
 
 namespace ft {
 namespace {
 
-// A pause takes from 5 to 150 cycles, so the number of spins is found once, by spinning for about 20 us.
-long spins_per_microsecond() {
-  static const long spins = [] {
-    using Clock = std::chrono::steady_clock;
-    constexpr int kTrial = 500;
-    const auto begin = Clock::now();
-    for (int i = 0; i < kTrial; ++i) relax();
-    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
-    return std::max(1L, static_cast<long>(kTrial / std::max(took.count(), 1.0)));
+constexpr int kShortSpinUs = 40;
+constexpr std::int64_t kWatchedTaskNs = 200'000;  // shorter tasks are watched now and then
+constexpr std::int64_t kWatchedOf = 16;           // one of this number
+
+// A pause takes from 5 to 150 cycles, so the number of spins is found once, by spinning for about 20 us. The
+// fastest of some trials: another program may have interrupted one.
+std::int64_t spins_per_microsecond() {
+  static const std::int64_t spins = [] {
+    constexpr int kTrial = 200, kTrials = 5;
+    std::int64_t fastest_ns = kTrial * 1000;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const std::int64_t begin = steady_ns();
+      for (int i = 0; i < kTrial; ++i) relax();
+      fastest_ns = std::min(fastest_ns, steady_ns() - begin);
+    }
+    return std::max<std::int64_t>(1, kTrial * 1000 / std::max<std::int64_t>(fastest_ns, 1000));
   }();
   return spins;
 }
 
+/// Some systems count a thread's time in ticks of milliseconds, which says nothing about one task.
+bool is_fine(ThreadPool::ThreadClock clock) {
+  constexpr std::int64_t kTrialNs = 50'000;
+  const std::int64_t used = clock(), begin = steady_ns();
+  std::int64_t now = used;
+  while (now == used && steady_ns() - begin < kTrialNs) now = clock();
+  return now != used && now - used < 2 * kTrialNs;
+}
+
+/// Threads beside those of the workers, of which most sleep for ever.
+int spare_seats(int workers, int cores) {
+  constexpr int kFew = 2, kOneOf = 4;
+  return std::min(cores - workers, kFew + workers / kOneOf);
+}
+
+int seat_count(int workers, const std::vector<int>& cores) {
+  const auto all = static_cast<int>(cores.size());
+  return workers == 1 || workers >= all ? workers : workers + spare_seats(workers, all);
+}
+
+int worker_count(int wanted, const std::vector<int>& cores) {
+  return wanted > 0 ? wanted : std::max(1, static_cast<int>(cores.size()));
+}
+
+thread_local std::int64_t slept_ns = 0;  // of this thread in a pool, ever
+
 }  // namespace
 
-ThreadPool::ThreadPool(int workers, int spin_us) : spins_(spin_us * spins_per_microsecond()) {
-  const std::vector<int> cores = usable_cores();
-  workers_ = workers > 0 ? workers : static_cast<int>(cores.size());
-  const bool pinned = workers_ <= static_cast<int>(cores.size());
-  if (pinned && workers_ > 1) own_core_ = cores.front();
-  threads_.reserve(static_cast<std::size_t>(workers_));
+/// How long a worker of a watched task had no core though it did not sleep.
+class ThreadPool::Watch {
+ public:
+  explicit Watch(ThreadClock clock)
+      : clock_(clock), begin_ns_(steady_ns()), used_ns_(clock()), slept_ns_(slept_ns) {}
+  void tell(Place& place) const {
+    place.ns = steady_ns() - begin_ns_;
+    place.lost_ns = place.ns - (clock_() - used_ns_) - (slept_ns - slept_ns_);
+  }
+
+ private:
+  ThreadClock clock_;
+  std::int64_t begin_ns_, used_ns_, slept_ns_;
+};
+
+std::vector<int> usable_cores() {
+  std::vector<int> cpus;
+  for (const Core& core : worker_cores()) cpus.push_back(core.cpu);
+  return cpus;
+}
+
+ThreadPool::ThreadPool(int workers, int spin_us, std::vector<int> cores, ThreadClock clock)
+    : workers_(worker_count(workers, cores)),
+      clock_(clock),
+      longest_spins_(spin_us * spins_per_microsecond()),
+      shortest_spins_(std::min(spin_us, kShortSpinUs) * spins_per_microsecond()),
+      pinned_(workers_ > 1 && workers_ <= static_cast<int>(cores.size())),
+      watches_(pinned_ && is_fine(clock)),
+      seats_(pinned_ ? seat_count(workers_, cores) : workers_, workers_) {
+  // More workers than cores: who spins keeps another one from its core.
+  if (!pinned_) longest_spins_ = shortest_spins_;
+  spins_.store(longest_spins_, std::memory_order_relaxed);
+  const auto count = static_cast<std::size_t>(pinned_ ? seat_count(workers_, cores) : workers_);
+  for (std::size_t seat = 0; seat < count; ++seat) {
+    places_.push_back(std::make_unique<Place>());
+    if (pinned_) places_.back()->core = cores[seat];
+  }
   try {
-    for (int worker = 1; worker < workers_; ++worker) {
-      const int core = pinned ? cores[static_cast<std::size_t>(worker)] : -1;
-      threads_.emplace_back([this, worker, core] { serve(worker, core); });
+    for (std::size_t seat = 1; seat < count; ++seat) {
+      Place& place = *places_[seat];
+      place.thread = std::thread([this, &place] { serve(place); });
     }
   } catch (...) {  // a thread cannot be started: release the ones that run
-    stop_ = true;
-    epoch_.fetch_add(1);
-    epoch_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    stop();
     throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_ = true;
-  epoch_.fetch_add(1);
-  epoch_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (const auto& place : places_) {
+    if (!place->thread.joinable()) continue;
+    place->task.raise();
+    place->thread.join();
+  }
 }
 
-void ThreadPool::wait(const std::atomic<int>& word, int old) const {
-  for (long i = 0; i < spins_; ++i) {
-    if (word.load(std::memory_order_acquire) != old) return;
+int ThreadPool::sleeping() const {
+  int count = 0;
+  for (const auto& place : places_) count += place->task.sleepers.load(std::memory_order_relaxed);
+  return count;
+}
+
+// Whoever sleeps has counted itself before it looks at the value for the last time.
+void ThreadPool::Signal::raise() {
+  value.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers.load(std::memory_order_seq_cst) > 0) value.notify_all();
+}
+
+void ThreadPool::wait(Signal& signal, int old) {
+  const std::int64_t spins = spins_.load(std::memory_order_relaxed);
+  for (std::int64_t i = 0; i < spins; ++i) {
+    if (signal.value.load(std::memory_order_acquire) != old) return;
     relax();
   }
-  while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
+  const std::int64_t begin = steady_ns();
+  signal.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  while (signal.value.load(std::memory_order_seq_cst) == old)
+    signal.value.wait(old, std::memory_order_acquire);
+  signal.sleepers.fetch_sub(1, std::memory_order_relaxed);
+  const std::int64_t slept = steady_ns() - begin;
+  slept_ns += slept;
+  // Spinning longer would have helped only if the sleep was short.
+  constexpr std::int64_t kShortSleepNs = std::int64_t{kSpinUs} * 1000;
+  const std::int64_t next = slept < kShortSleepNs ? longest_spins_ : std::max(shortest_spins_, spins / 2);
+  spins_.store(next, std::memory_order_relaxed);
 }
 
 bool ThreadPool::arrive() {
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) != workers_ - 1) return false;
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) != active_ - 1) return false;
   arrived_.store(0, std::memory_order_relaxed);
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  generation_.raise();
   return true;
 }
 
-void ThreadPool::start(Call call, void* context) {
-  const StayOnCore stay(own_core_);
+void ThreadPool::start(Call call, void* context, int most) {
+  const std::span<const int> used = seats_.choose(most);
+  Place& own = *places_[static_cast<std::size_t>(used.front())];
+  const StayOnCore stay(own.core);
   call_ = call;
   context_ = context;
-  if (workers_ > 1) {
-    epoch_.fetch_add(1, std::memory_order_release);
-    epoch_.notify_all();
+  active_ = static_cast<int>(used.size());
+  watched_ = watches_ && (task_ns_ >= kWatchedTaskNs || tasks_ % kWatchedOf == 0);
+  ++tasks_;
+  const std::int64_t begin = watches_ ? steady_ns() : 0;
+  own.worker = 0;
+  for (int worker = 1; worker < active_; ++worker) {
+    Place& place = *places_[static_cast<std::size_t>(used[static_cast<std::size_t>(worker)])];
+    place.worker = worker;
+    place.task.raise();
   }
-  call(context, 0, workers_);
+  work(own);
   barrier();
+  if (watches_) judge(begin);
 }
 
-void ThreadPool::serve(int worker, int core) {
+void ThreadPool::work(Place& place) {
+  if (!watched_) return call_(context_, place.worker, active_);
+  const Watch watch(clock_);
+  call_(context_, place.worker, active_);
+  watch.tell(place);
+}
+
+void ThreadPool::judge(std::int64_t begin_ns) {
+  const std::int64_t now = steady_ns();
+  task_ns_ = now - begin_ns;
+  if (!watched_) return;
+  for (const int seat : seats_.choose(active_)) {
+    const Place& place = *places_[static_cast<std::size_t>(seat)];
+    seats_.observe(seat, place.ns, place.lost_ns);
+  }
+  if (const int seat = seats_.judge(now); seat >= 0)
+    log_info(fmt::format("another program uses core {}; its worker is left out or replaced for a while",
+                         places_[static_cast<std::size_t>(seat)]->core));
+  if (seats_.crowded()) spins_.store(shortest_spins_, std::memory_order_relaxed);
+}
+
+void ThreadPool::serve(Place& place) {
   prefer_speed();
-  if (core >= 0) pin_to_core(core);
-  int seen = 0;
-  while (true) {
-    wait(epoch_, seen);
-    ++seen;  // run() returns only after everyone's barrier, so no epoch is skipped
+  if (place.core >= 0) pin_to_core(place.core);
+  for (int seen = 0;; ++seen) {
+    wait(place.task, seen);
     if (stop_) return;
-    call_(context_, worker, workers_);
+    work(place);
     barrier();
   }
 }

@@ -1,16 +1,24 @@
 // ThreadPool: a fixed set of workers that share one task at a time. The thread that calls run() is worker 0;
 // the others start once, each pinned to its own core where there are enough. Worker 0 keeps its core during a
 // task, because a thread that the system may move takes the core of a worker that sleeps, and then the two
-// wait for each other at every barrier. Between tasks and at barriers a worker spins for some tens of
-// microseconds and then sleeps in the kernel, so an oversubscribed machine makes progress. Owner: a backend.
-// Thread: one thread at a time may call run(); barrier() only from inside the task. Cost: run() and barrier()
-// allocate nothing and take no lock; run() asks the system three times to keep its core. Errors: the
-// constructor throws std::system_error if the machine refuses a thread; the task must not throw.
+// wait for each other at every barrier. A task may have fewer workers than the pool; the others sleep. Some
+// threads are spare: they replace workers whose core another program takes (base/seats.h).
+// Between tasks and at barriers a worker spins for up to a millisecond and then sleeps in the kernel. It
+// spins for less after it has slept for long, and while other programs use its pool's cores.
+// Owner: a backend. Thread: one thread at a time may call run(); barrier() only from inside the task. Cost:
+// run() and barrier() allocate nothing and take no lock; run() asks the system three times to keep its core,
+// and reads clocks. Errors: the constructor throws std::system_error if the machine refuses a thread; the
+// task must not throw.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
+
+#include "base/clock.h"
+#include "base/seats.h"
 
 namespace ft {
 
@@ -28,19 +36,32 @@ std::vector<int> usable_cores();
 
 class ThreadPool {
  public:
-  /// `workers` includes the caller; 0 means one per usable core. spin_us: 0 sleeps at once.
-  explicit ThreadPool(int workers = 0, int spin_us = 40);
+  static constexpr int kSpinUs = 1000;
+  using ThreadClock = std::int64_t (*)();  // nanoseconds that the calling thread had a core for
+
+  /// `workers` includes the caller; 0 means one per core. spin_us: 0 sleeps at once. `cores`: one for each
+  /// worker, then those of spare threads; workers are pinned if there are enough.
+  explicit ThreadPool(int workers = 0, int spin_us = kSpinUs, std::vector<int> cores = usable_cores(),
+                      ThreadClock clock = thread_ns);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  /// Maximum workers of a task.
   int workers() const { return workers_; }
+  /// Threads that sleep until they have a task: between two tasks all, after a while.
+  int sleeping() const;
 
-  /// Calls work(worker, workers) once on every worker and returns when all have returned.
+  /// Calls work(worker, workers) once on every worker and returns when all have returned. `workers` is at
+  /// most `most`; it is less while other programs take cores.
+  template <class Work>
+  void run(Work& work, int most) {
+    start([](void* context, int worker, int workers) { (*static_cast<Work*>(context))(worker, workers); },
+          &work, most);
+  }
   template <class Work>
   void run(Work& work) {
-    start([](void* context, int worker, int workers) { (*static_cast<Work*>(context))(worker, workers); },
-          &work);
+    run(work, workers_);
   }
 
   /// Returns when every worker has called it equally often. Writes before it are visible to all after it.
@@ -50,11 +71,11 @@ class ThreadPool {
   /// The same. A worker that waits calls idle() again and again until it returns false.
   template <class Idle>
   void barrier(const Idle& idle) {
-    if (workers_ == 1) return;
+    if (active_ == 1) return;
     // This must be read before arriving, because the last worker to arrive may raise it at once.
-    const int generation = generation_.load(std::memory_order_acquire);
+    const int generation = generation_.value.load(std::memory_order_acquire);
     if (arrive()) return;
-    while (generation_.load(std::memory_order_acquire) == generation && idle()) {
+    while (generation_.value.load(std::memory_order_acquire) == generation && idle()) {
     }
     wait(generation_, generation);
   }
@@ -62,24 +83,51 @@ class ThreadPool {
  private:
   using Call = void (*)(void* context, int worker, int workers);
 
-  void start(Call call, void* context);
-  void serve(int worker, int core);
+  /// A number that is raised by one, and threads that wait for that.
+  struct alignas(64) Signal {
+    std::atomic<int> value{0};
+    std::atomic<int> sleepers{0};
+    void raise();
+  };
+  /// A thread of the pool. Seat 0 has none: only the caller takes it.
+  struct Place {
+    Signal task;  // raised when the thread has a task
+    int core = -1;
+    int worker = 0;                    // in this task
+    std::int64_t ns = 0, lost_ns = 0;  // of this task, if it is watched
+    std::thread thread;
+  };
+  class Watch;
+
+  void start(Call call, void* context, int most);
+  void serve(Place& place);
+  void work(Place& place);
+  /// What the last task has shown about the seats.
+  void judge(std::int64_t begin_ns);
   /// True for the last worker to arrive, which lets the others go on.
   bool arrive();
-  /// Waits until `word` is no longer `old`.
-  void wait(const std::atomic<int>& word, int old) const;
+  /// Waits until the signal is no longer `old`.
+  void wait(Signal& signal, int old);
+  void stop();
 
   int workers_ = 1;
-  int own_core_ = -1;  // of worker 0 during a task; below 0: any
-  long spins_ = 0;
+  ThreadClock clock_;
+  std::int64_t longest_spins_ = 0, shortest_spins_ = 0;
+  bool pinned_ = false;
+  bool watches_ = false;  // seats are watched at all
+  Seats seats_;
+  std::vector<std::unique_ptr<Place>> places_;  // by seat
+  // Of a task:
   Call call_ = nullptr;
   void* context_ = nullptr;
+  int active_ = 1;
+  bool watched_ = false;
   bool stop_ = false;
+  std::int64_t task_ns_ = 0, tasks_ = 0;  // of the last task; since the start
   // Each has a cache line of its own, because different workers write them.
-  alignas(64) std::atomic<int> epoch_{0};       // raised by start()
-  alignas(64) std::atomic<int> arrived_{0};     // workers waiting at the barrier
-  alignas(64) std::atomic<int> generation_{0};  // raised by the last worker to arrive
-  std::vector<std::thread> threads_;
+  alignas(64) std::atomic<std::int64_t> spins_{0};  // before a worker sleeps
+  alignas(64) std::atomic<int> arrived_{0};         // workers waiting at the barrier
+  Signal generation_;                               // raised by the last worker to arrive
 };
 
 }  // namespace ft

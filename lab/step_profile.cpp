@@ -39,7 +39,7 @@ int StepProfile::compiled(const Program& program, std::vector<ProfiledOperation>
 void StepProfile::stepped(const ProfiledStep& step) {
   const Target& target = targets_[static_cast<std::size_t>(step.executable)];
   const std::size_t operations = target.labels.size();
-  const auto workers = static_cast<std::size_t>(target.workers);
+  const std::size_t workers = step.times.size() / operations;
   Sums& sums = sums_[{step.executable, step.rows}];
   sums.ns.resize(operations), sums.barrier_ns.resize(operations), sums.bytes.resize(operations);
   sums.steps += 1;

@@ -22,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "program/profile.h"
@@ -179,6 +180,10 @@ class Backend {
   virtual Limits limits(const StateLayout& layout) const = 0;
   /// kUnsupported if it lacks something that the program needs; compile() refuses it with the same sentence.
   virtual Status takes(const Program& /*program*/) const { return {}; }
+  /// Numbers of workers that its small steps (a few rows) may have, ascending. Empty: there is no choice.
+  virtual std::vector<int> worker_choices() const { return {}; }
+  /// Small steps have at most `workers` workers from now on, or all for 0. It changes times, never a bit.
+  virtual void use_workers(int /*workers*/) {}
   /// GB/s that its own memory moves in a copy, measured now; 0: it works in the machine's memory.
   virtual double memory_gb_per_s() { return 0; }
   virtual Result<std::unique_ptr<Executable>> compile(const Program& program,

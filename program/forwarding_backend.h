@@ -38,6 +38,8 @@ class ForwardingBackend : public Backend {
   std::string arithmetic() const override { return inner_->arithmetic(); }
   Limits limits(const StateLayout& layout) const override { return inner_->limits(layout); }
   Status takes(const Program& program) const override { return inner_->takes(program); }
+  std::vector<int> worker_choices() const override { return inner_->worker_choices(); }
+  void use_workers(int workers) override { inner_->use_workers(workers); }
   double memory_gb_per_s() override { return inner_->memory_gb_per_s(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {

@@ -33,14 +33,14 @@ struct ProfiledStep {
   int executable = 0;                     // what compiled() returned
   int rows = 0, logit_rows = 0;           // of the step
   std::int64_t begin_ns = 0, end_ns = 0;  // of the whole step
-  std::span<const OperationTime> times;   // [workers, operations]
+  std::span<const OperationTime> times;   // [workers of this step, operations]
 };
 
 class Profiler {
  public:
   virtual ~Profiler() = default;
   /// Called once by compile; what it returns names the executable in steps. `program` lives as long as the
-  /// call.
+  /// call. No step has more than `workers` workers.
   virtual int compiled(const Program& program, std::vector<ProfiledOperation> operations, int workers) = 0;
   virtual void stepped(const ProfiledStep& step) = 0;
 };

@@ -1,11 +1,13 @@
 #include "backends/cpu/backend.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <system_error>
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/kernels/features.h"
 #include "backends/host_rows.h"
+#include "base/topology.h"
 #include "format/out_of_memory.h"
 
 namespace ft {
@@ -22,7 +24,9 @@ class CpuBackend final : public Backend {
         kv_bits_(options.kv_bits),
         packed_cache_(options.packed_cache),
         progress_(options.progress),
-        pool_(options.threads) {}
+        forced_(options.threads > 0),
+        pool_(options.threads),
+        small_batch_workers_(pool_.workers()) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string describe() const override {
@@ -30,11 +34,18 @@ class CpuBackend final : public Backend {
   }
   // The bits of bf16 weights also depend on this: earlier programs added column after column.
   std::string arithmetic() const override { return choices() + ", bf16 weights in pairs"; }
+  std::vector<int> worker_choices() const override {
+    return forced_ ? std::vector<int>() : cpu::worker_choices(pool_.workers());
+  }
+  void use_workers(int workers) override {
+    small_batch_workers_ = workers > 0 ? std::min(workers, pool_.workers()) : pool_.workers();
+  }
   Limits limits(const StateLayout& layout) const override { return cpu::CpuState::limits(layout, kv_bits_); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return cpu::compile(program, options,
-                        {pool_, kernels_, activation_bits_, packed_cache_, progress_, weights_});
+                        {pool_, kernels_, activation_bits_, packed_cache_, progress_, weights_,
+                         small_batch_workers_, memory_nodes(worker_cores())});
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return cpu::CpuState::make(layout, options, kv_bits_);
@@ -55,7 +66,9 @@ class CpuBackend final : public Backend {
   PackedCacheOptions packed_cache_;
   PackProgress progress_;
   std::shared_ptr<cpu::SharedWeights> weights_ = std::make_shared<cpu::SharedWeights>();
+  bool forced_;  // the number of workers, by the caller
   ThreadPool pool_;
+  int small_batch_workers_;
 };
 
 Result<std::unique_ptr<Backend>> start(const BackendOptions& options) {

@@ -1,6 +1,8 @@
 #include "backends/cpu/barrier_plan.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace ft::cpu {
 namespace {
@@ -60,7 +62,34 @@ Operands operands(const Program& program, const Instruction& instruction, int wo
 }
 
 BarrierPlan::BarrierPlan(const Program& program, int workers)
-    : splits_(static_cast<std::size_t>(program.row_count()) + 1) {
+    : plan_of_(static_cast<std::size_t>(workers) + 1),
+      splits_(static_cast<std::size_t>(program.row_count()) + 1) {
+  std::set<int> heads;  // of recurrences: the number of workers matters to nothing else
+  for (const Instruction& instruction : program.instructions())
+    if (const auto* op = std::get_if<DeltaRule>(&instruction)) heads.insert(op->value_heads);
+  std::map<std::vector<bool>, std::size_t> plans;  // by which heads divide
+  for (int count = 1; count <= workers; ++count) {
+    std::vector<bool> divide;
+    for (const int each : heads) divide.push_back(heads_divide(each, count));
+    const auto [plan, is_new] = plans.emplace(std::move(divide), plans.size());
+    if (is_new) add(program, count);
+    plan_of_[static_cast<std::size_t>(count)] = plan->second;
+  }
+  find_fixed_phases();
+}
+
+void BarrierPlan::find_fixed_phases() {
+  const std::size_t count = phases_.front().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool meet = i > 0 && std::ranges::all_of(phases_, [i](const std::vector<int>& phases) {
+                        return phases[i] != phases[i - 1];
+                      });
+    fixed_phases_.push_back(i == 0 ? 0 : fixed_phases_.back() + (meet ? 1 : 0));
+  }
+}
+
+void BarrierPlan::add(const Program& program, int workers) {
+  std::vector<int>& phases = phases_.emplace_back();
   std::vector<int> written(splits_.size(), -1);  // the phase that wrote each row
   int phase = 0;
   for (const Instruction& instruction : program.instructions()) {
@@ -72,7 +101,7 @@ BarrierPlan::BarrierPlan(const Program& program, int workers)
       if (written[id] == phase && waits(splits_[id], read.split)) meet = true;
     }
     phase += meet ? 1 : 0;
-    phases_.push_back(phase);
+    phases.push_back(phase);
     for (const Operands::Operand& write : touched.writes) {
       const auto id = static_cast<std::size_t>(write.row.id);
       written[id] = phase;

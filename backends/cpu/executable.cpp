@@ -18,7 +18,11 @@ namespace {
 class CpuExecutable final : public Executable {
  public:
   CpuExecutable(const Program& program, const CompileOptions& options, const Machinery& machinery)
-      : options_(options), pool_(machinery.pool), kernels_(machinery.kernels), packed_(machinery.weights) {
+      : options_(options),
+        pool_(machinery.pool),
+        kernels_(machinery.kernels),
+        small_batch_workers_(machinery.small_batch_workers),
+        packed_(machinery.weights) {
     parts_.program = &program;
     parts_.options = options;
     parts_.workers = pool_.workers();
@@ -33,7 +37,7 @@ class CpuExecutable final : public Executable {
     parts_.barriers = barriers_.get();
     parts_.outcome = &outcome_;
     for (const Instruction& instruction : instructions) FT_TRY(gather(instruction));
-    FT_TRY(packed_.fill(pool_, machinery.packed_cache, machinery.progress));
+    FT_TRY(packed_.fill(pool_, machinery.packed_cache, machinery.progress, machinery.memory_nodes));
     for (std::size_t i = 0; i < packed_count_; ++i) matrices_.push_back(packed_.at(i));
     FT_TRY(place());
     for (const Instruction& instruction : instructions) {
@@ -81,14 +85,11 @@ class CpuExecutable final : public Executable {
       if (!times_.empty()) return walk_timed(step, worker, workers);
       for (std::size_t i = 0; i < operations_.size(); ++i) {
         operations_[i]->run(step, worker, workers);
-        if (has_barrier_after(i, step.small_batch)) barrier_after(step, i, worker);
+        if (has_barrier_after(i, step.small_batch, workers)) barrier_after(step, i, worker, workers);
       }
     };
-    pool_.run(walk);
-    if (!times_.empty()) {
-      options_.profiler->stepped(
-          {profiled_as_, step.rows, static_cast<int>(args.logit_rows.size()), begin_ns, steady_ns(), times_});
-    }
+    pool_.run(walk, step.small_batch ? small_batch_workers_ : parts_.workers);
+    if (!times_.empty()) tell_profiler(step, begin_ns);
     StepResult result;
     const auto logit_rows = args.logit_rows.size();
     const Matrix& logits = outcome_.logits;
@@ -197,44 +198,49 @@ class CpuExecutable final : public Executable {
   /// The pool itself waits for all workers after the last operation.
   void find_barriers() {
     const std::size_t rotaries = operations_.size() - made_for_.size();
-    barrier_after_.assign(operations_.size(), false);
-    for (std::size_t i = 0; i + 1 < made_for_.size(); ++i)
-      barrier_after_[rotaries + i] = barriers_->phase(made_for_[i]) != barriers_->phase(made_for_[i + 1]);
+    barrier_after_.assign(barriers_->plans(), std::vector<bool>(operations_.size(), false));
+    for (int workers = 1; workers <= parts_.workers; ++workers) {
+      std::vector<bool>& after = barrier_after_[barriers_->plan_of(workers)];
+      for (std::size_t i = 0; i + 1 < made_for_.size(); ++i)
+        after[rotaries + i] =
+            barriers_->phase(made_for_[i], workers) != barriers_->phase(made_for_[i + 1], workers);
+    }
   }
 
-  /// By operation before a barrier of a small batch: those since the barrier before whose parts are shared.
+  /// By plan and operation before a barrier of a small batch: those since the barrier before whose parts are
+  /// shared.
   void find_shared() {
-    shared_.resize(operations_.size());
-    std::size_t phase = 0;  // its first operation
-    for (std::size_t i = 0; i < operations_.size(); ++i) {
-      if (!has_barrier_after(i, true)) continue;
-      for (; phase <= i; ++phase) {
-        if (operations_[phase]->shares()) shared_[i].push_back(operations_[phase].get());
+    shared_.assign(barriers_->plans(), std::vector<std::vector<Operation*>>(operations_.size()));
+    for (std::size_t plan = 0; plan < shared_.size(); ++plan) {
+      std::size_t phase = 0;  // its first operation
+      for (std::size_t i = 0; i + 1 < operations_.size(); ++i) {
+        if (!barrier_after_[plan][i]) continue;
+        for (; phase <= i; ++phase) {
+          if (operations_[phase]->shares()) shared_[plan][i].push_back(operations_[phase].get());
+        }
       }
     }
   }
 
-  bool has_barrier_after(std::size_t operation, bool small_batch) const {
-    return operation + 1 < operations_.size() && (!small_batch || barrier_after_[operation]);
+  bool has_barrier_after(std::size_t operation, bool small_batch, int workers) const {
+    return operation + 1 < operations_.size() &&
+           (!small_batch || barrier_after_[barriers_->plan_of(workers)][operation]);
   }
 
   void plan_reading_ahead() {
-    std::vector<std::vector<ReadAhead::Pieces>> pieces(operations_.size());
-    for (std::size_t i = 0; i < operations_.size(); ++i) {
-      for (int worker = 0; worker < parts_.workers; ++worker)
-        operations_[i]->list_weights(worker, parts_.workers, pieces[i].emplace_back());
-    }
-    read_ahead_.plan(std::move(pieces), parts_.workers);
+    std::vector<ReadAhead::Weights> weights;
+    for (const std::unique_ptr<Operation>& operation : operations_) weights.push_back(operation->weights());
+    read_ahead_.plan(std::move(weights), parts_.workers);
   }
 
   /// A worker that waits does pieces of others' parts, one at a time, then reads ahead.
-  void barrier_after(const Step& step, std::size_t operation, int worker) {
-    const std::vector<Operation*>& shared = shared_[operation];
-    std::size_t at = step.small_batch ? 0 : shared.size();
+  void barrier_after(const Step& step, std::size_t operation, int worker, int workers) {
+    const std::vector<Operation*>& shared = shared_[barriers_->plan_of(workers)][operation];
+    std::size_t at = step.small_batch && workers > 1 ? 0 : shared.size();
     int next = 1;  // the owner's distance from this worker
     pool_.barrier([&] {
-      if (at == shared.size()) return read_ahead_.fetch(operation, worker);
-      if (!shared[at]->help(step, worker, (worker + next) % parts_.workers) && ++next == parts_.workers) {
+      if (at == shared.size()) return read_ahead_.fetch(operation, worker, workers);
+      if (!shared[at]->help(step, worker, (worker + next) % workers, workers) && ++next == workers) {
         next = 1;
         ++at;
       }
@@ -257,6 +263,7 @@ class CpuExecutable final : public Executable {
   }
 
   void walk_timed(const Step& step, int worker, int workers) {
+    if (worker == 0) timed_workers_ = workers;
     OperationTime* time = times_.data() + static_cast<std::size_t>(worker) * operations_.size();
     std::int64_t& waited_ns = waited_ns_[static_cast<std::size_t>(worker) * Step::kWaitStride];
     for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -264,11 +271,18 @@ class CpuExecutable final : public Executable {
       time->begin_ns = steady_ns();
       operations_[i]->run(step, worker, workers);
       time->end_ns = steady_ns();
-      if (has_barrier_after(i, step.small_batch)) barrier_after(step, i, worker);
+      if (has_barrier_after(i, step.small_batch, workers)) barrier_after(step, i, worker, workers);
       time->left_ns = steady_ns();
       time->waited_ns = waited_ns;
       ++time;
     }
+  }
+
+  void tell_profiler(const Step& step, std::int64_t begin_ns) {
+    const auto logit_rows = static_cast<int>(step.args->logit_rows.size());
+    const std::size_t times = operations_.size() * static_cast<std::size_t>(timed_workers_);
+    options_.profiler->stepped(
+        {profiled_as_, step.rows, logit_rows, begin_ns, steady_ns(), std::span(times_).first(times)});
   }
 
   // ---- third pass: one operation per instruction ----
@@ -282,6 +296,7 @@ class CpuExecutable final : public Executable {
   CompileOptions options_;
   ThreadPool& pool_;
   const Kernels& kernels_;
+  const int& small_batch_workers_;
   Parts parts_;
   PackedWeights packed_;                   // in the order of the instructions
   std::vector<const Packed*> matrices_;    // the same
@@ -292,8 +307,8 @@ class CpuExecutable final : public Executable {
   std::unique_ptr<Plan> plan_;
   std::vector<std::unique_ptr<Rotary>> rotaries_;
   Operations operations_;
-  std::vector<bool> barrier_after_;              // by operation: in a small batch a barrier follows it
-  std::vector<std::vector<Operation*>> shared_;  // by operation: see find_shared()
+  std::vector<std::vector<bool>> barrier_after_;              // by plan and operation, of small batches
+  std::vector<std::vector<std::vector<Operation*>>> shared_;  // by plan and operation: see find_shared()
   std::uint64_t steps_ = 0;
   ReadAhead read_ahead_;
   Outcome outcome_;
@@ -303,6 +318,7 @@ class CpuExecutable final : public Executable {
   std::vector<int> made_for_;            // by operation, after the rotaries
   int profiled_as_ = 0;                  // the profiler's name for this executable
   std::vector<OperationTime> times_;     // [workers, operations]; empty without a profiler
+  int timed_workers_ = 1;                // of the last step
   std::vector<std::int64_t> waited_ns_;  // [workers, Step::kWaitStride]
 };
 

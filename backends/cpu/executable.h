@@ -68,14 +68,15 @@ class Operation {
   virtual ~Operation() = default;
   /// Every worker calls it. In a large batch the executable puts a barrier after it, in a small batch only
   /// where the schedule asks for one.
+  /// Steps may have different `workers`, at most Parts::workers.
   virtual void run(const Step& step, int worker, int workers) = 0;
   /// True if a worker that waits at the next barrier of a small batch may do pieces of others' parts: help().
   virtual bool shares() const { return false; }
   /// In a small batch: `worker`, whose own part is done, does one piece of the part of `owner`, which may not
   /// have begun. False: none is left.
-  virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/) { return false; }
-  /// Adds the weights that a worker reads in every step, in its order.
-  virtual void list_weights(int /*worker*/, int /*workers*/, ReadAhead::Pieces& /*to*/) const {}
+  virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/, int /*workers*/) { return false; }
+  /// The weights of which every worker reads its blocks in every step, in its order.
+  virtual ReadAhead::Weights weights() const { return {}; }
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
@@ -106,7 +107,7 @@ struct Parts {
   const Program* program = nullptr;
   const BarrierPlan* barriers = nullptr;
   CompileOptions options;
-  int workers = 1;
+  int workers = 1;     // maximum of a step
   bool int16 = false;  // 16-bit activations as two int8 values
   int pair_bytes = 0;  // of two columns of a row for bf16 weights
   std::byte* arena = nullptr;
@@ -168,6 +169,8 @@ struct Machinery {
   const PackedCacheOptions& packed_cache;
   const PackProgress& progress;
   const std::shared_ptr<SharedWeights>& weights;  // packed for other programs
+  const int& small_batch_workers;                 // maximum workers of a small batch; it may change
+  int memory_nodes;                               // that the workers' cores are near to
 };
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             const Machinery& machinery);

@@ -147,6 +147,31 @@ TEST(CpuExecutable, GivesTheSameBitsOnEveryInstructionSetAndWithAnyNumberOfThrea
   }
 }
 
+TEST(CpuExecutable, StepsHaveTheSameBitsWithAnyNumberOfWorkersFromStepToStep) {
+  constexpr int kWorkers = 5, kMost = 24;
+  for (const TestShape& shape : shapes()) {
+    const TestProgram test(shape, 2);
+    const std::vector<std::int32_t> tokens = text(kMost, shape.vocabulary);
+    Machine alone(test.program, "auto", 1);
+    const std::vector<float> expected = decode(alone, tokens);
+    Machine machine(test.program, "auto", kWorkers);
+    for (const int first : {0, 3}) {
+      TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
+      for (int at = 0, step = 0; at < kMost; ++step) {
+        machine.backend->use_workers(1 + (first + step * 2) % kWorkers);
+        const int rows = std::min(kMost - at, 1 + step % 4);
+        const std::vector<float> logits =
+            timeline.step({tokens.begin() + at, tokens.begin() + at + rows}, rows);
+        timeline.keep(rows, 0);
+        ASSERT_TRUE(std::equal(logits.begin(), logits.end(),
+                               expected.begin() + static_cast<std::ptrdiff_t>(at) * shape.vocabulary))
+            << "from " << first << " at " << at;
+        at += rows;
+      }
+    }
+  }
+}
+
 /// Checks that all tokens in chunks of `size` rows have the logits of plain decoding.
 void expect_same_in_chunks(Machine& machine, const std::vector<std::int32_t>& tokens, int size,
                            const std::vector<float>& expected, const std::string& where) {

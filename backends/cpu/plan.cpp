@@ -13,7 +13,7 @@ Plan::Plan(const Program& program, const BarrierPlan& barriers, const CompileOpt
   std::vector<Span*> spans;
   for (int at = 0; at < end; ++at) {
     const Instruction& instruction = program.instructions()[static_cast<std::size_t>(at)];
-    const int phase = barriers.phase(at);
+    const int phase = barriers.fixed_phase(at);
     const Operands touched = operands(program, instruction, workers);
     for (const Operands::Operand& write : touched.writes) {
       const int id = write.row.id;

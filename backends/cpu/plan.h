@@ -30,7 +30,7 @@ class Plan {
  private:
   struct Span {
     std::int64_t bytes = 0;
-    int first = 0, last = -1;  // phases of the schedule during which it is needed
+    int first = 0, last = -1;  // fixed phases during which it is needed
     std::int64_t offset = 0;
   };
   void place(std::vector<Span*>& spans);

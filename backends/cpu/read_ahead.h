@@ -9,26 +9,29 @@
 #include <span>
 #include <vector>
 
+#include "backends/cpu/pack/pack.h"
+
 namespace ft::cpu {
 
 class ReadAhead {
  public:
-  using Pieces = std::vector<std::span<const std::byte>>;
+  using Weights = std::vector<const Packed*>;
 
-  /// pieces[operation][worker]: what a worker reads in every step, in its order.
-  void plan(std::vector<std::vector<Pieces>> pieces, int workers);
-  /// At the barrier after an operation: fetches a few lines of the next weights; false if that is enough.
-  bool fetch(std::size_t operation, int worker);
+  /// weights[operation]: those of which every worker reads its blocks in every step, in this order.
+  void plan(std::vector<Weights> weights, int workers);
+  /// At the barrier after an operation: `worker` of `workers` fetches a few lines of the next weights; false
+  /// if that is enough.
+  bool fetch(std::size_t operation, int worker, int workers);
 
  private:
   static constexpr std::int64_t kMostBytes = 64 << 10;  // a fraction of a second cache
   /// Where a worker is in what it reads next.
   struct alignas(64) Place {
-    std::size_t operation = 0, piece = 0;
+    std::size_t operation = 0, weight = 0;
     std::int64_t at = 0, left = 0;
   };
 
-  std::vector<std::vector<Pieces>> pieces_;
+  std::vector<Weights> weights_;   // by operation
   std::vector<std::size_t> next_;  // by operation: the first after it that reads weights
   std::vector<Place> places_;      // [workers]
 };

@@ -2,19 +2,26 @@
 // these are numbers to count. Compiled on Linux (tools/check --only mac); it has not run on a Mac yet.
 #include <sys/sysctl.h>
 
-#include "base/thread_pool.h"
+#include "base/topology.h"
 
 namespace ft {
+namespace {
 
-std::vector<int> usable_cores() {
+/// As many cores as the first name says that the system knows.
+std::vector<Core> counted(std::initializer_list<const char*> names) {
   int count = 0;
-  for (const char* name : {"hw.perflevel0.physicalcpu", "hw.physicalcpu"}) {
+  for (const char* name : names) {
     std::size_t size = sizeof count;
     if (::sysctlbyname(name, &count, &size, nullptr, 0) == 0 && count > 0) break;
   }
-  std::vector<int> cores;
-  for (int core = 0; core < count || core == 0; ++core) cores.push_back(core);
+  std::vector<Core> cores(static_cast<std::size_t>(count > 0 ? count : 1));
+  for (std::size_t i = 0; i < cores.size(); ++i) cores[i].cpu = cores[i].id = static_cast<int>(i);
   return cores;
 }
+
+}  // namespace
+
+std::vector<Core> allowed_cores() { return counted({"hw.logicalcpu"}); }
+std::vector<Core> worker_cores() { return counted({"hw.perflevel0.physicalcpu", "hw.physicalcpu"}); }
 
 }  // namespace ft

@@ -134,7 +134,9 @@ void add_backend_flags(FlagSet& flags, ModelOptions& model) {
             "to float32. bf16 weights use bf16 at 8 and float32 at 16");
   add_kv_bits_flag(flags, model.kv_bits);
   if (flags.find("threads") != nullptr) return;  // the subcommand reads more than one number
-  flags.add("threads", "N", reads_int(model.threads, 0, 1024), "Worker threads; 0 (default): one per core")
+  flags
+      .add("threads", "N", reads_int(model.threads, 0, 1024),
+           "Worker threads; 0 (default): one per core, of which decoding uses what calibration finds fastest")
       .letter = "t";
 }
 

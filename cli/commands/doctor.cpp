@@ -1,5 +1,6 @@
 // `foretoken doctor`: checks the machine, the backend and the model, and says how to fix problems.
 #include <algorithm>
+#include <ctime>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +11,7 @@
 #include "cli/commands/doctor_bundle.h"
 #include "cli/commands/doctor_deep.h"
 #include "cli/commands/doctor_drafters.h"
+#include "cli/commands/doctor_threads.h"
 #include "cli/commands/inspection.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/packed_weights_folder.h"
@@ -33,7 +35,7 @@ struct Options {
 };
 
 /// Checks that the model exists, loads and can draft.
-void check_model(const std::string& named, std::span<const DraftFolder> drafters,
+void check_model(const std::string& named, std::span<const DraftFolder> drafters, const Backend* backend,
                  std::vector<Finding>& findings) {
   const Result<std::string> directory = find_model(named);
   if (!directory.ok()) {
@@ -69,6 +71,7 @@ void check_model(const std::string& named, std::span<const DraftFolder> drafters
           : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
                     "n-gram lookup drafts instead; use a conversion that keeps the mtp tensors"});
   check_drafters(*directory, drafters, findings);
+  if (backend != nullptr) check_workers(*model, *backend, std::time(nullptr), findings);
 }
 
 void show(const Machine& machine, const std::vector<Finding>& findings, const std::string& backend,
@@ -115,11 +118,13 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
 
 Result<int> work(const Options& options, Terminal& terminal) {
   Machine machine = read_machine();
-  const int threads = options.backend.threads > 0 ? options.backend.threads : machine.logical_cores;
+  const std::vector<Core> cores = worker_cores();
+  const int threads = options.backend.threads > 0 ? options.backend.threads : static_cast<int>(cores.size());
   std::vector<Finding> findings = check_machine(machine, threads);
   std::string backend = "none";
   std::optional<GpuMemory> card;
-  if (const auto made = make_backend(options.backend); made.ok()) {
+  const auto made = make_backend(options.backend);
+  if (made.ok()) {
     backend = (*made)->describe();
     if ((*made)->name() == gpu_backend())
       card = {(*made)->limits({}).memory_bytes, options.no_probe ? 0 : (*made)->memory_gb_per_s()};
@@ -129,6 +134,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
                       : (*made)->name() == "cpu"    ? "the widest instruction set of this processor"
                                                     : "works on every processor";
     findings.push_back({Kind::kGood, fmt::format("the backend works: {} ({})", backend, why), ""});
+    if ((*made)->name() == "cpu")
+      findings.push_back(threads_finding(options.backend.threads, allowed_cores(), cores));
   } else {
     findings.push_back(
         {Kind::kProblem, made.error().message, "use --backend ref, which works on every processor"});
@@ -136,11 +143,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (options.backend.name == "auto" && backend.starts_with("cpu")) {
     BackendOptions gpu = options.backend;
     gpu.name = gpu_backend();
-    if (const auto made = make_backend(gpu); !made.ok())
-      findings.push_back({Kind::kGood, "no GPU is used: " + made.error().message, ""});
+    if (const auto other = make_backend(gpu); !other.ok())
+      findings.push_back({Kind::kGood, "no GPU is used: " + other.error().message, ""});
   }
   if (!options.no_probe) machine.read_gb_per_s = probe_read_bandwidth(threads);
-  check_model(options.model, options.drafters, findings);
+  check_model(options.model, options.drafters, made.ok() ? made->get() : nullptr, findings);
   check_hub(findings);
   if (options.deep) check_deeply(options.model, options.drafters, options.backend, findings, terminal);
   for (Finding& finding : check_throttling(machine.power, power_facts()))

@@ -5,6 +5,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -158,7 +159,9 @@ Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {
   std::array<double, CostModel::kRows + 1> best{};
   double reference = 0;
   bool networks = true, steady = true;
+  WorkerChoice workers;
   try {
+    workers = choose_workers(decoder, now_ms);
     steady = sample_rounds(decoder, lookup, best);
     decoder.costs().calibrate(best, 0);
     for (const auto& drafter : decoder.drafters()) {
@@ -177,7 +180,7 @@ Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {
   }
   const bool measured = best[1] > 0 && best[4] > 0 && networks;
   if (measured && !steady) decoder.costs().take_up(believed_of(decoder.costs().figures()));
-  return {measured, steady};
+  return {measured, steady, std::move(workers)};
 }
 
 }  // namespace ft

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "base/clock.h"
+#include "sched/calibration/worker_choice.h"
 #include "speculation/decoder.h"
 
 namespace ft {
@@ -15,6 +16,7 @@ namespace ft {
 struct Calibrated {
   bool measured = false;  // false: measuring failed; all or part of the result is a guess
   bool steady = true;     // false: repeated samples are far apart, so other programs held the machine up
+  WorkerChoice workers;   // of small steps; the figures are those of this number
 };
 
 /// What is believed of figures taken while other programs held the machine up: nothing costs more than the

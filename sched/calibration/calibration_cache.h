@@ -1,6 +1,7 @@
 // The calibration cache: what rounds cost on this machine (sched/calibration/calibrate.h), kept in a small
 // file from one start to the next, so that a start need not measure again. The cost model begins with it; the
-// rounds of a run correct it as usual. It can change how many tokens are drafted, never an answer. A file is
+// rounds of a run correct it as usual. It can change how many tokens are drafted, and how many workers small
+// steps have, never an answer. A file is
 // used if it is whole (checksum, plausible numbers), has the same key and is younger than kMaxAge. Otherwise
 // costs are measured and the file is replaced in one step (rename), so readers see a whole file or none. If
 // costs at the end of a run differ from the file by a factor of kFar, the run removes the file and the next
@@ -16,6 +17,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "sched/calibration/worker_choice.h"
 #include "speculation/decoder.h"
 
 namespace ft {
@@ -41,19 +43,27 @@ class CalibrationCache {
   const char* source() const { return source_; }
   /// At the end of a run: decides whether the next start must measure.
   void judge(const CostModel& costs) const;
+  /// What the number of workers of small steps was chosen from.
+  const WorkerChoice& workers() const { return workers_; }
 
  private:
-  bool recall(CostModel& costs) const;
+  bool recall(Decoder& decoder);
 
   CalibrationCacheOptions options_;
   CostFigures begun_with_;
+  WorkerChoice workers_;
   bool kept_ = false;  // the file holds begun_with_
   const char* source_ = "guessed";
 };
 
+/// What a file holds.
+struct RememberedCosts {
+  CostFigures figures;
+  WorkerChoice workers;  // and what it was chosen from
+};
 /// A file's text. `now_s`: seconds since 1970.
-std::string cost_text(const CostFigures& figures, const std::string& key, std::int64_t now_s);
+std::string cost_text(const RememberedCosts& costs, const std::string& key, std::int64_t now_s);
 /// kCorrupt if it is not a complete text of cost_text(), kNotFound if it has another key or is too old.
-Result<CostFigures> read_calibration(std::string_view text, const std::string& key, std::int64_t now_s);
+Result<RememberedCosts> read_calibration(std::string_view text, const std::string& key, std::int64_t now_s);
 
 }  // namespace ft

@@ -16,15 +16,15 @@ const std::string kKey(ft::kFingerprintDigits, 'f');
 constexpr std::int64_t kNow = 1'800'000'000;
 
 void read(const std::string& text) {
-  const ft::Result<ft::CostFigures> costs = ft::read_calibration(text, kKey, kNow);
+  const ft::Result<ft::RememberedCosts> costs = ft::read_calibration(text, kKey, kNow);
   if (!costs.ok()) {
     if (costs.error().message.empty()) std::abort();
     return;
   }
-  if (!costs->plausible()) std::abort();
+  if (!costs->figures.plausible() || !costs->workers.plausible()) std::abort();
   ft::CostModel model;
-  model.take_up(*costs);
-  if (model.figures().far_from(*costs, 1)) std::abort();
+  model.take_up(costs->figures);
+  if (model.figures().far_from(costs->figures, 1)) std::abort();
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ CostFigures figures() {
   return figures;
 }
 
+RememberedCosts remembered() { return {figures(), {14, {{8, 5.25}, {14, 4.125}, {16, 4.5}}}}; }
+
 /// `text` with the right checksum.
 std::string repaired(std::string text) {
   text.resize(text.rfind("checksum "));
@@ -75,20 +77,21 @@ TEST(CostFigures, AreFarFromOthersWhereOneIsInEitherDirection) {
 }
 
 TEST(CostText, ComesBackBitForBit) {
-  const std::string text = cost_text(figures(), kKey, kNow);
+  const std::string text = cost_text(remembered(), kKey, kNow);
   EXPECT_LE(text.size(), CalibrationCache::kMaxBytes);
-  const Result<CostFigures> read = read_calibration(text, kKey, kNow);
+  const Result<RememberedCosts> read = read_calibration(text, kKey, kNow);
   ASSERT_TRUE(read.ok()) << read.error().message;
-  EXPECT_EQ(read->verify_ms, figures().verify_ms);
-  EXPECT_EQ(read->draft_ms, figures().draft_ms);
+  EXPECT_EQ(read->figures.verify_ms, figures().verify_ms);
+  EXPECT_EQ(read->figures.draft_ms, figures().draft_ms);
+  EXPECT_EQ(read->workers, remembered().workers);
   CostModel model;
-  model.take_up(*read);
+  model.take_up(read->figures);
   EXPECT_EQ(model.figures().verify_ms, figures().verify_ms) << "and a model takes them as they are";
   EXPECT_EQ(model.figures().draft_ms, figures().draft_ms);
 }
 
 TEST(CostText, TornOrChangedAnywhereIsRefused) {
-  const std::string text = cost_text(figures(), kKey, kNow);
+  const std::string text = cost_text(remembered(), kKey, kNow);
   for (std::size_t at = 0; at < text.size(); ++at) {
     EXPECT_FALSE(read_calibration(text.substr(0, at), kKey, kNow).ok()) << "cut at " << at;
     std::string changed = text;
@@ -100,7 +103,7 @@ TEST(CostText, TornOrChangedAnywhereIsRefused) {
 }
 
 TEST(CostText, NumbersThatCannotBeCostsAreRefusedUnderARightChecksum) {
-  const std::string text = cost_text(figures(), kKey, kNow);
+  const std::string text = cost_text(remembered(), kKey, kNow);
   EXPECT_TRUE(read_calibration(repaired(text), kKey, kNow).ok());
   for (const char* bad : {"nan", "inf", "-200.1", "0", "1e300", "200.10", "200,1", "", "0x1p3", " 200.1"}) {
     std::string changed = text;
@@ -109,16 +112,27 @@ TEST(CostText, NumbersThatCannotBeCostsAreRefusedUnderARightChecksum) {
   }
 }
 
+TEST(CostText, WorkersThatCannotHaveBeenChosenAreRefusedUnderARightChecksum) {
+  const std::string text = cost_text(remembered(), kKey, kNow);
+  for (const char* bad : {"workers 15 3\n", "workers 0 3\n", "workers -14 3\n", "workers 14 2\n",
+                          "workers 14 4\n", "workers 14 99\n"}) {
+    std::string changed = text;
+    changed.replace(changed.find("workers 14 3\n"), 13, bad);
+    EXPECT_FALSE(read_calibration(repaired(changed), kKey, kNow).ok()) << bad;
+  }
+  EXPECT_TRUE(read_calibration(cost_text({figures(), {}}, kKey, kNow), kKey, kNow).ok()) << "no choice";
+}
+
 TEST(CostText, CountsForItsKeyAndThirtyDays) {
-  const std::string text = cost_text(figures(), kKey, kNow);
+  const std::string text = cost_text(remembered(), kKey, kNow);
   const std::int64_t most = std::chrono::seconds(CalibrationCache::kMaxAge).count();
   EXPECT_TRUE(read_calibration(text, kKey, kNow + most).ok());
   for (const std::int64_t now : {kNow + most + 1, kNow - 1}) {
-    const Result<CostFigures> read = read_calibration(text, kKey, now);
+    const Result<RememberedCosts> read = read_calibration(text, kKey, now);
     ASSERT_FALSE(read.ok()) << now;
     EXPECT_EQ(read.error().code, Code::kNotFound) << "old, not damaged";
   }
-  const Result<CostFigures> foreign = read_calibration(text, std::string(kFingerprintDigits, 'b'), kNow);
+  const Result<RememberedCosts> foreign = read_calibration(text, std::string(kFingerprintDigits, 'b'), kNow);
   ASSERT_FALSE(foreign.ok());
   EXPECT_EQ(foreign.error().code, Code::kNotFound);
 }
@@ -252,7 +266,7 @@ TEST_F(CalibrationCacheTest, WithoutAPathEveryStartMeasures) {
 }
 
 TEST_F(CalibrationCacheTest, WhatIsTornStaleOrForeignIsMeasuredAnewAndReplaced) {
-  const std::string good = cost_text(figures(), kKey, now_s_);
+  const std::string good = cost_text(remembered(), kKey, now_s_);
   write(good);
   ASSERT_EQ(start().source, "remembered");
   std::string absurd = good;
@@ -262,8 +276,8 @@ TEST_F(CalibrationCacheTest, WhatIsTornStaleOrForeignIsMeasuredAnewAndReplaced) 
   for (const std::string& bad :
        {std::string(), good.substr(0, good.size() / 2), repaired(absurd), "\x7f" + good.substr(1),
         good + std::string(CalibrationCache::kMaxBytes + 1 - good.size(), ' '),
-        cost_text(figures(), other, now_s_), cost_text(figures(), kKey, now_s_ - month - 60),
-        cost_text(figures(), kKey, now_s_ + 3600)}) {
+        cost_text(remembered(), other, now_s_), cost_text(remembered(), kKey, now_s_ - month - 60),
+        cost_text(remembered(), kKey, now_s_ + 3600)}) {
     write(bad);
     const Start seen = start();
     EXPECT_EQ(seen.source, "measured") << bad;
@@ -299,7 +313,7 @@ TEST_F(CalibrationCacheTest, AFullDiskCostsAMeasurementAndNothingElse) {
 
 TEST_F(CalibrationCacheTest, ARunWhoseRoundsCostFarMoreOrLessMakesTheNextStartMeasure) {
   for (const double factor : {3.0, 1 / 3.0, 1.3}) {
-    write(cost_text(figures(), kKey, now_s_));
+    write(cost_text(remembered(), kKey, now_s_));
     const Start run = start(path_, kKey, [&](const CalibrationCache& file, CostModel& costs) {
       const double usual = costs.verify(1);
       costs.observe(1, 0, factor > 1 ? 4 * usual : usual / 4);  // one round is not evidence
@@ -312,7 +326,7 @@ TEST_F(CalibrationCacheTest, ARunWhoseRoundsCostFarMoreOrLessMakesTheNextStartMe
 }
 
 TEST_F(CalibrationCacheTest, AShortRunOfSlowRoundsKeepsTheFile) {
-  write(cost_text(figures(), kKey, now_s_));
+  write(cost_text(remembered(), kKey, now_s_));
   start(path_, kKey, [](const CalibrationCache& file, CostModel& costs) {
     for (int i = 0; i < 3; ++i) costs.observe(1, 0, 4 * costs.verify(1));
     file.judge(costs);

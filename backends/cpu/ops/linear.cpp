@@ -33,7 +33,8 @@ class LinearOp final : public Operation {
     place(own_, small_batch_rows(parts.options), parts.scratch);
     for (const PreparedRows& rows : shared_) row_bytes_ = std::max(row_bytes_, rows.row_bytes);
     if (shared_.empty()) row_bytes_ = in_.width * 4;
-    if (parts.workers >= kLeastSharingWorkers) cut(parts.workers);
+    if (parts.workers >= kLeastSharingWorkers)
+      claims_ = std::vector<Claims>(static_cast<std::size_t>(parts.workers));
   }
 
   void run(const Step& step, int worker, int workers) override {
@@ -46,7 +47,7 @@ class LinearOp final : public Operation {
       prepare(step, to, rows, worker, workers);
     }
     if (!shared_.empty() && !step.small_batch) step.barrier(worker);
-    if (step.small_batch && shares()) return run_pieces(step, worker);
+    if (step.small_batch && workers >= kLeastSharingWorkers) return run_pieces(step, worker, workers);
     const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // of which a portion is a multiple
     const std::int64_t portion = std::max<std::int64_t>(whole, kInputBytes / row_bytes_ / whole * whole);
     for (std::int64_t first = 0; first < rows; first += portion) {
@@ -61,25 +62,25 @@ class LinearOp final : public Operation {
     }
   }
 
-  bool shares() const override { return !pieces_.empty(); }
+  bool shares() const override { return !claims_.empty(); }
 
-  bool help(const Step& step, int worker, int owner) override {
-    return rows_of(step) > 0 && take_piece(step, worker, owner);
+  bool help(const Step& step, int worker, int owner, int workers) override {
+    return workers >= kLeastSharingWorkers && rows_of(step) > 0 &&
+           take_piece(step, worker, part_of(owner, workers));
   }
 
-  void list_weights(int worker, int workers, ReadAhead::Pieces& to) const override {
-    for (const Packed* weight : weights_) {
-      const std::int64_t begin = weight->first_block(worker, workers) * weight->block_bytes;
-      const std::int64_t end = weight->first_block(worker + 1, workers) * weight->block_bytes;
-      if (begin < end) to.emplace_back(weight->data + begin, static_cast<std::size_t>(end - begin));
-    }
-  }
+  ReadAhead::Weights weights() const override { return weights_; }
 
  private:
   /// Outputs of one weight.
   struct Piece {
     std::size_t weight;
     BlockRange blocks;
+  };
+  /// What one of `workers` workers multiplies.
+  struct Part {
+    int owner, workers;
+    int pieces;
   };
   /// Rows [first, last) of `all`.
   struct Portion {
@@ -92,44 +93,61 @@ class LinearOp final : public Operation {
 
   // ---- a small batch of several workers ----
 
-  void cut(int workers) {
+  /// Blocks of a worker's part of a weight that are multiplied at a time.
+  int piece_blocks(const Packed& weight, int blocks) const {
     const auto most = static_cast<std::int64_t>(Claims::kMaxPieces / weights_.size());
-    claims_ = std::vector<Claims>(static_cast<std::size_t>(workers));
-    first_piece_.push_back(0);
-    for (int worker = 0; worker < workers; ++worker) {
-      for (std::size_t j = 0; j < weights_.size(); ++j) {
-        const int end = weights_[j]->first_block(worker + 1, workers);
-        int at = weights_[j]->first_block(worker, workers);
-        const auto blocks = static_cast<int>(std::max(
-            {std::int64_t{1}, kPieceBytes / weights_[j]->block_bytes, (end - at + most - 1) / most}));
-        for (; at < end; at += blocks) pieces_.push_back({j, {at, std::min(end, at + blocks)}});
-      }
-      first_piece_.push_back(static_cast<int>(pieces_.size()));
+    return static_cast<int>(
+        std::max({std::int64_t{1}, kPieceBytes / weight.block_bytes, (blocks + most - 1) / most}));
+  }
+
+  /// Calls each(weight, its blocks of the part, blocks of a piece) until it returns false.
+  template <class Each>
+  void each_weight(int owner, int workers, const Each& each) const {
+    for (std::size_t j = 0; j < weights_.size(); ++j) {
+      const Packed& weight = *weights_[j];
+      const BlockRange blocks{weight.first_block(owner, workers), weight.first_block(owner + 1, workers)};
+      if (!each(j, blocks, piece_blocks(weight, blocks.last - blocks.first))) return;
     }
   }
 
-  int piece_count(int owner) const {
-    const auto at = static_cast<std::size_t>(owner);
-    return first_piece_[at + 1] - first_piece_[at];
+  Part part_of(int owner, int workers) const {
+    Part part{owner, workers, 0};
+    each_weight(owner, workers, [&](std::size_t, BlockRange blocks, int step) {
+      part.pieces += (blocks.last - blocks.first + step - 1) / step;
+      return true;
+    });
+    return part;
+  }
+
+  Piece piece_of(const Part& part, int index) const {
+    Piece piece{};
+    each_weight(part.owner, part.workers, [&](std::size_t weight, BlockRange blocks, int step) {
+      const int first = blocks.first + index * step;
+      index -= (blocks.last - blocks.first + step - 1) / step;
+      piece = {weight, {first, std::min(blocks.last, first + step)}};
+      return index >= 0;
+    });
+    return piece;
   }
 
   /// `worker` multiplies the rows that it prepared itself, so a piece's bits do not depend on who takes it.
-  bool take_piece(const Step& step, int worker, int owner) {
-    const auto at = static_cast<std::size_t>(owner);
-    const int taken = claims_[at].take(step.number, piece_count(owner));
+  bool take_piece(const Step& step, int worker, const Part& part) {
+    Claims& claims = claims_[static_cast<std::size_t>(part.owner)];
+    const int taken = claims.take(step.number, part.pieces);
     if (taken < 0) return false;
     const std::int64_t rows = rows_of(step);
-    outputs(step, pieces_[static_cast<std::size_t>(first_piece_[at] + taken)], worker, {0, rows, rows});
-    claims_[at].finish();
+    outputs(step, piece_of(part, taken), worker, {0, rows, rows});
+    claims.finish();
     return true;
   }
 
   /// The part of `worker`. What follows may read its own outputs without a barrier, so all must be done.
-  void run_pieces(const Step& step, int worker) {
-    if (piece_count(worker) == 0) return;
-    while (take_piece(step, worker, worker)) {
+  void run_pieces(const Step& step, int worker, int workers) {
+    const Part part = part_of(worker, workers);
+    if (part.pieces == 0) return;
+    while (take_piece(step, worker, part)) {
     }
-    claims_[static_cast<std::size_t>(worker)].wait(piece_count(worker));
+    claims_[static_cast<std::size_t>(worker)].wait(part.pieces);
   }
 
   // ---- products ----
@@ -209,10 +227,7 @@ class LinearOp final : public Operation {
   bool int16_;
   std::int64_t own_bytes_ = 0;  // bytes between two workers' rows in a small batch
   std::int64_t row_bytes_ = 0;  // maximum bytes of a prepared row
-  // Of a small batch, if workers share their parts:
-  std::vector<Piece> pieces_;     // of worker 0, then of worker 1, ...
-  std::vector<int> first_piece_;  // [workers + 1]
-  std::vector<Claims> claims_;    // [workers]
+  std::vector<Claims> claims_;  // [workers] of a small batch, if workers may share their parts
   bool logit_rows_only_;
   float softcap_;  // 0: none
 };

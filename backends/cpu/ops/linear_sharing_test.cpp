@@ -58,7 +58,7 @@ class SharedLinear {
     for (std::vector<float>& out : outs_) std::ranges::fill(out, -7.0F);
   }
   void run(int worker) { operation_->run(step_, worker, workers_); }
-  bool help(int worker, int owner) { return operation_->help(step_, worker, owner); }
+  bool help(int worker, int owner) { return operation_->help(step_, worker, owner, workers_); }
   bool shares() const { return operation_->shares(); }
   std::vector<std::vector<float>>& outs() { return outs_; }
 

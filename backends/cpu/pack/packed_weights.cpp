@@ -79,17 +79,22 @@ Status PackedWeights::add(const Weight& weight, const std::vector<std::int32_t>&
 }
 
 Status PackedWeights::fill(ThreadPool& pool, const PackedCacheOptions& packed_cache,
-                           const PackProgress& progress) {
+                           const PackProgress& progress, int memory_nodes) {
   const bool kept = !packed_cache.folder.empty() && bytes_ > 0;
   const PackedCacheKey key = kept ? this->key(packed_cache) : PackedCacheKey();
   if (kept) {
-    const Status mapped = map(pool, key);
-    if (mapped.ok()) return {};
-    if (mapped.error().code != Code::kNotFound) log_warn(mapped.error().message);
-    Status written = stream(pool, key, progress);
-    if (written.ok()) written = map(pool, key);
-    if (written.ok()) return {};
-    log_warn(written.error().message + "; the next start packs the weights again");
+    Status mapped = map(pool, key);
+    if (!mapped.ok()) {
+      if (mapped.error().code != Code::kNotFound) log_warn(mapped.error().message);
+      mapped = stream(pool, key, progress);
+      if (mapped.ok()) mapped = map(pool, key);
+    }
+    if (mapped.ok()) {
+      if (memory_nodes > 1) copy_near(pool);
+      place();
+      return {};
+    }
+    log_warn(mapped.error().message + "; the next start packs the weights again");
   }
   FT_TRY(pack(pool, progress));
   place();
@@ -114,8 +119,24 @@ Status PackedWeights::map(ThreadPool& pool, const PackedCacheKey& key) {
   FT_ASSIGN(PackedFile file, PackedFile::open(key));
   FT_TRY(file.check(pool));
   own_->file = std::move(file);
-  place();
   return {};
+}
+
+/// Without memory for a copy the mapped file stays.
+void PackedWeights::copy_near(ThreadPool& pool) {
+  Memory memory = Memory::allocate(bytes_);
+  if (memory.empty()) return;
+  auto work = [&](int worker, int workers) {
+    for (const Job& job : jobs_) {
+      const Packed& packed = packed_[job.index];
+      const std::int64_t begin = job.offset + packed.first_block(worker, workers) * packed.block_bytes;
+      const std::int64_t end = job.offset + packed.first_block(worker + 1, workers) * packed.block_bytes;
+      std::memcpy(memory.data() + begin, own_->file.data() + begin, static_cast<std::size_t>(end - begin));
+    }
+  };
+  pool.run(work);
+  own_->memory = std::move(memory);
+  own_->file = PackedFile();
 }
 
 std::vector<PackScratch> PackedWeights::scratch_of(const ThreadPool& pool) const {

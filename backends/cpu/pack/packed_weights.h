@@ -5,8 +5,10 @@
 // the weights are packed into memory. A weight that another program of the
 // same backend has packed in the same way is not packed again: both use one copy, as the MTP head does with
 // the LM head of its target where it drafts among the whole vocabulary. A weight that a program has twice is
-// packed once. Thread: the engine thread; the pool's workers join it in fill(). Cost: packing reads and
-// writes every weight, mapping reads the file. Errors: formats without a kernel, no memory.
+// packed once. A page of a mapped file may be far from the core that reads it, so on several memory nodes the
+// workers copy the file's weights, each what it reads; the system may drop the file's pages then. Thread: the
+// engine thread; the pool's workers join it in fill(). Cost: packing reads and writes every weight, mapping
+// reads the file. Errors: formats without a kernel, no memory.
 #pragma once
 
 #include <memory>
@@ -56,7 +58,9 @@ class PackedWeights {
   PackedWeights& operator=(const PackedWeights&) = delete;
   /// `ids`: the listed rows in order; empty: all rows. `max_weight_bits`: see plan_pack.
   Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits);
-  Status fill(ThreadPool& pool, const PackedCacheOptions& packed_cache, const PackProgress& progress);
+  /// On more than one memory node every worker has what it reads near its core, also of a mapped file.
+  Status fill(ThreadPool& pool, const PackedCacheOptions& packed_cache, const PackProgress& progress,
+              int memory_nodes = 1);
 
   /// In the order of add(); it has data once filled.
   const Packed* at(std::size_t index) const { return &packed_[index]; }
@@ -78,6 +82,7 @@ class PackedWeights {
   Status stream(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const;
   void pack_job(ThreadPool& pool, const Job& job, std::byte* to, std::vector<PackScratch>& scratch) const;
   std::vector<PackScratch> scratch_of(const ThreadPool& pool) const;
+  void copy_near(ThreadPool& pool);
   void place();
 
   std::shared_ptr<SharedWeights> shared_;

@@ -1,7 +1,11 @@
 #include "backends/cpu/pack/packed_weights.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "backends/random_weights.h"
 #include "backends/registry.h"
 #include "backends/test_programs.h"
 
@@ -58,6 +62,34 @@ TEST_F(PackedWeightsTest, OtherWeightsOtherRowsAndOtherBitsAreNotTheSame) {
   const TestProgram reduced(shape, 3);
   Program part = reduced.program;
   EXPECT_GT(compile(part)->packed_bytes(), 0);
+}
+
+/// The packed bytes of a weight on `memory_nodes` memory nodes. This machine may have one: more are claimed.
+std::vector<std::byte> packed(const Weight& weight, const PackedCacheOptions& cache, int memory_nodes) {
+  ThreadPool pool(3);
+  PackedWeights weights(std::make_shared<SharedWeights>());
+  EXPECT_TRUE(weights.add(weight, {}, 0).ok());
+  EXPECT_TRUE(weights.fill(pool, cache, {}, memory_nodes).ok());
+  if (memory_nodes > 1) {  // bytes that were still those of the file would be gone
+    for (const auto& file : std::filesystem::directory_iterator(cache.folder))
+      std::filesystem::resize_file(file, 0);
+  }
+  const Packed& one = *weights.at(0);
+  return {one.data, one.data + one.bytes()};
+}
+
+TEST_F(PackedWeightsTest, OnSeveralMemoryNodesTheWorkersHaveCopiesOfAMappedFile) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / ("nodes_" + std::to_string(::getpid()));
+  fs::remove_all(folder);
+  RandomWeights random(5);
+  const Weight weight = random.affine(3000, 512, 4, 64, Format::kBf16);
+  const std::vector<std::byte> expected = packed(weight, {}, 1);
+  const PackedCacheOptions cache{folder.string(), "toy", "/models/toy", std::string(32, 'a')};
+  EXPECT_EQ(packed(weight, cache, 1), expected) << "written and mapped";
+  EXPECT_EQ(packed(weight, cache, 2), expected) << "mapped and copied";
+  EXPECT_EQ(packed(weight, cache, 2), expected) << "written, mapped and copied";
+  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+// Seats: which cores the workers of a pool use. A pool has a seat for each worker and, where the machine has
+// more cores, a few spare ones. A worker whose core another program takes holds up all others at every
+// barrier, so its seat is left empty for a while: a spare seat replaces it, or the task has a worker less.
+// After a second, later up to a minute, the seat is tried again. Owner: a pool; the caller's thread only.
+// Cost: some additions for each task that is watched; it allocates nothing after construction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ft {
+
+class Seats {
+ public:
+  static constexpr std::int64_t kWindowNs = 20'000'000;  // seats are judged by what they lost in such a time
+  static constexpr double kLostToMove = 0.08;            // share of its time, where a spare seat is free
+  static constexpr int kWindows = 2;        // in a row, because a single one may be a short disturbance
+  static constexpr double kCrowded = 0.25;  // from this share on nobody should spin for long
+  static constexpr std::int64_t kFirstBreakNs = 1'000'000'000, kLongestBreakNs = 60 * kFirstBreakNs;
+
+  /// `count` >= `workers`. The others are spare.
+  Seats(int count, int workers);
+
+  /// The seats of a task of at most `most` workers, ascending; at least one. Valid until the next call.
+  std::span<const int> choose(int most);
+  /// In `ns` of a task the worker of `seat` was ready to run for `lost_ns` without a core.
+  void observe(int seat, std::int64_t ns, std::int64_t lost_ns);
+  /// After the observations of a task: leaves a seat empty, or tries some again. The seat that it has just
+  /// left empty, or -1.
+  int judge(std::int64_t now_ns);
+
+  /// Other programs use cores of workers whose seats were not left empty.
+  bool crowded() const { return crowded_; }
+  /// Seats that are empty now because of what they lost.
+  int left_empty() const;
+
+ private:
+  struct Seat {
+    std::int64_t ns = 0, lost_ns = 0;        // since the last judgement
+    std::int64_t back_ns = 0, break_ns = 0;  // when it is tried again; how long its last break was
+    int late = 0;                            // windows in a row in which it lost too much
+    bool empty = false;
+    double share() const { return ns > 0 ? static_cast<double>(lost_ns) / static_cast<double>(ns) : 0; }
+  };
+
+  /// What the middle one of the used seats lost: what all lose does not speak against one of them.
+  double usual_share();
+  bool may_leave_empty(double lost) const;
+  void leave_empty(Seat& seat, std::int64_t now_ns);
+
+  int workers_;
+  int least_;  // workers that a task keeps
+  std::vector<Seat> seats_;
+  std::vector<int> used_;
+  std::vector<double> shares_;
+  std::int64_t judged_ns_ = 0;
+  bool crowded_ = false;
+};
+
+}  // namespace ft

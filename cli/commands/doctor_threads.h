@@ -1,0 +1,23 @@
+// The lines of `doctor` on threads: how many the cpu backend has and why, and what the calibration of a model
+// chose among them for small steps.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/topology.h"
+#include "lab/machine.h"
+#include "models/model.h"
+#include "program/backend.h"
+
+namespace ft::cli {
+
+/// `asked`: --threads; 0: one for each core of `workers`. `allowed`: the hardware threads of this process.
+Finding threads_finding(int asked, std::span<const Core> allowed, std::span<const Core> workers);
+
+/// For a backend whose number of workers can be chosen. `now_s`: seconds since 1970.
+void check_workers(const Model& model, const Backend& backend, std::int64_t now_s,
+                   std::vector<Finding>& findings);
+
+}  // namespace ft::cli

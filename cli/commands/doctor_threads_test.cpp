@@ -1,0 +1,37 @@
+#include "cli/commands/doctor_threads.h"
+
+#include <gtest/gtest.h>
+
+namespace ft::cli {
+namespace {
+
+/// `count` cores with `threads` hardware threads each.
+std::vector<Core> cores(int count, int threads, int nodes = 1) {
+  std::vector<Core> all;
+  for (int i = 0; i < count * threads; ++i)
+    all.push_back({.cpu = i, .package = 0, .id = i % count, .node = i % count * nodes / count});
+  return all;
+}
+
+std::string text(int asked, const std::vector<Core>& allowed) {
+  return threads_finding(asked, allowed, cores_for_workers(allowed)).what;
+}
+
+TEST(ThreadsFinding, SaysWhatWasChosenAndWhy) {
+  EXPECT_EQ(text(0, cores(16, 1)), "16 threads, one for each core");
+  EXPECT_EQ(text(0, cores(1, 1)), "1 thread, one for each core");
+  EXPECT_EQ(text(0, cores(4, 2)),
+            "4 threads, one for each core; the second hardware threads of cores are left out (8 in all)");
+  EXPECT_EQ(text(6, cores(8, 1)), "6 threads as requested; 8 cores could have one");
+  EXPECT_EQ(text(0, cores(8, 1, 2)),
+            "8 threads, one for each core; 2 memory nodes, weights near the cores that read them");
+}
+
+TEST(ThreadsFinding, CountsTheSlowCoresOfAHybridProcessor) {
+  std::vector<Core> hybrid = cores(6, 1);
+  for (Core& core : hybrid) core.capacity = core.cpu < 2 ? 1024 : 500;
+  EXPECT_EQ(text(0, hybrid), "2 threads, one for each core; 4 slow cores left out");
+}
+
+}  // namespace
+}  // namespace ft::cli

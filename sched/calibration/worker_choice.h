@@ -1,0 +1,38 @@
+// How many workers small steps have (Backend::use_workers), chosen by measurement: memory-bound steps are
+// often faster with fewer workers than cores, because each of some hundred barriers waits for the slowest
+// one. Every choice is tried in turn, some times over, with plain rounds and rounds of four rows on a
+// throw-away sequence. The fewest workers win that are about as fast as the best. Thread: the engine thread,
+// while no slot is open. Cost: half a second where there is a choice, up to a few long steps with each; else
+// nothing.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "speculation/decoder.h"
+
+namespace ft {
+
+struct WorkerChoice {
+  static constexpr std::size_t kMostTried = 16;
+  struct Tried {
+    int workers = 0;
+    double ms = 0;  // of a plain round and a round of four rows together, the median
+    bool operator==(const Tried&) const = default;
+  };
+
+  int workers = 0;           // 0: all, there was no choice
+  std::vector<Tried> tried;  // ascending
+
+  bool operator==(const WorkerChoice&) const = default;
+  bool plausible() const;
+};
+
+/// Measures and sets them. Throws what rounds throw; all workers are in use then.
+WorkerChoice choose_workers(Decoder& decoder, const std::function<double()>& now_ms);
+
+/// "14 of 16 workers (8: 5.21 ms, 14: 4.02 ms, 16: 4.30 ms)"; empty if there was no choice.
+std::string worker_text(const WorkerChoice& choice);
+
+}  // namespace ft
