@@ -5,9 +5,9 @@ and of three replicas behind a door, in turn; and the processor time of each par
     .cache/ray/bin/python -W ignore deploy/ray/aggregate.py [--streams 24] [--tokens 200] [--seconds 8] [--pairs 5]
                                                             [--whole] [--model MODEL] [VARIANT ...]
 
-A variant is a setting of Ray Serve (first_token.py). Prompts are one word, so that prompts cost nothing, and the clients
-only count events: on few cores the servers, Ray and the clients share them, and each takes from the others. The tokens a
-second are those of this machine with whatever else runs on it; the processor time of a token is the program's own.
+A variant is a setting of Ray Serve (first_token.py). Prompts are two words, so that they cost nothing; they differ, else
+the router would send all to one replica's cache. The clients only count events. On few cores the servers, Ray and the
+clients take from each other; the tokens a second also depend on what else runs, the processor time hardly.
 """
 import argparse
 import asyncio
@@ -68,7 +68,7 @@ async def ask(url, number, options, until):
     tokens = 0
     while time.monotonic() < until:
         number += 1000
-        body = json.dumps({"model": "tiny", "prompt": "Hi", "max_tokens": options.tokens, "ignore_eos": True,
+        body = json.dumps({"model": "tiny", "prompt": f"{number} Hi", "max_tokens": options.tokens, "ignore_eos": True,
                            "temperature": 1, "seed": number, "stream": not options.whole}).encode()
         writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                      b"Content-Length: %d\r\n\r\n%s" % (host.encode(), len(body), body))
