@@ -5,7 +5,7 @@ and of three replicas behind a door, in turn; and the processor time of each par
     .cache/ray/bin/python -W ignore deploy/ray/aggregate.py [--streams 24] [--tokens 200] [--seconds 8] [--pairs 5]
                                                             [--whole] [--model MODEL] [VARIANT ...]
 
-A variant is a setting of Ray Serve (first_token.py). Prompts are two words, so that they cost nothing; they differ, else
+A variant is a setting of Ray Serve (first_token.py). Prompts are two words, so that they cost nothing. They differ, or
 the router would send all to one replica's cache. The clients only count events. On few cores the servers, Ray and the
 clients take from each other; the tokens a second also depend on what else runs, the processor time hardly.
 """
