@@ -36,21 +36,21 @@ std::map<int, int> read_nodes(const std::string& devices) {
 }  // namespace
 
 std::vector<int> read_cpu_list(const std::string& text) {
-  constexpr int kMost = 1 << 16;
+  constexpr int kMax = 1 << 16;
   std::vector<int> cpus;
   const char* at = text.data();
   const char* const end = at + text.size();
   while (at < end) {
     int first = 0;
     auto [next, failure] = std::from_chars(at, end, first);
-    if (failure != std::errc() || first < 0 || first >= kMost) break;
+    if (failure != std::errc() || first < 0 || first >= kMax) break;
     int last = first;
     if (next < end && *next == '-') {
       std::tie(next, failure) = [&] {
         const auto read = std::from_chars(next + 1, end, last);
         return std::pair(read.ptr, read.ec);
       }();
-      if (failure != std::errc() || last < first || last >= kMost) break;
+      if (failure != std::errc() || last < first || last >= kMax) break;
     }
     for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
     if (next == end || *next != ',') break;

@@ -1,6 +1,6 @@
 # Every external library, with the oldest version known to work (Debian 12's).
 find_package(Threads REQUIRED)
-if(CMAKE_CROSSCOMPILING)
+if(CMAKE_CROSSCOMPILING AND NOT FORETOKEN_SYSROOT)
   include(cmake/cross_dependencies.cmake)
 else()
   find_package(fmt 9 REQUIRED)

@@ -45,7 +45,7 @@ void check_workers(const Model& model, const Backend& backend, std::int64_t now_
   for (const bool mapped : {false, true}) {
     const CalibrationCacheOptions place = calibration_place("auto", model, backend, mapped);
     if (place.path.empty()) return;
-    const Result<std::string> text = read_text_file(place.path, CalibrationCache::kMostBytes);
+    const Result<std::string> text = read_text_file(place.path, CalibrationCache::kMaxBytes);
     if (!text.ok()) continue;
     const Result<RememberedCosts> costs = read_calibration(*text, place.key, now_s);
     if (!costs.ok()) continue;

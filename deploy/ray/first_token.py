@@ -3,7 +3,7 @@
     .cache/ray/bin/python -W ignore deploy/ray/first_token.py [VARIANT ...]
 
 One cluster a variant, one after the other, each with a door and three replicas of the shipped model. One-token answers
-and /health are asked in turn of a server alone and of the door; medians. A busy machine gives higher figures.
+and /v1/models are asked in turn of a server alone and of the door; medians. A busy machine gives higher figures.
 """
 import json
 import os
@@ -21,6 +21,7 @@ GRPC = {**ONE_LOOP, "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1", "RAY_SERVE_LOG_TO_STDE
 VARIANTS = {"usual": {}, "one-loop": ONE_LOOP, "grpc": GRPC, "haproxy": {**GRPC, "RAY_SERVE_ENABLE_HA_PROXY": "1"}}
 PROGRAM = str(HERE.parents[1] / "build/release/foretoken")
 USUAL = {"FORETOKEN": os.environ.get("FORETOKEN", PROGRAM), "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0",
+         "RAY_worker_niceness": "0",
          "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
 REQUESTS = int(os.environ.get("REQUESTS", "60"))
 
@@ -39,17 +40,17 @@ def ask(connection, path, body=None):
 
 
 def measure(urls):
-    """-> {name: {"health": ms, "token": ms}}, medians of requests that take turns."""
+    """-> {name: {"models": ms, "token": ms}}, medians of requests that take turns."""
     import http.client
 
-    found = {name: {"health": [], "token": []} for name in urls}
+    found = {name: {"models": [], "token": []} for name in urls}
     connections = {name: http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
                    for name, url in urls.items()}
     for number in range(REQUESTS):
         body = json.dumps({"model": "tiny", "max_tokens": 1, "seed": number, "stream": True,
                            "messages": [{"role": "user", "content": "Hi"}]})
         for name, connection in connections.items():
-            found[name]["health"].append(ask(connection, "/health"))
+            found[name]["models"].append(ask(connection, "/v1/models"))
             found[name]["token"].append(ask(connection, "/v1/chat/completions", body))
     return {name: {kind: round(statistics.median(times[5:]), 1) for kind, times in kinds.items()}
             for name, kinds in found.items()}
@@ -82,17 +83,17 @@ def main():
     if sys.argv[1:2] == ["--one"]:
         one(sys.argv[2])
         return
-    print(f"medians of {REQUESTS} in ms: /health and the first token, alone and through the door")
+    print(f"medians of {REQUESTS} in ms: /v1/models and the first token, alone and through the door")
     for variant in sys.argv[1:] or VARIANTS:
         done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--one", variant], capture_output=True,
                               text=True, env={**os.environ, **USUAL, **VARIANTS[variant]}, check=False)
         if done.returncode != 0:
-            print(f"{variant:9} failed: {done.stderr[-400:]}")
+            print(f"{variant:9} failed: {done.stderr[-4000:]}")
             continue
         # Ray writes to the same place.
         found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"alone"')))
         alone, door = found["alone"], found["door"]
-        print(f"{variant:9} /health {alone['health']:5} {door['health']:5}   first token {alone['token']:5} "
+        print(f"{variant:9} /v1/models {alone['models']:5} {door['models']:5}   first token {alone['token']:5} "
               f"{door['token']:5}   added {door['token'] - alone['token']:5.1f}", flush=True)
 
 

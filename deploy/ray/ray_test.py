@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests/server")]
 os.environ.setdefault("FORETOKEN", str(ROOT / "build/release/foretoken"))
-os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0")
+os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0", RAY_worker_niceness="0")
 # A busy machine starts Ray's processes slowly.
 os.environ.update(RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S="60", RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S="60")
 
@@ -192,10 +192,24 @@ class Answers(Cluster):
             pass
         self.assertGreater(work_of(programs()), 0)
         stream.close()
+        self.assert_idle()
+
+    def test_a_client_that_leaves_a_whole_answer_ends_it(self):
+        body, before = {**request(3), "max_tokens": 3500, "model": "tiny"}, work_of(programs())
+        with self.assertRaises(openai.APITimeoutError):
+            sdk().chat.completions.create(**body, timeout=1)
+        self.assertGreater(work_of(programs()) - before, 10)
+        self.assert_idle()
+
+    def assert_idle(self):
         time.sleep(2)
         before = work_of(programs())
         time.sleep(2)
         self.assertLess(work_of(programs()) - before, 40, "ticks of an idle second are few, of a busy one 100")
+
+    def test_the_door_is_ready_while_replicas_run(self):
+        with urllib.request.urlopen(f"{URL}/health", timeout=60) as reply:
+            self.assertEqual(json.load(reply), {"status": "ready"})
 
     def test_conversations_stay_where_their_prefix_is(self):
         def cached(client):
@@ -267,6 +281,12 @@ class Changes(Cluster):
 
 
 class Killed(Cluster):
+    def health(self):
+        try:
+            return urllib.request.urlopen(f"{URL}/health", timeout=60).status
+        except urllib.error.HTTPError as error:
+            return error.code
+
     def kill_one(self, dice=random):
         os.kill(dice.choice(programs()), signal.SIGKILL)
 
@@ -356,6 +376,13 @@ class Killed(Cluster):
         self.assertFalse([client for client in clients if client.is_alive()], "no client hangs")
         self.assertEqual((counts["wrong"], errors), (0, []))
         self.assertGreater(counts["answers"], kills)
+
+    def test_6_the_door_is_not_ready_while_no_replica_of_a_model_runs(self):
+        self.assertEqual(self.health(), 200)
+        for pid in programs("second"):
+            os.kill(pid, signal.SIGKILL)
+        self.assertTrue(settles(lambda: self.health() == 503, 30))
+        self.assertTrue(settles(lambda: self.health() == 200))
 
     def test_5_without_resume_a_lost_answer_ends_with_an_error(self):
         deploy(False)

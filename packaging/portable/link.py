@@ -24,12 +24,18 @@ def of_compiler(compiler, name):
     return found.stdout.strip()
 
 
+def found_beside(shared, name, compiler):
+    """In the folder of another library, where a cross compiler does not look, else where the compiler looks."""
+    beside = pathlib.Path(shared).parent / name
+    return str(beside) if beside.exists() else of_compiler(compiler, name)
+
+
 def static_libraries(shared, compiler):
     """What replaces a shared library: the static one beside it and what that needs."""
     stem = re.match(r"lib[^.]+", pathlib.Path(shared).name)[0]
     if stem in COMPILED_IN:
         return []
-    found = [shared.split(".so")[0] + ".a", *(of_compiler(compiler, need) for need in NEEDS.get(stem, []))]
+    found = [shared.split(".so")[0] + ".a", *(found_beside(shared, need, compiler) for need in NEEDS.get(stem, []))]
     # libsharpyuv is part of libwebp before 1.3.
     found = [path for path in found if path != "libsharpyuv.a"]
     absent = [path for path in found if not pathlib.Path(path).exists()]
@@ -43,7 +49,7 @@ def main():
     python, compiler, *arguments = sys.argv[1:]
     linked, seen = [], set()
     for argument in arguments:
-        if argument.startswith(("-O", "-g", "-D", "-W", "-s")):
+        if argument.startswith(("-O", "-g", "-D", "-W", "-s")):  # rpath too: nothing shared is left
             continue
         if argument.startswith("-l") and argument not in ("-ldl", "-lpthread", "-lm"):
             argument = of_compiler(compiler, f"lib{argument[2:]}.so")

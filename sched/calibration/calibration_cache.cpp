@@ -74,7 +74,7 @@ Result<RememberedCosts> read_calibration(std::string_view text, const std::strin
   }
   std::size_t tried = 0;
   good = good && take(text, "workers ", costs.workers.workers, ' ') && take(text, "", tried, '\n') &&
-         tried <= WorkerChoice::kMostTried;
+         tried <= WorkerChoice::kMaxTried;
   for (std::size_t i = 0; good && i < tried; ++i) {
     WorkerChoice::Tried& each = costs.workers.tried.emplace_back();
     good = take(text, "of ", each.workers, ' ') && take(text, "", each.ms, '\n');

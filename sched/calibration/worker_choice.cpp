@@ -11,7 +11,7 @@ namespace ft {
 namespace {
 
 constexpr double kEnoughMs = 500;
-constexpr int kMostSweeps = 8;
+constexpr int kMaxSweeps = 8;
 constexpr double kAsFast = 1.02;  // fewer workers leave cores to other programs
 constexpr int kDrafts = 3;
 
@@ -73,24 +73,24 @@ class AllUnlessChosen {
 }  // namespace
 
 bool WorkerChoice::plausible() const {
-  constexpr int kMostWorkers = 1 << 16;
+  constexpr int kMaxWorkers = 1 << 16;
   const auto good = [](const Tried& each) {
-    return each.workers > 0 && each.workers <= kMostWorkers && std::isfinite(each.ms) && each.ms > 0;
+    return each.workers > 0 && each.workers <= kMaxWorkers && std::isfinite(each.ms) && each.ms > 0;
   };
   if (workers == 0) return tried.empty();
-  return tried.size() <= kMostTried && std::ranges::all_of(tried, good) &&
+  return tried.size() <= kMaxTried && std::ranges::all_of(tried, good) &&
          std::ranges::count(tried, workers, &Tried::workers) == 1;
 }
 
 WorkerChoice choose_workers(Decoder& decoder, const std::function<double()>& now_ms) {
   const std::vector<int> choices = decoder.backend().worker_choices();
-  if (choices.size() < 2 || choices.size() > WorkerChoice::kMostTried) return {};
+  if (choices.size() < 2 || choices.size() > WorkerChoice::kMaxTried) return {};
   AllUnlessChosen use(decoder.backend());
   Trial trial(decoder, now_ms);
   std::vector<std::vector<double>> ms(choices.size());
   if (trial.ready()) trial.rounds_ms();  // new memory is touched for the first time
   const double start = now_ms();
-  for (int sweep = 0; sweep < kMostSweeps && (sweep == 0 || now_ms() - start < kEnoughMs); ++sweep) {
+  for (int sweep = 0; sweep < kMaxSweeps && (sweep == 0 || now_ms() - start < kEnoughMs); ++sweep) {
     for (std::size_t i = 0; i < choices.size(); ++i) {
       if (!trial.ready()) return {};
       decoder.backend().use_workers(choices[i]);

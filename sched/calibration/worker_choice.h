@@ -15,7 +15,7 @@
 namespace ft {
 
 struct WorkerChoice {
-  static constexpr std::size_t kMostTried = 16;
+  static constexpr std::size_t kMaxTried = 16;
   struct Tried {
     int workers = 0;
     double ms = 0;  // of a plain round and a round of four rows together, the median

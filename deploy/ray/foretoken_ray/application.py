@@ -17,8 +17,7 @@ from .settings import Model, Settings
 def enough_replicas(context: AutoscalingContext, queue_s: float = 2) -> tuple[int, dict[str, Any]]:
     """As many as the ongoing requests need; one more where requests wait too long for a slot."""
     wanted = math.ceil(context.total_num_requests / context.config.target_ongoing_requests)
-    waits = (context.aggregated_metrics or {}).get("queue_s", {}).values()
-    late = any(wait > queue_s for wait in waits)
+    late = any(wait > queue_s for wait in (context.aggregated_metrics or {}).get("queue_s", {}).values())
     return max(wanted, context.current_num_replicas + 1) if late else wanted, {}
 
 

@@ -10,33 +10,44 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from ray import serve
 from ray.exceptions import RayError
 from ray.serve.exceptions import RayServeException
 from ray.serve.handle import DeploymentHandle
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from .replica import ReplicaFailed
 from .resume import Different, Replay
 from .settings import Settings
 
 logger = logging.getLogger("ray.serve")
+KEPT = ("Retry-After", "x-should-retry", "X-Speculation", "request-id", "x-request-id")
 PASSED = ("content-type", "accept", "anthropic-version", "anthropic-beta", "x-request-id")
 GENERATING = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages")
 REFUSED = (429, 503, 507, 529)  # its queue is full, no memory for the request, or its backend is lost
+FAILED = (RayError, ClientError, OSError)  # the replica or its program ended
 LOST = "the replica that answered was lost; send the request again"
 OTHER = "the answer could not be continued exactly; send the request again"
 
 
-def error(status: int, message: str, kind: str, **headers: str) -> JSONResponse:
+def error(status: int, message: str, kind: str) -> JSONResponse:
     """Read by the SDKs of OpenAI and Anthropic; they send a request again after 503."""
     body = {"type": "error", "error": {"message": message, "type": kind, "param": None, "code": None}}
-    return JSONResponse(body, status, headers)
+    return JSONResponse(body, status, {"Retry-After": "1"} if status == 503 else None)
 
 
 def ended(message: str) -> bytes:
     body = {"type": "error", "error": {"type": "overloaded_error", "message": message, "code": "replica_lost"}}
     return b"event: error\ndata: " + json.dumps(body).encode() + b"\n\n"
+
+
+def health(settings: Settings) -> JSONResponse:
+    """Ready while each model that should have a replica has one."""
+    states = serve.status().applications[serve.get_replica_context().app_name].deployments
+    wanted = {f"model-{one.name}": one.name for one in settings.models if one.replicas.least}
+    absent = ", ".join(wanted[name] for name in wanted if not states[name].replica_states.get("RUNNING"))
+    return error(503, f"{absent}: no replica runs", "overloaded_error") if absent else JSONResponse({"status": "ready"})
 
 
 def prefixes(body: dict[str, Any]) -> list[str]:
@@ -58,55 +69,53 @@ def prefixes(body: dict[str, Any]) -> list[str]:
 class Call:
     """One request to the replicas of a model, and to another replica if one fails or refuses it."""
 
-    def __init__(self, handle: DeploymentHandle, request: Request, raw: bytes, body: dict[str, Any]):
-        headers = {name: request.headers[name] for name in PASSED if name in request.headers}
-        self._ask, self._affinity = handle.options(stream=True).answer, prefixes(body)
-        self._arguments = (request.method, f"{request.url.path}?{request.url.query}", headers, raw)
-        self._asked: list[Any] = []  # the router passes over these and adds the next one
-
-    def may_ask_another(self) -> bool:
-        """Whether a replica may be left that was not asked: the router chooses one twice when there is none."""
-        return len(set(self._asked)) == len(self._asked)
+    def __init__(self, handle: DeploymentHandle, session: ClientSession, request: Request, raw: bytes, body: dict):
+        self._ask, self._affinity, self._session = handle.options(stream=True).answer, prefixes(body), session
+        self._headers = {name: request.headers[name] for name in PASSED if name in request.headers}
+        self._method, self._path, self._raw = request.method, f"{request.url.path}?{request.url.query}", raw
+        self.asked: list[Any] = []  # the router passes over these and adds the next: one twice if all were asked
+        self._opened = contextlib.ExitStack()
 
     async def begin(self) -> dict[str, Any]:
-        self._items = self._ask.remote(*self._arguments, affinity=self._affinity, asked=self._asked)
-        head = await self._next()
-        self._first = head.pop("body")
-        return {"status_code": head.pop("status"), **head}
+        """Status, headers and type of the answer. A replica says where its program is; the answer comes from there."""
+        self.close()
+        items = self._ask.remote(affinity=self._affinity, asked=self.asked)
+        place = await anext(items)
+        self._opened.callback(lambda: asyncio.gather(anext(items, None), return_exceptions=True))  # to its end
+        _, hold = await asyncio.open_connection(*place["holds"])
+        self._opened.callback(hold.close)
+        hold.write(place["ticket"].encode() + b"\n")
+        headers = {**self._headers, "Authorization": f"Bearer {place['key']}"}
+        reply = await self._session.request(self._method, place["url"] + self._path, data=self._raw, headers=headers)
+        self._opened.callback(reply.close)
+        self.reply, kept = reply, {name: reply.headers[name] for name in KEPT if name in reply.headers}
+        return {"status_code": reply.status, "headers": kept, "media_type": reply.content_type}
 
-    async def _next(self) -> Any:
-        try:
-            return await anext(self._items)
-        except RayServeException:
-            raise
-        except RayError as failure:  # the actor died, or ReplicaFailed in it
-            raise ReplicaFailed(str(failure).splitlines()[-1]) from None
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        yield self._first
-        with contextlib.suppress(StopAsyncIteration):
-            while True:
-                yield await self._next()
-
-    async def events(self) -> AsyncIterator[bytes]:
-        """Whole events; a replica that fails in the middle of one sends none of it."""
+    async def events(self) -> AsyncIterator[list[bytes]]:
+        """Whole events, those together that have come by now; a replica that fails inside of one sends none of it."""
         waiting = b""
-        async for piece in self.pieces():
+        async for piece in self.reply.content.iter_any():
             *whole, waiting = (waiting + piece).split(b"\n\n")
-            for event in whole:
-                yield event + b"\n\n"
+            yield [event + b"\n\n" for event in whole]
 
-    def end(self) -> None:
-        self._items.cancel()
+    def close(self) -> None:
+        """Leaves the program, which ends an answer that is not complete, and lets the replica's call end."""
+        self._opened.close()
+
+
+async def wait(failures: int, failure: Exception) -> None:
+    logger.warning("foretoken: replicas failed %d times: %s", failures, f"{type(failure)} {failure}".splitlines()[-1])
+    await asyncio.sleep(min(0.1 * 2**failures, 2))
 
 
 class Door:
-    def __init__(self, settings: Settings, handles: dict[str, DeploymentHandle]):
+    async def __init__(self, settings: Settings, handles: dict[str, DeploymentHandle]):
         self._settings, self._handles, file = settings, handles, settings.api_key_file
         lines = Path(file).read_text(encoding="ascii").split("\n") if file else []
         self._keys = [line.strip().encode() for line in lines if line.strip() and not line.startswith("#")]
         if file and not self._keys:
             raise ValueError(f"{file} has no key; write one a line")
+        self._session = ClientSession(connector=TCPConnector(limit=0), timeout=ClientTimeout(sock_connect=10))
 
     def _may_enter(self, request: Request) -> bool:
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -116,7 +125,7 @@ class Door:
     async def __call__(self, request: Request) -> Response:
         path = request.url.path
         if path == "/health":
-            return JSONResponse({"status": "ready"})
+            return await asyncio.to_thread(health, self._settings)
         if not self._may_enter(request):
             return error(401, "the API key is unknown; send it as Authorization: Bearer KEY", "authentication_error")
         if path == "/v1/models" and request.method == "GET":
@@ -126,34 +135,31 @@ class Door:
         with contextlib.suppress(ValueError):  # the program names the mistake
             body = json.loads(raw)
         body = body if isinstance(body, dict) else {}
-        name = body.get("model")
-        name = name if name and isinstance(name, str) else next(iter(self._handles))
+        name = str(body.get("model") or next(iter(self._handles)))
         if name not in self._handles:
             return error(404, f"{name!r} is not served here; use one of {', '.join(self._handles)}", "not_found_error")
         if body and path in GENERATING and body.get("seed") is None:  # else a second answer would be another one
             raw = json.dumps({**body, "seed": random.getrandbits(31)}).encode()
-        return await self._answer(Call(self._handles[name], request, raw, body))
+        return await self._answer(Call(self._handles[name], self._session, request, raw, body))
 
     async def _answer(self, call: Call) -> Response:
-        for failures in range(1, self._settings.retries + 2):
-            try:
-                head = await call.begin()
-                if head["status_code"] in REFUSED and failures <= self._settings.retries and call.may_ask_another():
-                    call.end()
-                    continue
-                if head["media_type"] == "text/event-stream":
-                    return StreamingResponse(self._stream(call), **head)
-                return Response(b"".join([piece async for piece in call.pieces()]), **head)
-            except RayServeException as busy:
-                return error(503, f"no replica takes the request: {busy}", "overloaded_error", **{"Retry-After": "1"})
-            except ReplicaFailed as failure:
-                await self._wait(failures, failure)
-        return error(503, LOST, "server_error", **{"Retry-After": "1"})
-
-    @staticmethod
-    async def _wait(failures: int, failure: Exception) -> None:
-        logger.warning("foretoken: a replica failed %d times: %s", failures, failure)
-        await asyncio.sleep(min(0.1 * 2**failures, 2))
+        with contextlib.ExitStack() as leaving:
+            leaving.callback(call.close)
+            for failures in range(1, self._settings.retries + 2):
+                try:
+                    head = await call.begin()
+                    more = failures <= self._settings.retries and len(set(call.asked)) == len(call.asked)
+                    if head["status_code"] in REFUSED and more:
+                        continue
+                    if head["media_type"] == "text/event-stream":
+                        leaving.pop_all()  # the stream closes it
+                        return StreamingResponse(self._stream(call), **head)
+                    return Response(await call.reply.read(), **head)
+                except RayServeException as busy:
+                    return error(503, f"no replica takes the request: {busy}", "overloaded_error")
+                except FAILED as failure:
+                    await wait(failures, failure)
+            return error(503, LOST, "server_error")
 
     async def _stream(self, call: Call) -> AsyncIterator[bytes]:
         replay, failures = Replay(), 0
@@ -161,21 +167,23 @@ class Door:
             while True:
                 try:
                     if failures and (await call.begin())["status_code"] != 200:
-                        raise ReplicaFailed("the next replica refuses the request")
+                        raise ConnectionError("the next replica refuses the request")
                     replay.again()
-                    async for event in call.events():
-                        if not self._settings.resume or (event := replay.next(event)) is not None:
-                            yield event
+                    async for events in call.events():
+                        if self._settings.resume:
+                            events = [new for event in events if (new := replay.next(event)) is not None]
+                        if events:
+                            yield b"".join(events)
                     return
-                except (ReplicaFailed, RayServeException) as failure:
+                except (*FAILED, RayServeException) as failure:
                     failures += 1
                     if not self._settings.resume or failures > self._settings.retries:
                         yield ended(LOST)
                         return
-                    await self._wait(failures, failure)
+                    await wait(failures, failure)
                 except Different as difference:
                     logger.error("foretoken: a resumed answer differs: %s", difference)
                     yield ended(OTHER)
                     return
         finally:
-            call.end()
+            call.close()

@@ -1,6 +1,10 @@
 """A replica: one `foretoken serve` on its node and the way to it. It ends when the program ends, and Ray starts
-another; the program ends when the replica does, even by SIGKILL."""
+another; the program ends when the replica does, even by SIGKILL.
+
+Answers do not pass through Ray, where a message costs more than a token of a small model: a door gets the program's
+address and a key, and reads there. Meanwhile it holds a connection to the replica: Ray Serve counts the request."""
 import asyncio
+import contextlib
 import ctypes
 import json
 import os
@@ -9,39 +13,38 @@ import secrets
 import signal
 import subprocess
 import threading
+import weakref
 from collections.abc import AsyncGenerator
-from typing import Any, Union
+from typing import Any
 
 import aiohttp
+from ray.util import get_node_ip_address
 
 from .settings import Model
 
 GRACE_S = 600  # a replica that is replaced finishes its answers
-KEPT = ("Retry-After", "x-should-retry", "X-Speculation", "request-id", "x-request-id")
+OPENS_S = 30  # a door that takes longer to come is lost
 PR_SET_PDEATHSIG = 1
-
-
-class ReplicaFailed(Exception):
-    """The program ended or did not finish its answer; another replica may answer."""
 
 
 class Replica:
     async def __init__(self, model: Model, program: str):
         key, self._stopping, self._waits = secrets.token_hex(16), False, (0.0, 0.0)
-        flags = {"host": "127.0.0.1", "port": 0, "alias": model.name, "threads": max(1, int(model.cpus)),
+        flags = {"host": get_node_ip_address(), "port": 0, "alias": model.name, "threads": max(1, int(model.cpus)),
                  **({"model": model.model} if model.model else {}), **model.flags}
         words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
         self._process = subprocess.Popen(
             [program, "serve", "--json", *words], stdout=subprocess.PIPE, text=True,
             preexec_fn=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
             env={**os.environ, "FORETOKEN_API_KEY": key})
-        line = self._process.stdout.readline()  # when it is ready, or says why not
-        facts = json.loads(line or "{}")
+        facts = json.loads(self._process.stdout.readline() or "{}")  # when it is ready, or says why not
         if "url" not in facts:
-            raise RuntimeError(f"foretoken serve did not start for model {model.name}: {line or 'see its log'}")
-        self._session = aiohttp.ClientSession(
-            facts["url"], headers={"Authorization": f"Bearer {key}"}, connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=10))
+            raise RuntimeError(f"foretoken serve did not start for model {model.name}: {facts or 'see its log'}")
+        self._session = aiohttp.ClientSession(facts["url"], headers={"Authorization": f"Bearer {key}"},
+                                              timeout=aiohttp.ClientTimeout(total=5))
+        self._doors = weakref.WeakValueDictionary()  # by ticket, while their request runs
+        self._holds = await asyncio.start_server(self._hold, flags["host"], 0)
+        self._place = {"url": facts["url"].rstrip("/"), "key": key, "holds": self._holds.sockets[0].getsockname()[:2]}
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
@@ -49,23 +52,23 @@ class Replica:
         if not self._stopping:
             os._exit(1)
 
-    async def answer(self, method: str, path: str, headers: dict[str, str], body: bytes,
-                     affinity: list[str], asked: list[Any]) -> AsyncGenerator[Union[dict[str, Any], bytes], None]:
-        """First status, headers, type and the first bytes of the program's answer, which saves a message before the
-        first token; then its body as it arrives. A caller that leaves closes the connection, which ends the answer in
-        the program. `affinity` and `asked` are for the router (routing.py)."""
-        try:
-            async with self._session.request(method, path, headers=headers, data=body) as reply:
-                kept = {name: reply.headers[name] for name in KEPT if name in reply.headers}
-                first = await reply.content.readany()
-                yield {"status": reply.status, "headers": kept, "media_type": reply.content_type, "body": first}
-                async for piece in reply.content.iter_any():
-                    yield piece
-        except (aiohttp.ClientError, ConnectionError, asyncio.IncompleteReadError) as error:
-            raise ReplicaFailed(str(error)) from None
+    async def answer(self, affinity: list[str], asked: list[Any]) -> AsyncGenerator[dict[str, Any], None]:
+        """Where the program is, for one request: the door connects to `holds`, sends `ticket` and, after the answer,
+        closes that connection, which ends this call. `affinity` and `asked` are for the router (routing.py)."""
+        ticket, door = secrets.token_hex(16), asyncio.get_running_loop().create_future()
+        self._doors[ticket] = door
+        yield {**self._place, "ticket": ticket}
+        reader, writer = await asyncio.wait_for(door, OPENS_S)
+        with contextlib.suppress(ConnectionError), contextlib.closing(writer):
+            await reader.read()
+
+    async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (door := self._doors.get((await reader.readline()).decode(errors="replace").strip())) is None:
+            return writer.close()
+        door.set_result((reader, writer))
 
     async def _get(self, path: str) -> str:
-        async with self._session.get(path, timeout=aiohttp.ClientTimeout(total=5)) as reply:
+        async with self._session.get(path) as reply:
             if reply.status != 200:
                 raise RuntimeError(f"{path} answers {reply.status}: {await reply.text()}")
             return await reply.text()

@@ -15,12 +15,6 @@ class Replicas(BaseModel, extra="forbid"):
     up_s: float = Field(10, ge=0)
     down_s: float = Field(300, ge=0)
 
-    @model_validator(mode="after")
-    def _fits(self) -> "Replicas":
-        if self.least > self.most:
-            raise ValueError("least is above most; raise most")
-        return self
-
 
 class Model(BaseModel, extra="forbid"):
     name: str = Field(description="the `model` of requests")
@@ -46,4 +40,6 @@ class Settings(BaseModel, extra="forbid"):
         names = [model.name for model in self.models]
         if len(names) != len(set(names)):
             raise ValueError(f"two models have one name: {', '.join(names)}; give each another one")
+        if any(model.replicas.least > model.replicas.most for model in self.models):
+            raise ValueError("least is above most; raise most")
         return self

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""What the way through Ray takes of what the replicas can: tokens a second of three servers that clients ask directly,
+and of three replicas behind a door, in turn; and the processor time of each part.
+
+    .cache/ray/bin/python -W ignore deploy/ray/aggregate.py [--streams 24] [--tokens 200] [--seconds 8] [--pairs 5]
+                                                            [--whole] [--model MODEL] [VARIANT ...]
+
+A variant is a setting of Ray Serve (first_token.py). Prompts are two words, so that they cost nothing. They differ, or
+the router would send all to one replica's cache. The clients only count events. On few cores the servers, Ray and the
+clients take from each other; the tokens a second also depend on what else runs, the processor time hardly.
+"""
+import argparse
+import asyncio
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from first_token import HERE, USUAL, VARIANTS
+
+REPLICAS, SLOTS = 3, 8
+PARTS = {"haproxy": ("haproxy",), "door": ("ray::ServeReplica:", "door"), "replica": ("ray::ServeReplica:", "model-"),
+         "proxy": ("ray::", "Proxy"), "program": ("serve", "--json"), "clients": ("aggregate.py", "--load")}
+
+
+def words_of(folder):
+    try:
+        return (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def processes():
+    """{process id: its part} of this machine; whatever else belongs to Ray is `ray`."""
+    found = {}
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        words = words_of(folder)
+        part = next((name for name, marks in PARTS.items() if all(mark in words for mark in marks)), None)
+        if part or "ray::" in words or "/ray/" in words:
+            found[int(folder.name)] = part or "ray"
+    return found
+
+
+def stat_of(pid):
+    return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")")[1].split()
+
+
+def seconds_of(parts):
+    """Processor seconds of each part so far."""
+    sums = {}
+    for pid, part in parts.items():
+        try:
+            used = sum(map(int, stat_of(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
+        except OSError:
+            continue
+        sums[part] = sums.get(part, 0) + used
+    return sums
+
+
+async def ask(url, number, options, until):
+    """Tokens of one stream or of answers in a row until the time is over."""
+    host, port = url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    tokens = 0
+    while time.monotonic() < until:
+        number += 1000
+        body = json.dumps({"model": "tiny", "prompt": f"{number} Hi", "max_tokens": options.tokens, "ignore_eos": True,
+                           "temperature": 1, "seed": number, "stream": not options.whole}).encode()
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
+                     b"Content-Length: %d\r\n\r\n%s" % (host.encode(), len(body), body))
+        if options.whole:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+            await reader.readexactly(int(length.split(b":")[1]))
+            tokens += options.tokens
+            continue
+        tail = b""
+        while not tail.endswith(b"0\r\n\r\n"):
+            piece = await asyncio.wait_for(reader.read(1 << 16), 60)
+            if not piece:
+                raise ConnectionError(f"{url} closed: {tail}")
+            tokens += (tail[-8:] + piece).count(b"data: {") - tail[-8:].count(b"data: {")
+            tail = (tail + piece)[-16:]
+    writer.close()
+    return tokens
+
+
+async def load(options):
+    """Asks the addresses at once and prints the tokens a second."""
+    begin = time.monotonic()
+    tokens = await asyncio.gather(*(ask(options.load[at % len(options.load)], at, options, begin + options.seconds)
+                                    for at in range(options.streams)))
+    print(json.dumps({"tokens": sum(tokens), "seconds": time.monotonic() - begin}))
+
+
+def measure(urls, options):
+    """-> (tokens a second, processor milliseconds of each part for 1,000 tokens)."""
+    words = [sys.executable, __file__, "--load", *urls, "--streams", str(options.streams), "--tokens",
+             str(options.tokens), "--seconds", str(options.seconds), *(["--whole"] if options.whole else [])]
+    parts = processes()
+    before = seconds_of(parts)
+    used = os.times()
+    found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    after, clients = seconds_of(parts), os.times()
+    spent = {part: after.get(part, 0) - before[part] for part in before}
+    spent["clients"] = clients.children_user + clients.children_system - used.children_user - used.children_system
+    return found["tokens"] / found["seconds"], {part: 1e6 * spent[part] / found["tokens"] for part in spent}
+
+
+def one(variant, options):
+    import ray
+    from ray import serve
+
+    sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/server")]
+    from contextlib import ExitStack
+
+    from foretoken_ray.application import build
+    from server_process import Server
+
+    port = 18000 + os.getpid() % 2000
+    flags = {"slots": SLOTS, "cache-mb": 128, "calibration": "measure"}
+    model = {"name": "tiny", "model": options.model, "replicas": {"least": REPLICAS, "most": REPLICAS}, "cpus": 1,
+             "flags": flags}
+    with tempfile.TemporaryDirectory(prefix="ft") as folder, ExitStack() as stack:
+        ray.init(num_cpus=16, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False,
+                 logging_level="ERROR", _temp_dir=folder,
+                 runtime_env={"env_vars": {"PYTHONPATH": str(HERE), **VARIANTS[variant]}})
+        serve.start(http_options={"port": port})
+        serve.run(build({"models": [model]}), route_prefix="/")
+        words = ["--slots", str(SLOTS), "--alias", "tiny", "--threads", "1", "--cache-mb", "128"]
+        words += ["--model", options.model] if options.model else []
+        alone = [stack.enter_context(Server(*words)).url for _ in range(REPLICAS)]
+        ways = {"direct": alone, "door": [f"http://127.0.0.1:{port}"]}
+        nice = {part: int(stat_of(pid)[16]) for pid, part in processes().items()}
+        for way in ways.values():  # calibrates, connects
+            measure(way, options)
+        rounds = [{way: measure(urls, options) for way, urls in ways.items()} for _ in range(options.pairs)]
+        print(json.dumps({"rounds": rounds, "nice": nice}), flush=True)
+        serve.shutdown()
+        ray.shutdown()
+
+
+def report(variant, found):
+    ratios = [each["door"][0] / each["direct"][0] for each in found["rounds"]]
+    rates = {way: statistics.median(each[way][0] for each in found["rounds"]) for way in ("direct", "door")}
+    print(f"{variant}: {rates['direct']:.0f} tokens/s asked directly, {rates['door']:.0f} through the door; ratio "
+          f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    for way in rates:
+        parts = {part for each in found["rounds"] for part in each[way][1]}
+        costs = {part: statistics.median(each[way][1].get(part, 0) for each in found["rounds"]) for part in parts}
+        print(f"  {way:6} processor ms for 1,000 tokens: " + ", ".join(
+            f"{part} {costs[part]:.0f}" for part in sorted(costs, key=costs.get, reverse=True) if costs[part] >= 1),
+              flush=True)
+    print("  nice values: " + ", ".join(f"{part} {value}" for part, value in sorted(found["nice"].items())))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--streams", type=int, default=REPLICAS * SLOTS)
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=8)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--whole", action="store_true", help="answers that are not streamed")
+    parser.add_argument("--model", help="what --model of serve takes; default: the shipped model")
+    parser.add_argument("--load", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("variants", nargs="*", metavar="VARIANT", default=["usual", "haproxy"])
+    options = parser.parse_args()
+    if options.load:
+        asyncio.run(load(options))
+    elif options.one:
+        one(options.variants[0], options)
+    else:
+        for variant in options.variants:
+            rest = [word for word in sys.argv[1:] if word not in VARIANTS]
+            done = subprocess.run([sys.executable, "-W", "ignore", __file__, variant, "--one", *rest],
+                                  capture_output=True, text=True, env={**os.environ, **USUAL, **VARIANTS[variant]},
+                                  check=False)
+            lines = [line for line in done.stdout.splitlines() if line.startswith('{"rounds"')]  # Ray prints too
+            if done.returncode != 0 or not lines:
+                print(f"{variant} failed: {done.stderr[-2000:]}")
+                continue
+            report(variant, json.loads(lines[0]))
+
+
+if __name__ == "__main__":
+    main()
