@@ -1,12 +1,12 @@
-// The calibration cache: what rounds cost on this machine (sched/calibration/calibrate.h), kept in a small
-// file from one start to the next, so that a start need not measure again. The cost model begins with it; the
-// rounds of a run correct it as usual. It can change how many tokens are drafted, and how many workers small
-// steps have, never an answer. A file is used if it is whole (checksum, plausible numbers), has the same key
-// and is younger than kMaxAge. Otherwise costs are measured and the file is replaced in one step (rename), so
-// readers see a whole file or none. If costs at the end of a run differ from the file by a factor of kFar, the
-// run removes the file and the next start measures: the first measurement was disturbed, or the machine has
-// changed. Thread: the engine's. Cost: one small file, or a calibration. Errors: a bad or unwritable file is a
-// line in the log.
+// The calibration cache: what rounds cost on this machine (sched/calibration/calibrate.h), kept in a
+// small file from one start to the next, so that a start need not measure again. The cost model begins
+// with it; the rounds of a run correct it as usual. It can change how many tokens are drafted, and how
+// many workers small steps have, never an answer. A file is used if it is whole (checksum, plausible
+// numbers), has the same key and is younger than kMaxAge. Otherwise costs are measured and the file is
+// replaced in one step (rename), so readers see a whole file or none. If costs at the end of a run differ
+// from the file by a factor of kFar, the run removes the file and the next start measures: the first
+// measurement was disturbed, or the machine has changed. Thread: the engine's. Cost: one small file, or a
+// calibration. Errors: a bad or unwritable file is a line in the log.
 #pragma once
 
 #include <chrono>

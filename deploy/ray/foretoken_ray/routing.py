@@ -15,8 +15,7 @@ MAX_NAMES = 100_000
 
 class PrefixRouter(RequestRouter):
     def initialize_state(self, spread: int = 8) -> None:
-        self._spread = spread
-        self._homes: OrderedDict[str, ReplicaID] = OrderedDict()
+        self._spread, self._homes = spread, OrderedDict[str, ReplicaID]()
 
     async def choose_replicas(self, candidate_replicas: list[RunningReplica],
                               pending_request: Optional[PendingRequest] = None) -> list[list[RunningReplica]]:

@@ -37,9 +37,8 @@ class Settings(BaseModel, extra="forbid"):
 
     @model_validator(mode="after")
     def _named(self) -> "Settings":
-        names = [model.name for model in self.models]
-        if len(names) != len(set(names)):
+        if len(names := [model.name for model in self.models]) != len(set(names)):
             raise ValueError(f"two models have one name: {', '.join(names)}; give each another one")
-        if any(model.replicas.least > model.replicas.most for model in self.models):
+        if any(one.replicas.least > one.replicas.most for one in self.models):
             raise ValueError("least is above most; raise most")
         return self
