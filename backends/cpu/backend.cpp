@@ -45,7 +45,7 @@ class CpuBackend final : public Backend {
                                               const CompileOptions& options) override {
     return cpu::compile(program, options,
                         {pool_, kernels_, activation_bits_, packed_cache_, progress_, weights_,
-                         small_batch_workers_, memory_nodes(worker_cores())});
+                         small_batch_workers_, memory_nodes_});
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return cpu::CpuState::make(layout, options, kv_bits_);
@@ -69,6 +69,7 @@ class CpuBackend final : public Backend {
   bool forced_;  // the number of workers, by the caller
   ThreadPool pool_;
   int small_batch_workers_;
+  int memory_nodes_ = memory_nodes(worker_cores());
 };
 
 Result<std::unique_ptr<Backend>> start(const BackendOptions& options) {
