@@ -144,7 +144,7 @@ Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std
   packed.kernels = kernels_of(device, kernel_suffix(weight));
   const MatrixKernels& made = packed.kernels;
   for (const int kernel : {made.few1, made.few2, made.few4, made.few8, made.many, made.routed, made.embed}) {
-    if (kernel >= 0 && device.most_threads(kernel) >= kThreads) continue;
+    if (kernel >= 0 && device.max_threads(kernel) >= kThreads) continue;
     return Error{Code::kUnsupported,
                  fmt::format("{} backend: {} makes no pipeline of a kernel for {} weights; use --backend cpu",
                              device.name(), device.describe(), kernel_suffix(weight))};
