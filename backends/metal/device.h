@@ -45,8 +45,8 @@ class Device {
   virtual std::string_view name() const = 0;
   /// The GPU; for `doctor` and reports.
   virtual std::string describe() const = 0;
-  /// Its bytes have no defined value: what needs zeros writes them. Memory that is never written takes no pages.
-  /// kExhausted.
+  /// Its bytes have no defined value: what needs zeros writes them. Memory that is never written takes no
+  /// pages. kExhausted.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
   /// The pages of a mapped file, without a copy, for kernels that only read them. They begin at a multiple of
   /// kPackedPageBytes, are a multiple of it, and outlive the buffer. kExhausted; kUnsupported: the device
