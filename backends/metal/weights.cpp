@@ -172,8 +172,8 @@ Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& poo
 }
 
 Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, ThreadPool& pool, const Weight& weight,
-                               std::span<const std::int32_t> ids, std::int64_t spare) {
-  const std::int64_t rows = std::ssize(ids) + spare;
+                               std::span<const std::int32_t> ids, std::int64_t extra) {
+  const std::int64_t rows = std::ssize(ids) + extra;
   FT_ASSIGN(PackedMatrix packed, room_for(device, weight, rows, 1));
   share_rows(pool, std::ssize(ids),
              [&](std::int64_t row) { pack_row(weight, ids[static_cast<std::size_t>(row)], packed, row); });
