@@ -41,7 +41,7 @@ inline int captured_width(const Program& program) {
   return 0;
 }
 
-/// The captured rows after steps of `chunk` rows each, the last `drafts` rows of each unsettled and kept.
+/// The captured rows after steps of `chunk` rows each, the last `drafts` rows of each not confirmed but kept.
 /// rows: [any, width] for the program's inputs.
 inline std::vector<float> captured_rows(Backend& backend, const Program& program,
                                         const std::vector<float>& rows, int width, int chunk,

@@ -10,7 +10,7 @@
 
 namespace ft {
 
-/// Tokens in, logits of every row out. keep() may drop rows after the confirmed ones (`settled`).
+/// Tokens in, logits of every row out. keep() may drop rows after the confirmed ones (`confirmed`).
 class TestTimeline {
  public:
   TestTimeline(Executable& executable, State& state, std::vector<std::int32_t> blocks, std::int32_t slot)

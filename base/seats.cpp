@@ -41,11 +41,11 @@ double Seats::usual_share() {
 
 /// A worker less costs its share of the work; one that comes late costs all workers the time that it lost.
 bool Seats::may_leave_empty(double lost) const {
-  constexpr double kMargin = 1.3, kLeast = 0.04;
+  constexpr double kMargin = 1.3, kMin = 0.04;
   const int open = static_cast<int>(seats_.size()) - left_empty();
   const int used = static_cast<int>(used_.size());
   if (open > used) return lost > kLostToMove;
-  return used > least_ && lost > kMargin / used + kLeast;
+  return used > least_ && lost > kMargin / used + kMin;
 }
 
 void Seats::leave_empty(Seat& seat, std::int64_t now_ns) {

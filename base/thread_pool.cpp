@@ -149,7 +149,8 @@ void ThreadPool::wait(Signal& signal, int old) {
 }
 
 bool ThreadPool::arrive() {
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) != active_ - 1) return false;
+  const int last = active_ - 1;  // read first: once this worker is counted, the next task may begin
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) != last) return false;
   arrived_.store(0, std::memory_order_relaxed);
   generation_.raise();
   return true;

@@ -148,18 +148,18 @@ TEST(CpuExecutable, GivesTheSameBitsOnEveryInstructionSetAndWithAnyNumberOfThrea
 }
 
 TEST(CpuExecutable, StepsHaveTheSameBitsWithAnyNumberOfWorkersFromStepToStep) {
-  constexpr int kWorkers = 5, kMost = 24;
+  constexpr int kWorkers = 5, kMax = 24;
   for (const TestShape& shape : shapes()) {
     const TestProgram test(shape, 2);
-    const std::vector<std::int32_t> tokens = text(kMost, shape.vocabulary);
+    const std::vector<std::int32_t> tokens = text(kMax, shape.vocabulary);
     Machine alone(test.program, "auto", 1);
     const std::vector<float> expected = decode(alone, tokens);
     Machine machine(test.program, "auto", kWorkers);
     for (const int first : {0, 3}) {
       TestTimeline timeline(*machine.executable, *machine.state, ordered(4), 0);
-      for (int at = 0, step = 0; at < kMost; ++step) {
+      for (int at = 0, step = 0; at < kMax; ++step) {
         machine.backend->use_workers(1 + (first + step * 2) % kWorkers);
-        const int rows = std::min(kMost - at, 1 + step % 4);
+        const int rows = std::min(kMax - at, 1 + step % 4);
         const std::vector<float> logits =
             timeline.step({tokens.begin() + at, tokens.begin() + at + rows}, rows);
         timeline.keep(rows, 0);

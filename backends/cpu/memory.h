@@ -34,8 +34,8 @@ class Memory {
 
   /// More than the machine has, too: the caller sees to it that few of its pages are touched at once.
   static Memory reserve(std::int64_t bytes) {
-    constexpr std::int64_t kMost = std::int64_t{1} << 45;
-    if (bytes < 0 || bytes > kMost) return {};
+    constexpr std::int64_t kMax = std::int64_t{1} << 45;
+    if (bytes < 0 || bytes > kMax) return {};
     return map(bytes, MAP_NORESERVE);
   }
 

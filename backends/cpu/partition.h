@@ -21,8 +21,8 @@ constexpr Range partition(std::int64_t count, std::int64_t step, int worker, int
 /// Numbers of workers that are worth trying for memory-bound steps where there are `most`, ascending: all,
 /// one less, then about an eighth less at a time down to half. Few workers are all needed.
 inline std::vector<int> worker_choices(int most) {
-  constexpr int kLeast = 4, kParts = 8;
-  if (most < kLeast) return {};
+  constexpr int kMin = 4, kParts = 8;
+  if (most < kMin) return {};
   std::vector<int> choices;
   for (int part = kParts / 2; part <= kParts; ++part) {
     if (part == kParts && choices.back() < most - 1) choices.push_back(most - 1);

@@ -16,7 +16,7 @@ bool ReadAhead::fetch(std::size_t operation, int worker, int workers) {
   const std::size_t next = next_[operation];
   if (next == weights_.size()) return false;
   Place& place = places_[static_cast<std::size_t>(worker)];
-  if (place.operation != next) place = {next, 0, 0, kMostBytes};
+  if (place.operation != next) place = {next, 0, 0, kMaxBytes};
   const Weights& weights = weights_[next];
   if (place.left <= 0 || place.weight == weights.size()) return false;
   const Packed& weight = *weights[place.weight];

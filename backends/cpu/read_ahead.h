@@ -24,7 +24,7 @@ class ReadAhead {
   bool fetch(std::size_t operation, int worker, int workers);
 
  private:
-  static constexpr std::int64_t kMostBytes = 64 << 10;  // a fraction of a second cache
+  static constexpr std::int64_t kMaxBytes = 64 << 10;  // a fraction of a second cache
   /// Where a worker is in what it reads next.
   struct alignas(64) Place {
     std::size_t operation = 0, weight = 0;

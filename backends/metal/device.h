@@ -1,12 +1,13 @@
 // What the backend asks of a device: memory that the host sees too, kernels by name, launches in order. Two
 // implementations: Metal (macos/device.cpp) and the twin (twin/device.cpp), which runs the same kernels as
-// C++. Thread: the engine's; settle() any. A step dispatches its launches and submits them; later steps may
-// follow before somebody waits. Errors: allocate() as Result; finish() throws std::runtime_error with what
-// the device reports of any step since the last one.
+// C++. Thread: the engine's; wait_for() and wait_idle() any. A step dispatches its launches and submits them;
+// later steps may follow before the host waits. Errors: allocate() as Result; finish() throws
+// std::runtime_error with what the device reports of any step since the last one.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,7 +45,8 @@ class Device {
   virtual std::string_view name() const = 0;
   /// The GPU; for `doctor` and reports.
   virtual std::string describe() const = 0;
-  /// Zeroed; kExhausted.
+  /// Its bytes have no defined value: what needs zeros writes them. Memory that is never written takes no
+  /// pages. kExhausted.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
   /// The pages of a mapped file, without a copy, for kernels that only read them. They begin at a multiple of
   /// kPackedPageBytes, are a multiple of it, and outlive the buffer. kExhausted; kUnsupported: the device
@@ -55,17 +57,21 @@ class Device {
   virtual int kernel(std::string_view name) const = 0;
   /// Keeps the pipelines that kernel() has made for later starts of the program, where the device can.
   virtual void keep_pipelines() const {}
-  /// Threads that a threadgroup of this kernel may have.
-  virtual int most_threads(int kernel) const = 0;
+  /// Maximum threads of a threadgroup of this kernel.
+  virtual int max_threads(int kernel) const = 0;
   /// Launches are in order: each sees what those before it wrote.
   virtual void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args,
                         Grid grid, int threads) = 0;
-  /// Starts what was dispatched since the last time.
-  virtual void submit() = 0;
+  /// Starts what was dispatched since the last time. The number of this submission; they count up from 1.
+  virtual std::int64_t submit() = 0;
   /// Waits until all that was submitted is done.
   virtual void finish() = 0;
-  /// The same, for memory that the host wants to read or write; finish() will tell what failed.
-  virtual void settle() const = 0;
+  /// Waits until a submission and those before it are done, for memory that the host reads or writes then.
+  /// finish() will tell what failed.
+  virtual void wait_for(std::int64_t submission) const = 0;
+  /// The same for everything that was submitted.
+  void wait_idle() const { wait_for(kEverySubmission); }
+  static constexpr std::int64_t kEverySubmission = std::numeric_limits<std::int64_t>::max();
   /// What the launches took that the last finish() waited for, nanoseconds of the device.
   virtual std::int64_t device_ns() const = 0;
   /// Of these launches, what the longest piece between two submit() took.
@@ -100,7 +106,7 @@ class Memory {
   }
   ~Memory() {
     if (!device_) return;
-    if (owner_) device_->settle();  // launches keep the buffer, but not the pages
+    if (owner_) device_->wait_idle();  // launches keep the buffer, but not the pages
     device_->release(buffer_);
   }
 

@@ -22,7 +22,9 @@ class MetalExecutable final : public Executable {
         program_(program),
         options_(options),
         plan_(program, options.max_rows),
-        memory_{StepMemory(device_, options.max_rows), StepMemory(device_, options.max_rows)} {}
+        scratch_memory_(device_),
+        memory_{StepMemory(device_, options.max_rows), StepMemory(device_, options.max_rows),
+                StepMemory(device_, options.max_rows)} {}
 
   Status build(const PackedCacheOptions& packed_cache) {
     FT_ASSIGN(arena_, Memory::make(device_, std::max<std::size_t>(1, plan_.bytes())));
@@ -50,7 +52,7 @@ class MetalExecutable final : public Executable {
     memory.fill(args);
     FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
     Step step;
-    step.device = device_.get(), step.memory = &memory, step.args = &args;
+    step.device = device_.get(), step.memory = &memory, step.scratch = &scratch_memory_, step.args = &args;
     step.state = static_cast<MetalState*>(&state);
     step.arena = &arena_, step.plan = &plan_;
     step.logits = logits_.at(), step.columns = static_cast<std::size_t>(vocabulary_);
@@ -61,12 +63,11 @@ class MetalExecutable final : public Executable {
       if (step.rows > kFewRows && (i + 1) % at_once_ == 0) device_->submit();
     }
     is_long_ = is_long_ || step.rows > kFewRows;
-    device_->submit();
+    submissions_[turn_] = device_->submit();
     read_results(step);
   }
 
   StepResult collect() override {
-    in_use_ = {};
     finish();
     if (logit_rows_ > 0) result_.logits = logits_of(logit_rows_);
     return result_;
@@ -80,7 +81,7 @@ class MetalExecutable final : public Executable {
   int vocabulary() const override { return vocabulary_; }
   std::span<const std::int32_t> ids() const override { return ids_; }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override {
-    device_->settle();  // a step may be reading the head
+    device_->wait_idle();  // a step may be reading the head
     if (extra_.add(tokens)) pack_extra();
   }
   std::int64_t packed_bytes() const override { return packed_bytes_; }
@@ -199,10 +200,11 @@ class MetalExecutable final : public Executable {
     return std::span<const float>(in_order_).first(rows * columns);
   }
 
-  /// The numbers of the step before last may still be read by the device.
+  /// The device may still be reading the numbers of the last three steps. A step that throws leaves
+  /// kEverySubmission.
   StepMemory& next_memory() {
-    turn_ = 1 - turn_;
-    if (std::exchange(in_use_[turn_], true)) device_->settle();
+    turn_ = (turn_ + 1) % kStepsAtOnce;
+    device_->wait_for(std::exchange(submissions_[turn_], Device::kEverySubmission));
     return memory_[turn_];
   }
 
@@ -213,7 +215,7 @@ class MetalExecutable final : public Executable {
     if (!std::exchange(is_long_, false) || longest_ns <= 0) return;
     const double fit =
         static_cast<double>(at_once_) * static_cast<double>(kPieceNs) / static_cast<double>(longest_ns);
-    at_once_ = static_cast<std::size_t>(std::clamp(fit, 1.0, static_cast<double>(kMostAtOnce)));
+    at_once_ = static_cast<std::size_t>(std::clamp(fit, 1.0, static_cast<double>(kMaxAtOnce)));
   }
 
   /// What the rows ask for lives until submit() returns, so the host waits here.
@@ -233,18 +235,20 @@ class MetalExecutable final : public Executable {
   // A long step is several command buffers, so that the screen's own work comes in between and the system's
   // watchdog stays away.
   static constexpr unsigned kFewRows = 16;
-  static constexpr std::size_t kMostAtOnce = 64;
+  static constexpr std::size_t kMaxAtOnce = 64;
   static constexpr std::int64_t kPieceNs = 100'000'000;
 
   std::shared_ptr<Device> device_;
   Program program_;
   CompileOptions options_;
   RowPlan plan_;
-  std::array<StepMemory, 2> memory_;  // of the step that is made and of the one before
-  std::array<bool, 2> in_use_{};
+  static constexpr std::size_t kStepsAtOnce = 3;
+  Scratch scratch_memory_;
+  std::array<StepMemory, kStepsAtOnce> memory_;  // of the step that is made and of those before
+  std::array<std::int64_t, kStepsAtOnce> submissions_{};
   std::size_t turn_ = 0;
-  std::size_t at_once_ = kMostAtOnce;  // instructions of a long step in one command buffer
-  bool is_long_ = false;               // a long step was submitted since the last finish()
+  std::size_t at_once_ = kMaxAtOnce;  // instructions of a long step in one command buffer
+  bool is_long_ = false;              // a long step was submitted since the last finish()
   Memory arena_, logits_;
   std::vector<Parts> parts_;  // by instruction
   std::int64_t packed_bytes_ = 0;

@@ -1,7 +1,7 @@
 // The executable of the metal backend: weights packed once, rows in one buffer, the launches of each
 // instruction encoded in order. A step that samples waits for its logits: tokens are sampled on the host, as
-// Metal has no double. Others (chunks of a prompt, rows for a drafter) are submitted without waiting, two at
-// a time. Cost: no allocation in a step, except where a context or a chunk is longer than any
+// Metal has no double. Others (chunks of a prompt, rows for a drafter) are submitted without waiting, at
+// most three at a time. Cost: no allocation in a step, except where a context or a chunk is longer than any
 // before. Errors: compile() as Result; a step throws what the device reports.
 #pragma once
 
@@ -22,6 +22,23 @@
 
 namespace ft::metal {
 
+/// Memory that grows to what a step needs.
+template <class T>
+void reserve(const std::shared_ptr<Device>& device, Memory& memory, std::size_t count);
+
+/// What kernels of an instruction leave for the next ones. The host neither reads nor writes it and launches
+/// are in order, so all steps share it.
+class Scratch {
+ public:
+  explicit Scratch(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  /// At least `bytes`; their values are not defined.
+  Place take(const char* name, std::size_t bytes);
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::map<std::string, Memory, std::less<>> memory_;
+};
+
 /// Numbers of the step, in buffers that the host writes and kernels read.
 class StepMemory {
  public:
@@ -32,8 +49,6 @@ class StepMemory {
   Place seen(const StepArgs& args, const Attend& op);
   /// Cosines and sines of each row for a layer's frequencies.
   Place turns(const StepArgs& args, const Attend& op);
-  /// At least `bytes`, zeroed when made; a name keeps its memory for later steps.
-  Place scratch(const char* name, std::size_t bytes);
 
   Place tokens() const { return tokens_.at(); }
   Place segments() const { return segments_.at(); }
@@ -47,9 +62,6 @@ class StepMemory {
   void begin_step() { made_seen_ = made_turns_ = 0; }
 
  private:
-  template <class T>
-  void reserve(Memory& memory, std::size_t count);
-
   struct Seen {
     int window;
     bool causal;
@@ -65,7 +77,7 @@ class StepMemory {
   int max_rows_;
   Memory tokens_, segments_, blocks_, logit_rows_;
   std::vector<std::int32_t> first_blocks_;  // of each segment, in blocks_
-  std::map<std::string, Memory, std::less<>> scratch_;
+  std::map<std::string, Memory, std::less<>> places_;
   std::vector<std::unique_ptr<Seen>> seen_;
   std::vector<std::unique_ptr<Turns>> turns_;
   std::uint64_t made_seen_ = 0, made_turns_ = 0;  // bits of those that this step has filled
@@ -77,6 +89,7 @@ class StepMemory {
 struct Step {
   Device* device = nullptr;
   StepMemory* memory = nullptr;
+  Scratch* scratch = nullptr;
   const StepArgs* args = nullptr;
   MetalState* state = nullptr;
   const Memory* arena = nullptr;

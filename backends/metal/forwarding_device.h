@@ -25,14 +25,14 @@ class ForwardingDevice : public Device {
     return number;
   }
   void keep_pipelines() const override { inner_->keep_pipelines(); }
-  int most_threads(int kernel) const override { return inner_->most_threads(kernel); }
+  int max_threads(int kernel) const override { return inner_->max_threads(kernel); }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     inner_->dispatch(kernel, buffers, args, grid, threads);
   }
-  void submit() override { inner_->submit(); }
+  std::int64_t submit() override { return inner_->submit(); }
   void finish() override { inner_->finish(); }
-  void settle() const override { inner_->settle(); }
+  void wait_for(std::int64_t submission) const override { inner_->wait_for(submission); }
   std::int64_t device_ns() const override { return inner_->device_ns(); }
   std::int64_t longest_ns() const override { return inner_->longest_ns(); }
   std::int64_t memory_bytes() const override { return inner_->memory_bytes(); }

@@ -20,47 +20,56 @@ namespace {
 class Late final : public ForwardingDevice {
  public:
   Late() : ForwardingDevice(open_twin_device()) {}
-  ~Late() override { run(); }
+  ~Late() override { run(kEverySubmission); }
   void release(Buffer& buffer) override {
     released_.push_back(std::exchange(buffer, {}));
-    if (launches_.empty()) run();
+    if (launches_.empty()) run(kEverySubmission);
   }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     Launch& launch = launches_.emplace_back();
     launch.kernel = kernel, launch.grid = grid, launch.threads = threads;
+    launch.submission = submitted + 1;
     for (const Place& place : buffers)
       launch.buffers.push_back(*place.buffer), launch.offsets.push_back(place.offset);
     launch.args.assign(args.begin(), args.end());
   }
-  void submit() override { ++submitted; }
+  std::int64_t submit() override { return ++submitted; }
   void finish() override {
-    run();
+    run(kEverySubmission);
     if (!std::exchange(fails, false)) return;
     throw std::runtime_error("metal backend: the GPU reports: it was reset");
   }
-  void settle() const override { run(); }
+  void wait_for(std::int64_t submission) const override { run(submission); }
+  /// Submissions of which launches wait.
+  std::int64_t waiting() const {
+    return launches_.empty() ? 0 : submitted - launches_.front().submission + 1;
+  }
 
-  int submitted = 0;
+  std::int64_t submitted = 0;
   bool fails = false;
 
  private:
   struct Launch {
-    int kernel, threads;
+    int kernel = 0, threads = 0;
+    std::int64_t submission = 0;
     Grid grid;
     std::vector<Buffer> buffers;
     std::vector<std::size_t> offsets;
     std::vector<std::byte> args;
   };
 
-  void run() const {
-    for (const Launch& launch : launches_) {
+  void run(std::int64_t submission) const {
+    std::size_t count = 0;
+    for (; count < launches_.size() && launches_[count].submission <= submission; ++count) {
+      const Launch& launch = launches_[count];
       std::vector<Place> places;
       for (std::size_t i = 0; i < launch.buffers.size(); ++i)
         places.push_back({&launch.buffers[i], launch.offsets[i]});
       inner().dispatch(launch.kernel, places, launch.args, launch.grid, launch.threads);
     }
-    launches_.clear();
+    launches_.erase(launches_.begin(), launches_.begin() + static_cast<std::ptrdiff_t>(count));
+    if (!launches_.empty()) return;
     for (Buffer& buffer : released_) inner().release(buffer);
     released_.clear();
   }
@@ -114,6 +123,25 @@ TEST(MetalLate, ChunksThatNobodyWaitsForHaveTheSameBits) {
   }
 }
 
+TEST(MetalLate, ThreeStepsWaitAtOnceAndTheNextWaitsForTheFirstAlone) {
+  const TestShape shape;
+  const TestProgram test(shape, 2);
+  const auto device = std::make_shared<Late>();
+  const Made made = make(device, test.program);
+  TestTimeline timeline(*made.executable, *made.state, {3, 0, 5}, 1);
+  for (int step = 1; step <= 8; ++step) {
+    const std::vector<std::int32_t> tokens = tokens_of(shape, 5 * step, 5);
+    const std::vector<Segment> segments = {timeline.segment(5, 5)};
+    StepArgs args;
+    args.tokens = tokens, args.segments = segments, args.logits = false;
+    made.executable->submit(args, *made.state);
+    timeline.keep(5, 0);
+    EXPECT_EQ(device->waiting(), std::min(step, 3)) << "after step " << step;
+  }
+  made.executable->collect();
+  EXPECT_EQ(device->waiting(), 0);
+}
+
 TEST(MetalLate, ALongStepIsSeveralCommandBuffers) {
   TestShape shape;
   shape.layers = 6;
@@ -121,7 +149,7 @@ TEST(MetalLate, ALongStepIsSeveralCommandBuffers) {
   const auto device = std::make_shared<Late>();
   const Made made = make(device, test.program);
   TestTimeline timeline(*made.executable, *made.state, {3, 0, 5}, 1);
-  const int before = device->submitted;
+  const std::int64_t before = device->submitted;
   timeline.step(tokens_of(shape, 0, 2), 2);
   EXPECT_EQ(device->submitted, before + 1);
   timeline.keep(2, 0);
@@ -133,10 +161,10 @@ TEST(MetalLate, ALongStepIsSeveralCommandBuffers) {
 class Slow final : public ForwardingDevice {
  public:
   Slow() : ForwardingDevice(open_twin_device()) {}
-  void submit() override { ++submitted; }
+  std::int64_t submit() override { return ++submitted; }
   std::int64_t longest_ns() const override { return ns; }
 
-  int submitted = 0;
+  std::int64_t submitted = 0;
   std::int64_t ns = 0;
 };
 
@@ -150,13 +178,13 @@ TEST(MetalLate, TheCommandBuffersOfALongStepAimAtATenthOfASecond) {
   TestTimeline timeline(*made.executable, *made.state, {3, 0, 5, 1, 2}, 1);
   int at = 0;
   const auto command_buffers = [&](int rows) {
-    const int before = device->submitted;
+    const std::int64_t before = device->submitted;
     timeline.step(tokens_of(shape, at, rows), rows);
     timeline.keep(rows, 0);
     at += rows;
     return device->submitted - before;
   };
-  const int first = command_buffers(20), instructions = static_cast<int>(test.program.instructions().size());
+  const std::int64_t first = command_buffers(20), instructions = std::ssize(test.program.instructions());
   ASSERT_EQ(first, instructions / 64 + 1);
   device->ns = 8 * kTenth;  // of 64 instructions: 8 are a tenth of a second
   command_buffers(20);
@@ -253,22 +281,22 @@ TEST(MetalPipelines, AKernelThatTheGpuRefusesIsASentence) {
 /// A GPU whose registers allow fewer threads for one kernel.
 class Narrow final : public ForwardingDevice {
  public:
-  Narrow(std::string kernel, int most)
-      : ForwardingDevice(open_twin_device()), kernel_(std::move(kernel)), most_(most) {}
+  Narrow(std::string kernel, int max)
+      : ForwardingDevice(open_twin_device()), kernel_(std::move(kernel)), max_(max) {}
   std::string describe() const override { return "Apple M0"; }
-  int most_threads(int kernel) const override {
-    return name_of(kernel) == kernel_ ? most_ : ForwardingDevice::most_threads(kernel);
+  int max_threads(int kernel) const override {
+    return name_of(kernel) == kernel_ ? max_ : ForwardingDevice::max_threads(kernel);
   }
 
  private:
   std::string kernel_;
-  int most_;
+  int max_;
 };
 
 TEST(MetalPipelines, AKernelWithTooFewThreadsIsASentence) {
-  const auto problem = [](const TestShape& shape, const char* kernel, int most) {
+  const auto problem = [](const TestShape& shape, const char* kernel, int max) {
     const TestProgram test(shape, 1);
-    const auto made = compile(std::make_shared<Narrow>(kernel, most), test.program, {});
+    const auto made = compile(std::make_shared<Narrow>(kernel, max), test.program, {});
     return made.ok() ? std::string() : made.error().message;
   };
   const TestShape shape;

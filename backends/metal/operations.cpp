@@ -50,7 +50,7 @@ LinearArgs linear_args(const PackedMatrix& matrix, unsigned rows, std::size_t y_
 /// Sums of x by group, where the matrix has biases.
 Place sums_of(const Step& step, const PackedMatrix& matrix, Place x, unsigned rows) {
   const unsigned groups = over(static_cast<std::size_t>(matrix.cols), matrix.group);
-  const Place sums = step.memory->scratch("sums", std::size_t{rows} * groups * sizeof(float));
+  const Place sums = step.scratch->take("sums", std::size_t{rows} * groups * sizeof(float));
   if (!matrix.affine) return sums;
   const LinearArgs args = linear_args(matrix, rows, 0);
   launch(step, "group_sums", {x, sums}, as_args(args), {over(groups, kThreads), rows, 1}, kThreads);
@@ -157,9 +157,9 @@ struct Launched {
   Names operator()(const Sample&) const { return {}; }
 };
 
-/// Threads of a threadgroup that an instruction launches, or more: in attention a simdgroup for each query
+/// Maximum threads of a threadgroup that an instruction launches: in attention a simdgroup for each query
 /// head that shares a key head.
-unsigned most_threads(const Instruction& instruction, std::string_view kernel) {
+unsigned threads_of(const Instruction& instruction, std::string_view kernel) {
   const auto* const attend = std::get_if<Attend>(&instruction);
   if (attend == nullptr || !kernel.starts_with("attend_chunk")) return kThreads;
   return kLanes * number(attend->heads / attend->kv_heads);
@@ -176,9 +176,9 @@ Status make_pipelines(const Device& device, const Program& program) {
     for (const std::string& name : std::visit(Launched{}, instruction)) {
       const int kernel = device.kernel(name);
       if (kernel < 0) return refused("makes no pipeline of kernel " + name);
-      const unsigned wanted = most_threads(instruction, name), most = number(device.most_threads(kernel));
-      if (wanted > most)
-        return refused(fmt::format("runs kernel {} with {} threads at once, not {}", name, most, wanted));
+      const unsigned wanted = threads_of(instruction, name), max = number(device.max_threads(kernel));
+      if (wanted > max)
+        return refused(fmt::format("runs kernel {} with {} threads at once, not {}", name, max, wanted));
     }
   }
   return {};
@@ -253,7 +253,7 @@ void encode(const Step& step, const Attend& op, const Parts& parts) {
   const Place rows = step.memory->seen(*step.args, op), blocks = step.memory->blocks(),
               cache = step.state->blocks(), q = step.row(op.q);
   const std::size_t query = std::size_t{args.heads} * args.head_dim * sizeof(float);
-  const Place ready = step.memory->scratch("queries", query * step.rows);
+  const Place ready = step.scratch->take("queries", query * step.rows);
   const auto [q_norm, k_norm] = norms_of(op, parts, q);
   const bool bytes = step.state->plan().kv_bits == 8;
   launch(step, bytes ? "attend_prepare8" : "attend_prepare",
@@ -262,7 +262,7 @@ void encode(const Step& step, const Attend& op, const Parts& parts) {
          as_args(args), {args.heads + 2 * args.kv_heads, step.rows, 1}, kLanes);
   const std::size_t row_bytes = std::size_t{args.heads} * chunks * (args.head_dim + 2) * sizeof(float);
   const auto at_once = static_cast<unsigned>(std::max<std::size_t>(1, kPartBytes / row_bytes));
-  const Place part = step.memory->scratch("attended", row_bytes * std::min(at_once, step.rows));
+  const Place part = step.scratch->take("attended", row_bytes * std::min(at_once, step.rows));
   const std::string chunk =
       fmt::format("attend_chunk{}_{}", std::string(bytes ? 1 : 0, '8'), pieces_of(op.head_dim));
   for (; args.first_row < step.rows; args.first_row += at_once) {
@@ -297,7 +297,7 @@ void encode(const Step& step, const DeltaRule& op, const Parts& parts) {
   args.slot_floats = step.state->plan().slot_floats;
   args.base = place.matrix, args.tape = place.tape;
   const std::size_t floats = 2 * (std::size_t{args.key_heads} * args.key_dim + args.value_heads) * step.rows;
-  const Place ready = step.memory->scratch("keys", floats * sizeof(float));
+  const Place ready = step.scratch->take("keys", floats * sizeof(float));
   launch(
       step, "delta_prepare",
       {step.row(op.in), step.row(op.a), step.row(op.b), parts.vectors[0].at(), parts.vectors[1].at(), ready},
@@ -363,8 +363,8 @@ void encode(const Step& step, const Route& op, const Parts& parts) {
 void encode(const Step& step, const Experts& op, const Parts& parts) {
   const unsigned chosen = number(op.chosen()), pairs = step.rows * chosen, size = number(op.size());
   const std::size_t inner = std::size_t{pairs} * size * sizeof(float);
-  const Place gate = step.memory->scratch("gates", inner), up = step.memory->scratch("ups", inner),
-              y = step.memory->scratch(
+  const Place gate = step.scratch->take("gates", inner), up = step.scratch->take("ups", inner),
+              y = step.scratch->take(
                   "downs", std::size_t{pairs} * static_cast<std::size_t>(op.out.width) * sizeof(float));
   multiply_routed(step, op, *parts.matrices[0], step.row(op.in), gate, true);
   multiply_routed(step, op, *parts.matrices[1], step.row(op.in), up, true);
@@ -392,7 +392,7 @@ void encode(const Step& step, const Logits& op, const Parts& parts) {
   const auto wanted = number(std::ssize(step.args->logit_rows));
   if (wanted == 0) return;
   const std::size_t bytes = std::size_t{wanted} * static_cast<std::size_t>(op.in.width) * sizeof(float);
-  const Place rows = step.memory->scratch("wanted", bytes);
+  const Place rows = step.scratch->take("wanted", bytes);
   const PlaceArgs take_args{wanted, number(op.in.width), number(op.in.width), number(op.in.width)};
   launch(step, "take_rows", {step.row(op.in), step.memory->logit_rows(), rows}, as_args(take_args),
          elements(take_args.width, wanted), kThreads);

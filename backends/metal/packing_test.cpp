@@ -157,19 +157,22 @@ TEST_F(MetalPacking, TheGpusLimitIsAnError) {
   EXPECT_EQ(made.error().code, Code::kExhausted);
 }
 
-/// Runs launches only in settle() and finish(), and tells when.
+/// Tells whether everything that was submitted is done.
 class Watched final : public ForwardingDevice {
  public:
   Watched() : ForwardingDevice(open_twin_device()) {}
   void release(Buffer& buffer) override {
-    EXPECT_TRUE(settled || buffer.handle != nullptr) << "the GPU may be reading these pages";
+    EXPECT_TRUE(is_idle || buffer.handle != nullptr) << "the GPU may be reading these pages";
     inner().release(buffer);
   }
-  void submit() override { settled = false; }
-  void settle() const override { settled = true; }
-  void finish() override { settled = true; }
+  std::int64_t submit() override {
+    is_idle = false;
+    return 1;
+  }
+  void wait_for(std::int64_t) const override { is_idle = true; }
+  void finish() override { is_idle = true; }
 
-  mutable bool settled = true;
+  mutable bool is_idle = true;
 };
 
 TEST_F(MetalPacking, PagesStayWhileTheGpuReadsThem) {
@@ -185,9 +188,9 @@ TEST_F(MetalPacking, PagesStayWhileTheGpuReadsThem) {
   StepArgs args;
   args.tokens = tokens, args.segments = segments, args.logits = false;
   executable->submit(args, *state);
-  EXPECT_FALSE(device->settled);
+  EXPECT_FALSE(device->is_idle);
   executable.reset();
-  EXPECT_TRUE(device->settled);
+  EXPECT_TRUE(device->is_idle);
 }
 
 }  // namespace

@@ -23,16 +23,16 @@ class MetalRows final : public RowStore {
   int width() const override { return width_; }
   int capacity() const override { return capacity_; }
   void read(std::int32_t first, std::span<float> out) const override {
-    device_->settle();
+    device_->wait_idle();
     std::memcpy(out.data(), row(first), out.size_bytes());
   }
   void write(std::int32_t first, std::span<const float> in) override {
-    device_->settle();
+    device_->wait_idle();
     std::memcpy(row(first), in.data(), in.size_bytes());
   }
   void copy(const RowStore& source, std::int32_t from, std::int32_t to, std::int32_t rows) override {
     const auto& other = static_cast<const MetalRows&>(source);
-    device_->settle();
+    device_->wait_idle();
     std::memmove(row(to), other.row(from), static_cast<std::size_t>(rows) * row_bytes());
   }
   Place at() const { return memory_.at(); }

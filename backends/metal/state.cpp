@@ -52,27 +52,27 @@ Result<std::unique_ptr<State>> MetalState::make(const std::shared_ptr<Device>& d
 }
 
 void MetalState::copy_block(std::int32_t from, std::int32_t to) {
-  device_->settle();
+  device_->wait_idle();
   std::memcpy(block(to), block(from), static_cast<std::size_t>(block_bytes()));
 }
 void MetalState::copy_slot(std::int32_t from, std::int32_t to) {
-  device_->settle();
+  device_->wait_idle();
   std::memcpy(slot(to), slot(from), static_cast<std::size_t>(slot_bytes()));
 }
 void MetalState::read_block(std::int32_t number, std::span<std::byte> out) const {
-  device_->settle();
+  device_->wait_idle();
   if (!out.empty()) std::memcpy(out.data(), block(number), out.size());
 }
 void MetalState::write_block(std::int32_t number, std::span<const std::byte> in) {
-  device_->settle();
+  device_->wait_idle();
   if (!in.empty()) std::memcpy(block(number), in.data(), in.size());
 }
 void MetalState::read_slot(std::int32_t number, std::span<std::byte> out) const {
-  device_->settle();
+  device_->wait_idle();
   if (!out.empty()) std::memcpy(out.data(), slot(number), out.size());
 }
 void MetalState::write_slot(std::int32_t number, std::span<const std::byte> in) {
-  device_->settle();
+  device_->wait_idle();
   if (!in.empty()) std::memcpy(slot(number), in.data(), in.size());
 }
 

@@ -8,42 +8,43 @@
 
 namespace ft::metal {
 
-StepMemory::StepMemory(std::shared_ptr<Device> device, int max_rows)
-    : device_(std::move(device)), max_rows_(max_rows) {}
-
 /// Grows to twice what is asked for, so that a growing context allocates seldom.
 template <class T>
-void StepMemory::reserve(Memory& memory, std::size_t count) {
+void reserve(const std::shared_ptr<Device>& device, Memory& memory, std::size_t count) {
   if (memory.data() != nullptr && memory.bytes() >= count * sizeof(T)) return;
-  Result<Memory> made = Memory::make(device_, std::max<std::size_t>(64, 2 * count) * sizeof(T));
+  Result<Memory> made = Memory::make(device, std::max<std::size_t>(64, 2 * count) * sizeof(T));
   if (!made.ok()) throw std::runtime_error(made.error().message);
   memory = std::move(*made);
 }
 
-Place StepMemory::scratch(const char* name, std::size_t bytes) {
-  Memory& memory = scratch_[name];
-  reserve<std::byte>(memory, bytes);
+Place Scratch::take(const char* name, std::size_t bytes) {
+  Memory& memory = memory_[name];
+  reserve<std::byte>(device_, memory, bytes);
   return memory.at();
 }
 
+StepMemory::StepMemory(std::shared_ptr<Device> device, int max_rows)
+    : device_(std::move(device)), max_rows_(max_rows) {}
+
 Place StepMemory::places(const char* name, std::span<const std::int32_t> places) {
-  const Place place = scratch(name, places.size_bytes());
-  std::memcpy(place.data(), places.data(), places.size_bytes());
-  return place;
+  Memory& memory = places_[name];
+  reserve<std::byte>(device_, memory, places.size_bytes());
+  std::memcpy(memory.data(), places.data(), places.size_bytes());
+  return memory.at();
 }
 
 void StepMemory::fill(const StepArgs& args) {
   begin_step();
   rows_ = args.tokens.size();
   FT_ASSERT(static_cast<int>(rows_) <= max_rows_);
-  reserve<std::int32_t>(tokens_, rows_);
+  reserve<std::int32_t>(device_, tokens_, rows_);
   for (std::size_t i = 0; i < rows_; ++i) {
     const std::int32_t token = args.tokens[i];
     tokens_.as<std::int32_t>()[i] =
         token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
   }
-  reserve<SegmentArgs>(segments_, args.segments.size());
-  reserve<std::int32_t>(logit_rows_, args.logit_rows.size());
+  reserve<SegmentArgs>(device_, segments_, args.segments.size());
+  reserve<std::int32_t>(device_, logit_rows_, args.logit_rows.size());
   std::ranges::copy(args.logit_rows, logit_rows_.as<std::int32_t>());
   std::size_t blocks = 0;
   int row = 0;
@@ -60,7 +61,7 @@ void StepMemory::fill(const StepArgs& args) {
     row += segment.rows;
     longest_ = std::max(longest_, static_cast<int>(segment.position) + segment.rows);
   }
-  reserve<std::int32_t>(blocks_, blocks);
+  reserve<std::int32_t>(device_, blocks_, blocks);
   for (std::size_t i = 0; i < args.segments.size(); ++i)
     std::ranges::copy(args.segments[i].sequence.blocks, blocks_.as<std::int32_t>() + first_blocks_[i]);
 }
@@ -72,7 +73,7 @@ Place StepMemory::seen(const StepArgs& args, const Attend& op) {
   Seen& seen = *seen_[at];
   if ((made_seen_ >> at & 1U) != 0) return seen.rows.at();
   made_seen_ |= std::uint64_t{1} << at;
-  reserve<RowArgs>(seen.rows, rows_);
+  reserve<RowArgs>(device_, seen.rows, rows_);
   RowArgs* out = seen.rows.as<RowArgs>();
   for (std::size_t s = 0; s < args.segments.size(); ++s) {
     const Segment& segment = args.segments[s];
@@ -100,7 +101,7 @@ Place StepMemory::turns(const StepArgs& args, const Attend& op) {
   Turns& turns = *turns_[at];
   if ((made_turns_ >> at & 1U) != 0) return turns.values.at();
   made_turns_ |= std::uint64_t{1} << at;
-  reserve<float>(turns.values, rows_ * 2 * turns.frequencies.size() + 1);
+  reserve<float>(device_, turns.values, rows_ * 2 * turns.frequencies.size() + 1);
   float* out = turns.values.as<float>();
   std::size_t row = 0;
   for (const Segment& segment : args.segments) {

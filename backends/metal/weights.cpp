@@ -144,7 +144,7 @@ Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std
   packed.kernels = kernels_of(device, kernel_suffix(weight));
   const MatrixKernels& made = packed.kernels;
   for (const int kernel : {made.few1, made.few2, made.few4, made.few8, made.many, made.routed, made.embed}) {
-    if (kernel >= 0 && device.most_threads(kernel) >= kThreads) continue;
+    if (kernel >= 0 && device.max_threads(kernel) >= kThreads) continue;
     return Error{Code::kUnsupported,
                  fmt::format("{} backend: {} makes no pipeline of a kernel for {} weights; use --backend cpu",
                              device.name(), device.describe(), kernel_suffix(weight))};
@@ -172,8 +172,8 @@ Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& poo
 }
 
 Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, ThreadPool& pool, const Weight& weight,
-                               std::span<const std::int32_t> ids, std::int64_t spare) {
-  const std::int64_t rows = std::ssize(ids) + spare;
+                               std::span<const std::int32_t> ids, std::int64_t extra) {
+  const std::int64_t rows = std::ssize(ids) + extra;
   FT_ASSIGN(PackedMatrix packed, room_for(device, weight, rows, 1));
   share_rows(pool, std::ssize(ids),
              [&](std::int64_t row) { pack_row(weight, ids[static_cast<std::size_t>(row)], packed, row); });

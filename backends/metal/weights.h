@@ -39,9 +39,9 @@ Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std
 /// Matrices stored alike, one after another; usually one.
 Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& pool,
                           std::span<const Weight> weights);
-/// Rows `ids` of a matrix, then `spare` empty rows.
+/// Rows `ids` of a matrix, then `extra` empty rows.
 Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, ThreadPool& pool, const Weight& weight,
-                               std::span<const std::int32_t> ids, std::int64_t spare);
+                               std::span<const std::int32_t> ids, std::int64_t extra);
 /// Packs row `from` of the weight as output `to`.
 void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to);
 /// As float32 with the offset added; an absent weight is one zero.

@@ -29,7 +29,7 @@ struct RefState final : State {
   void read_slot(std::int32_t slot, std::span<std::byte> out) const override;
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
   WindowPart window_part() const override { return limits(layout).window_part; }
-  /// Makes it NaN: whoever reads it is found out.
+  /// Makes it NaN, so that a test finds a read.
   void release_window(std::int32_t block) override;
 
   float* key(int cache, std::int32_t block, int row);                  // [kv_heads, head_dim]

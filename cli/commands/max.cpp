@@ -1,7 +1,9 @@
 // `foretoken max`: the fans of a Mac at maximum, through ThermalForge.
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <fmt/format.h>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -110,10 +112,16 @@ Result<int> status(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const ThermalForge fans, ThermalForge::find());
   FT_ASSIGN(const std::vector<Fan> found, fans.status());
   FT_ASSIGN(const MaxMarker marker, MaxMarker::open());
-  const std::size_t users = marker.users().alive.size();
-  Json all = {{"users", users}, {"fans", Json::array()}};
-  std::string text =
-      users == 0 ? "Max mode is off\n" : fmt::format("Max mode is on, for {} processes\n", users);
+  const std::vector<MaxUser> users = marker.users().alive;
+  Json all = {{"users", users.size()}, {"fans", Json::array()}};
+  std::string text = "Max mode is off\n";
+  if (!users.empty()) {
+    const std::int64_t since = std::ranges::min(users, {}, &MaxUser::since).since;
+    all["since"] = since;
+    text = fmt::format("Max mode is on for {} {}, since {} min\n", users.size(),
+                       users.size() == 1 ? "process" : "processes",
+                       std::max<std::int64_t>(0, std::time(nullptr) - since) / 60);
+  }
   for (const Fan& fan : found) {
     all["fans"].push_back({{"rpm", fan.actual_rpm},
                            {"target_rpm", fan.target_rpm},

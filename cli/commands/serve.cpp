@@ -89,7 +89,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::unique_ptr<MaxMode> max_mode;
   if (options.serve.max) {
     const auto busy = [&engine] { return engine->status().running > 0; };
-    FT_ASSIGN(max_mode, MaxMode::start({kIdleS, busy, [](const std::string& line) { log_plain(line); }}));
+    FT_ASSIGN(max_mode,
+              MaxMode::start({fans_idle_s(), busy, [](const std::string& line) { log_plain(line); }}));
   }
   const std::string url = serving_url(server_options.host, server->port());
   if (options.output.json) {

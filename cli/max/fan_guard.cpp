@@ -103,6 +103,12 @@ class FanGuard {
 
 }  // namespace
 
+double fans_idle_s() {
+  const char* const seconds = std::getenv("THERMALFORGE_IDLE_S");
+  const double given = seconds == nullptr ? 0 : std::atof(seconds);
+  return given > 0 ? given : kIdleS;
+}
+
 int run_fan_guard(int argc, const char* const* argv) {
   if (argc != 4) return 2;
   std::signal(SIGHUP, SIG_IGN);

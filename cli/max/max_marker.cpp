@@ -1,6 +1,7 @@
 #include "cli/max/max_marker.h"
 
 #include <algorithm>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ std::vector<MaxUser> read(const std::string& path) {
     };
     user.process = static_cast<int>(number("process")), user.start = number("start");
     user.guard = static_cast<int>(number("guard")), user.guard_start = number("guard_start");
-    user.idle = number("idle") != 0;
+    user.idle = number("idle") != 0, user.since = number("since");
     users.push_back(user);
   }
   return users;
@@ -86,9 +87,13 @@ MaxMarker::Users MaxMarker::users() const {
   return split(read(path_));
 }
 
-Status MaxMarker::set(const MaxUser& user) const {
+Status MaxMarker::set(MaxUser user) const {
   const Turn turn(path_);
   std::vector<MaxUser> users = split(read(path_)).alive;
+  for (const MaxUser& other : users) {
+    if (other.process == user.process && other.start == user.start) user.since = other.since;
+  }
+  if (user.since == 0) user.since = std::time(nullptr);
   std::erase_if(users, [&](const MaxUser& other) { return other.process == user.process; });
   users.push_back(user);
   return write(users);
@@ -113,7 +118,8 @@ Status MaxMarker::write(const std::vector<MaxUser>& users) const {
                             {"start", user.start},
                             {"guard", user.guard},
                             {"guard_start", user.guard_start},
-                            {"idle", user.idle ? 1 : 0}});
+                            {"idle", user.idle ? 1 : 0},
+                            {"since", user.since}});
   }
   const std::string text = write_json(all) + "\n", part = path_ + ".part";
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

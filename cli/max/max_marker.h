@@ -1,6 +1,7 @@
 // The marker of Max mode: a file that names who keeps the fans at maximum, so that the next command can put
-// them back after everybody was killed. A process is named by its number and start. Thread: any; processes
-// take turns through a lock. Every change is on the disk when a call returns. Errors: kIo.
+// them back after everybody was killed. A process is named by its number and start;
+// `since` says when it turned Max mode on. Thread: any; processes take turns through a lock. Every change
+// is on the disk when a call returns. Errors: kIo.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@ struct MaxUser {
   int guard = 0;  // its guard process
   std::int64_t guard_start = 0;
   bool idle = false;
+  std::int64_t since = 0;  // seconds of the Unix epoch; 0: the marker says now when it is set
 };
 
 class MaxMarker {
@@ -30,8 +32,8 @@ class MaxMarker {
     bool dropped = false;
   };
   Users users() const;
-  /// Adds or replaces the entry of user.process.
-  Status set(const MaxUser& user) const;
+  /// Adds or replaces the entry of user.process. The same process keeps its `since`.
+  Status set(MaxUser user) const;
   /// The users that are left.
   Result<std::vector<MaxUser>> remove(int process) const;
 

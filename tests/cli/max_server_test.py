@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import unittest
+import urllib.request
 from pathlib import Path
 
 from fake_fans import MODEL, PROGRAM, Fans, eventually, fans
@@ -29,7 +30,7 @@ class Server(Fans):
             )
         self.addCleanup(server.communicate)
         self.addCleanup(server.kill)
-        self.assertIn("url", server.stdout.readline())
+        self.url = json.loads(server.stdout.readline())["url"]
         self.assertTrue(eventually(lambda: [user["guard"] > 0 for user in self.users()].count(True) == number))
         return server
 
@@ -106,6 +107,26 @@ class Server(Fans):
         server = self.serve()
         words = Path(f"/proc/{self.guard_of_server()}/cmdline").read_bytes().split(b"\0")
         self.assertEqual(words[1:4], [b"fan-guard", str(server.pid).encode(), b"900"])
+
+    def test_a_request_after_the_idle_drop_turns_the_fans_up_again(self):
+        self.environment["THERMALFORGE_IDLE_S"] = "1"
+        self.serve()
+        since = self.users()[0]["since"]
+        self.assertTrue(eventually(lambda: self.modes() == {"auto"}))
+        self.assertEqual(self.users()[0]["idle"], 1)
+        self.assertEqual(self.commands().count("max"), 1)
+
+        def answer():
+            body = json.dumps({"prompt": "Hi", "max_tokens": 400, "ignore_eos": True}).encode()
+            request = urllib.request.Request(
+                f"{self.url}/v1/completions", body, {"Content-Type": "application/json"}
+            )
+            urllib.request.urlopen(request, timeout=60).read()
+            return self.commands().count("max") == 2  # the server looks once a second
+
+        self.assertTrue(eventually(answer))
+        self.assertTrue(eventually(lambda: self.modes() == {"auto"}), "idle again")
+        self.assertEqual(self.users()[0]["since"], since)
 
     def test_a_tool_that_hangs_does_not_keep_the_guard_waiting_for_the_end(self):
         # A child of the server that inherited the pipe would keep it open.

@@ -73,7 +73,7 @@ class NvidiaGpu final : public Gpu {
     numbers_.emplace(std::string(name), number);
     return number;
   }
-  int most_threads(int) const override { return 1024; }
+  int max_threads(int) const override { return 1024; }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     Given given{};
@@ -91,8 +91,8 @@ class NvidiaGpu final : public Gpu {
     require(driver_->cuStreamBeginCapture(stream_, kRelaxed), "recording");
     recording_ = true;
   }
-  void submit() override {}
-  void settle() const override {}
+  std::int64_t submit() override { return 0; }
+  void wait_for(std::int64_t) const override {}
   void finish() override {
     if (!std::exchange(recording_, false)) return;
     cuda::Handle graph = nullptr, ready = nullptr;

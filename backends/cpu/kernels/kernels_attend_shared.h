@@ -136,7 +136,7 @@ inline void sums_of(const AttendShare& share, int block, int query, int count, i
 
 template <int kWide, class Element>
 inline void sums_of_blocks(const AttendShare& share, int at, float* mass) {
-  constexpr int kMost = kPassQueries * kWide <= 16 ? kPassQueries : kHalfPass;  // whose sums fit in registers
+  constexpr int kMax = kPassQueries * kWide <= 16 ? kPassQueries : kHalfPass;  // whose sums fit in registers
   for (int block = 0; block < share.blocks; ++block) {
     for (int q = 0; q < share.of.queries;) {
       const Seen seen = seen_of(share, q, block);
@@ -144,10 +144,10 @@ inline void sums_of_blocks(const AttendShare& share, int at, float* mass) {
         return q + queries <= share.of.queries && seen_of(share, q + queries - 1, block).any() &&
                seen_of(share, q + queries - 1, block).count == seen.count;
       };
-      const int queries = !seen.any() ? 1 : alike(kMost) ? kMost : 1;
+      const int queries = !seen.any() ? 1 : alike(kMax) ? kMax : 1;
       if (seen.any()) {
-        if (queries == kMost) {
-          sums_of<kMost, kWide, Element>(share, block, q, seen.count, at);
+        if (queries == kMax) {
+          sums_of<kMax, kWide, Element>(share, block, q, seen.count, at);
         } else {
           sums_of<1, kWide, Element>(share, block, q, seen.count, at);
         }

@@ -331,7 +331,7 @@ inline void place_quads(I codes, std::int8_t* to, int step) {
 }
 
 inline void quantise(const QuantiseArgs& args) {
-  const float most_code = args.int16 ? 16319.0F : 127.0F;
+  const float max_code = args.int16 ? 16319.0F : 127.0F;
   const int step = args.quad_step;
   const float* in = args.in;
   for (int g = 0; g < args.groups; ++g, in += args.group) {
@@ -339,8 +339,8 @@ inline void quantise(const QuantiseArgs& args) {
     for (int i = 0; i < args.group; i += kLanes) top = max(top, abs(load(in + i)));
     const float most = largest(top);
     const bool nothing = most < 1e-30F;  // so small that its reciprocal may overflow
-    const float inverse = nothing ? 0.0F : most_code / most;
-    const float scale = nothing ? 0.0F : most / most_code;
+    const float inverse = nothing ? 0.0F : max_code / most;
+    const float scale = nothing ? 0.0F : most / max_code;
     I total = zero_int();
     std::int8_t* codes = args.codes + g * args.group_step;
     for (int i = 0; i < args.group; i += kLanes, codes += 4 * step) {

@@ -42,7 +42,7 @@ class RotaryOp final : public Operation {
   Rotary& rotary_;
 };
 
-constexpr std::int64_t kLeastShared = 4 * kKeyRows;  // positions that are worth three barriers
+constexpr std::int64_t kMinShared = 4 * kKeyRows;  // positions that are worth three barriers
 
 /// Memory of a key/value head that workers share, in floats.
 std::int64_t share_floats(const Attend& op) {
@@ -226,7 +226,7 @@ class AttendOp final : public Operation {
     const auto streams = static_cast<int>(step.args->segments.size());
     return step.small_batch && has_few_heads(op_, workers) && 2 * streams * op_.kv_heads <= workers &&
            segment.rows * (op_.heads / op_.kv_heads) <= kQueryTile &&
-           segment.position + segment.rows >= kLeastShared;
+           segment.position + segment.rows >= kMinShared;
   }
 
   AttendShare share(AttendArgs of, int kv_head) const {

@@ -15,7 +15,7 @@ constexpr std::int64_t kInputBytes = 384 << 10;
 // In a small batch a worker's part is in pieces of about two microseconds, which workers that wait may take.
 // With two workers there is little to take, and pieces gain nothing.
 constexpr std::int64_t kPieceBytes = 24 << 10;
-constexpr int kLeastSharingWorkers = 3;
+constexpr int kMinSharingWorkers = 3;
 
 class LinearOp final : public Operation {
  public:
@@ -33,7 +33,7 @@ class LinearOp final : public Operation {
     place(own_, small_batch_rows(parts.options), parts.scratch);
     for (const PreparedRows& rows : shared_) row_bytes_ = std::max(row_bytes_, rows.row_bytes);
     if (shared_.empty()) row_bytes_ = in_.width * 4;
-    if (parts.workers >= kLeastSharingWorkers)
+    if (parts.workers >= kMinSharingWorkers)
       claims_ = std::vector<Claims>(static_cast<std::size_t>(parts.workers));
   }
 
@@ -47,7 +47,7 @@ class LinearOp final : public Operation {
       prepare(step, to, rows, worker, workers);
     }
     if (!shared_.empty() && !step.small_batch) step.barrier(worker);
-    if (step.small_batch && workers >= kLeastSharingWorkers) return run_pieces(step, worker, workers);
+    if (step.small_batch && workers >= kMinSharingWorkers) return run_pieces(step, worker, workers);
     const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // of which a portion is a multiple
     const std::int64_t portion = std::max<std::int64_t>(whole, kInputBytes / row_bytes_ / whole * whole);
     for (std::int64_t first = 0; first < rows; first += portion) {
@@ -65,7 +65,7 @@ class LinearOp final : public Operation {
   bool shares() const override { return !claims_.empty(); }
 
   bool help(const Step& step, int worker, int owner, int workers) override {
-    return workers >= kLeastSharingWorkers && rows_of(step) > 0 &&
+    return workers >= kMinSharingWorkers && rows_of(step) > 0 &&
            take_piece(step, worker, part_of(owner, workers));
   }
 

@@ -160,7 +160,7 @@ TEST(CpuLinearSharing, HasTheSameBitsUnderRandomDelays) {
   EXPECT_GT(helped.load(), kSteps);
 }
 
-TEST(CpuClaims, EachPieceIsTakenOnceInEachStepByWhoeverComes) {
+TEST(CpuClaims, EachPieceIsTakenOnceInEachStep) {
   constexpr int kWorkers = 4, kPieces = Claims::kMaxPieces, kSteps = 20;
   ThreadPool pool(kWorkers);
   Claims claims;

@@ -87,14 +87,14 @@ class LinearMachine {
 };
 
 /// The row as the product uses it: integers times a scale, group by group.
-std::vector<double> quantised(std::span<const float> row, int group, float most_code) {
+std::vector<double> quantised(std::span<const float> row, int group, float max_code) {
   std::vector<double> out;
   for (std::size_t begin = 0; begin < row.size(); begin += static_cast<std::size_t>(group)) {
     const auto part = row.subspan(begin, static_cast<std::size_t>(group));
     float most = 0;
     for (const float x : part) most = std::max(most, std::fabs(x));
-    const float scale = most / most_code;
-    const float inverse = most_code / most;
+    const float scale = most / max_code;
+    const float inverse = max_code / most;
     for (const float x : part)
       out.push_back(static_cast<double>(std::nearbyint(x * inverse)) * static_cast<double>(scale));
   }

@@ -33,7 +33,7 @@ class SampleOp final : public Operation {
  private:
   Outcome& outcome_;
   std::vector<SampleScratch> scratch_;
-  std::vector<float> extra_logits_;  // [workers, spare columns]
+  std::vector<float> extra_logits_;  // [workers, extra columns]
 };
 
 }  // namespace

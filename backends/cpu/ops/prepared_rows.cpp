@@ -85,7 +85,7 @@ void PreparedRows::copy(const PreparedRows& from, std::int64_t row, TilePlace at
 
 PreparedRows PreparedRows::arranged(const Kernels& kernels, std::int64_t rows) const {
   PreparedRows other = *this;
-  other.matrix = group != kPairs && kernels.codes_matrix != nullptr && !int16 && rows >= kLeastMatrixRows;
+  other.matrix = group != kPairs && kernels.codes_matrix != nullptr && !int16 && rows >= kMinMatrixRows;
   return other;
 }
 

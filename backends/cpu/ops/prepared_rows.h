@@ -11,8 +11,8 @@
 
 namespace ft::cpu {
 
-inline constexpr int kPairs = 0;            // replaces a group size: pairs of columns for bf16 weights
-inline constexpr int kLeastMatrixRows = 9;  // from which Kernels::codes_matrix is faster
+inline constexpr int kPairs = 0;          // replaces a group size: pairs of columns for bf16 weights
+inline constexpr int kMinMatrixRows = 9;  // from which Kernels::codes_matrix is faster
 
 /// Up to kTileRows rows (kMatrixRows for codes_matrix) as a kernel reads them: `plain`, or the others.
 struct Tile {

@@ -47,7 +47,7 @@ struct ExpertsArgs {
 
 /// One timeline of a step: first row, number of rows, rows before the drafts, position of the first row.
 struct SegmentArgs {
-  int first_row, rows, settled, position, slot, replay, tape, fresh;
+  int first_row, rows, confirmed, position, slot, replay, tape, fresh;
 };
 
 struct ConvArgs {

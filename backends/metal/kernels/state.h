@@ -69,7 +69,7 @@ inline float quarter_sum(const thread float* s, const device float* k, uint firs
   return sum;
 }
 
-// Replays the tape, then goes token by token; the state is written once, after the settled rows. The matrix
+// Replays the tape, then goes token by token; the state is written once, after the confirmed rows. The matrix
 // of
 // a head is [value_dim / 8][KEYS][lane]; an entry of the tape is k of all key heads, d of all value heads,
 // then the decays. grid (value_dim / 8, value_heads, segments), 32 threads.
@@ -101,7 +101,7 @@ kernel void delta_rule(const device float* x [[buffer(0)]], const device float* 
       if (uint(i) < count) s[i] = fma(k[i], d, g * s[i]);
   }
   for (int r = 0; r < segment->rows; ++r) {
-    if (r == segment->settled)
+    if (r == segment->confirmed)
       for (int i = 0; i < KEYS; ++i) stored[uint(i) * kLanes] = s[i];
     const uint row = uint(segment->first_row + r);
     const device float* q = ready + row * 2 * keys + key_head * a.key_dim;
@@ -117,16 +117,17 @@ kernel void delta_rule(const device float* x [[buffer(0)]], const device float* 
       if (uint(i) < count) s[i] = fma(k[first + uint(i)], d, s[i]);
     const float out = quarter_sum<KEYS>(s, q, first, count);
     if (lane < kColumns && real) y[row * a.y_stride + head * a.value_dim + column] = out;
-    if (r < segment->settled) continue;
+    if (r < segment->confirmed) continue;
     device float* entry =
-        slot + a.tape + ((1u - uint(segment->tape)) * kTapeRows + uint(r - segment->settled)) * entry_floats;
+        slot + a.tape +
+        ((1u - uint(segment->tape)) * kTapeRows + uint(r - segment->confirmed)) * entry_floats;
     if (lane < kColumns && real) entry[keys + head * a.value_dim + column] = d;
     if (group.x != 0) continue;
     if (lane == 0) entry[keys + values + head] = g;
     if (head % (a.value_heads / a.key_heads) == 0)
       for (uint i = lane; i < a.key_dim; i += kLanes) entry[key_head * a.key_dim + i] = k[i];
   }
-  if (segment->settled >= segment->rows)
+  if (segment->confirmed >= segment->rows)
     for (int i = 0; i < KEYS; ++i) stored[uint(i) * kLanes] = s[i];
 }
 

@@ -3,7 +3,6 @@
 #include "backends/metal/macos/device.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <map>
 #include <mutex>
@@ -60,7 +59,6 @@ class MetalDevice final : public Device {
     }
     buffer.data = message<std::byte*>(buffer.handle, "contents");
     buffer.bytes = bytes;
-    std::memset(buffer.data, 0, bytes);
     return buffer;
   }
   Result<Buffer> wrap(std::span<const std::byte> pages) override {
@@ -103,7 +101,7 @@ class MetalDevice final : public Device {
     archive_.keep();
   }
 
-  int most_threads(int kernel) const override {
+  int max_threads(int kernel) const override {
     return static_cast<int>(message<std::uint64_t>(pipelines_[static_cast<std::size_t>(kernel)].get(),
                                                    "maxTotalThreadsPerThreadgroup"));
   }
@@ -127,14 +125,16 @@ class MetalDevice final : public Device {
   }
 
   // The queue runs command buffers in the order of their commits.
-  void submit() override {
-    if (encoder_.get() == nullptr) return;
-    const Pool pool;
-    message<void>(encoder_.get(), "endEncoding");
-    message<void>(commands_.get(), "commit");
-    encoder_ = Owned();
+  std::int64_t submit() override {
     const std::lock_guard lock(running_mutex_);
-    running_.push_back(std::move(commands_));
+    if (encoder_.get() != nullptr) {
+      const Pool pool;
+      message<void>(encoder_.get(), "endEncoding");
+      message<void>(commands_.get(), "commit");
+      encoder_ = Owned();
+      running_.push_back(std::move(commands_));
+    }
+    return finished_ + std::ssize(running_);
   }
 
   void finish() override {
@@ -153,14 +153,18 @@ class MetalDevice final : public Device {
           kNsOfSecond);
       device_ns_ += took_ns, longest_ns_ = std::max(longest_ns_, took_ns);
     }
+    finished_ += std::ssize(running_);
     running_.clear();
     if (why) throw std::runtime_error("metal backend: the GPU reports: " + *why);
   }
 
-  void settle() const override {
+  void wait_for(std::int64_t submission) const override {
     const Pool pool;
     const std::lock_guard lock(running_mutex_);
-    for (const Owned& commands : running_) message<void>(commands.get(), "waitUntilCompleted");
+    const std::int64_t count =
+        std::min(submission - finished_, static_cast<std::int64_t>(std::ssize(running_)));
+    for (std::int64_t i = 0; i < count; ++i)
+      message<void>(running_[static_cast<std::size_t>(i)].get(), "waitUntilCompleted");
   }
 
   std::int64_t device_ns() const override { return device_ns_; }
@@ -226,8 +230,9 @@ class MetalDevice final : public Device {
 
   GpuFacts facts_;
   Owned device_, queue_, library_, commands_, encoder_;
-  mutable std::mutex running_mutex_;  // a second thread may settle()
+  mutable std::mutex running_mutex_;  // a second thread may wait_for()
   std::vector<Owned> running_;        // submitted, in order
+  std::int64_t finished_ = 0;         // submissions before the first of these
   // Of those that the last finish() waited for.
   std::int64_t device_ns_ = 0, longest_ns_ = 0;
   mutable PipelineArchive archive_;

@@ -16,7 +16,7 @@ namespace ft::metal {
 namespace {
 
 using U64 = std::uint64_t;
-constexpr U64 kMostArgumentBytes = 4096, kMostThreads = 1024, kCompleted = 4, kFailed = 5;
+constexpr U64 kMaxArgumentBytes = 4096, kMaxThreads = 1024, kCompleted = 4, kFailed = 5;
 
 struct Thing;
 
@@ -125,7 +125,7 @@ Thing* new_buffer(Thing*, Sel, U64 bytes, U64 options) {
   if (options != 0) breach("a buffer that the host does not see");
   if (bytes == 0 || bytes > gpu.max_buffer) breach(fmt::format("a buffer of {} bytes", bytes));
   Thing* const buffer = make("MTLBuffer");
-  buffer->own.resize(bytes, std::byte{0xA5});  // Metal promises no zeros
+  buffer->own.resize(bytes, std::byte{0xFF});  // NaN: stricter than Metal, which clears it
   buffer->data = buffer->own.data(), buffer->bytes = bytes;
   return buffer;
 }
@@ -169,7 +169,7 @@ Thing* new_pipeline(Thing*, Sel, Thing* function, Thing** error) {
   ++gpu.compiled;
   return pipeline_of(function);
 }
-U64 most_threads(Thing*, Sel) { return kMostThreads; }
+U64 max_threads(Thing*, Sel) { return kMaxThreads; }
 
 void set_other(Thing* self, Sel, Thing* other) { self->other = other; }
 void set_list(Thing* self, Sel, Thing* list) { self->list = list; }
@@ -218,7 +218,7 @@ void set_buffer(Thing* self, Sel, Thing* buffer, U64 offset, U64 index) {
   self->next.buffers[index] = {buffer, offset};
 }
 void set_bytes(Thing* self, Sel, const std::byte* bytes, U64 size, U64 index) {
-  if (size == 0 || size > kMostArgumentBytes) breach(fmt::format("arguments of {} bytes", size));
+  if (size == 0 || size > kMaxArgumentBytes) breach(fmt::format("arguments of {} bytes", size));
   self->next.arguments.assign(bytes, bytes + size);
   self->next.arguments_index = index;
 }
@@ -227,7 +227,7 @@ void dispatch(Thing* self, Sel, Size3 grid, Size3 threads) {
   if (self->ended) breach("a launch after endEncoding");
   if (launch.pipeline == nullptr || launch.arguments.empty())
     breach("a launch without pipeline or arguments");
-  if (threads.width * threads.height * threads.depth > kMostThreads || threads.width % 32 != 0)
+  if (threads.width * threads.height * threads.depth > kMaxThreads || threads.width % 32 != 0)
     breach(fmt::format("a threadgroup of {} threads", threads.width));
   if (grid.width * grid.height * grid.depth == 0) breach("a launch of no threadgroups");
   Launch& kept = self->other->launches.emplace_back(launch);
@@ -291,7 +291,7 @@ void add_methods() {
              {"MTLDevice newLibraryWithSource:options:error:", as_method(new_library)},
              {"MTLLibrary newFunctionWithName:", as_method(new_function)},
              {"MTLDevice newComputePipelineStateWithFunction:error:", as_method(new_pipeline)},
-             {"MTLComputePipelineState maxTotalThreadsPerThreadgroup", as_method(most_threads)},
+             {"MTLComputePipelineState maxTotalThreadsPerThreadgroup", as_method(max_threads)},
              {"MTLBinaryArchiveDescriptor setUrl:", as_method(set_other)},
              {"MTLComputePipelineDescriptor setComputeFunction:", as_method(set_other)},
              {"MTLComputePipelineDescriptor setBinaryArchives:", as_method(set_list)},

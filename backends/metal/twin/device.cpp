@@ -37,7 +37,7 @@ class TwinDevice final : public Device {
     buffer = {};
   }
   int kernel(std::string_view name) const override { return find_twin_kernel(name); }
-  int most_threads(int) const override { return kMostThreads; }
+  int max_threads(int) const override { return kMaxThreads; }
   void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
                 int threads) override {
     std::byte* places[kMaxBuffers];
@@ -47,19 +47,23 @@ class TwinDevice final : public Device {
     const std::int64_t took_ns = steady_ns() - begin_ns;
     running_ns_ += took_ns, piece_ns_ += took_ns;
   }
-  void submit() override { running_longest_ns_ = std::max(running_longest_ns_, std::exchange(piece_ns_, 0)); }
+  std::int64_t submit() override {
+    running_longest_ns_ = std::max(running_longest_ns_, std::exchange(piece_ns_, 0));
+    return ++submissions_;
+  }
   void finish() override {
     submit();
     device_ns_ = std::exchange(running_ns_, 0);
     longest_ns_ = std::exchange(running_longest_ns_, 0);
   }
-  void settle() const override {}
+  void wait_for(std::int64_t) const override {}
   std::int64_t device_ns() const override { return device_ns_; }
   std::int64_t longest_ns() const override { return longest_ns_; }
   std::int64_t memory_bytes() const override { return 0; }
 
  private:
-  static constexpr int kMostThreads = 1024;  // of Metal, too
+  static constexpr int kMaxThreads = 1024;  // of Metal, too
+  std::int64_t submissions_ = 0;
   std::int64_t running_ns_ = 0, device_ns_ = 0;
   std::int64_t piece_ns_ = 0, running_longest_ns_ = 0, longest_ns_ = 0;
 };
