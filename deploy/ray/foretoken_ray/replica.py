@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import ctypes
 import json
+import logging
 import os
 import re
 import secrets
@@ -22,6 +23,7 @@ from ray.util import get_node_ip_address
 
 from .settings import Model
 
+logger = logging.getLogger("ray.serve")
 GRACE_S = 600  # a replica that is replaced finishes its answers
 OPENS_S = 30  # a door that takes longer to come is lost
 PR_SET_PDEATHSIG = 1
@@ -48,8 +50,9 @@ class Replica:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        self._process.wait()
+        code = self._process.wait()
         if not self._stopping:
+            logger.error("foretoken: the program ended with %d; its log is in this worker's .err file", code)
             os._exit(1)
 
     async def answer(self, affinity: list[str], asked: list[Any]) -> AsyncGenerator[dict[str, Any], None]:
