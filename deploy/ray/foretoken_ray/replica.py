@@ -1,5 +1,4 @@
-"""A replica: one `foretoken serve` on its node and the way to it. It ends when the program ends, and Ray starts
-another; the program ends when the replica does, even by SIGKILL.
+"""A replica: one `foretoken serve` and the way to it. Each ends with the other, even by SIGKILL; Ray starts another.
 
 Answers do not pass through Ray, where a message costs more than a token of a small model: a door gets the program's
 address and a key, and reads there. Meanwhile it holds a connection to the replica: Ray Serve counts the request."""
@@ -7,7 +6,6 @@ import asyncio
 import contextlib
 import ctypes
 import json
-import logging
 import os
 import re
 import secrets
@@ -23,7 +21,6 @@ from ray.util import get_node_ip_address
 
 from .settings import Model
 
-logger = logging.getLogger("ray.serve")
 GRACE_S = 600  # a replica that is replaced finishes its answers
 OPENS_S = 30  # a door that takes longer to come is lost
 PR_SET_PDEATHSIG = 1
@@ -52,7 +49,7 @@ class Replica:
     def _watch(self) -> None:
         code = self._process.wait()
         if not self._stopping:
-            logger.error("foretoken: the program ended with %d; its log is in this worker's .err file", code)
+            os.write(2, f"foretoken: the program ended with {code}\n".encode())  # the worker's log of Ray
             os._exit(1)
 
     async def answer(self, affinity: list[str], asked: list[Any]) -> AsyncGenerator[dict[str, Any], None]:
