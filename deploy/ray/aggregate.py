@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the way through Ray takes of what the replicas can: tokens a second of three servers that clients ask directly,
-and of three replicas behind a door, in turn; and the processor time of each part.
+"""What the way through Ray takes of what the replicas can: tokens a second of three replicas whose programs the clients
+ask directly, and of the same programs behind the door, in turn; and the processor time of each part.
 
     .cache/ray/bin/python -W ignore deploy/ray/aggregate.py [--streams 24] [--tokens 200] [--seconds 8] [--pairs 5]
-                                                            [--whole] [--model MODEL] [VARIANT ...]
+                                                            [--whole] [--apart] [--model MODEL] [VARIANT ...]
 
 A variant is a setting of Ray Serve (first_token.py). Prompts are two words, so that they cost nothing. They differ, or
 the router would send all to one replica's cache. The clients only count events. On few cores the servers, Ray and the
@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -63,7 +64,8 @@ def seconds_of(parts):
 
 async def ask(url, number, options, until):
     """Tokens of one stream or of answers in a row until the time is over."""
-    host, port = url.removeprefix("http://").split(":")
+    key, _, address = url.removeprefix("http://").rpartition("@")
+    host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     tokens = 0
     while time.monotonic() < until:
@@ -71,7 +73,8 @@ async def ask(url, number, options, until):
         body = json.dumps({"model": "tiny", "prompt": f"{number} Hi", "max_tokens": options.tokens, "ignore_eos": True,
                            "temperature": 1, "seed": number, "stream": not options.whole}).encode()
         writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
-                     b"Content-Length: %d\r\n\r\n%s" % (host.encode(), len(body), body))
+                     b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
+                     % (host.encode(), key.encode(), len(body), body))
         if options.whole:
             head = await reader.readuntil(b"\r\n\r\n")
             length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
@@ -104,37 +107,55 @@ def measure(urls, options):
     parts = processes()
     before = seconds_of(parts)
     used = os.times()
-    found = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    found = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
     after, clients = seconds_of(parts), os.times()
     spent = {part: after.get(part, 0) - before[part] for part in before}
     spent["clients"] = clients.children_user + clients.children_system - used.children_user - used.children_system
     return found["tokens"] / found["seconds"], {part: 1e6 * spent[part] / found["tokens"] for part in spent}
 
 
+def programs():
+    """The address of each replica's program, with its key; asked as the door asks (replica.py)."""
+    from ray import serve
+
+    handle, asked, found = serve.get_deployment_handle("model-tiny", "default").options(stream=True), [], set()
+    while len(found) < REPLICAS:
+        place = next(iter(handle.answer.remote(affinity=[], asked=asked)))
+        with socket.create_connection(place["holds"]) as hold:
+            hold.sendall(place["ticket"].encode() + b"\n")
+        found.add(place["url"].replace("http://", f"http://{place['key']}@"))
+    return sorted(found)
+
+
+def set_apart():
+    """The replicas keep the first half of the cores, as on machines of their own; all else has the other half."""
+    cores = sorted(os.sched_getaffinity(0))
+    halves = {True: cores[:len(cores) // 2], False: cores[len(cores) // 2:]}
+    for pid, part in {**processes(), os.getpid(): "clients"}.items():
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(task.name), halves[part in ("program", "replica")])
+
+
 def one(variant, options):
     import ray
     from ray import serve
 
-    sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests/server")]
-    from contextlib import ExitStack
-
+    sys.path.insert(0, str(HERE))
     from foretoken_ray.application import build
-    from server_process import Server
 
     port = 18000 + os.getpid() % 2000
     flags = {"slots": SLOTS, "cache-mb": 128, "calibration": "measure"}
     model = {"name": "tiny", "model": options.model, "replicas": {"least": REPLICAS, "most": REPLICAS}, "cpus": 1,
              "flags": flags}
-    with tempfile.TemporaryDirectory(prefix="ft") as folder, ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="ft") as folder:
         ray.init(num_cpus=16, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False,
                  logging_level="ERROR", _temp_dir=folder,
                  runtime_env={"env_vars": {"PYTHONPATH": str(HERE), **VARIANTS[variant]}})
         serve.start(http_options={"port": port})
         serve.run(build({"models": [model]}), route_prefix="/")
-        words = ["--slots", str(SLOTS), "--alias", "tiny", "--threads", "1", "--cache-mb", "128"]
-        words += ["--model", options.model] if options.model else []
-        alone = [stack.enter_context(Server(*words)).url for _ in range(REPLICAS)]
-        ways = {"direct": alone, "door": [f"http://127.0.0.1:{port}"]}
+        ways = {"direct": programs(), "door": [f"http://127.0.0.1:{port}"]}
+        if options.apart:
+            set_apart()
         nice = {part: int(stat_of(pid)[16]) for pid, part in processes().items()}
         for way in ways.values():  # calibrates, connects
             measure(way, options)
@@ -165,6 +186,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--whole", action="store_true", help="answers that are not streamed")
+    parser.add_argument("--apart", action="store_true", help="half of the cores is for the replicas alone")
     parser.add_argument("--model", help="what --model of serve takes; default: the shipped model")
     parser.add_argument("--load", nargs="+", help=argparse.SUPPRESS)
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
@@ -178,8 +200,10 @@ def main():
         for variant in options.variants:
             rest = [word for word in sys.argv[1:] if word not in VARIANTS]
             done = subprocess.run([sys.executable, "-W", "ignore", __file__, variant, "--one", *rest],
-                                  capture_output=True, text=True, env={**os.environ, **USUAL, **VARIANTS[variant]},
-                                  check=False)
+                                  capture_output=True, text=True, check=False,
+                                  # The process that starts the cluster has no loop for its own requests.
+                                  env={**os.environ, **USUAL, **VARIANTS[variant],
+                                       "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "1"})
             lines = [line for line in done.stdout.splitlines() if line.startswith('{"rounds"')]  # Ray prints too
             if done.returncode != 0 or not lines:
                 print(f"{variant} failed: {done.stderr[-2000:]}")

@@ -248,13 +248,24 @@ class Answers(Cluster):
 
 class Changes(Cluster):
     def test_waiting_requests_bring_another_replica(self):
-        body = {**request(3), "model": "second", "max_tokens": 1500}
+        body, grown = {**request(3), "model": "second", "max_tokens": 1500}, threading.Event()
+
+        def load(seed):
+            """One answer after the other: a single one ends before the autoscaler looks."""
+            ends = []
+            while not grown.is_set():
+                ends.append(streamed(sdk(3), {**body, "seed": seed})[2])
+            return ends
+
         self.assertEqual(running("model-second"), 1)
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
-            answers = [pool.submit(streamed, sdk(3), {**body, "seed": seed}) for seed in range(6)]
-            self.assertTrue(settles(lambda: running("model-second") == 2))
+            answers = [pool.submit(load, seed) for seed in range(6)]
+            try:
+                self.assertTrue(settles(lambda: running("model-second") == 2))
+            finally:
+                grown.set()
             for answer in answers:
-                self.assertEqual(answer.result()[2], "length")
+                self.assertEqual(set(answer.result()), {"length"})
 
     def test_a_rolling_update_fails_no_request(self):
         old, over, failures, answers = set(programs()), threading.Event(), [], []

@@ -1,5 +1,4 @@
-"""A replica: one `foretoken serve` on its node and the way to it. It ends when the program ends, and Ray starts
-another; the program ends when the replica does, even by SIGKILL.
+"""A replica: one `foretoken serve` and the way to it. Each ends with the other, even by SIGKILL; Ray starts another.
 
 Answers do not pass through Ray, where a message costs more than a token of a small model: a door gets the program's
 address and a key, and reads there. Meanwhile it holds a connection to the replica: Ray Serve counts the request."""
@@ -48,8 +47,9 @@ class Replica:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        self._process.wait()
+        code = self._process.wait()
         if not self._stopping:
+            os.write(2, f"foretoken: the program ended with {code}\n".encode())  # the worker's log of Ray
             os._exit(1)
 
     async def answer(self, affinity: list[str], asked: list[Any]) -> AsyncGenerator[dict[str, Any], None]:
