@@ -213,8 +213,7 @@ struct StreamArgs {
 
 struct StreamRowsArgs {
   LinearArgs linear;
-  const unsigned char* rows;  // arranged: kernels/hopper_rows.cu
-  int slots;                  // of weights
+  int stages, early;  // of the ring of records; those filled before x is here
 };
 
 struct GemmArgs {

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/device.h"
@@ -191,8 +192,7 @@ class CudaDevice final : public Device {
   void launch(const Launch& launch, const void* args) override {
     if (lost_) throw BackendLost(why_lost_);
     bind();
-    Handle& function = functions_[launch.kernel];
-    if (function == nullptr) function = find(launch.kernel);
+    Handle function = function_of(launch.kernel);
     LaunchAttribute dependent{};
     dependent.id = kProgrammaticSerialisation;
     dependent.value.number = 1;
@@ -210,6 +210,24 @@ class CudaDevice final : public Device {
                               early ? 1U : 0U};
     void* parameters[] = {const_cast<void*>(args)};  // NOLINT(*-const-cast): the driver only reads
     require(driver_.cuLaunchKernelEx(&config, function, parameters, nullptr), launch.kernel);
+  }
+  int clusters(const Launch& launch) override {
+    const auto [place, fresh] = clusters_.try_emplace({launch.kernel, launch.shared_bytes}, 0);
+    if (!fresh || facts_.capability < 90) return place->second;
+    bind();
+    const LaunchConfig config{static_cast<unsigned>(launch.grid.x),
+                              1,
+                              1,
+                              static_cast<unsigned>(launch.threads),
+                              1,
+                              1,
+                              static_cast<unsigned>(launch.shared_bytes),
+                              stream_,
+                              nullptr,
+                              0};
+    require(driver_.cuOccupancyMaxActiveClusters(&place->second, function_of(launch.kernel), &config),
+            launch.kernel);
+    return place->second;
   }
   void begin_graph() override {
     mutex_.lock();  // nobody else's copy may come into the recording
@@ -294,6 +312,11 @@ class CudaDevice final : public Device {
     return {};
   }
 
+  Handle function_of(const char* kernel) {
+    Handle& function = functions_[kernel];
+    if (function == nullptr) function = find(kernel);
+    return function;
+  }
   Handle find(const char* kernel) {
     Handle function = nullptr;
     for (Handle module : modules_) {
@@ -318,8 +341,9 @@ class CudaDevice final : public Device {
   Handle context_ = nullptr, stream_ = nullptr;
   std::vector<Handle> modules_;
   std::map<const char*, Handle> functions_;
-  std::recursive_mutex mutex_;          // copies of a second thread, and recording
-  std::atomic<bool> launched_ = false;  // a kernel, since the last copy
+  std::map<std::pair<const char*, int>, int> clusters_;  // of a kernel and its shared memory
+  std::recursive_mutex mutex_;                           // copies of a second thread, and recording
+  std::atomic<bool> launched_ = false;                   // a kernel, since the last copy
   std::int64_t patience_ns_;
   mutable std::atomic<bool> lost_ = false;
   mutable std::string why_lost_;  // written once, before lost_

@@ -73,6 +73,9 @@ class Device {
   virtual void wait() = 0;
 
   virtual void launch(const Launch& launch, const void* args) = 0;
+  /// Clusters of a kernel that run at the same time: fewer than the multiprocessors suggest, for the
+  /// blocks of a cluster are neighbours. 0 where there are none.
+  virtual int clusters(const Launch& /*launch*/) { return 0; }
   /// Between the two, copies and launches are recorded instead of run; where facts().graphs says so.
   virtual void begin_graph() = 0;
   virtual std::unique_ptr<Graph> end_graph() = 0;

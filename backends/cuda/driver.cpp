@@ -48,6 +48,7 @@ Status fill(Driver& driver, Find find) {
   FT_TAKE(cuGraphExecDestroy), FT_TAKE(cuModuleLoadData), FT_TAKE(cuModuleUnload);
   FT_TAKE(cuModuleGetFunction), FT_TAKE(cuFuncSetAttribute), FT_TAKE(cuFuncGetAttribute),
       FT_TAKE(cuLaunchKernelEx);
+  FT_TAKE(cuOccupancyMaxActiveClusters);
 #undef FT_TAKE
   if (missing.empty()) return {};
   return Error{Code::kUnsupported,

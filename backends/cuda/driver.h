@@ -87,6 +87,7 @@ struct Driver {
   int (*cuFuncSetAttribute)(Handle, int, int);
   int (*cuFuncGetAttribute)(int*, int, Handle);
   int (*cuLaunchKernelEx)(const LaunchConfig*, Handle, void**, void**);
+  int (*cuOccupancyMaxActiveClusters)(int*, Handle, const LaunchConfig*);
 
   /// The driver of this machine, opened once.
   static Result<const Driver*> load();

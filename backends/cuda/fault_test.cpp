@@ -108,6 +108,9 @@ FakeDriver::FakeDriver() {
   table.cuLaunchKernelEx = [](const LaunchConfig*, Handle, void**, void**) {
     return ++fake->calls, fake->launch_status;
   };
+  table.cuOccupancyMaxActiveClusters = [](int* count, Handle, const LaunchConfig*) {
+    return ++fake->calls, *count = 16, 0;
+  };
 }
 
 FakeDriver::~FakeDriver() {

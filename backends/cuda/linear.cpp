@@ -16,8 +16,9 @@ const char* kernel_name(std::string name) {
 
 namespace {
 
-/// Groups of a slice in a stage of the ring: as large as divides well.
-int stream_chunk(int groups) {
+/// Groups of a slice in a piece of records, a stage of the ring: as large as divides well. Kernels have the
+/// same (layout.cuh).
+int piece_groups(int groups) {
   for (const int chunk : {5, 6, 4}) {
     if (groups % chunk == 0) return chunk;
   }
@@ -50,7 +51,7 @@ const char* stream_name(int rows, int chunk) {
 
 /// At most 16 rows; false if they do not fit. `source`: of codes that are not in memory.
 bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source) {
-  const int columns = args.rows <= 8 ? 1 : 2, chunk = stream_chunk(args.groups / kSlices);
+  const int columns = args.rows <= 8 ? 1 : 2, chunk = piece_groups(args.groups / kSlices);
   constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   const int blocks = std::min(args.tiles, device.facts().processors);
   // Not all that a block will read: x would wait for it.
@@ -66,6 +67,44 @@ bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source
   device.launch({stream_name(rows, chunk), {blocks}, 320, stream_bytes(args, columns, chunk, stream.stages)},
                 &stream);
   return true;
+}
+
+/// The linear of 9 to 64 rows at the memory's speed (kernels/hopper_rows.cu); false if it does not suit.
+bool launch_rows(Device& device, const LinearArgs& args) {
+  constexpr int kThreads = 352, kSums = 3, kChunk = 3, kRecord = 576, kMaxStages = 12, kMinStages = 3;
+  constexpr int kEarly = 3, kMaxColumns = 8, kRoom = 200 << 10;
+  int columns = std::max(2, parts_of(args.rows, 8));
+  if (columns > kMaxColumns) return false;
+  if (columns > 4) columns = columns <= 6 ? 6 : 8;
+  const int groups = args.groups / kSlices, stage = 8 * (columns <= 4 ? 2 : 1) * kChunk * kRecord;
+  const int fixed = args.rows * (groups * 64 + (groups % 2 == 0 ? 64 : 0)) + columns * groups * 64 +
+                    kSums * kSlices * columns * 512 + 8 * (2 * kSums + 1);
+  const int room = std::min(device.facts().shared_bytes, std::max(kRoom, fixed + 4 * (stage + 16)));
+  const int stages = std::min(kMaxStages, (room - fixed) / (stage + 16));
+  if (stages < kMinStages) return false;
+  const Launch launch{kernel_name(fmt::format("stream_rows_{}", columns)),
+                      {kSlices},
+                      kThreads,
+                      fixed + stages * (stage + 16)};
+  const int clusters = std::min(device.clusters(launch), parts_of(args.tiles, 8));
+  if (clusters == 0) return false;
+  const StreamRowsArgs rows{args, stages, kEarly};
+  Launch all = launch;
+  all.grid.x = clusters * kSlices;
+  device.launch(all, &rows);
+  return true;
+}
+
+/// Rows `first` and later of a linear, `rows` of them; `first` counts whole columns of eight.
+LinearArgs rows_from(LinearArgs args, int first, int rows) {
+  const std::ptrdiff_t k = args.groups * 64;
+  args.codes += first * k;
+  args.scales += first / 8 * (k / 4);
+  args.out.data += static_cast<std::ptrdiff_t>(first) * args.out.stride;
+  if (args.residual.data != nullptr)
+    args.residual.data += static_cast<std::ptrdiff_t>(first) * args.residual.stride;
+  args.rows = rows;
+  return args;
 }
 
 /// The linear of many rows: blocks of 128 rows if they give every SM work, else of 64.
@@ -122,20 +161,12 @@ const unsigned char* CudaExecutable::arrange(const LinearArgs& args, int height)
 /// The linear of few rows at the memory's speed: with the codes of all rows in shared memory, or, of up to 32
 /// rows, with pieces of them; false if it does not suit.
 bool CudaExecutable::launch_stream(const LinearArgs& args, const RowSource& source) {
-  constexpr int kMostColumns = 4, kSlot = 2 * 8 * 576, kThreads = 320;
   if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
-  const int columns = std::max(2, parts_of(args.rows, 8));
-  if (columns > kMostColumns) return false;
-  const int fixed = 2 * columns * kSlot + 2 * kSlices * columns * 512 + 8 * 5;  // kernels/hopper_rows.cu
-  const int slots = (device_->facts().shared_bytes - fixed) / (kSlot + 16);
-  if (slots < 2) return false;
-  const StreamRowsArgs rows{args, arrange(args, columns * 8), slots};
-  device_->launch({kernel_name(fmt::format("stream_rows_{}", columns)),
-                   {std::min(args.tiles, device_->facts().processors)},
-                   kThreads,
-                   fixed + slots * (kSlot + 16)},
-                  &rows);
-  return true;
+  if (launch_rows(*device_, args)) return true;
+  constexpr int kHalf = 32;  // rows that fit where 64 do not
+  if (args.rows <= kHalf || args.rows > 2 * kHalf) return false;
+  return launch_rows(*device_, rows_from(args, 0, kHalf)) &&
+         launch_rows(*device_, rows_from(args, kHalf, args.rows - kHalf));
 }
 
 /// The linear of many rows by Hopper's asynchronous matrix instruction; false if it does not suit.

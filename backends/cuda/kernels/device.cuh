@@ -21,6 +21,10 @@
 // With so few registers that `blocks` of them share an SM.
 #define FT_KERNEL_SHARING(name, Args, threads, blocks) \
   extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ Args p)
+// In clusters of `blocks` blocks, which run at the same time and reach each other's shared memory (sm_90).
+#define FT_KERNEL_CLUSTER(name, Args, threads, blocks)                                 \
+  extern "C" __global__ void __cluster_dims__(blocks, 1, 1) __launch_bounds__(threads) \
+      name(const __grid_constant__ Args p)
 #else
 #include "backends/cuda/emulator/dialect.h"
 #endif

@@ -24,7 +24,8 @@ struct GemmCopies {
   using Stage = GemmStage<Bits, Wide, Columns>;
   static constexpr int kRecords = (Stage::kRecordPieces + 255) / 256, kCodes = Stage::kCodePieces / 256;
   u32 records[kRecords], codes[kCodes], scales;  // bytes
-  int group, slice, in_slice, record;
+  int group;
+  RecordWalk walk;
 
   FT_DEVICE_MEMBER void begin(const LinearArgs& p, int tile0, int row0) {
     const int own = (int)threadIdx.x;
@@ -39,12 +40,13 @@ struct GemmCopies {
     }
     const int block = min_(row0 / 8 + own / 4, (p.rows - 1) / 8);
     scales = ((u32)block * (u32)p.groups * kScaleFloats + (u32)(own % 4 * 4)) * 4;
-    group = slice = in_slice = record = 0;
+    group = 0;
+    walk.begin(p.groups);
   }
   FT_DEVICE_MEMBER void fill(const LinearArgs& p, Stage& stage) {
     const int own = (int)threadIdx.x;
     u8* to = (u8*)&stage + own * 16;
-    const u8* from = p.records + (long long)record * Stage::kRecord;
+    const u8* from = p.records + (long long)walk.record * Stage::kRecord;
     FT_UNROLL for (int i = 0; i < kRecords; i++) {
       if (own + 256 * i < Stage::kRecordPieces) copy_async(to + 4096 * i, from + records[i]);
     }
@@ -53,18 +55,8 @@ struct GemmCopies {
         copy_async(to + 4096 * i, p.codes + (long long)group * 64 + codes[i]);
     to += Stage::kRows * 64;
     if (own < Stage::kRows / 2) copy_async(to, (const u8*)p.scales + (long long)group * 64 + scales);
-    step(p.groups);
-  }
-  /// Record of the next group: layout.cuh.
-  FT_DEVICE_MEMBER void step(int groups) {
     group++;
-    record++;
-    if (groups % kSlices != 0) return;
-    const int of_slice = groups / kSlices;
-    record += 3;
-    if (++in_slice < of_slice) return;
-    in_slice = 0, slice++;
-    record = slice / 4 * of_slice * 4 + slice % 4;
+    walk.step();
   }
 };
 

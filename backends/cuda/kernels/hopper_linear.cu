@@ -1,6 +1,6 @@
 // The linear of few rows for 4-bit weights in groups of 64, at the memory's speed (sm_90 and later). A block
 // has an SM for itself and walks over tiles. One warp streams records through a ring in shared memory (bulk
-// copies; a stage is `Chunk` groups of all eight slices in two copies), begun before the launch before has
+// copies; a stage is a piece: up to `Chunk` groups of all eight slices), begun before the launch before has
 // ended; eight warps have a slice of K each; a tenth one fetches the codes of x and adds the slices in order.
 // Of up to kSourceRows rows the eight warps may make the codes themselves: one launch less in a chain.
 // The bits are linear_codes' own.
@@ -10,7 +10,7 @@
 
 namespace ft::cuda {
 
-constexpr int kRecord = 576, kQuad = 4 * kRecord, kSums = 2;  // kSums: buffers of partial sums in work
+constexpr int kRecord = 576, kSums = 2;  // kSums: buffers of partial sums in work
 
 /// Shared memory: ring, codes of x (rows 64 bytes apart in banks), scales, partial sums, barriers
 /// (stream_bytes).
@@ -34,7 +34,7 @@ struct Shape {
 FT_DEVICE Places places_of(const StreamArgs& p, int columns, int chunk) {
   Places at;
   const int k = p.linear.groups * 64;
-  at.x = p.stages * chunk * 2 * kQuad;
+  at.x = p.stages * chunk * kSlices * kRecord;
   at.scales = at.x + p.linear.rows * (k + 64);
   at.sums = at.scales + columns * k;
   at.barriers = at.sums + kSums * 8 * 512 * columns;
@@ -50,23 +50,20 @@ template <int Chunk>
 struct Producer {
   u64 policy;
   const u8* from;
-  long long half;
   int slot, phase, group, tile, fills;
 
   FT_DEVICE_MEMBER void begin(const StreamArgs& p, int first, int groups) {
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    half = (long long)groups * kQuad;
-    from = p.linear.records + (long long)first * 2 * half;
+    from = p.linear.records + (long long)first * groups * kSlices * kRecord;
     slot = 0, phase = 1, group = 0, tile = first, fills = 0;
   }
   FT_DEVICE_MEMBER void fill(const StreamArgs& p, const Ring& ring, int groups) {
-    const int bytes = min_(Chunk, groups - group) * kQuad;
-    const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * 2 * kQuad;
-    barrier_expect(barrier, 2 * bytes);
+    const int bytes = min_(Chunk, groups - group) * kSlices * kRecord;
+    const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * kSlices * kRecord;
+    barrier_expect(barrier, bytes);
     bulk_copy_once(to, from, bytes, barrier, policy);
-    bulk_copy_once(to + Chunk * kQuad, from + half, bytes, barrier, policy);
     from += bytes, group += Chunk, fills++;
-    if (group >= groups) group = 0, tile++, from += half;
+    if (group >= groups) group = 0, tile++;
     if (++slot == p.stages) slot = 0, phase ^= 1;
   }
 };
@@ -243,17 +240,17 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
     FT_UNROLL for (int n = 0; n < kColumns; n++) FT_UNROLL for (int j = 0; j < kValues; j++) acc[n][j] = 0;
     for (int first = 0; first < groups; first += Chunk) {
       barrier_wait(ring.full + 8 * slot, phase);
-      const u8* stage = memory + (slot * 2 + (warp >> 2)) * Chunk * kQuad + (warp & 3) * kRecord;
+      const int count = min_(Chunk, groups - first);
+      const u8* stage = memory + (slot * kSlices * Chunk + warp * count) * kRecord;
       const auto group = [&](int g) {
         u32 low[4], high[4];
-        take_halves<Rows>(*(const uint4*)(stage + g * kQuad + lane * 16), low, high);
+        take_halves<Rows>(*(const uint4*)(stage + g * kRecord + lane * 16), low, high);
         FT_UNROLL for (int n = 0; n < kColumns; n++) {
-          add_record<Rows>(stage + g * kQuad + pairs_at, low, high, x[n] + (first + g) * 64,
+          add_record<Rows>(stage + g * kRecord + pairs_at, low, high, x[n] + (first + g) * 64,
                            scales[n] + (first + g) * 64, acc[n]);
         }
       };
-      const int count = groups - first;
-      if (count >= Chunk) {
+      if (count == Chunk) {
         FT_UNROLL for (int g = 0; g < Chunk; g++) group(g);
       } else {
         for (int g = 0; g < count; g++) group(g);

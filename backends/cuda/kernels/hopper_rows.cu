@@ -1,95 +1,110 @@
-// The linear of 9 to 32 rows for 4-bit weights in groups of 64 (sm_90 and later), where the codes of all rows
-// do not fit beside the ring of hopper_linear.cu. A block has an SM for itself and multiplies up to kTiles
-// tiles by one piece of K at a time: the piece's codes, which stay in registers for all of these tiles, come
-// through a ring of their own, so weights are read once. Eight warps have a slice of K each; one thread
-// streams weights, one codes. The bits are linear_codes' own.
+// The linear of 9 to 64 rows for 4-bit weights in groups of 64 (sm_90 and later). Eight SMs, a cluster, have
+// one of the eight slices of K each: its codes of all rows stay in shared memory, and weights are read once.
+// Of a block eight warps multiply tiles of their own, two stream records, one adds: the slices of a tile
+// are sent to one block of the cluster, which adds them in order. The bits are linear_codes' own.
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/product.cuh"
 
 namespace ft::cuda {
 
-constexpr int kRecord = 576, kQuad = 4 * kRecord;
-constexpr int kTiles = 4, kPiece = 2;  // tiles of a bundle; groups of a slice in a piece
-constexpr int kWeightSlot = kPiece * 2 * kQuad, kCodeSlots = 2;
-constexpr int kEarly = 6;  // slots of weights that are filled before the first codes are here
+constexpr int kRecord = 576, kChunk = 3, kSums = 3;  // groups of a stage; buffers of a tile's slices
+constexpr int kCopiers = 2;                          // warps
+
+/// Tiles of a warp at a time: what is read of x serves them all.
+FT_DEVICE constexpr int held_tiles(int columns) { return columns <= 4 ? 2 : 1; }
 
 struct RowsRing {
-  u32 weights, codes, full, empty, codes_full, codes_empty, begun;  // shared addresses
+  u32 base, full, empty, part, freed, ready;  // shared addresses
+  int x, x_stride, scales, sums;              // places in shared memory (rows_bytes)
 };
 
-FT_DEVICE int bundle_of(int left) {
-  return left > kTiles && left < 2 * kTiles ? (left + 1) / 2 : min_(left, kTiles);
+FT_DEVICE u32 block_rank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
 }
-FT_DEVICE int first_tile(const LinearArgs& linear, int block) {
-  return (int)((long long)linear.tiles * block / (int)gridDim.x);
+/// A shared address of this block in another block of the cluster.
+FT_DEVICE u32 address_in(u32 address, int block) {
+  u32 out;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(out) : "r"(address), "r"(block));
+  return out;
+}
+FT_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+FT_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+FT_DEVICE void arrive_in(u32 barrier) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+FT_DEVICE void send(u32 to, const float (&v)[4], u32 barrier) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1,%2,%3,%4}, [%5];" ::"r"(
+          to),
+      "r"(bits_of(v[0])), "r"(bits_of(v[1])), "r"(bits_of(v[2])), "r"(bits_of(v[3])), "r"(barrier)
+      : "memory");
 }
 
-FT_DEVICE void stream_weights(const StreamRowsArgs& p, const RowsRing& ring) {
+/// The tiles of a cluster.
+struct RowsTiles {
+  int first, count;
+};
+FT_DEVICE RowsTiles tiles_of(const LinearArgs& linear) {
+  const int clusters = (int)gridDim.x / kSlices, cluster = (int)blockIdx.x / kSlices;
+  const int first = (int)((long long)linear.tiles * cluster / clusters);
+  return {first, (int)((long long)linear.tiles * (cluster + 1) / clusters) - first};
+}
+
+/// Two warps whose lanes copy up to three groups of a tile each. (A lane's copy takes 66 cycles of its warp,
+/// and the memory delivers it in as many.)
+template <int Columns>
+FT_DEVICE void stream_records(const StreamRowsArgs& p, const RowsRing& ring, RowsTiles tiles, int slice,
+                              int part) {
+  constexpr int kTiles = 8 * held_tiles(Columns), kStage = kTiles * kChunk * kRecord;
+  const int groups = p.linear.groups / kSlices, own = part + kCopiers * lane_of(),
+            piece = piece_groups(groups);
   u64 policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  const int groups = p.linear.groups / kSlices, last = first_tile(p.linear, (int)blockIdx.x + 1);
-  const long long half = (long long)groups * kQuad;
   int slot = 0, phase = 1, fills = 0;
-  for (int tile = first_tile(p.linear, (int)blockIdx.x); tile < last;) {
-    const int count = bundle_of(last - tile);
-    for (int group = 0; group < groups; group += kPiece) {
-      const int bytes = min_(kPiece, groups - group) * kQuad;
-      const u8* from = p.linear.records + (long long)tile * 2 * half + (long long)group * kQuad;
-      for (int t = 0; t < count; t++, from += 2 * half) {
-        if (fills++ == kEarly) barrier_wait(ring.begun, 0);
+  for (int first = 0; first < tiles.count; first += kTiles) {
+    const bool copies = own < min_(kTiles, tiles.count - first);
+    const int count = __popc(__ballot_sync(~0u, copies));
+    const u8* tile = p.linear.records + (long long)(tiles.first + first + own) * p.linear.groups * kRecord;
+    for (int start = 0; start < groups; start += piece) {
+      const int size = min_(piece, groups - start);
+      const u8* from = tile + (start * kSlices + slice * size) * kRecord;
+      for (int group = 0; group < size; group += kChunk, from += kChunk * kRecord) {
+        if (fills++ == p.early) barrier_wait(ring.ready, 0);  // x passes before the rest of the ring fills
         barrier_wait(ring.empty + 8 * slot, phase);
-        const u32 barrier = ring.full + 8 * slot, to = ring.weights + slot * kWeightSlot;
-        barrier_expect(barrier, 2 * bytes);
-        bulk_copy_once(to, from, bytes, barrier, policy);
-        bulk_copy_once(to + bytes, from + half, bytes, barrier, policy);
-        if (++slot == p.slots) slot = 0, phase ^= 1;
+        const u32 barrier = ring.full + 8 * slot;
+        const int bytes = min_(kChunk, size - group) * kRecord;
+        if (lane_of() == 0) barrier_expect(barrier, count * bytes);
+        __syncwarp();
+        if (copies)
+          bulk_copy_once(ring.base + slot * kStage + own * kChunk * kRecord, from, bytes, barrier, policy);
+        if (++slot == p.stages) slot = 0, phase ^= 1;
       }
     }
-    tile += count;
   }
 }
 
 template <int Columns>
-FT_DEVICE void stream_codes(const StreamRowsArgs& p, const RowsRing& ring) {
-  constexpr int kGroup = Columns * 8 * 72, kSlot = kPiece * kSlices * kGroup;
-  const int groups = p.linear.groups / kSlices, last = first_tile(p.linear, (int)blockIdx.x + 1);
+FT_DEVICE void fetch_slice(const LinearArgs& linear, const RowsRing& ring, int slice) {
+  const int bytes = linear.groups / kSlices * 64, k = linear.groups * 64, columns = (linear.rows + 7) / 8;
   asm volatile("fence.proxy.async.global;" ::: "memory");
-  int slot = 0, phase = 1;
-  for (int tile = first_tile(p.linear, (int)blockIdx.x); tile < last; tile += bundle_of(last - tile)) {
-    for (int group = 0; group < groups; group += kPiece) {
-      const int bytes = min_(kPiece, groups - group) * kGroup;
-      barrier_wait(ring.codes_empty + 8 * slot, phase);
-      const u32 barrier = ring.codes_full + 8 * slot, to = ring.codes + slot * kSlot;
-      barrier_expect(barrier, kSlices * bytes);
-      for (int slice = 0; slice < kSlices; slice++)
-        bulk_copy(to + slice * bytes, p.rows + (long long)(slice * groups + group) * kGroup, bytes, barrier);
-      if (++slot == kCodeSlots) slot = 0, phase ^= 1;
-    }
-  }
+  if (lane_of() == 0) barrier_expect(ring.ready, (linear.rows + columns) * bytes);
+  __syncwarp();
+  for (int r = lane_of(); r < linear.rows; r += 32)
+    bulk_copy(ring.base + ring.x + r * ring.x_stride, linear.codes + (long long)r * k + slice * bytes, bytes,
+              ring.ready);
+  if (lane_of() < columns)
+    bulk_copy(ring.base + ring.scales + lane_of() * bytes,
+              (const u8*)linear.scales + (long long)lane_of() * k + slice * bytes, bytes, ring.ready);
 }
-
-FT_DEVICE void sync_multipliers() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
-
-/// Where a warp is in the two rings, and how many tiles it has ended.
-struct RowsWalk {
-  int slot = 0, phase = 0, codes_slot = 0, codes_phase = 0, ended = 0;
-};
 
 /// A group's codes of all rows, with their scales and sums, as a lane has them.
 template <int Columns>
 struct RowsGroup {
-  u32 x[Columns][4];
+  uint4 x[Columns];
   float4 scales[Columns];
 
-  FT_DEVICE_MEMBER void load(const u8* group) {
-    constexpr int kRows = Columns * 8;
-    const int quad = lane_of() >> 2, t = lane_of() & 3;
-    FT_UNROLL for (int n = 0; n < Columns; n++) {
-      FT_UNROLL for (int c = 0; c < 4; c++) x[n][c] =
-          *(const u32*)(group + (c * kRows + n * 8 + quad) * 16 + t * 4);
-      scales[n] = *(const float4*)(group + kRows * 64 + n * 64 + t * 16);
-    }
-  }
   /// acc += the product with a record of weights.
   FT_DEVICE_MEMBER void multiply(const u8* record, float (&acc)[Columns][4]) const {
     u32 low[4], high[4];
@@ -97,141 +112,179 @@ struct RowsGroup {
     const uint2 pairs = *(const uint2*)(record + 512 + (lane_of() >> 2) * 8);
     const float scale[2] = {bf16_low(pairs.x), bf16_low(pairs.y)},
                 bias[2] = {bf16_high(pairs.x), bf16_high(pairs.y)};
+    int dots[Columns][4];
     FT_UNROLL for (int n = 0; n < Columns; n++) {
-      int dots[4] = {0, 0, 0, 0};
-      mma_bytes(dots, low[0], low[1], low[2], low[3], x[n][0], x[n][1]);
-      mma_bytes(dots, high[0], high[1], high[2], high[3], x[n][2], x[n][3]);
-      add_group(acc[n], dots, scale, bias, scales[n]);
+      FT_UNROLL for (int j = 0; j < 4; j++) dots[n][j] = 0;
+      mma_bytes(dots[n], low[0], low[1], low[2], low[3], x[n].x, x[n].y);
     }
+    FT_UNROLL for (int n = 0; n < Columns; n++)
+        mma_bytes(dots[n], high[0], high[1], high[2], high[3], x[n].z, x[n].w);
+    FT_UNROLL for (int n = 0; n < Columns; n++) add_group(acc[n], dots[n], scale, bias, scales[n]);
   }
 };
 
-/// Up to kTiles tiles by `Size` groups of all rows.
-template <int Columns, int Size>
-FT_DEVICE void multiply_piece(const StreamRowsArgs& p, const RowsRing& ring, const u8* weights,
-                              const u8* codes, int count, RowsWalk& walk, float (&acc)[kTiles][Columns][4]) {
-  constexpr int kGroup = Columns * 8 * 72;
-  constexpr int kHeld = Columns < 4 ? Size : 1;  // groups whose codes are in registers
-  const int warp = warp_of();
-  barrier_wait(ring.codes_full + 8 * walk.codes_slot, walk.codes_phase);
-  const u8* own = codes + walk.codes_slot * (kPiece * kSlices * kGroup) + warp * Size * kGroup;
-  FT_UNROLL for (int first = 0; first < Size; first += kHeld) {
-    RowsGroup<Columns> groups[kHeld];
-    FT_UNROLL for (int g = 0; g < kHeld; g++) groups[g].load(own + (first + g) * kGroup);
-    FT_UNROLL for (int tile = 0; tile < kTiles; tile++) {
-      if (tile >= count) break;
-      const bool turned = walk.slot + tile >= p.slots;
-      const int slot = walk.slot + tile - (turned ? p.slots : 0);
-      if (first == 0) barrier_wait(ring.full + 8 * slot, walk.phase ^ (turned ? 1 : 0));
-      const u8* record =
-          weights + slot * kWeightSlot + (warp >> 2) * Size * kQuad + (warp & 3) * kRecord + first * kQuad;
-      FT_UNROLL for (int g = 0; g < kHeld; g++) groups[g].multiply(record + g * kQuad, acc[tile]);
-      if (first + kHeld < Size) continue;
+/// Sends a tile's slice to the block that adds it: the tile's number modulo eight. Waits until that block has
+/// added the tile that was in this place.
+template <int Columns>
+FT_DEVICE void send_slice(const RowsRing& ring, int tile, int slice, const float (&acc)[Columns][4]) {
+  const int turn = tile / 8, b = turn % kSums;
+  if (turn >= kSums) barrier_wait(ring.freed + 8 * b, (turn / kSums - 1) & 1);
+  const u32 barrier = address_in(ring.part + 8 * b, tile % 8);
+  const u32 to = address_in(ring.base + ring.sums + (b * kSlices + slice) * Columns * 512, tile % 8);
+  FT_UNROLL for (int n = 0; n < Columns; n++) send(to + n * 512 + lane_of() * 16, acc[n], barrier);
+}
+
+template <int Columns>
+FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, u8* memory, RowsTiles tiles,
+                        int slice) {
+  constexpr int kHeld = held_tiles(Columns), kStage = 8 * kHeld * kChunk * kRecord;
+  const int groups = p.linear.groups / kSlices, warp = warp_of(), quad = lane_of() >> 2, t = lane_of() & 3,
+            piece = piece_groups(groups);
+  const u8* x[Columns];
+  FT_UNROLL for (int n = 0; n < Columns; n++)  // rows beyond the last read it: columns are independent
+      x[n] = memory + ring.x + min_(8 * n + quad, p.linear.rows - 1) * ring.x_stride + t * 16;
+  const u8* const scales = memory + ring.scales + t * 16;
+  barrier_wait(ring.ready, 0);
+  int slot = 0, phase = 0;
+  for (int first = 0; first < tiles.count; first += 8 * kHeld) {
+    const int tile = first + warp;
+    const bool whole = tile + 8 * (kHeld - 1) < tiles.count;
+    float acc[kHeld][Columns][4];
+    FT_UNROLL for (int h = 0; h < kHeld; h++) FT_UNROLL for (int n = 0; n < Columns; n++)
+        FT_UNROLL for (int j = 0; j < 4; j++) acc[h][n][j] = 0;
+    for (int at = 0, count; at < groups; at += count) {
+      const int in_piece = at % piece;
+      count = min_(min_(kChunk, piece - in_piece), groups - at);
+      barrier_wait(ring.full + 8 * slot, phase);
+      const u8* const stage = memory + slot * kStage + warp * kChunk * kRecord;
+      const auto take = [&](RowsGroup<Columns>& group, int g) {
+        FT_UNROLL for (int n = 0; n < Columns; n++) {
+          group.x[n] = *(const uint4*)(x[n] + (at + g) * 64);
+          group.scales[n] = *(const float4*)(scales + (n * groups + at + g) * 64);
+        }
+      };
+      if (whole) {
+        int g = 0;
+        if (count >= 2) {  // straight on, so that the loads of one product pass during another
+          FT_UNROLL for (int i = 0; i < 2; i++) {
+            RowsGroup<Columns> group;
+            take(group, i);
+            FT_UNROLL for (int h = 0; h < kHeld; h++)
+                group.multiply(stage + (8 * h * kChunk + i) * kRecord, acc[h]);
+          }
+          g = 2;
+        }
+        if (g < count) {
+          RowsGroup<Columns> group;
+          take(group, g);
+          FT_UNROLL for (int h = 0; h < kHeld; h++)
+              group.multiply(stage + (8 * h * kChunk + g) * kRecord, acc[h]);
+        }
+      } else if (tile < tiles.count) {
+        FT_LOOP for (int g = 0; g < count; g++) {
+          RowsGroup<Columns> group;
+          take(group, g);
+          group.multiply(stage + g * kRecord, acc[0]);
+        }
+      }
       __syncwarp();
       if (lane_of() == 0) barrier_arrive(ring.empty + 8 * slot);
+      if (++slot == p.stages) slot = 0, phase ^= 1;
+    }
+    FT_UNROLL for (int h = 0; h < kHeld; h++) {
+      if (tile + 8 * h < tiles.count) send_slice<Columns>(ring, tile + 8 * h, slice, acc[h]);
     }
   }
-  if (lane_of() == 0) barrier_arrive(ring.codes_empty + 8 * walk.codes_slot);
-  if (++walk.codes_slot == kCodeSlots) walk.codes_slot = 0, walk.codes_phase ^= 1;
-  walk.slot += count;
-  if (walk.slot >= p.slots) walk.slot -= p.slots, walk.phase ^= 1;
 }
 
-/// The slices of a tile in order: the first warps have eight rows each.
+/// Adds the slices of this block's tiles: every eighth one.
 template <int Columns>
-FT_DEVICE void add_tile(const LinearArgs& linear, int tile, const float (&acc)[Columns][4], u8* sums,
-                        int ended) {
-  const int lane = lane_of(), warp = warp_of(), quad = lane >> 2, t = lane & 3;
-  float4* buffer = (float4*)(sums + ended % 2 * (kSlices * Columns * 512));
-  FT_UNROLL for (int n = 0; n < Columns; n++) buffer[(warp * Columns + n) * 32 + lane] =
-      make_float4(acc[n][0], acc[n][1], acc[n][2], acc[n][3]);
-  const auto row = [&](int j) { return 8 * warp + 2 * t + j % 2; };
-  const auto output = [&](int j) { return tile * kTileOutputs + quad + j / 2 * 8; };
+FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u8* memory, RowsTiles tiles,
+                         int block) {
+  constexpr int kBytes = kSlices * Columns * 512;
+  const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   const bool adds = linear.residual.data != nullptr;
-  float before[4] = {0, 0, 0, 0};
-  FT_UNROLL for (int j = 0; j < 4; j++) {
-    if (adds && warp < Columns && row(j) < linear.rows && output(j) < linear.outputs)
-      before[j] = linear.residual.data[(long long)row(j) * linear.residual.stride + output(j)];
-  }
-  sync_multipliers();
-  if (warp >= Columns) return;
-  float total[4];
-  FT_UNROLL for (int slice = 0; slice < kSlices; slice++) {
-    const float4 v = buffer[(slice * Columns + warp) * 32 + lane];
-    const float own[4] = {v.x, v.y, v.z, v.w};
-    FT_UNROLL for (int j = 0; j < 4; j++) total[j] = slice == 0 ? own[j] : total[j] + own[j];
-  }
-  FT_UNROLL for (int j = 0; j < 4; j++) {
-    if (row(j) >= linear.rows || output(j) >= linear.outputs) continue;
-    linear.out.data[(long long)row(j) * linear.out.stride + output(j)] =
-        adds ? before[j] + total[j] : total[j];
-  }
-}
-
-template <int Columns>
-FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, const u8* weights, const u8* codes,
-                        u8* sums) {
-  const int groups = p.linear.groups / kSlices, last = first_tile(p.linear, (int)blockIdx.x + 1);
-  RowsWalk walk;
-  if (threadIdx.x == 0) {
-    barrier_wait(ring.codes_full, 0);
-    barrier_arrive(ring.begun);
-  }
+  if (lane < kSums) barrier_expect(ring.part + 8 * lane, kBytes);
   __syncwarp();
-  for (int tile = first_tile(p.linear, (int)blockIdx.x); tile < last;) {
-    const int count = bundle_of(last - tile);
-    float acc[kTiles][Columns][4];
-    FT_UNROLL for (int i = 0; i < kTiles; i++) FT_UNROLL for (int n = 0; n < Columns; n++)
-        FT_UNROLL for (int j = 0; j < 4; j++) acc[i][n][j] = 0;
-    FT_LOOP for (int group = 0; group + kPiece <= groups; group += kPiece)
-        multiply_piece<Columns, kPiece>(p, ring, weights, codes, count, walk, acc);
-    if (groups % kPiece != 0) multiply_piece<Columns, 1>(p, ring, weights, codes, count, walk, acc);
-    FT_UNROLL for (int i = 0; i < kTiles; i++) {
-      if (i >= count) break;
-      add_tile<Columns>(p.linear, tile + i, acc[i], sums, walk.ended++);
+  for (int turn = 0, tile = block; tile < tiles.count; turn++, tile += 8) {
+    const int b = turn % kSums;
+    const auto row = [&](int n, int j) { return 8 * n + 2 * t + j % 2; };
+    const auto output = [&](int j) { return (tiles.first + tile) * kTileOutputs + quad + j / 2 * 8; };
+    const auto live = [&](int n, int j) { return row(n, j) < linear.rows && output(j) < linear.outputs; };
+    float before[Columns][4];
+    FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int j = 0; j < 4; j++) {
+      before[n][j] = adds && live(n, j)
+                         ? linear.residual.data[(long long)row(n, j) * linear.residual.stride + output(j)]
+                         : 0.0f;
     }
-    tile += count;
+    barrier_wait(ring.part + 8 * b, turn / kSums & 1);
+    float total[Columns][4];
+    const float4* const sums = (const float4*)(memory + ring.sums + b * kBytes) + lane;
+    FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int slice = 0; slice < kSlices; slice++) {
+      const float4 v = sums[(slice * Columns + n) * 32];
+      const float own[4] = {v.x, v.y, v.z, v.w};
+      FT_UNROLL for (int j = 0; j < 4; j++) total[n][j] = slice == 0 ? own[j] : total[n][j] + own[j];
+    }
+    __syncwarp();
+    if (lane == 0) barrier_expect(ring.part + 8 * b, kBytes);
+    __syncwarp();
+    if (8 * (turn + kSums) < tiles.count && lane < kSlices)
+      arrive_in(
+          address_in(ring.freed + 8 * b, lane));  // nobody waits for the last ones: blocks may have ended
+    FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int j = 0; j < 4; j++) {
+      if (live(n, j))
+        linear.out.data[(long long)row(n, j) * linear.out.stride + output(j)] =
+            adds ? before[n][j] + total[n][j] : total[n][j];
+    }
   }
 }
 
 template <int Columns>
 FT_DEVICE void stream_rows(const StreamRowsArgs& p, u8* memory) {
-  constexpr int kCodeSlot = kPiece * kSlices * Columns * 8 * 72;
-  const int warp = warp_of(), lane = lane_of();
-  u8* codes = memory + p.slots * kWeightSlot;
-  u8* sums = codes + kCodeSlots * kCodeSlot;
+  constexpr int kStage = 8 * held_tiles(Columns) * kChunk * kRecord;
+  const int warp = warp_of(), lane = lane_of(), slice = (int)block_rank(), groups = p.linear.groups / kSlices;
+  const RowsTiles tiles = tiles_of(p.linear);
   RowsRing ring;
-  ring.weights = shared_address(memory), ring.codes = shared_address(codes);
-  ring.full = shared_address(sums) + 2 * kSlices * Columns * 512, ring.empty = ring.full + 8 * p.slots;
-  ring.codes_full = ring.empty + 8 * p.slots, ring.codes_empty = ring.codes_full + 8 * kCodeSlots;
-  ring.begun = ring.codes_empty + 8 * kCodeSlots;
+  ring.base = shared_address(memory), ring.x = p.stages * kStage;
+  ring.x_stride = groups * 64 + (groups % 2 == 0 ? 64 : 0);  // two rows of eight lanes lie in other banks
+  ring.scales = ring.x + p.linear.rows * ring.x_stride, ring.sums = ring.scales + Columns * groups * 64;
+  ring.full = ring.base + ring.sums + kSums * kSlices * Columns * 512;
+  ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
+  ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
   if (warp == 8 && lane == 0) {
-    for (int i = 0; i < p.slots; i++) barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
-    for (int i = 0; i < kCodeSlots; i++)
-      barrier_init(ring.codes_full + 8 * i, 1), barrier_init(ring.codes_empty + 8 * i, 8);
-    barrier_init(ring.begun, 1);
+    for (int i = 0; i < p.stages; i++)
+      barrier_init(ring.full + 8 * i, kCopiers), barrier_init(ring.empty + 8 * i, 8);
+    for (int i = 0; i < kSums; i++)
+      barrier_init(ring.part + 8 * i, 1), barrier_init(ring.freed + 8 * i, kSlices);
+    barrier_init(ring.ready, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
-  if (warp == 8) {
-    if (lane == 0) stream_weights(p, ring);
-    return;
+  __syncwarp();
+  cluster_arrive();
+  if (warp > 8) {
+    stream_records<Columns>(p, ring, tiles, slice, warp - 9);
+    __syncwarp();
+    return cluster_wait();
   }
-  if (warp == 9) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (warp == 8) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
-  if (warp == 9) {
-    if (lane == 0) stream_codes<Columns>(p, ring);
-    return;
+  if (warp == 8) {
+    fetch_slice<Columns>(p.linear, ring, slice);
+    __syncwarp();
+    cluster_wait();
+    return add_tiles<Columns>(p.linear, ring, memory, tiles, slice);
   }
-  multiply<Columns>(p, ring, memory, codes, sums);
+  cluster_wait();
+  multiply<Columns>(p, ring, memory, tiles, slice);
 }
 
 }  // namespace ft::cuda
 
-#define FT_STREAM_ROWS(Columns)                           \
-  FT_KERNEL(stream_rows_##Columns, StreamRowsArgs, 320) { \
-    FT_DYNAMIC(memory);                                   \
-    stream_rows<Columns>(p, memory);                      \
+#define FT_STREAM_ROWS(Columns)                                                      \
+  FT_KERNEL_CLUSTER(stream_rows_##Columns, StreamRowsArgs, 352, ft::cuda::kSlices) { \
+    FT_DYNAMIC(memory);                                                              \
+    stream_rows<Columns>(p, memory);                                                 \
   }
 
 namespace ft::cuda {
@@ -239,5 +292,7 @@ namespace ft::cuda {
 FT_STREAM_ROWS(2)
 FT_STREAM_ROWS(3)
 FT_STREAM_ROWS(4)
+FT_STREAM_ROWS(6)
+FT_STREAM_ROWS(8)
 
 }  // namespace ft::cuda

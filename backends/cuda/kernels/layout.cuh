@@ -8,8 +8,8 @@
 //   8 bits  four words: inputs 0-3 of quad, of quad + 8, inputs 4-7 of quad, of quad + 8
 // Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. Scales: 8 quads x
 // (scale and bias of output quad, of output quad + 8), pairs of bfloat16 or of floats (wide).
-// Records are in the order in which eight warps read eight slices of K: [tile][slices 0-3, slices 4-7]
-// [group of the slice][slice of the half], if the groups divide; else [tile][group].
+// Records of a tile: [piece][slice of K][group of the piece] if the groups divide into slices, else [group].
+// A piece of all slices is what the streaming linear copies at once, so it lies side by side.
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
@@ -21,10 +21,39 @@ FT_DEVICE int record_bytes(int bits, int group, int wide) {
   return record_codes(bits, group) + (wide ? 128 : 64);
 }
 
+/// Groups of a slice in a piece; the last one may have fewer. The host has the same (linear.cpp).
+FT_DEVICE int piece_groups(int of_slice) {
+  if (of_slice % 5 == 0) return 5;
+  if (of_slice % 6 == 0) return 6;
+  if (of_slice % 4 == 0) return 4;
+  return of_slice > 6 ? 6 : of_slice > 4 ? 5 : of_slice > 2 ? 4 : 2;
+}
+
+/// The record of a tile that a group has, told group by group.
+struct RecordWalk {
+  int record, of_slice, piece, in_slice, slice, left;  // left: groups of the piece from this one on
+
+  FT_DEVICE_MEMBER void begin(int groups) {
+    record = in_slice = slice = 0;
+    of_slice = groups % kSlices == 0 ? groups / kSlices : groups;
+    piece = groups % kSlices == 0 ? min_(piece_groups(of_slice), of_slice) : groups;
+    left = piece;
+  }
+  FT_DEVICE_MEMBER void step() {
+    record++, in_slice++;
+    if (--left > 0) return;
+    if (in_slice == of_slice) in_slice = 0, slice++;
+    left = min_(piece, of_slice - in_slice);
+    record = in_slice * kSlices + slice * left;
+  }
+};
+
 FT_DEVICE long long record_at(int tile, int group, int groups) {
-  if (groups % kSlices != 0) return (long long)tile * groups + group;
+  const long long first = (long long)tile * groups;
+  if (groups % kSlices != 0) return first + group;
   const int of_slice = groups / kSlices, slice = group / of_slice, in_slice = group % of_slice;
-  return (((long long)tile * 2 + slice / 4) * of_slice + in_slice) * 4 + slice % 4;
+  const int piece = piece_groups(of_slice), in_piece = in_slice % piece, start = in_slice - in_piece;
+  return first + start * kSlices + slice * min_(piece, of_slice - start) + in_piece;
 }
 
 /// Byte of the record where word `word` of step `step` of a lane is.

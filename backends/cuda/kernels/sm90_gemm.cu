@@ -78,8 +78,6 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
   const u32 to = base + Places::kSums + (rows ? 0 : Places::kRecords + place * kRecord);
   const u32 bytes = rows ? Places::kRecords : kRecord;
   const u32 expected = 4 * kRecord + (part == 0 ? Places::kRecords : 0);
-  const bool sliced = groups % kSlices == 0;
-  const int of_slice = sliced ? groups / kSlices : groups, step = !rows && sliced ? 4 : 1;
   int slot = 0, phase = 1;
   FT_LOOP for (int item = items.first();; item += items.step()) {
     const bool last = item >= items.count;
@@ -87,17 +85,15 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
     const u8* from = rows ? p.rows + (long long)items.row_block(own) * groups * Places::kRecords
                           : p.linear.records + (long long)tile * groups * kRecord;
     const u8* at = from;
-    int slice = 0, left = of_slice;
+    RecordWalk walk;
+    walk.begin(groups);
     FT_LOOP for (int g = last ? groups - 1 : 0; g < groups; g++) {
       const u32 barrier = base + Places::kFull + 8 * slot;
       barrier_wait(base + Places::kEmpty + 8 * slot, phase);
       if (lane == 0) barrier_expect(barrier, expected);
       if (copies) bulk_copy(to + slot * Places::kStage, at, bytes, barrier);
-      at += step * bytes;
-      if (--left == 0) {  // record of a slice's first group: layout.cuh
-        slice++, left = of_slice;
-        if (!rows) at = from + (long long)(slice / 4 * of_slice * 4 + slice % 4) * kRecord;
-      }
+      walk.step();
+      at = rows ? at + bytes : from + (long long)walk.record * kRecord;
       if (++slot == Places::kStages) slot = 0, phase ^= 1;
     }
     if (last) return;
