@@ -198,16 +198,8 @@ class CudaDevice final : public Device {
     dependent.value.number = 1;
     const bool early = launch.dependent && launched_ && facts_.capability >= 90;
     launched_ = !launch.fence;
-    const LaunchConfig config{static_cast<unsigned>(launch.grid.x),
-                              static_cast<unsigned>(launch.grid.y),
-                              static_cast<unsigned>(launch.grid.z),
-                              static_cast<unsigned>(launch.threads),
-                              1,
-                              1,
-                              static_cast<unsigned>(launch.shared_bytes),
-                              stream_,
-                              early ? &dependent : nullptr,
-                              early ? 1U : 0U};
+    LaunchConfig config = config_of(launch);
+    if (early) config.attributes = &dependent, config.attribute_count = 1;
     void* parameters[] = {const_cast<void*>(args)};  // NOLINT(*-const-cast): the driver only reads
     require(driver_.cuLaunchKernelEx(&config, function, parameters, nullptr), launch.kernel);
   }
@@ -215,16 +207,7 @@ class CudaDevice final : public Device {
     const auto [place, fresh] = clusters_.try_emplace({launch.kernel, launch.shared_bytes}, 0);
     if (!fresh || facts_.capability < 90) return place->second;
     bind();
-    const LaunchConfig config{static_cast<unsigned>(launch.grid.x),
-                              1,
-                              1,
-                              static_cast<unsigned>(launch.threads),
-                              1,
-                              1,
-                              static_cast<unsigned>(launch.shared_bytes),
-                              stream_,
-                              nullptr,
-                              0};
+    const LaunchConfig config = config_of(launch);
     require(driver_.cuOccupancyMaxActiveClusters(&place->second, function_of(launch.kernel), &config),
             launch.kernel);
     return place->second;
@@ -312,6 +295,18 @@ class CudaDevice final : public Device {
     return {};
   }
 
+  LaunchConfig config_of(const Launch& launch) const {
+    return {static_cast<unsigned>(launch.grid.x),
+            static_cast<unsigned>(launch.grid.y),
+            static_cast<unsigned>(launch.grid.z),
+            static_cast<unsigned>(launch.threads),
+            1,
+            1,
+            static_cast<unsigned>(launch.shared_bytes),
+            stream_,
+            nullptr,
+            0};
+  }
   Handle function_of(const char* kernel) {
     Handle& function = functions_[kernel];
     if (function == nullptr) function = find(kernel);

@@ -82,16 +82,15 @@ bool launch_rows(Device& device, const LinearArgs& args) {
   const int room = std::min(device.facts().shared_bytes, std::max(kRoom, fixed + 4 * (stage + 16)));
   const int stages = std::min(kMaxStages, (room - fixed) / (stage + 16));
   if (stages < kMinStages) return false;
-  const Launch launch{kernel_name(fmt::format("stream_rows_{}", columns)),
-                      {kSlices},
-                      kThreads,
-                      fixed + stages * (stage + 16)};
+  Launch launch{kernel_name(fmt::format("stream_rows_{}", columns)),
+                {kSlices},
+                kThreads,
+                fixed + stages * (stage + 16)};
   const int clusters = std::min(device.clusters(launch), parts_of(args.tiles, 8));
   if (clusters == 0) return false;
   const StreamRowsArgs rows{args, stages, kEarly};
-  Launch all = launch;
-  all.grid.x = clusters * kSlices;
-  device.launch(all, &rows);
+  launch.grid.x = clusters * kSlices;
+  device.launch(launch, &rows);
   return true;
 }
 
