@@ -3,6 +3,12 @@
 // fixed addresses, so that a captured graph can be replayed after only their contents have changed.
 #pragma once
 
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#define FT_ON_BOTH static __device__ __forceinline__
+#else
+#define FT_ON_BOTH constexpr
+#endif
+
 namespace ft::cuda {
 
 constexpr int kCacheRows = 32;    // positions of a key/value block (ft::kBlockRows)
@@ -15,6 +21,15 @@ constexpr int kQueryTile = 16;    // queries of a key/value head that the matrix
 constexpr int kPartialExtra = 2;  // a partial result of attention: head_dim sums, maximum, mass
 constexpr int kMaxTaps = 8;
 constexpr int kMaxHeadDim = 512;
+
+/// Groups of a slice of K in a piece of a tile's records (kernels/layout.cuh): as large as divides well. The
+/// last piece may have fewer.
+FT_ON_BOTH int piece_groups(int of_slice) {
+  if (of_slice % 5 == 0) return 5;
+  if (of_slice % 6 == 0) return 6;
+  if (of_slice % 4 == 0) return 4;
+  return of_slice > 6 ? 6 : of_slice > 4 ? 5 : of_slice > 2 ? 4 : 2;
+}
 
 /// Rows at data + row * stride; stride counts floats.
 struct View {

@@ -16,15 +16,6 @@ const char* kernel_name(std::string name) {
 
 namespace {
 
-/// Groups of a slice in a piece of records, a stage of the ring: as large as divides well. Kernels have the
-/// same (layout.cuh).
-int piece_groups(int groups) {
-  for (const int chunk : {5, 6, 4}) {
-    if (groups % chunk == 0) return chunk;
-  }
-  return groups > 6 ? 6 : groups > 4 ? 5 : groups > 2 ? 4 : 2;
-}
-
 /// Shared memory of a block of the streaming linear (kernels/hopper_linear.cu).
 int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
   const int k = args.groups * 64, record = 576;

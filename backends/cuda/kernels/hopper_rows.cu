@@ -15,7 +15,7 @@ FT_DEVICE constexpr int held_tiles(int columns) { return columns <= 4 ? 2 : 1; }
 
 struct RowsRing {
   u32 base, full, empty, part, freed, ready;  // shared addresses
-  int x, x_stride, scales, sums;              // places in shared memory (rows_bytes)
+  int x, x_stride, scales, sums;              // places in shared memory (launch_rows)
 };
 
 FT_DEVICE u32 block_rank() {
@@ -138,8 +138,8 @@ template <int Columns>
 FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, u8* memory, RowsTiles tiles,
                         int slice) {
   constexpr int kHeld = held_tiles(Columns), kStage = 8 * kHeld * kChunk * kRecord;
-  const int groups = p.linear.groups / kSlices, warp = warp_of(), quad = lane_of() >> 2, t = lane_of() & 3,
-            piece = piece_groups(groups);
+  const int groups = p.linear.groups / kSlices, warp = warp_of(), lane = lane_of(), quad = lane >> 2,
+            t = lane & 3, piece = piece_groups(groups);
   const u8* x[Columns];
   FT_UNROLL for (int n = 0; n < Columns; n++)  // rows beyond the last read it: columns are independent
       x[n] = memory + ring.x + min_(8 * n + quad, p.linear.rows - 1) * ring.x_stride + t * 16;
@@ -152,9 +152,9 @@ FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, u8* memor
     float acc[kHeld][Columns][4];
     FT_UNROLL for (int h = 0; h < kHeld; h++) FT_UNROLL for (int n = 0; n < Columns; n++)
         FT_UNROLL for (int j = 0; j < 4; j++) acc[h][n][j] = 0;
-    for (int at = 0, count; at < groups; at += count) {
-      const int in_piece = at % piece;
-      count = min_(min_(kChunk, piece - in_piece), groups - at);
+    for (int at = 0, left = 0, count; at < groups; at += count, left -= count) {
+      if (left == 0) left = min_(piece, groups - at);  // no division: it would take as long as a product
+      count = min_(kChunk, left);
       barrier_wait(ring.full + 8 * slot, phase);
       const u8* const stage = memory + slot * kStage + warp * kChunk * kRecord;
       const auto take = [&](RowsGroup<Columns>& group, int g) {
@@ -188,7 +188,7 @@ FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, u8* memor
         }
       }
       __syncwarp();
-      if (lane_of() == 0) barrier_arrive(ring.empty + 8 * slot);
+      if (lane == 0) barrier_arrive(ring.empty + 8 * slot);
       if (++slot == p.stages) slot = 0, phase ^= 1;
     }
     FT_UNROLL for (int h = 0; h < kHeld; h++) {
@@ -260,7 +260,6 @@ FT_DEVICE void stream_rows(const StreamRowsArgs& p, u8* memory) {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
-  __syncwarp();
   cluster_arrive();
   if (warp > 8) {
     stream_records<Columns>(p, ring, tiles, slice, warp - 9);

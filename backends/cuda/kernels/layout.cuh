@@ -21,14 +21,6 @@ FT_DEVICE int record_bytes(int bits, int group, int wide) {
   return record_codes(bits, group) + (wide ? 128 : 64);
 }
 
-/// Groups of a slice in a piece; the last one may have fewer. The host has the same (linear.cpp).
-FT_DEVICE int piece_groups(int of_slice) {
-  if (of_slice % 5 == 0) return 5;
-  if (of_slice % 6 == 0) return 6;
-  if (of_slice % 4 == 0) return 4;
-  return of_slice > 6 ? 6 : of_slice > 4 ? 5 : of_slice > 2 ? 4 : 2;
-}
-
 /// The record of a tile that a group has, told group by group.
 struct RecordWalk {
   int record, of_slice, piece, in_slice, slice, left;  // left: groups of the piece from this one on
