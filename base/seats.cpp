@@ -56,11 +56,11 @@ void Seats::leave_empty(Seat& seat, std::int64_t now_ns) {
   seat.empty = true;
 }
 
-int Seats::judge(std::int64_t now_ns) {
+int Seats::rearrange(std::int64_t now_ns) {
   for (Seat& seat : seats_)
     if (seat.empty && now_ns >= seat.back_ns) seat = {0, 0, seat.back_ns, seat.break_ns, 0, false};
-  if (now_ns - judged_ns_ < kWindowNs) return -1;
-  judged_ns_ = now_ns;
+  if (now_ns - rearranged_ns_ < kWindowNs) return -1;
+  rearranged_ns_ = now_ns;
   const double usual = usual_share();
   int worst = -1;
   for (const int at : used_) {

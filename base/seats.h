@@ -14,7 +14,7 @@ namespace ft {
 
 class Seats {
  public:
-  static constexpr std::int64_t kWindowNs = 20'000'000;  // seats are judged by what they lost in such a time
+  static constexpr std::int64_t kWindowNs = 20'000'000;  // of observations, after which seats are rearranged
   static constexpr double kLostToMove = 0.08;            // share of its time, where a spare seat is free
   static constexpr int kWindows = 2;        // in a row, because a single one may be a short disturbance
   static constexpr double kCrowded = 0.25;  // from this share on nobody should spin for long
@@ -29,7 +29,7 @@ class Seats {
   void observe(int seat, std::int64_t ns, std::int64_t lost_ns);
   /// After the observations of a task: leaves a seat empty, or tries some again. The seat that it has just
   /// left empty, or -1.
-  int judge(std::int64_t now_ns);
+  int rearrange(std::int64_t now_ns);
 
   /// Other programs use cores of workers whose seats were not left empty.
   bool crowded() const { return crowded_; }
@@ -38,7 +38,7 @@ class Seats {
 
  private:
   struct Seat {
-    std::int64_t ns = 0, lost_ns = 0;        // since the last judgement
+    std::int64_t ns = 0, lost_ns = 0;        // since the last rearrangement
     std::int64_t back_ns = 0, break_ns = 0;  // when it is tried again; how long its last break was
     int late = 0;                            // windows in a row in which it lost too much
     bool empty = false;
@@ -55,7 +55,7 @@ class Seats {
   std::vector<Seat> seats_;
   std::vector<int> used_;
   std::vector<double> shares_;
-  std::int64_t judged_ns_ = 0;
+  std::int64_t rearranged_ns_ = 0;
   bool crowded_ = false;
 };
 

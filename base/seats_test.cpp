@@ -16,7 +16,7 @@ void work(Seats& seats, int most, std::int64_t& now_ns, int milliseconds, const 
     now_ns += kMs;
     for (const int seat : seats.choose(most))
       seats.observe(seat, kMs, static_cast<std::int64_t>(lost(seat) * kMs));
-    seats.judge(now_ns);
+    seats.rearrange(now_ns);
   }
 }
 

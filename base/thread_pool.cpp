@@ -174,7 +174,7 @@ void ThreadPool::start(Call call, void* context, int most) {
   }
   work(own);
   barrier();
-  if (watches_) judge(begin);
+  if (watches_) observe_task(begin);
 }
 
 void ThreadPool::work(Place& place) {
@@ -184,7 +184,7 @@ void ThreadPool::work(Place& place) {
   watch.tell(place);
 }
 
-void ThreadPool::judge(std::int64_t begin_ns) {
+void ThreadPool::observe_task(std::int64_t begin_ns) {
   const std::int64_t now = steady_ns();
   task_ns_ = now - begin_ns;
   if (!watched_) return;
@@ -192,7 +192,7 @@ void ThreadPool::judge(std::int64_t begin_ns) {
     const Place& place = *places_[static_cast<std::size_t>(seat)];
     seats_.observe(seat, place.ns, place.lost_ns);
   }
-  if (const int seat = seats_.judge(now); seat >= 0)
+  if (const int seat = seats_.rearrange(now); seat >= 0)
     log_info(fmt::format("another program uses core {}; its worker is left out or replaced for a while",
                          places_[static_cast<std::size_t>(seat)]->core));
   if (seats_.crowded()) spins_.store(shortest_spins_, std::memory_order_relaxed);

@@ -103,7 +103,7 @@ class ThreadPool {
   void serve(Place& place);
   void work(Place& place);
   /// What the last task has shown about the seats.
-  void judge(std::int64_t begin_ns);
+  void observe_task(std::int64_t begin_ns);
   /// True for the last worker to arrive, which lets the others go on.
   bool arrive();
   /// Waits until the signal is no longer `old`.

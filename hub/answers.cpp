@@ -58,10 +58,10 @@ Error absent(const Asked& asked) {
                       asked.sent_token ? "" : ", and for a private repository give a token in HF_TOKEN")};
 }
 
-Judgement refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
+Outcome refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
 
 /// Passes by itself: repeated when the server says, unless that is too long for a person who waits.
-Judgement wait_for_server(const HttpHead& head, std::string problem, const char* advice) {
+Outcome wait_for_server(const HttpHead& head, std::string problem, const char* advice) {
   const double wait_s = wait_seconds(head).value_or(-1);
   if (wait_s > kLongestWaitS) {
     problem +=
@@ -75,7 +75,7 @@ std::string subject(const Asked& asked) {
   return asked.path.empty() ? asked.id : fmt::format("{} of {}", asked.path, asked.id);
 }
 
-Judgement judge_missing(std::string_view code, const Asked& asked) {
+Outcome refuse_missing(std::string_view code, const Asked& asked) {
   if (code == "RevisionNotFound") {
     return refuse(
         {Code::kNotFound, fmt::format("{} has no branch, tag or commit '{}'", asked.id, asked.revision)});
@@ -88,8 +88,8 @@ Judgement judge_missing(std::string_view code, const Asked& asked) {
   return refuse(absent(asked));
 }
 
-Judgement judge_permission(const HttpHead& head, std::string_view body, std::string_view code,
-                           const Asked& asked) {
+Outcome refuse_permission(const HttpHead& head, std::string_view body, std::string_view code,
+                          const Asked& asked) {
   if (code == "GatedRepo") return refuse(gated(asked));
   const bool disabled = head.header("x-error-message").find("disabled") != std::string_view::npos ||
                         body.find("Access to this resource is disabled") != std::string_view::npos;
@@ -122,7 +122,7 @@ bool is_range(const HttpHead& head, std::int64_t first, std::int64_t last, std::
   return head.header("content-range") == fmt::format("bytes {}-{}/{}", first, last, size);
 }
 
-Judgement judge(const HttpHead& head, std::string_view body, const Asked& asked) {
+Outcome classify(const HttpHead& head, std::string_view body, const Asked& asked) {
   const int status = head.status;
   if (status >= 200 && status < 300) return {};
   if (status >= 300 && status < 400 && !head.header("location").empty()) {
@@ -157,9 +157,9 @@ Judgement judge(const HttpHead& head, std::string_view body, const Asked& asked)
     return refuse({Code::kNotFound, fmt::format("{} was taken down for legal reasons", asked.id)});
   }
   if (status == kNotFound) {
-    return code == "GatedRepo" ? refuse(gated(asked)) : judge_missing(code, asked);
+    return code == "GatedRepo" ? refuse(gated(asked)) : refuse_missing(code, asked);
   }
-  if (status == kUnauthorized || status == kForbidden) return judge_permission(head, body, code, asked);
+  if (status == kUnauthorized || status == kForbidden) return refuse_permission(head, body, code, asked);
   return refuse({Code::kIo, fmt::format("{} answers {} with status {}: {}{}", asked.endpoint, subject(asked),
                                         status, shown(body), request_name(head))});
 }

@@ -27,7 +27,7 @@ struct Asked {
   bool by_signed_url = false;  // another host, without token
 };
 
-struct Judgement {
+struct Outcome {
   Verdict verdict = Verdict::kGood;
   double wait_s = -1;  // kRepeat: as the server says; negative: it does not say
   Error error;         // for every verdict but kGood; kRedirect: if redirects do not end
@@ -37,7 +37,7 @@ inline constexpr double kLongestWaitS = 120;
 inline constexpr std::size_t kShownBodyBytes = 300;
 
 /// `body`: the first bytes of the answer's text.
-Judgement judge(const HttpHead& head, std::string_view body, const Asked& asked);
+Outcome classify(const HttpHead& head, std::string_view body, const Asked& asked);
 
 /// Seconds to wait by RateLimit (nothing remains) or Retry-After.
 std::optional<double> wait_seconds(const HttpHead& head);

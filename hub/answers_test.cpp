@@ -14,51 +14,51 @@ HttpHead head(int status, std::vector<std::pair<std::string, std::string>> heade
 const Asked kAsked{"https://h", "org/name", "main", "", false, false};
 
 TEST(Answers, EachStatusHasItsVerdict) {
-  EXPECT_EQ(judge(head(200), "", kAsked).verdict, Verdict::kGood);
-  EXPECT_EQ(judge(head(302, {{"location", "/x"}}), "", kAsked).verdict, Verdict::kRedirect);
-  EXPECT_EQ(judge(head(302), "", kAsked).verdict, Verdict::kRefused);
+  EXPECT_EQ(classify(head(200), "", kAsked).verdict, Verdict::kGood);
+  EXPECT_EQ(classify(head(302, {{"location", "/x"}}), "", kAsked).verdict, Verdict::kRedirect);
+  EXPECT_EQ(classify(head(302), "", kAsked).verdict, Verdict::kRefused);
   for (const int passing : {408, 500, 502, 503, 504, 429})
-    EXPECT_EQ(judge(head(passing), "", kAsked).verdict, Verdict::kRepeat) << passing;
+    EXPECT_EQ(classify(head(passing), "", kAsked).verdict, Verdict::kRepeat) << passing;
   for (const int final : {400, 401, 403, 404, 410, 451})
-    EXPECT_EQ(judge(head(final), "", kAsked).verdict, Verdict::kRefused) << final;
-  EXPECT_EQ(judge(head(416), "", kAsked).verdict, Verdict::kNoRange);
+    EXPECT_EQ(classify(head(final), "", kAsked).verdict, Verdict::kRefused) << final;
+  EXPECT_EQ(classify(head(416), "", kAsked).verdict, Verdict::kNoRange);
 }
 
 TEST(Answers, EveryAnswerThatIsNotGoodHasASentence) {
   for (int status = 100; status < 600; ++status) {
-    const Judgement judgement = judge(head(status, {{"location", "/x"}}), "", kAsked);
-    EXPECT_EQ(judgement.error.message.empty(), judgement.verdict == Verdict::kGood) << status;
+    const Outcome outcome = classify(head(status, {{"location", "/x"}}), "", kAsked);
+    EXPECT_EQ(outcome.error.message.empty(), outcome.verdict == Verdict::kGood) << status;
   }
 }
 
 TEST(Answers, ASignedUrlIsPlacedAgain) {
   Asked asked = kAsked;
   asked.by_signed_url = true;
-  const Judgement judgement = judge(head(403), "Request has\nexpired", asked);
-  EXPECT_EQ(judgement.verdict, Verdict::kPlaceAgain);
-  EXPECT_NE(judgement.error.message.find("Request has expired"), std::string::npos);
+  const Outcome outcome = classify(head(403), "Request has\nexpired", asked);
+  EXPECT_EQ(outcome.verdict, Verdict::kPlaceAgain);
+  EXPECT_NE(outcome.error.message.find("Request has expired"), std::string::npos);
 }
 
 TEST(Answers, ATokenThatIsRefusedIsLeftOut) {
   Asked asked = kAsked;
   asked.sent_token = true;
-  EXPECT_EQ(judge(head(401), "", asked).verdict, Verdict::kWithoutToken);
-  EXPECT_EQ(judge(head(401, {{"x-error-code", "GatedRepo"}}), "", asked).verdict, Verdict::kRefused);
+  EXPECT_EQ(classify(head(401), "", asked).verdict, Verdict::kWithoutToken);
+  EXPECT_EQ(classify(head(401, {{"x-error-code", "GatedRepo"}}), "", asked).verdict, Verdict::kRefused);
 }
 
 TEST(Answers, TheServerSaysHowLongToWait) {
   EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=0;t=55"}})), 56);
   EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=3;t=55"}, {"retry-after", "7"}})), 7);
   EXPECT_EQ(wait_seconds(head(429, {{"retry-after", "soon"}})), std::nullopt);
-  EXPECT_EQ(judge(head(429, {{"retry-after", "120"}}), "", kAsked).verdict, Verdict::kRepeat);
-  EXPECT_EQ(judge(head(429, {{"retry-after", "121"}}), "", kAsked).verdict, Verdict::kRefused);
-  EXPECT_EQ(judge(head(503, {{"retry-after", "120"}}), "", kAsked).wait_s, 120);
-  EXPECT_EQ(judge(head(503, {{"retry-after", "3600"}}), "", kAsked).verdict, Verdict::kRefused);
+  EXPECT_EQ(classify(head(429, {{"retry-after", "120"}}), "", kAsked).verdict, Verdict::kRepeat);
+  EXPECT_EQ(classify(head(429, {{"retry-after", "121"}}), "", kAsked).verdict, Verdict::kRefused);
+  EXPECT_EQ(classify(head(503, {{"retry-after", "120"}}), "", kAsked).wait_s, 120);
+  EXPECT_EQ(classify(head(503, {{"retry-after", "3600"}}), "", kAsked).verdict, Verdict::kRefused);
 }
 
 TEST(Answers, TheRequestIsNamedForTheServersOperators) {
-  const Judgement judgement = judge(head(500, {{"x-request-id", "Root=1-abc"}}), "", kAsked);
-  EXPECT_NE(judgement.error.message.find("Root=1-abc"), std::string::npos);
+  const Outcome outcome = classify(head(500, {{"x-request-id", "Root=1-abc"}}), "", kAsked);
+  EXPECT_NE(outcome.error.message.find("Root=1-abc"), std::string::npos);
 }
 
 TEST(Answers, ARangeMustBeExact) {

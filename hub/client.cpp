@@ -18,14 +18,14 @@ std::string located(const std::string& base, std::string_view location) {
 
 }  // namespace
 
-double Patience::next_wait_s(const Judgement& judgement) const {
+double Patience::next_wait_s(const Outcome& outcome) const {
   if (tries_ + 1 >= kMaxTries) return -1;
-  if (judgement.wait_s >= 0) return judgement.wait_s;
+  if (outcome.wait_s >= 0) return outcome.wait_s;
   return std::ldexp(static_cast<double>(pace_.backoff_ms) / 1000, tries_);
 }
 
-bool Patience::wait(const Judgement& judgement) {
-  const double wait_s = next_wait_s(judgement);
+bool Patience::wait(const Outcome& outcome) {
+  const double wait_s = next_wait_s(outcome);
   if (wait_s < 0) return false;
   ++tries_;
   pace_.sleep_ms(static_cast<std::int64_t>(wait_s * 1000));
@@ -59,7 +59,7 @@ void HubClient::tell(const std::function<void(PullEvents&)>& call) {
 }
 
 Result<HubClient::Fetched> HubClient::ask_once(Connection& connection, std::string url, Asked& asked,
-                                               bool head_only, Judgement& judgement) {
+                                               bool head_only, Outcome& outcome) {
   Fetched fetched;
   for (int redirects = 0; redirects <= kMaxRedirects; ++redirects) {
     fetched.body.clear(), fetched.url = url;
@@ -78,8 +78,8 @@ Result<HubClient::Fetched> HubClient::ask_once(Connection& connection, std::stri
     }
     if (!head.ok()) return head.error();
     fetched.head = std::move(*head);
-    judgement = judge(fetched.head, fetched.body, asked);
-    if (judgement.verdict != Verdict::kRedirect) return fetched;
+    outcome = classify(fetched.head, fetched.body, asked);
+    if (outcome.verdict != Verdict::kRedirect) return fetched;
     url = located(url, fetched.head.header("location"));
     if (!is_allowed_url(url)) {
       return Error{Code::kIo, fmt::format("{}: the hub redirects to '{}', which is not https; nothing was "
@@ -88,7 +88,7 @@ Result<HubClient::Fetched> HubClient::ask_once(Connection& connection, std::stri
     }
     if (head_only && origin_of(url) != origin_of(settings_.endpoint)) {
       fetched.url = url, fetched.is_place = true;
-      judgement = {};
+      outcome = {};
       return fetched;
     }
   }
@@ -101,28 +101,28 @@ Result<HubClient::Fetched> HubClient::ask(Connection& connection, const std::str
   Patience patience(pace_);
   Asked asked = question;
   for (;;) {
-    Judgement judgement;
-    Result<Fetched> fetched = ask_once(connection, url, asked, head_only, judgement);
+    Outcome outcome;
+    Result<Fetched> fetched = ask_once(connection, url, asked, head_only, outcome);
     if (!fetched.ok()) {
       if (fetched.error().code != Code::kBusy) return fetched.error();
-      judgement = {Verdict::kRepeat, -1, fetched.error()};
-    } else if (judgement.verdict == Verdict::kGood) {
+      outcome = {Verdict::kRepeat, -1, fetched.error()};
+    } else if (outcome.verdict == Verdict::kGood) {
       if (const std::string warning(fetched->head.header("x-hf-warning")); !warning.empty()) {
         const std::string topic = warning.substr(0, warning.find(';'));
         if (is_news(topic)) tell([&](PullEvents& events) { events.noted("the hub says: " + warning); });
       }
       return fetched;
     }
-    if (judgement.verdict == Verdict::kWithoutToken) {
-      drop_token(judgement.error);
+    if (outcome.verdict == Verdict::kWithoutToken) {
+      drop_token(outcome.error);
       continue;
     }
-    if (judgement.verdict != Verdict::kRepeat) return judgement.error;
-    if (const double wait_s = patience.next_wait_s(judgement); wait_s >= 0) {
-      tell([&](PullEvents& events) { events.repeated(question.path, judgement.error.message, wait_s); });
+    if (outcome.verdict != Verdict::kRepeat) return outcome.error;
+    if (const double wait_s = patience.next_wait_s(outcome); wait_s >= 0) {
+      tell([&](PullEvents& events) { events.repeated(question.path, outcome.error.message, wait_s); });
     }
-    if (!patience.wait(judgement)) {
-      return pace_.cancelled() ? Error{Code::kCancelled, "stopped"} : judgement.error;
+    if (!patience.wait(outcome)) {
+      return pace_.cancelled() ? Error{Code::kCancelled, "stopped"} : outcome.error;
     }
   }
 }

@@ -28,9 +28,9 @@ class Patience {
   /// After progress.
   void reset() { tries_ = 0; }
   /// How long the next wait() takes; negative: all tries are used up.
-  double next_wait_s(const Judgement& judgement) const;
+  double next_wait_s(const Outcome& outcome) const;
   /// False if all tries are used up.
-  bool wait(const Judgement& judgement);
+  bool wait(const Outcome& outcome);
 
  private:
   const Pace& pace_;
@@ -71,7 +71,7 @@ class HubClient {
   };
   Result<Fetched> ask(Connection& connection, const std::string& url, const Asked& asked, bool head_only);
   Result<Fetched> ask_once(Connection& connection, std::string url, Asked& asked, bool head_only,
-                           Judgement& judgement);
+                           Outcome& outcome);
   bool is_news(const std::string& topic);
   Result<std::string> with_known_refs(Error error, const Repository& repository);
 

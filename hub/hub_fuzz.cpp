@@ -35,9 +35,9 @@ void fuzz_headers(const std::string& text) {
   head.status = text.empty() ? 0 : 300 + static_cast<unsigned char>(text[0]);
   for (const char* name : {"ratelimit", "retry-after", "x-error-code", "location", "content-range"})
     head.headers.emplace_back(name, text);
-  const auto judgement = ft::hub::judge(head, text, {"https://h", "a/b", "main", "f", true, false});
-  check(judgement.wait_s <= ft::hub::kLongestWaitS);
-  check(judgement.verdict == ft::hub::Verdict::kGood || !judgement.error.message.empty());
+  const auto outcome = ft::hub::classify(head, text, {"https://h", "a/b", "main", "f", true, false});
+  check(outcome.wait_s <= ft::hub::kLongestWaitS);
+  check(outcome.verdict == ft::hub::Verdict::kGood || !outcome.error.message.empty());
 }
 
 void fuzz_journal(const std::string& text) {

@@ -11,8 +11,8 @@ constexpr int kOk = 200, kPartialContent = 206;
 
 }  // namespace
 
-/// One answer: its bytes are in the piece; the judgement says what follows if some are missing.
-Result<Judgement> RangeReader::ask(Piece& piece, const Place& place) {
+/// One answer: its bytes are in the piece; the outcome says what follows if some are missing.
+Result<Outcome> RangeReader::ask(Piece& piece, const Place& place) {
   const std::int64_t from = piece.first + static_cast<std::int64_t>(piece.got);
   const std::int64_t last = piece.first + std::ssize(piece.out) - 1;
   HttpRequest request{place.url, place.at_endpoint ? client_.token_for(place.url) : ""};
@@ -36,7 +36,7 @@ Result<Judgement> RangeReader::ask(Piece& piece, const Place& place) {
         piece.got += taken, fetched_ += static_cast<std::int64_t>(taken);
         return taken == bytes.size();
       });
-  if (piece.got == piece.out.size()) return Judgement();
+  if (piece.got == piece.out.size()) return Outcome();
   if (client_.pace().cancelled()) return Error{Code::kCancelled, "stopped"};
   const Asked asked{"the hub",       repository_.id(),       commit_,
                     piece.file.path, !request.token.empty(), !place.at_endpoint};
@@ -47,40 +47,38 @@ Result<Judgement> RangeReader::ask(Piece& piece, const Place& place) {
   }
   if (!head.ok() && refusal.empty()) {
     if (head.error().code != Code::kBusy) return head.error();
-    return Judgement{Verdict::kRepeat, -1, head.error()};
+    return Outcome{Verdict::kRepeat, -1, head.error()};
   }
-  Judgement judgement = judge(head.ok() ? *head : refused, refusal, asked);
-  if (judgement.verdict == Verdict::kGood) {
-    judgement = {
-        Verdict::kRepeat,
-        -1,
-        {Code::kBusy, fmt::format("{}: the server sent fewer bytes than it should", piece.file.path)}};
+  Outcome outcome = classify(head.ok() ? *head : refused, refusal, asked);
+  if (outcome.verdict == Verdict::kGood) {
+    outcome = {Verdict::kRepeat,
+               -1,
+               {Code::kBusy, fmt::format("{}: the server sent fewer bytes than it should", piece.file.path)}};
   }
-  return judgement;
+  return outcome;
 }
 
-Status RangeReader::settle(const Piece& piece, const Judgement& judgement, Patience& patience,
-                           int& placings) {
-  switch (judgement.verdict) {
+Status RangeReader::settle(const Piece& piece, const Outcome& outcome, Patience& patience, int& placings) {
+  switch (outcome.verdict) {
     case Verdict::kWithoutToken:
-      client_.drop_token(judgement.error);
-      return ++placings > kMaxPlacings ? Status(judgement.error) : Status();
+      client_.drop_token(outcome.error);
+      return ++placings > kMaxPlacings ? Status(outcome.error) : Status();
     case Verdict::kRedirect:
     case Verdict::kPlaceAgain:
       places_.erase(piece.file.path);
-      return ++placings > kMaxPlacings ? Status(judgement.error) : Status();
+      return ++placings > kMaxPlacings ? Status(outcome.error) : Status();
     case Verdict::kRepeat: {
       places_.erase(piece.file.path);
-      const double wait_s = patience.next_wait_s(judgement);
+      const double wait_s = patience.next_wait_s(outcome);
       if (wait_s >= 0) {
         client_.tell(
-            [&](PullEvents& events) { events.repeated(piece.file.path, judgement.error.message, wait_s); });
+            [&](PullEvents& events) { events.repeated(piece.file.path, outcome.error.message, wait_s); });
       }
-      if (patience.wait(judgement)) return {};
-      return client_.pace().cancelled() ? Error{Code::kCancelled, "stopped"} : judgement.error;
+      if (patience.wait(outcome)) return {};
+      return client_.pace().cancelled() ? Error{Code::kCancelled, "stopped"} : outcome.error;
     }
     default:
-      return judgement.error;
+      return outcome.error;
   }
 }
 
@@ -95,10 +93,10 @@ Status RangeReader::read(const RemoteFile& file, std::int64_t first, std::span<c
       FT_ASSIGN(Place found, client_.place(*connection_, repository_, commit_, file.path));
       place = places_.emplace(file.path, std::move(found)).first;
     }
-    FT_ASSIGN(const Judgement judgement, ask(piece, place->second));
+    FT_ASSIGN(const Outcome outcome, ask(piece, place->second));
     if (piece.got == out.size()) return {};
     if (piece.got > before) patience.reset(), placings = 0;
-    FT_TRY(settle(piece, judgement, patience, placings));
+    FT_TRY(settle(piece, outcome, patience, placings));
   }
   return {};
 }

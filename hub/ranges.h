@@ -32,8 +32,8 @@ class RangeReader {
     std::span<char> out;
     std::size_t got = 0;
   };
-  Result<Judgement> ask(Piece& piece, const Place& place);
-  Status settle(const Piece& piece, const Judgement& judgement, Patience& patience, int& placings);
+  Result<Outcome> ask(Piece& piece, const Place& place);
+  Status settle(const Piece& piece, const Outcome& outcome, Patience& patience, int& placings);
 
   HubClient& client_;
   std::unique_ptr<Connection> connection_;

@@ -160,7 +160,7 @@ void Transfer::save_sometimes(Work& work) {
 }
 
 Result<Transfer::Received> Transfer::receive(Connection& connection, const Task& task, const Place& place,
-                                             Judgement& judgement) {
+                                             Outcome& outcome) {
   Work& work = *task.work;
   PartialFile& partial = *work.partial;
   const std::int64_t length = partial.length(task.piece), begin = partial.begin(task.piece);
@@ -195,31 +195,30 @@ Result<Transfer::Received> Transfer::receive(Connection& connection, const Task&
   if (stopping_ || pace_.cancelled()) return Error{Code::kCancelled, "stopped"};
   if (!head.ok() && refusal.empty()) {
     if (head.error().code != Code::kBusy && head.error().code != Code::kCancelled) return head.error();
-    judgement = {Verdict::kRepeat, -1, head.error()};
+    outcome = {Verdict::kRepeat, -1, head.error()};
     return Received::kPart;
   }
   const Asked asked{"the hub",      repository_.id(),       commit_,
                     work.file.path, !request.token.empty(), !place.at_endpoint};
-  judgement = judge(head.ok() ? *head : refused, refusal, asked);
-  if (judgement.verdict == Verdict::kGood) {
-    judgement = {
-        Verdict::kRepeat,
-        -1,
-        {Code::kBusy, fmt::format("{}: the server sent fewer bytes than it should", work.file.path)}};
+  outcome = classify(head.ok() ? *head : refused, refusal, asked);
+  if (outcome.verdict == Verdict::kGood) {
+    outcome = {Verdict::kRepeat,
+               -1,
+               {Code::kBusy, fmt::format("{}: the server sent fewer bytes than it should", work.file.path)}};
   }
-  return judgement.verdict == Verdict::kNoRange ? Received::kNoRange : Received::kPart;
+  return outcome.verdict == Verdict::kNoRange ? Received::kNoRange : Received::kPart;
 }
 
 /// Decides what follows an answer that did not bring the piece.
-Status Transfer::settle(const Task& task, const Judgement& judgement, Patience& patience) {
+Status Transfer::settle(const Task& task, const Outcome& outcome, Patience& patience) {
   Work& work = *task.work;
   const auto forget_place = [&] {
     const std::lock_guard lock(work.placing);
     work.place.reset();
   };
-  switch (judgement.verdict) {
+  switch (outcome.verdict) {
     case Verdict::kWithoutToken:
-      client_.drop_token(judgement.error);
+      client_.drop_token(outcome.error);
       return {};
     case Verdict::kRedirect:  // the place moved
     case Verdict::kPlaceAgain:
@@ -228,17 +227,17 @@ Status Transfer::settle(const Task& task, const Judgement& judgement, Patience& 
     case Verdict::kRepeat: {
       too_many_ = true;
       forget_place();
-      const double wait_s = patience.next_wait_s(judgement);
+      const double wait_s = patience.next_wait_s(outcome);
       if (wait_s >= 0) {
         client_.tell(
-            [&](PullEvents& events) { events.repeated(work.file.path, judgement.error.message, wait_s); });
+            [&](PullEvents& events) { events.repeated(work.file.path, outcome.error.message, wait_s); });
       }
-      if (patience.wait(judgement)) return {};
+      if (patience.wait(outcome)) return {};
       if (pace_.cancelled()) return Error{Code::kCancelled, "stopped"};
-      return judgement.error;
+      return outcome.error;
     }
     default:
-      return judgement.error;
+      return outcome.error;
   }
 }
 
@@ -250,8 +249,8 @@ Status Transfer::fetch(Connection& connection, const Task& task, bool& no_range)
     if (work.whole) FT_TRY(work.partial->restart(true));
     const std::int64_t before = work.partial->done(task.piece);
     FT_ASSIGN(const Place place, place_of(connection, work));
-    Judgement judgement;
-    FT_ASSIGN(const Received received, receive(connection, task, place, judgement));
+    Outcome outcome;
+    FT_ASSIGN(const Received received, receive(connection, task, place, outcome));
     if (received == Received::kAll) return {};
     if (received == Received::kNoRange) {
       if (work.whole || work.file.size > kMaxWholeBytes) {
@@ -263,10 +262,10 @@ Status Transfer::fetch(Connection& connection, const Task& task, bool& no_range)
       return {};
     }
     if (!work.whole && work.partial->done(task.piece) > before) patience.reset(), placings = 0;
-    const bool again = judgement.verdict == Verdict::kPlaceAgain || judgement.verdict == Verdict::kRedirect ||
-                       judgement.verdict == Verdict::kWithoutToken;
-    if (again && ++placings > kMaxPlacings) return judgement.error;
-    FT_TRY(settle(task, judgement, patience));
+    const bool again = outcome.verdict == Verdict::kPlaceAgain || outcome.verdict == Verdict::kRedirect ||
+                       outcome.verdict == Verdict::kWithoutToken;
+    if (again && ++placings > kMaxPlacings) return outcome.error;
+    FT_TRY(settle(task, outcome, patience));
   }
   return {};
 }

@@ -57,10 +57,9 @@ class Transfer {
   // Fetching one piece.
   void work(int worker);
   Status fetch(Connection& connection, const Task& task, bool& no_range);
-  Result<Received> receive(Connection& connection, const Task& task, const Place& place,
-                           Judgement& judgement);
+  Result<Received> receive(Connection& connection, const Task& task, const Place& place, Outcome& outcome);
   Result<Place> place_of(Connection& connection, Work& work);
-  Status settle(const Task& task, const Judgement& judgement, Patience& patience);
+  Status settle(const Task& task, const Outcome& outcome, Patience& patience);
   void save_sometimes(Work& work);
 
   // Ending a file.

@@ -1,6 +1,6 @@
 // A file at a web address that a client named, such as an image: the server must not become a client's way
-// into its own network. Every address is judged when libcurl is about to connect to it, after name resolution
-// and at each redirect, so what was judged is what is connected to. Proxies of the environment are not used:
+// into its own network. Every address is checked when libcurl is about to connect to it, after name
+// resolution and at each redirect, so what was checked is what is connected to. Proxies of the environment are not used:
 // they would connect elsewhere. Cookies and credentials are never sent.
 //   size       at most WebFileLimits::bytes, also if the answer announces less
 //   time       of all redirects together
@@ -29,7 +29,7 @@ bool is_public_address(std::span<const std::uint8_t> address);
 struct WebFileLimits {
   std::size_t bytes = std::size_t{20} << 20;  // that of images::kMaxFileBytes
   std::int64_t total_ms = 10'000;
-  /// Judges each address before it is connected to. Tests hand in their own; the program does not.
+  /// Checks each address before it is connected to. Tests hand in their own; the program does not.
   std::function<bool(std::span<const std::uint8_t> address)> allows = is_public_address;
 };
 

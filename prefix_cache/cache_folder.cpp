@@ -124,7 +124,7 @@ Status CacheFolder::read_heads() {
   if (failed) return unusable(options_.directory, failed.message());
   std::sort(found.begin(), found.end());
   Dropped dropped;
-  for (const auto& [time, name] : found) judge(name, dropped);
+  for (const auto& [time, name] : found) check_file(name, dropped);
   if (dropped.damaged > 0) {
     log_warn(fmt::format("the cache folder {}: {} damaged {} removed ({})", options_.directory,
                          dropped.damaged, dropped.damaged == 1 ? "file was" : "files were", dropped.first));
@@ -137,7 +137,7 @@ Status CacheFolder::read_heads() {
   return {};
 }
 
-void CacheFolder::judge(const std::string& name, Dropped& dropped) {
+void CacheFolder::check_file(const std::string& name, Dropped& dropped) {
   const Result<CacheFileReader> file = CacheFileReader::open(path(name), identity_);
   if (file.ok()) return add({name, file->place(), file->bytes()});
   ++dropped_;

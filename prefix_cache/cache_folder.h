@@ -103,7 +103,7 @@ class CacheFolder {
   explicit CacheFolder(CacheFolderOptions options) : options_(std::move(options)) {}
   Status take_lock();
   Status read_heads();
-  void judge(const std::string& name, Dropped& dropped);
+  void check_file(const std::string& name, Dropped& dropped);
   std::string path(const std::string& name) const { return options_.directory + "/" + name; }
   std::int64_t size_of(const Snapshot& snapshot, std::size_t tokens) const;
   bool takes(const std::string& name, std::int64_t bytes);

@@ -170,7 +170,7 @@ void Engine::loop() {
   }
   scheduler_.cancel_all();
   end_waiting(true);
-  costs_.judge(decoder_->costs());
+  costs_.discard_if_far(decoder_->costs());
   lookup_.store(*decoder_, scheduler_.now_ms(), true);
   publish();
 }

@@ -94,13 +94,13 @@ class Simulation : public testing::Test {
     while (std::optional<Event> event = client.ticket.try_next()) {
       if (event->kind == Event::Kind::kToken) client.tokens.push_back(event->token);
       if (event->kind != Event::Kind::kEnd) continue;
-      judge(client, *event, storm);
+      check_end(client, *event, storm);
       return true;
     }
     return false;
   }
 
-  void judge(const Client& client, const Event& end, Storm& storm) {
+  void check_end(const Client& client, const Event& end, Storm& storm) {
     const std::vector<std::int32_t>& wanted = lone(client.kind);
     storm.cached += end.report.cached_tokens;
     storm.drafted += static_cast<int>(end.report.speculation.drafted);

@@ -110,7 +110,8 @@ awaitable<Received> Connection::next() {
   Received received = co_await reader.head();
   received.http_request.here = here_;
   if (received.kind != Received::Kind::kRequest) co_return received;
-  if (std::optional<api::HttpResponse> refusal = server_context_.router.judge(received.http_request)) {
+  if (std::optional<api::HttpResponse> refusal =
+          server_context_.router.check_request(received.http_request)) {
     received.kind = Received::Kind::kRefused;
     received.refusal = std::move(*refusal);
     received.keep_alive = received.keep_alive && !received.has_body;

@@ -38,7 +38,7 @@ bool host_fits(const Authority& host, std::string_view here, const std::vector<s
 
 /// http://localhost:3000, http://127.0.0.1, https://[::1]:8443 ...
 bool is_loopback_origin(std::string_view origin);
-/// True if a page of `origin` came from this server, judged by the browser's Host field. Call it only with a
+/// True if a page of `origin` came from this server, by the browser's Host field. Call it only with a
 /// Host that host_fits() accepts. The scheme may be https because a proxy may terminate TLS.
 bool is_own_page(std::string_view origin, std::string_view host);
 /// True for loopback or a listed origin; "*" allows all origins.

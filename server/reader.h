@@ -1,5 +1,5 @@
 // RequestReader: reads the requests of a connection, first the request head within its time and size limits,
-// so that the router can judge it, then the body. Everything between two bodies (request heads, chunk sizes,
+// so that the router can check it, then the body. Everything between two bodies (request heads, chunk sizes,
 // trailers) fits kMaxHeadBytes; trailers are discarded. Use it on the I/O thread. An error is a reply to send
 // before closing, or kGone if the client has disconnected.
 #pragma once

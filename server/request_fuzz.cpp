@@ -52,7 +52,7 @@ void check(const Received& received) {
     return check_reply(received.refusal);
   }
   demand(http_request.body.size() <= ft::api::kMaxBodyBytes);
-  if (const auto refusal = router.judge(http_request)) check_reply(*refusal);
+  if (const auto refusal = router.check_request(http_request)) check_reply(*refusal);
   const ft::server::Answer answer = router.route(http_request);
   demand(std::holds_alternative<ft::api::HttpResponse>(answer));
   check_reply(std::get<ft::api::HttpResponse>(answer));

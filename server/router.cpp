@@ -102,7 +102,7 @@ std::vector<std::pair<std::string, std::string>> Router::standing_headers(
 }
 
 /// HTTP/1.0 requests may lack Host; browsers always send it.
-std::optional<HttpResponse> Router::judge_host(const HttpRequest& http_request) const {
+std::optional<HttpResponse> Router::check_host(const HttpRequest& http_request) const {
   const std::string_view given = http_request.header("host");
   const bool has_host = std::any_of(http_request.headers.begin(), http_request.headers.end(),
                                     [](const auto& field) { return same_name(field.first, "host"); });
@@ -126,7 +126,7 @@ bool Router::is_allowed(const Authority& host, std::string_view here) const {
          host_fits(host, here, options_.hosts);
 }
 
-std::optional<HttpResponse> Router::judge_route(const HttpRequest& http_request) const {
+std::optional<HttpResponse> Router::check_route(const HttpRequest& http_request) const {
   const Route& route = route_of(http_request.path);
   if (route.methods.empty()) {
     return refusal(http_request,
@@ -153,8 +153,8 @@ std::optional<HttpResponse> Router::judge_route(const HttpRequest& http_request)
   return std::nullopt;
 }
 
-std::optional<HttpResponse> Router::judge(const HttpRequest& http_request) const {
-  if (std::optional<HttpResponse> reply = judge_host(http_request)) return reply;
+std::optional<HttpResponse> Router::check_request(const HttpRequest& http_request) const {
+  if (std::optional<HttpResponse> reply = check_host(http_request)) return reply;
   const std::string_view origin = http_request.header("origin");
   const std::optional<Origin> page = parse_origin(origin);
   // An editor extension is not a web page; an unreadable origin counts as a web page.
@@ -174,7 +174,7 @@ std::optional<HttpResponse> Router::judge(const HttpRequest& http_request) const
                     "as x-api-key"},
                    401);
   }
-  return judge_route(http_request);
+  return check_route(http_request);
 }
 
 HttpResponse Router::health() const {
@@ -246,7 +246,7 @@ Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model
 }
 
 Answer Router::route(const HttpRequest& http_request) const {
-  if (std::optional<HttpResponse> reply = judge_route(http_request)) return std::move(*reply);
+  if (std::optional<HttpResponse> reply = check_route(http_request)) return std::move(*reply);
   if (http_request.method != "POST") return get(http_request);
   if (!utf8_valid(http_request.body)) {
     return refusal(http_request, {Code::kInvalid, "the body is not UTF-8; encode it before sending"});

@@ -24,15 +24,15 @@ class Router {
 
   /// Checks the request head before the body is read: host, origin, preflight, key, route, method, and
   /// readiness. Returns the final response, or nullopt to continue.
-  std::optional<api::HttpResponse> judge(const HttpRequest& http_request) const;
-  /// Answers a request that judge() accepted.
+  std::optional<api::HttpResponse> check_request(const HttpRequest& http_request) const;
+  /// Answers a request that check_request() accepted.
   Answer route(const HttpRequest& http_request) const;
   /// Header fields that every answer to this request carries: CORS, x-request-id.
   std::vector<std::pair<std::string, std::string>> standing_headers(const HttpRequest& http_request) const;
 
  private:
-  std::optional<api::HttpResponse> judge_host(const HttpRequest& http_request) const;
-  std::optional<api::HttpResponse> judge_route(const HttpRequest& http_request) const;
+  std::optional<api::HttpResponse> check_host(const HttpRequest& http_request) const;
+  std::optional<api::HttpResponse> check_route(const HttpRequest& http_request) const;
   bool is_allowed(const Authority& host, std::string_view here) const;
   Answer get(const HttpRequest& http_request) const;
   Answer post(const HttpRequest& http_request, const api::ModelInfo& model_info) const;

@@ -21,7 +21,7 @@ class RouterTest : public testing::Test {
     http_request.headers = std::move(headers);
     http_request.id = "req_1";
     const Router router(options_, app_);
-    if (std::optional<api::HttpResponse> refusal = router.judge(http_request)) return *refusal;
+    if (std::optional<api::HttpResponse> refusal = router.check_request(http_request)) return *refusal;
     Answer answer = router.route(http_request);
     return std::get<api::HttpResponse>(std::move(answer));
   }
@@ -132,13 +132,13 @@ TEST_F(RouterTest, TheHeadIsJudgedWithoutABody) {
   HttpRequest http_request;
   http_request.method = "POST", http_request.path = "/v1/chat/completions", http_request.id = "req_1";
   const Router router(options_, app_);
-  EXPECT_EQ(router.judge(http_request)->status, 401);
+  EXPECT_EQ(router.check_request(http_request)->status, 401);
   http_request.headers = {{"x-api-key", "secret"}};
-  EXPECT_EQ(router.judge(http_request)->status, 503) << "loading";
+  EXPECT_EQ(router.check_request(http_request)->status, 503) << "loading";
   http_request.path = "/nothing";
-  EXPECT_EQ(router.judge(http_request)->status, 404);
+  EXPECT_EQ(router.check_request(http_request)->status, 404);
   http_request.path = "/health";
-  EXPECT_EQ(router.judge(http_request)->status, 405);
+  EXPECT_EQ(router.check_request(http_request)->status, 405);
 }
 
 TEST_F(RouterTest, CancellingWhatIsNotDecodedIsNotFound) {

@@ -72,6 +72,7 @@ WORDS = [
     (re.compile(r"\bso many\b", re.IGNORECASE), "name the number"),
     (re.compile(r"\bso much\b", re.IGNORECASE), "name the amount"),
     (re.compile(r"\bratio rule\b", re.IGNORECASE), "use rejection sampling"),
+    (re.compile(r"\bjudg\w+", re.IGNORECASE), "use check, compare, classify or decide"),
 ]
 # Folders whose comments and strings are not converted to these words yet. Remove a folder once it is clean.
 UNCONVERTED = set(

@@ -192,8 +192,8 @@ Status check_tokenizer(const GraftOptions& options, const std::string& from, con
 }
 
 /// Measures the drafts, and refuses a head whose drafts the model rejects.
-Status judge(const GraftOptions& options, const Model& model, DrafterKind kind,
-             const std::vector<std::int32_t>& ids, GraftReport& report) {
+Status check_acceptance(const GraftOptions& options, const Model& model, DrafterKind kind,
+                        const std::vector<std::int32_t>& ids, GraftReport& report) {
   if (ids.empty()) {
     report.notes.push_back("acceptance was not measured: the model has no tokenizer.json");
     return {};
@@ -305,7 +305,7 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
   if (!grafted.ok()) return model_error(grafted.error());
   if (!grafted->head.usable()) return does_not_fit(options, grafted->head.sentence);
   FT_TRY(check_rotary(options, *donor->mtp, *grafted->mtp));
-  FT_TRY(judge(options, *grafted, DrafterKind::kMtp, ids, report));
+  FT_TRY(check_acceptance(options, *grafted, DrafterKind::kMtp, ids, report));
   FT_ASSIGN(report.kept_in, place(options, head_folder_of(onto), work));
   return report;
 }
@@ -326,7 +326,7 @@ Result<GraftReport> graft_companion(const GraftOptions& options, const std::stri
     }
     GraftReport report{model->name, from, std::string(format->name), {}, 0, {}, {}};
     FT_ASSIGN(const std::vector<std::int32_t> ids, measuring_ids(options, onto));
-    FT_TRY(judge(options, *model, DrafterKind(format->name), ids, report));
+    FT_TRY(check_acceptance(options, *model, DrafterKind(format->name), ids, report));
     FT_TRY(keep_companion(onto, with_drafter.drafters.front()));
     report.kept_in = with_drafter.drafters.front().directory;
     report.bytes = static_cast<std::int64_t>(model->drafters.front().checkpoint->total_bytes());

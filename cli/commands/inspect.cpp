@@ -162,7 +162,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
   if (!model.head.usable()) found.head_donors = head_donors(model, options.name());
-  found.gpu = judge_gpu(model, context, options.kv_bits, options.device);
+  found.gpu = gpu_fit(model, context, options.kv_bits, options.device);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
   } else {

@@ -177,7 +177,7 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
 
 }  // namespace
 
-std::string judge_gpu(const Backend& gpu, const Model& model, std::int64_t context) {
+std::string gpu_fit(const Backend& gpu, const Model& model, std::int64_t context) {
   DecoderOptions least;
   least.slots = 1, least.context = context;
   if (const Status status = suits(gpu, model, least); !status.ok()) return status.error().message;
@@ -187,13 +187,13 @@ std::string judge_gpu(const Backend& gpu, const Model& model, std::int64_t conte
                      gpu.describe());
 }
 
-std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device) {
+std::string gpu_fit(const Model& model, std::int64_t context, int kv_bits, int device) {
   BackendOptions options;
   options.name = gpu_backend(), options.kv_bits = kv_bits, options.device = device;
   options.pipeline_folder = pipeline_folder();
   const Result<std::unique_ptr<Backend>> backend = make_backend(options);
   if (!backend.ok()) return backend.error().code == Code::kNotFound ? "" : backend.error().message;
-  return judge_gpu(**backend, model, context);
+  return gpu_fit(**backend, model, context);
 }
 
 RequestModel request_model(const LoadedModel& loaded) {

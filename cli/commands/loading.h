@@ -49,9 +49,9 @@ MeasuredModel measured(const LoadedModel& loaded);
 /// kInvalid for a backend that is for tests and `verify` only.
 Status refuse_twin(const std::string& backend);
 /// Whether the model runs on a GPU with one stream, or why not.
-std::string judge_gpu(const Backend& gpu, const Model& model, std::int64_t context);
+std::string gpu_fit(const Backend& gpu, const Model& model, std::int64_t context);
 /// The same for the GPU of this machine; empty: there is none.
-std::string judge_gpu(const Model& model, std::int64_t context, int kv_bits, int device);
+std::string gpu_fit(const Model& model, std::int64_t context, int kv_bits, int device);
 /// Whether the backend maps packed weights from a file, so that they may be larger than memory.
 bool maps_weights(const LoadedModel& loaded);
 /// With --backend auto: takes the CPU instead of the GPU if a decoder of these options does not fit there.

@@ -27,16 +27,16 @@ class RecordedGpu final : public metal::ForwardingDevice {
 
 Model made(const std::string& name) { return std::move(make_synth_model(name, {}).value()); }
 
-std::string judged(const metal::RecordedMac& mac, const Model& model, std::int64_t context) {
+std::string fit_on(const metal::RecordedMac& mac, const Model& model, std::int64_t context) {
   const auto gpu = std::move(metal::make_backend_on(std::make_shared<RecordedGpu>(mac.gpu), 16, {}).value());
-  return judge_gpu(*gpu, model, context);
+  return gpu_fit(*gpu, model, context);
 }
 
 TEST(JudgeGpu, AModelFitsARecordedMacOrTheSentenceNamesItsLimit) {
   constexpr std::uint64_t kEnoughFor27b = 20'000'000'000;
   const Model model = made("synth:qwen3.5-0.8b?bits=4"), model_27b = made("synth:qwen3.5-27b?bits=4");
   for (const metal::RecordedMac& mac : metal::kRecordedMacs) {
-    const std::string small = judged(mac, model, 4096), large = judged(mac, model_27b, 4096);
+    const std::string small = fit_on(mac, model, 4096), large = fit_on(mac, model_27b, 4096);
     EXPECT_TRUE(small.starts_with("fits: ")) << small;
     EXPECT_NE(small.find(std::string("that are free on ") + mac.text), std::string::npos) << small;
     EXPECT_NE(small.find("unmeasured by the project"), std::string::npos) << small;
@@ -53,10 +53,10 @@ TEST(JudgeGpu, AModelFitsARecordedMacOrTheSentenceNamesItsLimit) {
 TEST(JudgeGpu, ALongerContextIsRefusedWithTheOneThatFits) {
   const metal::RecordedMac& mac = metal::kRecordedMacs[0];
   const Model model = made("synth:qwen3.5-4b?bits=4");
-  const std::string said = judged(mac, model, 262144);
+  const std::string said = fit_on(mac, model, 262144);
   EXPECT_NE(said.find("5.73 GB may be used"), std::string::npos) << said;
   EXPECT_NE(said.find("use a smaller --context"), std::string::npos) << said;
-  EXPECT_TRUE(judged(mac, model, 4096).starts_with("fits: "));
+  EXPECT_TRUE(fit_on(mac, model, 4096).starts_with("fits: "));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // fmt, spdlog and toml++ compiled from the headers that the distribution installs. It ships them as shared
 // libraries only, and a portable program must hold them. Each library names these files and instantiations
-// for whoever compiles it: fmt's and spdlog's src/, toml++'s TOML_IMPLEMENTATION.
+// for the programs that compile it: fmt's and spdlog's src/, toml++'s TOML_IMPLEMENTATION.
 #include <fmt/format-inl.h>
 #include <mutex>
 

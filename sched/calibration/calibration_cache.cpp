@@ -132,7 +132,7 @@ void CalibrationCache::learn(Decoder& decoder) {
   if (!kept_) log_info(written.error().message + "; every start calibrates");
 }
 
-void CalibrationCache::judge(const CostModel& costs) const {
+void CalibrationCache::discard_if_far(const CostModel& costs) const {
   if (!kept_ || !costs.figures().far_from(begun_with_, kFar)) return;
   ::unlink(options_.path.c_str());
   log_info(options_.path +

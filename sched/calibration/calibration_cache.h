@@ -41,7 +41,7 @@ class CalibrationCache {
   /// programs held the machine up: believed in part, not kept), or "guessed" if measuring failed.
   const char* source() const { return source_; }
   /// At the end of a run: decides whether the next start must measure.
-  void judge(const CostModel& costs) const;
+  void discard_if_far(const CostModel& costs) const;
   /// What the number of workers of small steps was chosen from.
   const WorkerChoice& workers() const { return workers_; }
 

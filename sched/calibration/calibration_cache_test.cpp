@@ -318,7 +318,7 @@ TEST_F(CalibrationCacheTest, ARunWhoseRoundsCostFarMoreOrLessMakesTheNextStartMe
       const double usual = costs.verify(1);
       costs.observe(1, 0, factor > 1 ? 4 * usual : usual / 4);  // one round is not evidence
       for (int i = 0; i < 60; ++i) costs.observe(1, 0, factor * usual);
-      file.judge(costs);
+      file.discard_if_far(costs);
     });
     EXPECT_EQ(run.source, "remembered");
     EXPECT_EQ(start().source, factor == 1.3 ? "remembered" : "measured") << factor;
@@ -329,7 +329,7 @@ TEST_F(CalibrationCacheTest, AShortRunOfSlowRoundsKeepsTheFile) {
   write(cost_text(remembered(), kKey, now_s_));
   start(path_, kKey, [](const CalibrationCache& file, CostModel& costs) {
     for (int i = 0; i < 3; ++i) costs.observe(1, 0, 4 * costs.verify(1));
-    file.judge(costs);
+    file.discard_if_far(costs);
   });
   EXPECT_EQ(start().source, "remembered");
 }
