@@ -87,7 +87,7 @@ def check_selectors(root):
     found = []
     for path in sorted((root / "backends/metal/macos").glob("*.[ch]*")):
         text = re.sub(r'class_named\("\w+"\)', "class", path.read_text(encoding="utf-8"))
-        for match in re.finditer(r'message<[^;{}]*?>\(\s*[^;]*?"([\w:]+)"', text):
+        for match in re.finditer(r'(?:message<[^;{}]*?>\(\s*[^;]*?|_\{)"([\w:]+)"', text):
             if match.group(1) not in known:
                 line = text.count("\n", 0, match.start()) + 1
                 found.append((path.relative_to(root), line, f"metal-cpp has no selector {match.group(1)}"))

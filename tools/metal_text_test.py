@@ -56,6 +56,7 @@ class Breaches(unittest.TestCase):
     def test_a_selector_that_metal_lacks(self):
         old, new = "dispatchThreadgroups:threadsPerThreadgroup:", "dispatchThreadgroups:threads:"
         self.check("backends/metal/macos/device.cpp", old, new, "no selector")
+        self.check("backends/metal/macos/device.cpp", '"waitUntilCompleted"', '"waitUntilDone"', "no selector")
 
 
 if __name__ == "__main__":

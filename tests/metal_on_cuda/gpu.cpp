@@ -39,18 +39,25 @@ class NvidiaGpu final : public Gpu {
     allocate_managed_ = reinterpret_cast<Allocate>(::dlsym(library, "cuMemAllocManaged"));
     if (allocate_managed_ == nullptr)
       return Error{Code::kUnsupported, "metal on CUDA: this driver has no managed memory"};
-    return {};
+    std::size_t all = 0;
+    return good(driver_->cuMemGetInfo(&free_bytes_, &all), "asking for the free memory");
   }
 
   std::string_view name() const override { return "metal-on-cuda"; }
   std::string describe() const override { return gpu_; }
   Result<Buffer> allocate(std::size_t bytes) override {
     constexpr unsigned kGlobal = 1;
+    if (taken_bytes_ + bytes > free_bytes_ / 2)
+      return Error{Code::kUnsupported,
+                   fmt::format("metal on CUDA: {} bytes are more than half of the {} that "
+                               "the GPU had free",
+                               taken_bytes_ + bytes, free_bytes_)};
     Buffer buffer;
     cuda::Address address = 0;
     FT_TRY(good(allocate_managed_(&address, bytes == 0 ? 16 : bytes, kGlobal), "taking memory"));
     buffer.handle = buffer.data = reinterpret_cast<std::byte*>(address);
     buffer.bytes = bytes;
+    taken_bytes_ += bytes;
     std::memset(buffer.data, 0, bytes);
     return buffer;
   }
@@ -58,7 +65,10 @@ class NvidiaGpu final : public Gpu {
     return Error{Code::kUnsupported, "metal on CUDA: it maps no files"};
   }
   void release(Buffer& buffer) override {
-    if (buffer.handle != nullptr) driver_->cuMemFree(reinterpret_cast<cuda::Address>(buffer.handle));
+    if (buffer.handle != nullptr) {
+      driver_->cuMemFree(reinterpret_cast<cuda::Address>(buffer.handle));
+      taken_bytes_ -= buffer.bytes;
+    }
     buffer = {};
   }
   int kernel(std::string_view name) const override {
@@ -144,6 +154,7 @@ class NvidiaGpu final : public Gpu {
   char gpu_[128] = {};
   cuda::Handle stream_ = nullptr, module_ = nullptr;
   Allocate allocate_managed_ = nullptr;
+  std::size_t free_bytes_ = 0, taken_bytes_ = 0;  // managed memory beyond the GPU's own can hang it
   bool recording_ = false;
   double microseconds_ = 0;
   mutable std::vector<cuda::Handle> functions_;

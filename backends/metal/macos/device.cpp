@@ -111,16 +111,14 @@ class MetalDevice final : public Device {
     if (encoder_.get() == nullptr) begin();
     const Pool pool;
     Object const encoder = encoder_.get();
-    message<void, Object>(encoder,
-                          "setComputePipelineState:", pipelines_[static_cast<std::size_t>(kernel)].get());
+    message<void, Object>(encoder, set_pipeline_, pipelines_[static_cast<std::size_t>(kernel)].get());
     for (std::size_t i = 0; i < buffers.size(); ++i) {
-      message<void, Object, std::uint64_t, std::uint64_t>(
-          encoder, "setBuffer:offset:atIndex:", buffers[i].buffer->handle, buffers[i].offset, i);
+      message<void, Object, std::uint64_t, std::uint64_t>(encoder, set_buffer_, buffers[i].buffer->handle,
+                                                          buffers[i].offset, i);
     }
-    message<void, const void*, std::uint64_t, std::uint64_t>(encoder, "setBytes:length:atIndex:", args.data(),
-                                                             args.size(), buffers.size());
-    message<void, Size3, Size3>(encoder,
-                                "dispatchThreadgroups:threadsPerThreadgroup:", {grid.x, grid.y, grid.z},
+    message<void, const void*, std::uint64_t, std::uint64_t>(encoder, set_bytes_, args.data(), args.size(),
+                                                             buffers.size());
+    message<void, Size3, Size3>(encoder, dispatch_, {grid.x, grid.y, grid.z},
                                 {static_cast<std::uint64_t>(threads), 1, 1});
   }
 
@@ -228,6 +226,8 @@ class MetalDevice final : public Device {
     }
   }
 
+  const Selector set_pipeline_{"setComputePipelineState:"}, set_buffer_{"setBuffer:offset:atIndex:"},
+      set_bytes_{"setBytes:length:atIndex:"}, dispatch_{"dispatchThreadgroups:threadsPerThreadgroup:"};
   GpuFacts facts_;
   Owned device_, queue_, library_, commands_, encoder_;
   mutable std::mutex running_mutex_;  // a second thread may wait_for()

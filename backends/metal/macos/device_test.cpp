@@ -91,6 +91,23 @@ TEST_F(MetalDeviceOnAFake, StepsHaveTheBitsOfTheTwin) {
   EXPECT_GT(fake_gpu().launches, 10 * fake_gpu().command_buffers) << "a step is few command buffers";
 }
 
+/// A step has hundreds of launches, and the runtime's table of names is not free.
+TEST_F(MetalDeviceOnAFake, ALaunchLooksUpNoNameOfAMessage) {
+  constexpr unsigned kWidth = 64;
+  const auto device = open();
+  const Memory row = std::move(Memory::make(device, kWidth * sizeof(float)).value());
+  std::fill_n(row.as<float>(), kWidth, 2.0F);
+  const NormArgs args{1, kWidth, kWidth, kWidth, 0, 0, 1e-6F};
+  const std::vector<Place> buffers(3, row.at());
+  const int kernel = device->kernel("rms_norm");
+  device->dispatch(kernel, buffers, as_args(args), {}, 256);  // begins the command buffer
+  const int before = fake_gpu().look_ups;
+  device->dispatch(kernel, buffers, as_args(args), {}, 256);
+  EXPECT_EQ(fake_gpu().look_ups, before);
+  device->finish();
+  EXPECT_NEAR(row.as<float>()[kWidth - 1], 1.0F, 1e-5F);
+}
+
 TEST_F(MetalDeviceOnAFake, PassesTheSelfTest) {
   const Status status = self_test(open());
   EXPECT_TRUE(status.ok()) << status.error().message;

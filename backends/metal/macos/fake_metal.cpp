@@ -327,6 +327,7 @@ Object class_of_name(const char* name) {
 }
 void* selector_of(const char* name) {
   static std::set<std::string> selectors;
+  ++gpu.look_ups;
   return const_cast<std::string*>(&*selectors.insert(name).first);
 }
 void* begin_pool() {

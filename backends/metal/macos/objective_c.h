@@ -28,11 +28,24 @@ struct Size3 {
   std::uint64_t width, height, depth;
 };
 
+/// A message's name, looked up once: for messages of every launch.
+class Selector {
+ public:
+  explicit Selector(const char* name) : found_(Runtime::get()->register_selector(name)) {}
+  void* get() const { return found_; }
+
+ private:
+  void* found_;
+};
+
+template <class Returned, class... Given>
+Returned message(Object to, Selector selector, Given... given) {
+  using Function = Returned (*)(Object, void*, Given...);
+  return reinterpret_cast<Function>(Runtime::get()->send)(to, selector.get(), given...);
+}
 template <class Returned, class... Given>
 Returned message(Object to, const char* selector, Given... given) {
-  const Runtime& runtime = *Runtime::get();
-  using Function = Returned (*)(Object, void*, Given...);
-  return reinterpret_cast<Function>(runtime.send)(to, runtime.register_selector(selector), given...);
+  return message<Returned, Given...>(to, Selector(selector), given...);
 }
 
 inline Object class_named(const char* name) { return Runtime::get()->look_up_class(name); }
