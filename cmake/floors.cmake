@@ -11,10 +11,11 @@ target_compile_options(ft_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual
 if(FORETOKEN_WERROR)
   target_compile_options(ft_options INTERFACE -Werror)
 endif()
-# The binary holds no path of the machine that built it; a debugger started at the tree's root finds sources. A
-# compiler cache may turn the paths into relative ones (CCACHE_BASEDIR), so those have a map too. g++ tries the
-# last map first.
-cmake_path(RELATIVE_PATH CMAKE_SOURCE_DIR BASE_DIRECTORY ${CMAKE_BINARY_DIR} OUTPUT_VARIABLE tree_from_build)
+# The binary holds no path of the machine that built it; a debugger started at the tree's root finds sources.
+# A compiler cache may turn the paths into relative ones (CCACHE_BASEDIR), so those have a map too. g++ tries
+# the last map first.
+cmake_path(RELATIVE_PATH CMAKE_SOURCE_DIR BASE_DIRECTORY ${CMAKE_BINARY_DIR}
+           OUTPUT_VARIABLE tree_from_build)
 target_compile_options(ft_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=
                                             -ffile-prefix-map=${tree_from_build}/=
                                             -ffile-prefix-map=${CMAKE_BINARY_DIR}=.
