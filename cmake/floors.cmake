@@ -12,8 +12,14 @@ if(FORETOKEN_WERROR)
   target_compile_options(ft_options INTERFACE -Werror)
 endif()
 # The binary holds no path of the machine that built it; a debugger started at the tree's root finds sources.
+# A compiler cache may turn the paths into relative ones (CCACHE_BASEDIR), so those have a map too. g++ tries
+# the last map first.
+cmake_path(RELATIVE_PATH CMAKE_SOURCE_DIR BASE_DIRECTORY ${CMAKE_BINARY_DIR}
+           OUTPUT_VARIABLE tree_from_build)
 target_compile_options(ft_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=
-                                            -ffile-prefix-map=${CMAKE_BINARY_DIR}=build)
+                                            -ffile-prefix-map=${tree_from_build}/=
+                                            -ffile-prefix-map=${CMAKE_BINARY_DIR}=.
+                                            -ffile-prefix-map=${CMAKE_BINARY_DIR}/=)
 # g++ 12 takes `"text" + std::string` for an overlapping copy (GCC bug 105329, mended in 13).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ft_options INTERFACE -Wno-restrict)

@@ -49,6 +49,12 @@ class Plain(unittest.TestCase):
         self.assertEqual(self.pod["volumes"][0]["secret"]["secretName"], self.kinds["Secret"]["metadata"]["name"])
         self.assertIn(self.kinds["Service"]["metadata"]["name"], self.container["args"], "the name is an allowed host")
 
+    def test_the_metrics_that_it_names_are_gauges_of_the_program(self):
+        source = (ROOT / "server/metrics_text.cpp").read_text(encoding="utf-8")
+        named = set(re.findall(r"vllm:\w+", (HERE / "foretoken.yaml").read_text(encoding="utf-8")))
+        self.assertEqual(len(named), 3)
+        self.assertLessEqual(named, set(re.findall(r'measure\(text, "(vllm:\w+)"', source)))
+
     def test_nothing_runs_as_root(self):
         self.assertTrue(self.pod["securityContext"]["runAsNonRoot"])
         self.assertTrue(self.container["securityContext"]["readOnlyRootFilesystem"])

@@ -62,32 +62,47 @@ def seconds_of(parts):
     return sums
 
 
+async def answer(reader, whole, tokens):
+    """Reads one answer -> its tokens."""
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
+    if not head.startswith(b"HTTP/1.1 200 "):
+        raise RuntimeError(f"refused: {head.decode()}{(await reader.read(500)).decode()}")
+    if whole:
+        length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+        await reader.readexactly(int(length.split(b":")[1]))
+        return tokens
+    found, tail = 0, b""
+    while not tail.endswith(b"0\r\n\r\n"):
+        piece = await asyncio.wait_for(reader.read(1 << 16), 60)
+        if not piece:
+            raise ConnectionError(f"closed in the middle: {tail}")
+        found += (tail[-8:] + piece).count(b"data: {") - tail[-8:].count(b"data: {")
+        tail = (tail + piece)[-16:]
+    return found
+
+
 async def ask(url, number, options, until):
     """Tokens of one stream or of answers in a row until the time is over."""
     key, _, address = url.removeprefix("http://").rpartition("@")
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    tokens = 0
+    tokens, fresh = 0, True
     while time.monotonic() < until:
-        number += 1000
-        body = json.dumps({"model": "tiny", "prompt": f"{number} Hi", "max_tokens": options.tokens, "ignore_eos": True,
-                           "temperature": 1, "seed": number, "stream": not options.whole}).encode()
+        body = json.dumps({"model": "tiny", "prompt": f"{number + 1000} Hi", "max_tokens": options.tokens,
+                           "ignore_eos": True, "temperature": 1, "seed": number + 1000,
+                           "stream": not options.whole}).encode()
         writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                      b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
                      % (host.encode(), key.encode(), len(body), body))
-        if options.whole:
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
-            await reader.readexactly(int(length.split(b":")[1]))
-            tokens += options.tokens
-            continue
-        tail = b""
-        while not tail.endswith(b"0\r\n\r\n"):
-            piece = await asyncio.wait_for(reader.read(1 << 16), 60)
-            if not piece:
-                raise ConnectionError(f"{url} closed: {tail}")
-            tokens += (tail[-8:] + piece).count(b"data: {") - tail[-8:].count(b"data: {")
-            tail = (tail + piece)[-16:]
+        try:
+            tokens += await answer(reader, options.whole, options.tokens)
+            number, fresh = number + 1000, False
+        except (asyncio.IncompleteReadError, ConnectionResetError) as closed:
+            # HAProxy closes kept connections when it takes new settings, for example soon after the start.
+            if fresh or getattr(closed, "partial", b""):
+                raise
+            reader, writer = await asyncio.open_connection(host, int(port))
+            fresh = True
     writer.close()
     return tokens
 

@@ -2,6 +2,8 @@
 """A Ray cluster on this machine: one door, three replicas of the shipped model, real clients, killed replicas.
 
     tools/ray_test                  in seconds; FORETOKEN_FULL=1: 200 clients, and ten minutes of killed replicas
+
+Ray Serve has the settings of docs/scale.md; RAY_SETTINGS=usual: its own (first_token.py lists them).
 """
 import concurrent.futures
 import json
@@ -22,10 +24,10 @@ import urllib.request
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "tests/server")]
-os.environ.setdefault("FORETOKEN", str(ROOT / "build/release/foretoken"))
-os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_DEDUP_LOGS="0", RAY_worker_niceness="0")
-# A busy machine starts Ray's processes slowly.
-os.environ.update(RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S="60", RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S="60")
+from first_token import USUAL, VARIANTS  # noqa: E402
+
+SERVE = VARIANTS[os.environ.get("RAY_SETTINGS", "haproxy")]
+os.environ.update({**USUAL, **SERVE})  # Ray reads them when it is imported
 
 import openai  # noqa: E402
 import ray  # noqa: E402
@@ -64,7 +66,7 @@ def setUpModule():
     (pathlib.Path(FOLDER.name) / "keys").write_text(f"# of the test\n{KEY}\n", encoding="ascii")
     ray.init(num_cpus=16, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False,
              logging_level="ERROR", _temp_dir=FOLDER.name,
-             runtime_env={"env_vars": {"PYTHONPATH": str(HERE), "FORETOKEN_TEST_CLUSTER": FOLDER.name}})
+             runtime_env={"env_vars": {"PYTHONPATH": str(HERE), "FORETOKEN_TEST_CLUSTER": FOLDER.name, **SERVE}})
     serve.start(http_options={"port": PORT})
     deploy(True)
 
