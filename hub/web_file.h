@@ -1,7 +1,7 @@
 // A file at a web address that a client named, such as an image: the server must not become a client's way
 // into its own network. Every address is checked when libcurl is about to connect to it, after name
-// resolution and at each redirect, so what was checked is what is connected to. Proxies of the environment are not used:
-// they would connect elsewhere. Cookies and credentials are never sent.
+// resolution and at each redirect, so what was checked is what is connected to. Proxies of the environment
+// are not used: they would connect elsewhere. Cookies and credentials are never sent.
 //   size       at most WebFileLimits::bytes, also if the answer announces less
 //   time       of all redirects together
 //   redirects  at most kMaxRedirects, http and https only, never from https to http
