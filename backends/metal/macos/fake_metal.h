@@ -25,7 +25,7 @@ struct FakeGpu {
   std::vector<std::string> breaches = {};
   int compiled = 0, from_archive = 0;  // pipelines
   int launches = 0, command_buffers = 0;
-  int look_ups = 0;  // of selectors
+  int look_ups = 0;       // of selectors
   std::string math = {};  // how the text was compiled: "safe precise" or "no fast math"
 };
 
