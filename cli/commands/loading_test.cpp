@@ -32,7 +32,7 @@ std::string fit_on(const metal::RecordedMac& mac, const Model& model, std::int64
   return gpu_fit(*gpu, model, context);
 }
 
-TEST(JudgeGpu, AModelFitsARecordedMacOrTheSentenceNamesItsLimit) {
+TEST(GpuFit, AModelFitsARecordedMacOrTheSentenceNamesItsLimit) {
   constexpr std::uint64_t kEnoughFor27b = 20'000'000'000;
   const Model model = made("synth:qwen3.5-0.8b?bits=4"), model_27b = made("synth:qwen3.5-27b?bits=4");
   for (const metal::RecordedMac& mac : metal::kRecordedMacs) {
@@ -50,7 +50,7 @@ TEST(JudgeGpu, AModelFitsARecordedMacOrTheSentenceNamesItsLimit) {
   }
 }
 
-TEST(JudgeGpu, ALongerContextIsRefusedWithTheOneThatFits) {
+TEST(GpuFit, ALongerContextIsRefusedWithTheOneThatFits) {
   const metal::RecordedMac& mac = metal::kRecordedMacs[0];
   const Model model = made("synth:qwen3.5-4b?bits=4");
   const std::string said = fit_on(mac, model, 262144);

@@ -87,10 +87,10 @@ async def ask(url, number, options, until):
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     tokens, fresh = 0, True
+    number += 1000
     while time.monotonic() < until:
-        body = json.dumps({"model": "tiny", "prompt": f"{number + 1000} Hi", "max_tokens": options.tokens,
-                           "ignore_eos": True, "temperature": 1, "seed": number + 1000,
-                           "stream": not options.whole}).encode()
+        body = json.dumps({"model": "tiny", "prompt": f"{number} Hi", "max_tokens": options.tokens, "ignore_eos": True,
+                           "temperature": 1, "seed": number, "stream": not options.whole}).encode()
         writer.write(b"POST /v1/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
                      b"Authorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s"
                      % (host.encode(), key.encode(), len(body), body))

@@ -20,7 +20,7 @@ GRPC = {**ONE_LOOP, "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1", "RAY_SERVE_LOG_TO_STDE
         "RAY_SERVE_REQUEST_PATH_LOG_BUFFER_SIZE": "1000"}
 VARIANTS = {"usual": {}, "one-loop": ONE_LOOP, "grpc": GRPC, "haproxy": {**GRPC, "RAY_SERVE_ENABLE_HA_PROXY": "1"}}
 PROGRAM = str(HERE.parents[1] / "build/release/foretoken")
-# The program; a busy machine starts Ray's processes slowly.
+# A minute for the proxies: a busy machine starts Ray's processes slowly.
 USUAL = {"FORETOKEN": os.environ.get("FORETOKEN", PROGRAM), "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0",
          "RAY_worker_niceness": "0",
          "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60", "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60"}
