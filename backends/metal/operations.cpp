@@ -154,7 +154,7 @@ struct Launched {
   }
   Names operator()(const Capture&) const { return {"put_rows"}; }
   Names operator()(const Logits&) const { return {"take_rows", "group_sums", "combine_softcap"}; }
-  Names operator()(const Sample&) const { return {}; }
+  Names operator()(const Sample&) const { return {"draft_tops", "draft_choice"}; }
 };
 
 /// Maximum threads of a threadgroup that an instruction launches: in attention a simdgroup for each query
@@ -210,8 +210,8 @@ void encode(const Step& step, const Embed& op, const Parts& parts) {
   const PackedMatrix& table = *parts.matrices[0];
   const EmbedArgs args{step.rows, number(table.cols), number(op.out.width), table.group, table.scale_kind};
   dispatch(step, table.kernels.embed,
-           {table.codes.at(), table.scales.at(), step.memory->tokens(), step.row(op.out)}, as_args(args),
-           elements(args.width, step.rows), kThreads);
+           {table.codes.at(), table.scales.at(), step.memory->tokens(), step.round, step.row(op.out)},
+           as_args(args), elements(args.width, step.rows), kThreads);
   if (step.args->embeddings.store != nullptr) take(step, "embedded", step.args->embeddings, op.out);
 }
 
@@ -404,7 +404,18 @@ void encode(const Step& step, const Logits& op, const Parts& parts) {
          elements(columns, wanted), kThreads);
 }
 
-// On the host, after the launches (executable.cpp).
-void encode(const Step&, const Sample&, const Parts&) {}
+/// Drafts; other rows are sampled on the host, after the launches (executable.cpp).
+void encode(const Step& step, const Sample&, const Parts&) {
+  constexpr unsigned kColumns = 4096;  // of kernels/draft.h
+  if (step.drafts == Drafts::kNone) return;
+  const auto rows = number(std::ssize(step.args->logit_rows));
+  const DraftArgs args{static_cast<unsigned>(step.columns), over(step.columns, kColumns),
+                       step.ids.buffer != nullptr ? 1U : 0U, 0};
+  const Place ids = step.ids.buffer != nullptr ? step.ids : step.logits, drafts = step.memory->drafts();
+  const Place tops = step.scratch->take("tops", std::size_t{rows} * args.parts * 2 * sizeof(float));
+  const Grid all{args.parts, rows, 1}, one{1, rows, 1};
+  launch(step, "draft_tops", {step.logits, ids, drafts, tops}, as_args(args), all, kThreads);
+  launch(step, "draft_choice", {tops, drafts, step.chosen, step.round}, as_args(args), one, kThreads);
+}
 
 }  // namespace ft::metal
