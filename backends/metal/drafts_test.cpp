@@ -156,6 +156,153 @@ TEST(MetalDrafts, AtTemperatureZeroTakeNumbersThatAreNoneAsTheHostDoes) {
   EXPECT_EQ(highest(kColumns, std::vector<float>(kColumns, kNan), {})[0], 0);
 }
 
+std::vector<SamplingParams> every_sampler() {
+  std::vector<SamplingParams> all;
+  for (const float temperature : {0.3F, 1.0F, 4.0F}) {
+    for (const int top_k : {0, 1, 20, 256}) {
+      for (const float top_p : {1.0F, 0.9F, 0.05F}) {
+        for (const float min_p : {0.0F, 0.2F}) {
+          if (top_k == 0 && top_p < 1) continue;  // the host's
+          SamplingParams one;
+          one.temperature = temperature, one.top_k = top_k, one.top_p = top_p, one.min_p = min_p;
+          one.seed = 0x9E3779B97F4A7C15ULL * (all.size() + 1);
+          all.push_back(one);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+struct Agreement {
+  int draws = 0, same = 0, same_with_other_noise = 0;
+};
+
+/// Rows of one sampler, each with logits, a position and a bias of its own.
+Agreement agreement(const SamplingParams& sampler, int columns, bool labelled, RandomWeights& random) {
+  constexpr std::size_t kRows = 12;
+  const std::vector<LogitBias> biases = {{3, -2.0F}, {8, 5.0F}, {9, 1.5F}, {40, -1e30F}};
+  std::vector<std::int32_t> labels;
+  for (int c = 0; labelled && c < columns; ++c) labels.push_back(5 * c + 3);
+  std::vector<SampleRow> rows(kRows);
+  for (std::size_t i = 0; i < kRows; ++i) {
+    rows[i].sampler = &sampler;
+    rows[i].position = static_cast<std::int64_t>(i * 1000 + 1) << (i % 3 * 12);
+    if (i % 2 == 0) rows[i].bias = std::span(biases).first(1 + i % 4);
+  }
+  const auto device = std::make_shared<Counting>();
+  const Chosen chosen = choose(device, columns, random_logits(random, columns, kRows), rows, labels);
+  EXPECT_EQ(device->choices, 1) << "the host has chosen";
+  const std::vector<std::int32_t> expected = on_the_host(chosen, rows);
+  SamplingParams other = sampler;
+  other.seed += 1;
+  for (SampleRow& row : rows) row.sampler = &other;
+  const std::vector<std::int32_t> unrelated = on_the_host(chosen, rows);
+  Agreement result;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    result.draws += 1;
+    result.same += chosen.sampled[i] == expected[i] ? 1 : 0;
+    result.same_with_other_noise += chosen.sampled[i] == unrelated[i] ? 1 : 0;
+  }
+  return result;
+}
+
+/// Logits between -6 and 6 leave many tokens near the best, so unrelated noise agrees seldom.
+TEST(MetalDrafts, SampledOnesAreThoseOfTheHostNearlyAlways) {
+  RandomWeights random(13);
+  for (const int columns : {301, 9001}) {
+    Agreement all, whole;
+    const std::vector<SamplingParams> samplers = every_sampler();
+    for (std::size_t i = 0; i < samplers.size(); i += columns > 1000 ? 4 : 1) {
+      const SamplingParams& sampler = samplers[i];
+      const Agreement one = agreement(sampler, columns, i % 2 == 1, random);
+      EXPECT_GE(one.same, one.draws - 1)
+          << "temperature " << sampler.temperature << " top-k " << sampler.top_k << " top-p " << sampler.top_p
+          << " min-p " << sampler.min_p;
+      all.draws += one.draws, all.same += one.same;
+      if (sampler.temperature < 1 || sampler.top_k == 1 || sampler.top_p < 0.5F || sampler.min_p > 0)
+        continue;
+      whole.draws += one.draws, whole.same_with_other_noise += one.same_with_other_noise;
+    }
+    EXPECT_GE(all.same * 100, all.draws * 99) << all.same << " of " << all.draws;
+    EXPECT_LT(whole.same_with_other_noise * 4, whole.draws) << "the test would not see unrelated noise";
+  }
+}
+
+TEST(MetalDrafts, SampledOnesHaveNoOrderOfThreads) {
+  RandomWeights random(14);
+  constexpr int kColumns = 4500;
+  SamplingParams drawn, cut, greedy;
+  drawn.temperature = cut.temperature = 0.8F;
+  cut.top_k = 20, cut.top_p = 0.9F, cut.min_p = 0.01F;
+  std::vector<SampleRow> samples(6);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].sampler = i % 3 == 0 ? &greedy : i % 3 == 1 ? &drawn : &cut;
+    samples[i].position = static_cast<std::int64_t>(i);
+  }
+  std::vector<float> rows = random_logits(random, kColumns, samples.size());
+  std::fill_n(rows.begin() + 4 * kColumns, 2 * kColumns, 1.5F);  // all alike
+  const Chosen chosen = choose(open_twin_device(), kColumns, rows, samples);
+  const std::vector<std::int32_t> expected = on_the_host(chosen, samples);
+  for (const std::size_t row : {0U, 1U, 2U, 3U, 4U}) EXPECT_EQ(chosen.sampled[row], expected[row]) << row;
+  for (const unsigned seed : {7U, 1234U}) {
+    set_fibre_order(seed);
+    EXPECT_EQ(choose(open_twin_device(), kColumns, rows, samples).sampled, chosen.sampled);
+  }
+  set_fibre_order(0);
+}
+
+/// Numbers that are none, as the host has them.
+TEST(MetalDrafts, SampledOnesOfRowsWithoutAFiniteLogitAreTheLowestToken) {
+  SamplingParams drawn, cut;
+  drawn.temperature = cut.temperature = 1;
+  cut.top_k = 5, cut.top_p = 0.5F, cut.min_p = 0.1F;
+  for (const SamplingParams* const sampler : {&drawn, &cut}) {
+    std::vector<SampleRow> samples(1);
+    samples[0].sampler = sampler;
+    for (const float value : {kNan, -kInfinity}) {
+      std::vector<float> row(300, value);
+      EXPECT_EQ(choose(open_twin_device(), 300, row, samples).sampled[0], 0);
+      row[77] = -4;
+      EXPECT_EQ(choose(open_twin_device(), 300, row, samples).sampled[0], 77) << "the only one";
+      row[12] = kInfinity;
+      EXPECT_EQ(choose(open_twin_device(), 300, row, samples).sampled[0], 12);
+    }
+  }
+}
+
+TEST(MetalDrafts, WhatTheyDoNotDoIsTheHosts) {
+  RandomWeights random(15);
+  constexpr int kColumns = 600;
+  const std::vector<float> logits = random_logits(random, kColumns, 1);
+  SamplingParams greedy, penalised, only_top_p, wide, drawn;
+  penalised.repetition = 3;
+  only_top_p.temperature = wide.temperature = drawn.temperature = 1;
+  only_top_p.top_p = 0.5F, wide.top_k = 257;
+  const std::vector<LogitBias> biases = {{1, 4}, {2, 1}, {3, 1}, {4, 1}, {5, 1}};
+  const std::vector<std::uint32_t> mask = {0x00F0F0F0U, 1U};
+  const std::vector<TokenCount> history = {{7, 1}};
+  const auto choices = [&](SampleRow row, const SamplingParams& sampler) {
+    row.sampler = &sampler;
+    const auto device = std::make_shared<Counting>();
+    const Chosen chosen = choose(device, kColumns, logits, {row});
+    EXPECT_EQ(chosen.sampled, on_the_host(chosen, {row}));
+    return device->choices;
+  };
+  SampleRow masked, steered, counted, rejected;
+  masked.mask = mask, steered.bias = biases, counted.history = history, rejected.stream = Stream::kDraft;
+  EXPECT_EQ(choices({}, greedy), 1);
+  EXPECT_EQ(choices({}, drawn), 1);
+  EXPECT_EQ(choices({}, penalised), 1) << "nothing is counted yet";
+  EXPECT_EQ(choices(counted, penalised), 0);
+  EXPECT_EQ(choices(counted, greedy), 1);
+  EXPECT_EQ(choices(masked, greedy), 0);
+  EXPECT_EQ(choices(steered, greedy), 0);
+  EXPECT_EQ(choices(rejected, drawn), 0);
+  EXPECT_EQ(choices({}, only_top_p), 0);
+  EXPECT_EQ(choices({}, wide), 0);
+}
+
 /// A chain of single rows: each reads the token that the one before
 /// has chosen.
 std::vector<std::int32_t> chain(const std::shared_ptr<Device>& device, const Program& program, SampleRow row,
@@ -193,24 +340,28 @@ TestShape drafter(bool labelled) {
 }
 
 TEST(MetalDrafts, AChainByPlaceWaitsForNothingAndHasTheSameTokens) {
+  SamplingParams greedy, drawn, cut, penalised;
+  drawn.temperature = cut.temperature = 1;
+  cut.top_k = 7, cut.top_p = 0.95F;
+  penalised.repetition = 3;
   for (const bool labelled : {false, true}) {
     const TestProgram test(drafter(labelled), 9);
-    const Program& program = test.program;
-    SamplingParams greedy;
-    SampleRow row;
-    row.sampler = &greedy;
-    const std::vector<std::int32_t> expected = chain(open_twin_device(), program, row, false);
-    EXPECT_GT(std::ranges::max(expected), 0);
-    row.exact = false;
-    int at_once = 0;
-    const auto late = std::make_shared<Late>();
-    EXPECT_EQ(chain(late, program, row, true, &at_once), expected);
-    EXPECT_EQ(at_once, 3) << "steps that wait at once";
-    EXPECT_EQ(chain(std::make_shared<Late>(), program, row, false), expected);
-    row.exact = true;
-    at_once = 0;
-    EXPECT_EQ(chain(std::make_shared<Late>(), program, row, true, &at_once), expected);
-    EXPECT_EQ(at_once, 0) << "rows of a target wait for the host";
+    for (const SamplingParams* const sampler : {&greedy, &drawn, &cut, &penalised}) {
+      const bool waits = sampler == &penalised;
+      SampleRow row;
+      row.sampler = sampler;
+      const std::vector<std::int32_t> expected = chain(open_twin_device(), test.program, row, false);
+      EXPECT_GT(std::ranges::max(expected), 0);
+      row.exact = false;
+      int at_once = 0;
+      EXPECT_EQ(chain(std::make_shared<Late>(), test.program, row, true, &at_once), expected);
+      EXPECT_EQ(at_once, waits ? 1 : 3) << "steps that wait at once";
+      EXPECT_EQ(chain(std::make_shared<Late>(), test.program, row, false), expected);
+      row.exact = true;
+      at_once = 0;
+      EXPECT_EQ(chain(std::make_shared<Late>(), test.program, row, true, &at_once), expected);
+      EXPECT_EQ(at_once, 0) << "rows of a target wait for the host";
+    }
   }
 }
 

@@ -1,8 +1,8 @@
 // The executable of the metal backend: weights packed once, rows in one buffer, the launches of each
-// instruction encoded in order. A step of a target that samples waits for its logits: tokens are sampled on the
-// host, as Metal has no double. Others (chunks of a prompt, passes of a drafter, drafts.h) are submitted
-// without waiting, at most three at a time. Cost: no allocation in a step, except where a context or a chunk is longer than any
-// before. Errors: compile() as Result; a step throws what the device reports.
+// instruction encoded in order. A step of a target that samples waits for its logits: tokens are sampled on
+// the host, as Metal has no double. Others (chunks of a prompt, passes of a drafter, drafts.h) are submitted
+// without waiting, at most three at a time. Cost: no allocation in a step, except where a context or a chunk
+// is longer than any before. Errors: compile() as Result; a step throws what the device reports.
 #pragma once
 
 #include <map>

@@ -154,7 +154,9 @@ struct Launched {
   }
   Names operator()(const Capture&) const { return {"put_rows"}; }
   Names operator()(const Logits&) const { return {"take_rows", "group_sums", "combine_softcap"}; }
-  Names operator()(const Sample&) const { return {"draft_tops", "draft_choice"}; }
+  Names operator()(const Sample&) const {
+    return {"draft_tops", "draft_keep", "draft_limit", "draft_scores", "draft_choice"};
+  }
 };
 
 /// Maximum threads of a threadgroup that an instruction launches: in attention a simdgroup for each query
@@ -402,20 +404,6 @@ void encode(const Step& step, const Logits& op, const Parts& parts) {
   const CombineArgs args{wanted, columns, columns, columns, columns, op.softcap};
   launch(step, "combine_softcap", {step.logits, step.logits, step.logits}, as_args(args),
          elements(columns, wanted), kThreads);
-}
-
-/// Drafts; other rows are sampled on the host, after the launches (executable.cpp).
-void encode(const Step& step, const Sample&, const Parts&) {
-  constexpr unsigned kColumns = 4096;  // of kernels/draft.h
-  if (step.drafts == Drafts::kNone) return;
-  const auto rows = number(std::ssize(step.args->logit_rows));
-  const DraftArgs args{static_cast<unsigned>(step.columns), over(step.columns, kColumns),
-                       step.ids.buffer != nullptr ? 1U : 0U, 0};
-  const Place ids = step.ids.buffer != nullptr ? step.ids : step.logits, drafts = step.memory->drafts();
-  const Place tops = step.scratch->take("tops", std::size_t{rows} * args.parts * 2 * sizeof(float));
-  const Grid all{args.parts, rows, 1}, one{1, rows, 1};
-  launch(step, "draft_tops", {step.logits, ids, drafts, tops}, as_args(args), all, kThreads);
-  launch(step, "draft_choice", {tops, drafts, step.chosen, step.round}, as_args(args), one, kThreads);
 }
 
 }  // namespace ft::metal

@@ -46,7 +46,8 @@ struct DraftRowArgs {
 /// Of all rows: logits of a row, parts that they are cut into, whether columns have ids of their own.
 struct DraftArgs {
   FtNumber columns, parts, labelled;
-  FtNumber kept;  // logits of a part that top-k keeps; 0: no row has a filter
+  FtNumber kept;     // logits of a part that top-k keeps
+  FtNumber limited;  // 0: no row has a filter
 };
 
 /// Rows by place: x is [rows or places, width].

@@ -145,3 +145,161 @@ kernel void draft_choice(const device float* parts [[buffer(0)]],
   chosen[group.y] = int(best.token);
   if (rows[group.y].store >= 0) round[rows[group.y].store] = int(best.token);
 }
+
+// Floats in their order as whole numbers; 0: never drawn.
+inline uint draft_key(float value) {
+  if (!(value > -INFINITY)) return 0u;
+  const uint bits = as_type<uint>(value);
+  return (bits & 0x80000000u) != 0u ? ~bits : bits | 0x80000000u;
+}
+
+inline float value_of_key(uint key) {
+  if (key == 0u) return -INFINITY;
+  return as_type<float>((key & 0x80000000u) != 0u ? key & 0x7fffffffu : ~key);
+}
+
+// How many of a part's logits top-k of this row may need.
+inline uint draft_wanted(const device DraftRowArgs* row) {
+  return row->temperature > 0.0f && row->top_k > 0 ? uint(row->top_k) : 0u;
+}
+
+// The top-k logits of each part, in no order; -INFINITY fills up a.kept of them. The least of them is found
+// bit by bit: the largest key that at least k logits reach. grid (parts, rows), 256 threads.
+kernel void draft_keep(const device float* x [[buffer(0)]], const device int* ids [[buffer(1)]],
+                       const device DraftRowArgs* rows [[buffer(2)]], device float* list [[buffer(3)]],
+                       constant DraftArgs& a [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
+                       uint lane [[thread_index_in_simdgroup]],
+                       uint simd [[simdgroup_index_in_threadgroup]]) {
+  FT_SHARED(float, shared, 8);
+  FT_SHARED(uint, counts, 256);
+  const uint own = simd * kLanes + lane, wanted = draft_wanted(rows + group.y);
+  if (wanted == 0) return;
+  const device float* logits = x + group.y * a.columns;
+  uint keys[kDraftShare];
+  for (uint i = 0; i < kDraftShare; ++i) {
+    const uint column = draft_column(group.x, i, own);
+    keys[i] = 0;
+    if (column >= a.columns) continue;
+    const int token = a.labelled != 0 ? ids[column] : int(column);
+    keys[i] = draft_key(draft_logit(logits[column], token, rows + group.y));
+  }
+  uint least = 0;
+  for (uint bit = 0x80000000u; bit != 0u; bit /= 2u) {
+    uint reach = 0;
+    for (uint i = 0; i < kDraftShare; ++i) reach += keys[i] >= (least | bit) ? 1u : 0u;
+    if (group_sum(float(reach), shared, lane, simd) >= float(wanted)) least |= bit;
+  }
+  // Fewer than `wanted` are above it; equal ones are alike.
+  uint above = 0;
+  for (uint i = 0; i < kDraftShare; ++i) above += keys[i] > least ? 1u : 0u;
+  counts[own] = above;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  uint place = 0, count = 0;
+  for (uint i = 0; i < 256; ++i) {
+    place += i < own ? counts[i] : 0u;
+    count += counts[i];
+  }
+  device float* out = list + (group.y * a.parts + group.x) * a.kept;
+  for (uint i = 0; i < kDraftShare; ++i) {
+    if (keys[i] > least) out[place++] = value_of_key(keys[i]);
+  }
+  for (uint i = count + own; i < a.kept; i += 256) out[i] = i < wanted ? value_of_key(least) : -INFINITY;
+}
+
+// The lowest logit of each row that its filters leave. Top-p keeps the largest logit whose own share of the
+// mass and those above it reach top_p. grid (1, rows), 256 threads.
+kernel void draft_limit(const device float* list [[buffer(0)]], const device float* tops [[buffer(1)]],
+                        const device DraftRowArgs* rows [[buffer(2)]], device float* limits [[buffer(3)]],
+                        constant DraftArgs& a [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
+                        uint lane [[thread_index_in_simdgroup]],
+                        uint simd [[simdgroup_index_in_threadgroup]]) {
+  FT_SHARED(float, scores, 8);
+  FT_SHARED(float, tokens, 8);
+  const device DraftRowArgs* row = rows + group.y;
+  const float highest =
+      best_of_parts(tops + group.y * a.parts * 2, a.parts, scores, tokens, lane, simd).score;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  const uint own = simd * kLanes + lane, wanted = draft_wanted(row),
+             length = wanted == 0 ? 0u : a.parts * a.kept;
+  const device float* values = list + group.y * a.parts * a.kept;
+  uint least = 0;
+  for (uint bit = 0x80000000u; bit != 0u && wanted > 0; bit /= 2u) {
+    uint reach = 0;
+    for (uint i = own; i < length; i += 256) reach += draft_key(values[i]) >= (least | bit) ? 1u : 0u;
+    if (group_sum(float(reach), scores, lane, simd) >= float(wanted)) least |= bit;
+  }
+  if (wanted > 0 && row->top_p < 1.0f && highest > -INFINITY) {
+    float need = 0.0f;
+    uint reached = least;
+    for (uint bit = 0; bit <= 32u; ++bit) {  // first the whole mass
+      const uint key = bit == 0 ? least : reached | 0x80000000u >> (bit - 1u);
+      float mass = 0.0f;
+      for (uint i = own; i < length; i += 256) {
+        if (draft_key(values[i]) >= key && values[i] > -INFINITY)
+          mass += FT_EXP((values[i] - highest) / row->temperature);
+      }
+      const float reach = group_sum(mass, scores, lane, simd);
+      if (bit == 0) {
+        need = reach * row->top_p;
+        reached = 0u;
+      } else if (reach >= need) {
+        reached = key;
+      }
+    }
+    least = reached > least ? reached : least;
+  }
+  if (own != 0) return;
+  float limit = value_of_key(least);
+  if (row->temperature > 0.0f && row->min_p > 0.0f && highest > -INFINITY)
+    limit = max(limit, fma(row->temperature, FT_LOG(row->min_p < 1.0f ? row->min_p : 1.0f), highest));
+  limits[group.y] = limit;
+}
+
+// Each part's best logit with noise; a row at temperature 0 keeps its highest. a.limited 0: no row has a
+// filter. grid (parts, rows), 256 threads.
+kernel void draft_scores(const device float* x [[buffer(0)]], const device int* ids [[buffer(1)]],
+                         const device DraftRowArgs* rows [[buffer(2)]],
+                         const device float* tops [[buffer(3)]], const device float* limits [[buffer(4)]],
+                         device float* best [[buffer(5)]], constant DraftArgs& a [[buffer(6)]],
+                         uint3 group [[threadgroup_position_in_grid]],
+                         uint lane [[thread_index_in_simdgroup]],
+                         uint simd [[simdgroup_index_in_threadgroup]]) {
+  FT_SHARED(float, scores, 8);
+  FT_SHARED(float, tokens, 8);
+  const uint thread_of_group = simd * kLanes + lane, place = (group.y * a.parts + group.x) * 2;
+  const device DraftRowArgs* row = rows + group.y;
+  const float highest =
+      best_of_parts(tops + group.y * a.parts * 2, a.parts, scores, tokens, lane, simd).score;
+  DraftBest own = no_draft();
+  if (row->temperature > 0.0f && highest > -INFINITY) {
+    const device float* logits = x + group.y * a.columns;
+    const float limit = a.limited != 0 ? limits[group.y] : -INFINITY;
+    uint known = 0u;
+    DraftWords words = draft_words(0u, row);
+    for (uint i = 0; i < kDraftShare; ++i) {
+      const uint column = draft_column(group.x, i, thread_of_group);
+      if (column >= a.columns) continue;
+      const int token = a.labelled != 0 ? ids[column] : int(column);
+      const float value = draft_logit(logits[column], token, row);
+      if (!(value > -INFINITY) || value < limit) continue;
+      const float tempered = (value - highest) / row->temperature;
+      if (own.score - tempered > kMostNoise) continue;
+      if (uint(token) / 4u != known) {
+        known = uint(token) / 4u;
+        words = draft_words(known, row);
+      }
+      const uint word = uint(token) % 4u;
+      DraftBest other;
+      other.score = tempered + draft_noise(word == 0u   ? words.a
+                                           : word == 1u ? words.b
+                                           : word == 2u ? words.c
+                                                        : words.d);
+      other.token = float(token);
+      own = better_draft(own, other);
+    }
+    own = best_of_group(own, scores, tokens, lane, simd);
+  } else {
+    own.score = tops[place], own.token = tops[place + 1];
+  }
+  if (thread_of_group == 0) best[place] = own.score, best[place + 1] = own.token;
+}

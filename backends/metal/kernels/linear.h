@@ -194,7 +194,8 @@ kernel void linear_routed(const device uint* codes [[buffer(0)]], const device u
   y[pair * a.y_stride + output] = sum;
 }
 
-// One row of a packed matrix for each token; t < 0 is place -1 - t of the round's tokens. grid (width / 256, rows), 256 threads.
+// One row of a packed matrix for each token; t < 0 is place -1 - t of the round's tokens.
+// grid (width / 256, rows), 256 threads.
 template <int KIND, int BITS>
 kernel void embed_rows(const device uint* codes [[buffer(0)]], const device uint* scales [[buffer(1)]],
                        const device int* tokens [[buffer(2)]], const device int* round [[buffer(3)]],
