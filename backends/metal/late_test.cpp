@@ -180,7 +180,11 @@ TEST(MetalPipelines, AStepMakesNone) {
         const std::vector<Segment> segments = {timeline.segment(rows, rows)};
         const std::vector<std::int32_t> wanted = {0};
         StepArgs args;
-        args.tokens = tokens, args.segments = segments, args.logit_rows = wanted;
+        SamplingParams sampler;
+        sampler.temperature = 1, sampler.top_k = 5;
+        SampleRow draft;
+        draft.sampler = &sampler, draft.exact = false;
+        args.tokens = tokens, args.segments = segments, args.logit_rows = wanted, args.samples = {&draft, 1};
         executable->run(args, *state);
         timeline.keep(rows, 0);
       }
