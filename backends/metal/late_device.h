@@ -40,6 +40,7 @@ class Late final : public ForwardingDevice {
   }
 
   std::int64_t submitted = 0;
+  mutable int whole_waits = 0;  // that had to wait for everything
   bool fails = false;
 
  private:
@@ -53,6 +54,7 @@ class Late final : public ForwardingDevice {
   };
 
   void run(std::int64_t submission) const {
+    if (submission == kEverySubmission && !launches_.empty()) ++whole_waits;
     std::size_t count = 0;
     for (; count < launches_.size() && launches_[count].submission <= submission; ++count) {
       const Launch& launch = launches_[count];
