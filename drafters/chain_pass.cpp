@@ -8,6 +8,7 @@ SampleRow chain_sample(const DraftSlot& slot, int step) {
   row.stream = slot.rejection ? Stream::kDraft : Stream::kTarget;
   row.drafts = {slot.store, step};
   row.store = slot.store + step;
+  row.exact = false;
   if (slot.constraint != nullptr && step > 0) {
     const auto drafts = slot.drafts.first(static_cast<std::size_t>(step));  // known: the pass before waited
     row.mask = slot.constraint->mask(drafts).value_or(row.mask);  // without one: the round cuts here

@@ -138,6 +138,7 @@ SampleRow DflashDrafter::sample_row(const DraftSlot& slot, int draft) {
   row.position += draft;
   row.stream = slot.rejection ? Stream::kDraft : Stream::kTarget;
   row.store = one_by_one(slot) ? -1 : slot.store + draft;
+  row.exact = false;
   return row;
 }
 

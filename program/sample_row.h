@@ -45,6 +45,7 @@ struct SampleRow {
   std::span<const LogitBias> bias;      // ascending by token
   std::span<const std::uint32_t> mask;  // bit v of word v / 32 set: v is allowed; empty: all are
   std::int32_t store = -1;              // place in StepArgs::round_tokens to write the token to; -1: none
+  bool exact = true;  // false: a draft, for which a device may choose another token now and then
 };
 
 }  // namespace ft

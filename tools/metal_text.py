@@ -66,7 +66,7 @@ def check_address_spaces(root):
     if clang is None:
         print("metal_text: address spaces need clang; skipped")
         return []
-    lines = [f'#include "{KERNELS}/{name}.h"' for name in ("linear", "norm", "elementwise", "state")]
+    lines = [f'#include "{KERNELS}/{name}.h"' for name in ("linear", "norm", "elementwise", "state", "draft")]
     lines += [
         "#define FT_PLAIN(name) auto* const use_##name = &name;",
         "#define FT_INSTANCE(name, ...) auto* const use_##name = &__VA_ARGS__;",

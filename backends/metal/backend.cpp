@@ -37,9 +37,10 @@ struct Lacks {
 class MetalBackend final : public Backend {
  public:
   /// `tests`: asks the device about the kernels of each program before it takes it.
-  MetalBackend(std::shared_ptr<metal::Device> device, int kv_bits, PackedCacheOptions packed_cache,
-               bool tests)
+  MetalBackend(std::shared_ptr<metal::Device> device, std::shared_ptr<metal::RoundTokens> round, int kv_bits,
+               PackedCacheOptions packed_cache, bool tests)
       : device_(std::move(device)),
+        round_(std::move(round)),
         kv_bits_(kv_bits),
         packed_cache_(std::move(packed_cache)),
         tests_(tests) {}
@@ -71,7 +72,7 @@ class MetalBackend final : public Backend {
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     FT_TRY(takes(program));
-    return metal::compile(device_, program, options, packed_cache_);
+    return metal::compile(device_, program, options, packed_cache_, round_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return metal::MetalState::make(device_, layout, options, kv_bits_);
@@ -82,6 +83,7 @@ class MetalBackend final : public Backend {
 
  private:
   std::shared_ptr<metal::Device> device_;
+  std::shared_ptr<metal::RoundTokens> round_;
   int kv_bits_;
   PackedCacheOptions packed_cache_;
   bool tests_;
@@ -99,8 +101,9 @@ Result<std::unique_ptr<Backend>> make(std::shared_ptr<Device> device, int kv_bit
     return Error{Code::kInvalid,
                  fmt::format("metal backend: keys and values of {} bits; use 8 or 16", kv_bits)};
   }
+  FT_ASSIGN(std::shared_ptr<RoundTokens> round, RoundTokens::make(device));
   return std::unique_ptr<Backend>(
-      std::make_unique<MetalBackend>(std::move(device), kv_bits, packed_cache, tests));
+      std::make_unique<MetalBackend>(std::move(device), std::move(round), kv_bits, packed_cache, tests));
 }
 
 }  // namespace

@@ -59,6 +59,29 @@ TEST(MetalSelfTest, ABitThatDependsOnTheNumberOfRowsIsFound) {
   EXPECT_NE(problem("linear_many_affine5", 1e-6F).find("other bits among 1 rows"), std::string::npos);
 }
 
+/// The twin without one kernel.
+class Lazy final : public ForwardingDevice {
+ public:
+  explicit Lazy(std::string kernel) : ForwardingDevice(open_twin_device()), kernel_(std::move(kernel)) {}
+  void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args, Grid grid,
+                int threads) override {
+    if (name_of(kernel) != kernel_) inner().dispatch(kernel, buffers, args, grid, threads);
+  }
+
+ private:
+  std::string kernel_;
+};
+
+TEST(MetalSelfTest, DraftsThatAreNotThoseOfTheLogitsAreFound) {
+  for (const char* const kernel :
+       {"draft_tops", "draft_keep", "draft_limit", "draft_scores", "draft_choice"}) {
+    const Status status = self_test(std::make_shared<Lazy>(kernel));
+    ASSERT_FALSE(status.ok()) << kernel;
+    EXPECT_NE(status.error().message.find("drafts are not those of its logits"), std::string::npos)
+        << status.error().message;
+  }
+}
+
 TEST(MetalSelfTest, AnErrorOfTheGpuIsASentence) {
   EXPECT_NE(problem("conv", 0, true).find("the GPU was taken away"), std::string::npos);
 }
@@ -119,7 +142,11 @@ TEST(MetalSelfTest, TheKernelsOfAProgramAreAsked) {
       const std::vector<Segment> segments = {timeline.segment(rows, rows)};
       const std::vector<std::int32_t> wanted = {0};
       StepArgs args;
-      args.tokens = tokens, args.segments = segments, args.logit_rows = wanted;
+      SamplingParams sampler;
+      sampler.temperature = 1, sampler.top_k = 5;
+      SampleRow draft;
+      draft.sampler = &sampler, draft.exact = false;
+      args.tokens = tokens, args.segments = segments, args.logit_rows = wanted, args.samples = {&draft, 1};
       executable->run(args, *state);
       timeline.keep(rows, 0);
     }

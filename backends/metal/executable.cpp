@@ -17,14 +17,18 @@ namespace {
 
 class MetalExecutable final : public Executable {
  public:
-  MetalExecutable(std::shared_ptr<Device> device, const Program& program, const CompileOptions& options)
+  MetalExecutable(std::shared_ptr<Device> device, std::shared_ptr<RoundTokens> round, const Program& program,
+                  const CompileOptions& options)
       : device_(std::move(device)),
+        round_(std::move(round)),
         program_(program),
         options_(options),
         plan_(program, options.max_rows),
         scratch_memory_(device_),
         memory_{StepMemory(device_, options.max_rows), StepMemory(device_, options.max_rows),
                 StepMemory(device_, options.max_rows)} {}
+
+  ~MetalExecutable() override { round_->forget(); }  // the buffers of steps that nobody collected go as well
 
   Status build(const PackedCacheOptions& packed_cache) {
     FT_ASSIGN(arena_, Memory::make(device_, std::max<std::size_t>(1, plan_.bytes())));
@@ -56,6 +60,9 @@ class MetalExecutable final : public Executable {
     step.state = static_cast<MetalState*>(&state);
     step.arena = &arena_, step.plan = &plan_;
     step.logits = logits_.at(), step.columns = static_cast<std::size_t>(vocabulary_);
+    step.ids = ids_.empty() ? Place{} : labels_.at(), step.chosen = sampled_.at(), step.round = round_->at();
+    step.drafts = device_drafts(args.samples, vocabulary_);
+    if (step.drafts != Drafts::kNone) memory.fill_drafts(args.samples, vocabulary_);
     step.rows = memory.rows();
     if (!times_.empty()) return submit_timed(step);
     for (std::size_t i = 0; i < parts_.size(); ++i) {
@@ -81,6 +88,7 @@ class MetalExecutable final : public Executable {
   int vocabulary() const override { return vocabulary_; }
   std::span<const std::int32_t> ids() const override { return ids_; }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override {
+    if (extra_.empty()) return;
     device_->wait_idle();  // a step may be reading the head
     if (extra_.add(tokens)) pack_extra();
   }
@@ -91,12 +99,17 @@ class MetalExecutable final : public Executable {
     std::visit([&](const auto& op) { encode(step, op, parts_[i]); }, program_.instructions()[i]);
   }
 
-  /// The logits that somebody reads, and the tokens of the rows.
+  /// The logits that somebody reads, and the tokens of the rows, those of drafts after a wait.
   void read_results(const Step& step) {
     const StepArgs& args = *step.args;
     result_ = {};
     logit_rows_ = args.logits ? args.logit_rows.size() : 0;
-    if (!args.samples.empty()) sample(args, *step.memory);
+    if (args.samples.empty()) return;
+    if (step.drafts == Drafts::kNone) return sample(args);
+    result_.sampled = {sampled_.as<std::int32_t>(), args.samples.size()};
+    for (const SampleRow& row : args.samples) {
+      if (row.store >= 0) round_->expect(args.round_tokens, row.store);
+    }
   }
 
   // ---- profiling: one wait for each instruction, only if the caller gave a profiler ----
@@ -141,7 +154,12 @@ class MetalExecutable final : public Executable {
     const std::size_t count = columns * static_cast<std::size_t>(options_.max_logit_rows);
     FT_ASSIGN(logits_, Memory::make(device_, std::max<std::size_t>(1, count) * sizeof(float)));
     if (!extra_.empty()) in_order_.resize(count);
-    sampled_.resize(static_cast<std::size_t>(options_.max_logit_rows));
+    const auto rows = static_cast<std::size_t>(std::max(1, options_.max_logit_rows));
+    FT_ASSIGN(sampled_, Memory::make(device_, rows * sizeof(std::int32_t)));
+    if (!ids_.empty()) {
+      FT_ASSIGN(labels_, Memory::make(device_, ids_.size_bytes()));
+      std::ranges::copy(ids_, labels_.as<std::int32_t>());
+    }
     scratch_.reserve(columns);
     return {};
   }
@@ -178,6 +196,7 @@ class MetalExecutable final : public Executable {
   }
 
   void pack_extra() {
+    std::ranges::copy(extra_.tokens(), labels_.as<std::int32_t>() + extra_.fixed());  // by place
     for (std::size_t place = 0; place < packed_extra_.size(); ++place) {
       const std::int32_t token = extra_.tokens()[place];
       if (std::exchange(packed_extra_[place], token) == token) continue;
@@ -211,6 +230,7 @@ class MetalExecutable final : public Executable {
   /// Waits, and learns from the pieces of a long step how many instructions the next one's may have.
   void finish() {
     device_->finish();
+    round_->fill();
     const std::int64_t longest_ns = device_->longest_ns();
     if (!std::exchange(is_long_, false) || longest_ns <= 0) return;
     const double fit =
@@ -219,17 +239,22 @@ class MetalExecutable final : public Executable {
   }
 
   /// What the rows ask for lives until submit() returns, so the host waits here.
-  void sample(const StepArgs& args, StepMemory& memory) {
+  void sample(const StepArgs& args) {
     finish();
+    tokens_.assign(args.tokens.begin(), args.tokens.end());
+    for (std::int32_t& token : tokens_) {
+      if (token < 0) token = args.round_tokens[static_cast<std::size_t>(-1 - token)];
+    }
+    const std::span<std::int32_t> sampled(sampled_.as<std::int32_t>(), args.samples.size());
     const std::span<const float> logits = logits_of(args.logit_rows.size());
     const auto width = static_cast<std::size_t>(vocabulary_);
     for (std::size_t w = 0; w < args.samples.size(); ++w) {
       const SampleRow& row = args.samples[w];
-      sampled_[w] = ft::sample(logits.subspan(w * width, width), ids_, row, scratch_,
-                               drafts_of(args, memory.resolved(), w));
-      if (row.store >= 0) args.round_tokens[static_cast<std::size_t>(row.store)] = sampled_[w];
+      sampled[w] =
+          ft::sample(logits.subspan(w * width, width), ids_, row, scratch_, drafts_of(args, tokens_, w));
+      if (row.store >= 0) round_->set(args.round_tokens, row.store, sampled[w]);
     }
-    result_.sampled = {sampled_.data(), args.samples.size()};
+    result_.sampled = sampled;
   }
 
   // A long step is several command buffers, so that the screen's own work comes in between and the system's
@@ -239,6 +264,7 @@ class MetalExecutable final : public Executable {
   static constexpr std::int64_t kPieceNs = 100'000'000;
 
   std::shared_ptr<Device> device_;
+  std::shared_ptr<RoundTokens> round_;
   Program program_;
   CompileOptions options_;
   RowPlan plan_;
@@ -261,7 +287,9 @@ class MetalExecutable final : public Executable {
   std::vector<std::vector<std::byte>> head_bytes_;
   std::vector<std::int32_t> packed_extra_;  // token of each place
   std::vector<float> in_order_;
-  std::vector<std::int32_t> sampled_;
+  Memory labels_;                     // tokens of the columns as the device has them
+  Memory sampled_;                    // [logit rows] of the last step
+  std::vector<std::int32_t> tokens_;  // of a step that the host samples
   SampleScratch scratch_;
   int profiled_as_ = 0;               // the profiler's name for this executable
   std::vector<OperationTime> times_;  // by instruction; empty without a profiler
@@ -273,13 +301,17 @@ class MetalExecutable final : public Executable {
 
 Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& device, const Program& program,
                                             const CompileOptions& options,
-                                            const PackedCacheOptions& packed_cache) {
+                                            const PackedCacheOptions& packed_cache,
+                                            std::shared_ptr<RoundTokens> round) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   const std::string who = fmt::format("{} backend", device->name());
   return format::with_memory_guard("compile the program", who.c_str(), [&]() -> Compiled {
     FT_TRY(check(program));
     FT_TRY(make_pipelines(*device, program));
-    auto executable = std::make_unique<MetalExecutable>(device, program, options);
+    if (!round) {
+      FT_ASSIGN(round, RoundTokens::make(device));
+    }
+    auto executable = std::make_unique<MetalExecutable>(device, std::move(round), program, options);
     try {
       FT_TRY(executable->build(packed_cache));
     } catch (const std::system_error& error) {

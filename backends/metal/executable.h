@@ -1,8 +1,8 @@
 // The executable of the metal backend: weights packed once, rows in one buffer, the launches of each
-// instruction encoded in order. A step that samples waits for its logits: tokens are sampled on the host, as
-// Metal has no double. Others (chunks of a prompt, rows for a drafter) are submitted without waiting, at
-// most three at a time. Cost: no allocation in a step, except where a context or a chunk is longer than any
-// before. Errors: compile() as Result; a step throws what the device reports.
+// instruction encoded in order. A step of a target that samples waits for its logits: tokens are sampled on
+// the host, as Metal has no double. Others (chunks of a prompt, passes of a drafter, drafts.h) are submitted
+// without waiting, at most three at a time. Cost: no allocation in a step, except where a context or a chunk
+// is longer than any before. Errors: compile() as Result; a step throws what the device reports.
 #pragma once
 
 #include <map>
@@ -12,8 +12,10 @@
 
 #include "backends/extra_ids.h"
 #include "backends/metal/device.h"
+#include "backends/metal/drafts.h"
 #include "backends/metal/kernels/arguments.h"
 #include "backends/metal/packing.h"
+#include "backends/metal/round_tokens.h"
 #include "backends/metal/row_plan.h"
 #include "backends/metal/state.h"
 #include "backends/metal/weights.h"
@@ -45,6 +47,8 @@ class StepMemory {
   StepMemory(std::shared_ptr<Device> device, int max_rows);
   /// A step's tokens, segments, blocks and places.
   void fill(const StepArgs& args);
+  /// Its rows that the device drafts.
+  void fill_drafts(std::span<const SampleRow> samples, std::int64_t columns);
   /// Positions that each row sees in an attention layer.
   Place seen(const StepArgs& args, const Attend& op);
   /// Cosines and sines of each row for a layer's frequencies.
@@ -54,9 +58,11 @@ class StepMemory {
   Place segments() const { return segments_.at(); }
   Place blocks() const { return blocks_.at(); }
   Place logit_rows() const { return logit_rows_.at(); }
+  Place drafts() const { return drafts_.at(); }
   /// The places of a step's hidden, embedded or captured rows.
   Place places(const char* name, std::span<const std::int32_t> places);
-  std::span<const std::int32_t> resolved() const { return {tokens_.as<std::int32_t>(), rows_}; }
+  /// Logits of a part that top-k of any row keeps.
+  unsigned kept() const { return kept_; }
   int longest() const { return longest_; }
   unsigned rows() const { return static_cast<unsigned>(rows_); }
   void begin_step() { made_seen_ = made_turns_ = 0; }
@@ -75,13 +81,14 @@ class StepMemory {
   };
   std::shared_ptr<Device> device_;
   int max_rows_;
-  Memory tokens_, segments_, blocks_, logit_rows_;
+  Memory tokens_, segments_, blocks_, logit_rows_, drafts_;
   std::vector<std::int32_t> first_blocks_;  // of each segment, in blocks_
   std::map<std::string, Memory, std::less<>> places_;
   std::vector<std::unique_ptr<Seen>> seen_;
   std::vector<std::unique_ptr<Turns>> turns_;
   std::uint64_t made_seen_ = 0, made_turns_ = 0;  // bits of those that this step has filled
   std::size_t rows_ = 0;
+  unsigned kept_ = 0;
   int longest_ = 0;
 };
 
@@ -95,6 +102,10 @@ struct Step {
   const Memory* arena = nullptr;
   const RowPlan* plan = nullptr;
   Place logits{};  // [max_logit_rows, columns]
+  Place ids{};     // of the columns; without a buffer: column v is token v
+  Place chosen{};  // [max_logit_rows] tokens
+  Place round{};   // the round's tokens by place
+  Drafts drafts = Drafts::kNone;
   std::size_t columns = 0;
   unsigned rows = 0;
 
@@ -121,9 +132,11 @@ std::span<const std::byte> as_args(const Args& args) {
   return std::as_bytes(std::span(&args, 1));
 }
 
-/// packed_cache: where matrices are kept between starts, if anywhere.
+/// packed_cache: where matrices are kept between starts, if anywhere. round: null: tokens go by place between
+/// steps of this executable alone.
 Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& device, const Program& program,
                                             const CompileOptions& options,
-                                            const PackedCacheOptions& packed_cache = {});
+                                            const PackedCacheOptions& packed_cache = {},
+                                            std::shared_ptr<RoundTokens> round = nullptr);
 
 }  // namespace ft::metal

@@ -154,7 +154,9 @@ struct Launched {
   }
   Names operator()(const Capture&) const { return {"put_rows"}; }
   Names operator()(const Logits&) const { return {"take_rows", "group_sums", "combine_softcap"}; }
-  Names operator()(const Sample&) const { return {}; }
+  Names operator()(const Sample&) const {
+    return {"draft_tops", "draft_keep", "draft_limit", "draft_scores", "draft_choice"};
+  }
 };
 
 /// Maximum threads of a threadgroup that an instruction launches: in attention a simdgroup for each query
@@ -210,8 +212,8 @@ void encode(const Step& step, const Embed& op, const Parts& parts) {
   const PackedMatrix& table = *parts.matrices[0];
   const EmbedArgs args{step.rows, number(table.cols), number(op.out.width), table.group, table.scale_kind};
   dispatch(step, table.kernels.embed,
-           {table.codes.at(), table.scales.at(), step.memory->tokens(), step.row(op.out)}, as_args(args),
-           elements(args.width, step.rows), kThreads);
+           {table.codes.at(), table.scales.at(), step.memory->tokens(), step.round, step.row(op.out)},
+           as_args(args), elements(args.width, step.rows), kThreads);
   if (step.args->embeddings.store != nullptr) take(step, "embedded", step.args->embeddings, op.out);
 }
 
@@ -403,8 +405,5 @@ void encode(const Step& step, const Logits& op, const Parts& parts) {
   launch(step, "combine_softcap", {step.logits, step.logits, step.logits}, as_args(args),
          elements(columns, wanted), kThreads);
 }
-
-// On the host, after the launches (executable.cpp).
-void encode(const Step&, const Sample&, const Parts&) {}
 
 }  // namespace ft::metal

@@ -38,11 +38,9 @@ void StepMemory::fill(const StepArgs& args) {
   rows_ = args.tokens.size();
   FT_ASSERT(static_cast<int>(rows_) <= max_rows_);
   reserve<std::int32_t>(device_, tokens_, rows_);
-  for (std::size_t i = 0; i < rows_; ++i) {
-    const std::int32_t token = args.tokens[i];
-    tokens_.as<std::int32_t>()[i] =
-        token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
-  }
+  std::ranges::copy(args.tokens, tokens_.as<std::int32_t>());  // kernels look up those by place
+  FT_ASSERT(std::ranges::all_of(args.tokens,
+                                [](std::int32_t token) { return token >= -RoundTokens::kMostTokens; }));
   reserve<SegmentArgs>(device_, segments_, args.segments.size());
   reserve<std::int32_t>(device_, logit_rows_, args.logit_rows.size());
   std::ranges::copy(args.logit_rows, logit_rows_.as<std::int32_t>());
@@ -64,6 +62,17 @@ void StepMemory::fill(const StepArgs& args) {
   reserve<std::int32_t>(device_, blocks_, blocks);
   for (std::size_t i = 0; i < args.segments.size(); ++i)
     std::ranges::copy(args.segments[i].sequence.blocks, blocks_.as<std::int32_t>() + first_blocks_[i]);
+}
+
+void StepMemory::fill_drafts(std::span<const SampleRow> samples, std::int64_t columns) {
+  reserve<DraftRowArgs>(device_, drafts_, samples.size());
+  int kept = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    DraftRowArgs& row = drafts_.as<DraftRowArgs>()[i];
+    row = draft_row(samples[i], columns);
+    kept = std::max(kept, row.top_k);
+  }
+  kept_ = static_cast<unsigned>(kept);
 }
 
 Place StepMemory::seen(const StepArgs& args, const Attend& op) {

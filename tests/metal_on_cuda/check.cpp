@@ -93,6 +93,7 @@ class Check {
     through(attend_program(random_, {.window = 9}));
     through(attend_program(random_, {.causal = false, .gated = true}));
     long_context();
+    for (const int columns : {301, 9001}) drafts(columns);
     for (const TestShape& shape : {TestShape{}, TestShape::odd(), TestShape::widened(), TestShape::shared(),
                                    TestShape::mixture(), TestShape::vision()})
       whole(shape);
@@ -175,6 +176,41 @@ class Check {
   void long_context() {
     const InstructionProgram made = attend_program(random_, {.head_dim = 32, .rotary = 8, .gated = true});
     captured_rows(*backend_, made.program, random_rows(random_, 300, made.width), made.width, 150);
+  }
+
+  /// Rows of every kind: greedy, among all tokens, and with every filter.
+  void drafts(int columns) {
+    constexpr int kDrafts = 6;
+    InstructionProgram made;
+    made.width = 64;
+    const Row in = made.program.input(made.width);
+    made.program.logits(Logits{in, random_.plain(Format::kF32, columns, made.width, 1), {}, {}, {}, 0});
+    made.program.sample();
+    const auto executable =
+        std::move(backend_->compile(made.program, {.max_rows = kDrafts, .max_logit_rows = kDrafts}).value());
+    const auto state =
+        std::move(backend_->make_state(made.program.layout(), {.slots = 1, .blocks = 1}).value());
+    const auto store = std::move(backend_->make_rows(made.width, kDrafts).value());
+    store->write(0, random_rows(random_, kDrafts, made.width));
+    const std::vector<std::int32_t> places = {0, 1, 2, 3, 4, 5}, tokens(kDrafts), blocks = {0};
+    std::vector<std::int32_t> round(kDrafts);
+    std::vector<SamplingParams> samplers(3);
+    samplers[1].temperature = samplers[2].temperature = 0.8F;
+    samplers[2].top_k = 20, samplers[2].top_p = 0.9F, samplers[2].min_p = 0.01F;
+    const std::vector<LogitBias> biases = {{3, 1.0F}, {8, -2.0F}};
+    const Segment segment{{blocks, 0, 0, 0}, 0, kDrafts, kDrafts};
+    for (const std::size_t most : {1U, 2U, 3U}) {
+      std::vector<SampleRow> samples(kDrafts);
+      for (std::size_t i = 0; i < samples.size(); ++i) {
+        samples[i].sampler = &samplers[i % most], samples[i].position = static_cast<std::int64_t>(i << 31);
+        samples[i].store = static_cast<std::int32_t>(i), samples[i].exact = false;
+        if (i > 2) samples[i].bias = biases;
+      }
+      StepArgs args;
+      args.tokens = tokens, args.hidden = {store.get(), places}, args.segments = {&segment, 1};
+      args.logit_rows = places, args.samples = samples, args.round_tokens = round, args.logits = false;
+      executable->run(args, *state);
+    }
   }
 
   void whole(const TestShape& shape) {

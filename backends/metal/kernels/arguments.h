@@ -32,6 +32,24 @@ struct EmbedArgs {
   FtNumber rows, width, y_stride, group, scales;
 };
 
+/// A row whose token is drafted (program/sample_row.h), without history and mask.
+struct DraftRowArgs {
+  FtNumber seed_low, seed_high, position_low, position_high, stream;
+  int store;  // place in the round's tokens; -1: none
+  int top_k;  // 0: all
+  float temperature, top_p, min_p;
+  FtNumber biases;
+  int bias_tokens[4];
+  float bias_values[4];
+};
+
+/// Of all rows: logits of a row, parts that they are cut into, whether columns have ids of their own.
+struct DraftArgs {
+  FtNumber columns, parts, labelled;
+  FtNumber kept;     // logits of a part that top-k keeps
+  FtNumber limited;  // 0: no row has a filter
+};
+
 /// Rows by place: x is [rows or places, width].
 struct PlaceArgs {
   FtNumber rows, width, x_stride, y_stride;

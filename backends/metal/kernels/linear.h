@@ -194,16 +194,19 @@ kernel void linear_routed(const device uint* codes [[buffer(0)]], const device u
   y[pair * a.y_stride + output] = sum;
 }
 
-// One row of a packed matrix for each token. grid (width / 256, rows), 256 threads.
+// One row of a packed matrix for each token; t < 0 is place -1 - t of the round's tokens.
+// grid (width / 256, rows), 256 threads.
 template <int KIND, int BITS>
 kernel void embed_rows(const device uint* codes [[buffer(0)]], const device uint* scales [[buffer(1)]],
-                       const device int* tokens [[buffer(2)]], device float* y [[buffer(3)]],
-                       constant EmbedArgs& a [[buffer(4)]], uint3 group [[threadgroup_position_in_grid]],
-                       uint lane [[thread_index_in_simdgroup]],
+                       const device int* tokens [[buffer(2)]], const device int* round [[buffer(3)]],
+                       device float* y [[buffer(4)]], constant EmbedArgs& a [[buffer(5)]],
+                       uint3 group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]],
                        uint simd [[simdgroup_index_in_threadgroup]]) {
   const uint column = group.x * 256 + simd * kLanes + lane;
   if (column >= a.width) return;
-  const uint token = uint(tokens[group.y]), tile = token / kLanes, owner = token % kLanes;
+  const int given = tokens[group.y];
+  const uint token = uint(given < 0 ? round[-1 - given] : given), tile = token / kLanes,
+             owner = token % kLanes;
   const uint groups = (a.width + a.group - 1) / a.group;
   const device uint* chunk =
       codes + tile * tile_words(a.width, uint(BITS)) + column / 32 * uint(BITS) * kLanes + owner;

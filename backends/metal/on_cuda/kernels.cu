@@ -6,6 +6,7 @@
 namespace metal_text {
 #include "backends/metal/on_cuda/exp_log.h"
 
+#include "backends/metal/kernels/draft.h"
 #include "backends/metal/kernels/elementwise.h"
 #include "backends/metal/kernels/linear.h"
 #include "backends/metal/kernels/norm.h"

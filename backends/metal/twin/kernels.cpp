@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/metal/kernels/draft.h"
 #include "backends/metal/kernels/elementwise.h"
 #include "backends/metal/kernels/linear.h"
 #include "backends/metal/kernels/norm.h"
