@@ -306,6 +306,9 @@ def check_names(tree):
             if bad or words[-1:] == ["common"]:
                 number = line_of(text, text.find(identifier))
                 tree.breach(name, number, "banned-name", f"{identifier}: name what it holds or does")
+            if words[:1] == ["k"] and words[1:2] in (["most"], ["least"]):
+                number = line_of(text, text.find(identifier))
+                tree.breach(name, number, "banned-name", f"{identifier}: limits are called kMax or kMin")
 
 
 def blank_code(text):

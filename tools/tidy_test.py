@@ -187,9 +187,9 @@ class Tidy(unittest.TestCase):
     def test_names_that_say_nothing(self):
         for name in ("string_utils", "helper", "common", "cache_manager"):
             self.assert_caught({f"base/{name}.cpp": "int a;\n"}, f"base/{name}.cpp:1", "banned-name")
-        for name in ("StringUtils", "make_helper", "CacheManager", "common"):
+        for name in ("StringUtils", "make_helper", "CacheManager", "common", "kMostRows", "kLeastRows"):
             self.assert_caught(self.source(f"int {name};\n"), "base/counter.cpp:2", "banned-name")
-        self.assert_clean(self.source("int common_prefix;\n"))
+        self.assert_clean(self.source("int common_prefix, kMaxRows;\n"))
 
     def test_words_of_comments_strings_and_documents(self):
         for words in ("It stands here", "This is no answer", "There are no drafts, these are no drafts"):

@@ -90,8 +90,8 @@ struct CaptureArgs {
 
 constexpr int kSampleColumns = 2048;  // of a row of logits that a block reads
 constexpr int kSampleBins = 4096;     // of a histogram of logits by their upper 12 bits
-constexpr int kMostTopK = 256;        // that the device samples with
-constexpr int kMostCandidates = 2048;
+constexpr int kMaxTopK = 256;         // that the device samples with
+constexpr int kMaxCandidates = 2048;
 
 struct SampleArgs {
   StepTable step;
@@ -104,8 +104,8 @@ struct SampleArgs {
   int* score_tokens;  // [wanted][parts]
   int* bins;          // [wanted][kSampleBins]
   int* counts;        // [wanted] candidates
-  float* values;      // [wanted][kMostCandidates]
-  int* tokens;        // [wanted][kMostCandidates]
+  float* values;      // [wanted][kMaxCandidates]
+  int* tokens;        // [wanted][kMaxCandidates]
   int* sampled;       // [wanted], memory of the host
   int* mirror;        // of step.round, memory of the host
 };
@@ -259,8 +259,8 @@ struct PlainLinearArgs {
   int rows, outputs;
 };
 
-constexpr int kMostChosen = 32;  // experts of a row
-constexpr int kBundle = 8;       // rows of one expert that a block multiplies together
+constexpr int kMaxChosen = 32;  // experts of a row
+constexpr int kBundle = 8;      // rows of one expert that a block multiplies together
 
 struct RouteArgs {
   View scores, out;    // out: [chosen] indices, [chosen] weights

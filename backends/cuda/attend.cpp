@@ -104,12 +104,12 @@ Status CudaExecutable::make(const Attend& op) {
 
 /// `queries`: of a segment and key/value head.
 void CudaExecutable::launch_attend(AttendArgs& args, int queries) {
-  constexpr int kMostStages = 3;
+  constexpr int kMaxStages = 3;
   const bool walks = args.splits == 0;
   const int dims = attend_dims(args.head_dim);
   const int tiles = walks && dims < 512 ? 4 : attend_tiles(dims, queries);
   const int block = attend_block_bytes(dims, tiles), stage = attend_stage_bytes(dims);
-  args.stages = std::clamp((device_->facts().shared_bytes - block) / stage, 1, kMostStages);
+  args.stages = std::clamp((device_->facts().shared_bytes - block) / stage, 1, kMaxStages);
   const char* const kernel =
       kernel_name(walks ? fmt::format("attend_{}_all", dims) : fmt::format("attend_{}_{}", dims, tiles));
   const Grid grid{parts_of(queries, kQueryTile * tiles) * args.kv_heads, std::max(1, args.splits),

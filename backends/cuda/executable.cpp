@@ -11,9 +11,9 @@
 namespace ft::cuda {
 namespace {
 
-constexpr int kGraphRows = 64;   // steps of more rows are launched one by one: their kernels are long
-constexpr int kSeenOften = 4;    // a shape that comes less often is not worth the milliseconds of a graph
-constexpr int kMostGraphs = 64;  // of one executable; then all are made anew
+constexpr int kGraphRows = 64;  // steps of more rows are launched one by one: their kernels are long
+constexpr int kSeenOften = 4;   // a shape that comes less often is not worth the milliseconds of a graph
+constexpr int kMaxGraphs = 64;  // of one executable; then all are made anew
 
 }  // namespace
 
@@ -98,7 +98,7 @@ void CudaExecutable::prepare(const StepShape& shape) {
 void CudaExecutable::record(const GraphKey& step) {
   if (!device_->facts().graphs || step.shape.rows > kGraphRows) return;
   if (++seen_[step] < kSeenOften) return;
-  if (graphs_.size() >= kMostGraphs) {
+  if (graphs_.size() >= kMaxGraphs) {
     device_->wait();
     graphs_.clear();
   }

@@ -26,7 +26,7 @@ namespace ft::cuda {
 const char* kernel_name(std::string name);
 
 inline constexpr WeightKind kStreamedKind{4, 64, false};  // of the linears that are made for Hopper
-inline constexpr int kMostAsyncRows = 96;                 // of a block of kernels/sm90_gemm.cu
+inline constexpr int kMaxAsyncRows = 96;                  // of a block of kernels/sm90_gemm.cu
 inline constexpr int kSplitRows = 32;  // steps of more rows attend without splitting the cache
 
 class CudaExecutable final : public Executable {

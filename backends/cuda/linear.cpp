@@ -25,7 +25,7 @@ int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
 
 constexpr int kGemmFrom = 32;            // more rows than this suit the kernel for prompts,
 constexpr int kGemmTiles = 8;            // whose blocks have eight tiles (kernels/gemm.cu)
-constexpr int kMostSourceFloats = 8192;  // that each block reads to make codes
+constexpr int kMaxSourceFloats = 8192;   // that each block reads to make codes
 constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
 
 /// The streaming linear of up to `rows` rows.
@@ -43,14 +43,14 @@ const char* stream_name(int rows, int chunk) {
 /// At most 16 rows; false if they do not fit. `source`: of codes that are not in memory.
 bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source) {
   const int columns = args.rows <= 8 ? 1 : 2, chunk = piece_groups(args.groups / kSlices);
-  constexpr int kMostStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
+  constexpr int kMaxStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   const int blocks = std::min(args.tiles, device.facts().processors);
   // Not all that a block will read: x would wait for it.
   const int half = parts_of(args.tiles, blocks) * parts_of(args.groups / kSlices, chunk) / 2;
   StreamArgs stream{args, source, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
   const auto bytes_at = [&](int stages) { return stream_bytes(args, columns, chunk, stages); };
   // Enough in flight, and room for the blocks of the small kernels after it, which so begin early.
-  while (stream.stages < kMostStages && bytes_at(stream.stages + 1) <= device.facts().shared_bytes &&
+  while (stream.stages < kMaxStages && bytes_at(stream.stages + 1) <= device.facts().shared_bytes &&
          (stream.stages < 4 || bytes_at(stream.stages + 1) <= kStreamBytes))
     ++stream.stages;
   if (stream.stages < 2) return false;
@@ -99,7 +99,7 @@ LinearArgs rows_from(LinearArgs args, int first, int rows) {
 
 /// The linear of many rows: blocks of 128 rows if they give every SM work, else of 64.
 void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind) {
-  constexpr int kMostStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
+  constexpr int kMaxStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
   const int heights = parts_of(args.tiles, kGemmTiles);
   const bool large =
       kind.bits == 4 && !kind.wide && parts_of(args.rows, 128) * heights >= device.facts().processors;
@@ -107,7 +107,7 @@ void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind)
   const int sums = kGemmTiles * kTileOutputs * rows * 4;
   const int stage = kGemmTiles * (128 * kind.bits + (kind.wide ? 128 : 64)) + rows * 64 + rows / 8 * 64;
   const int room = device.facts().shared_bytes / kBlocksOfAnSm - kReserved - sums;
-  const GemmArgs gemm{args, std::clamp(room / stage, 2, kMostStages)};
+  const GemmArgs gemm{args, std::clamp(room / stage, 2, kMaxStages)};
   device.launch({kernel_name(fmt::format("gemm_{}_{}_{}", kind.bits, kind.wide ? 1 : 0, rows / 16)),
                  {parts_of(args.rows, rows), heights},
                  256,
@@ -117,16 +117,16 @@ void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind)
 
 /// Shared memory of a block of kernels/sm90_gemm.cu: sums of its 256 outputs, stages, two barriers for each.
 int async_bytes(int rows) {
-  constexpr int kThreads = 256, kTiles = 16, kRecord = 576, kMostStages = 8, kRoom = 226 << 10;
+  constexpr int kThreads = 256, kTiles = 16, kRecord = 576, kMaxStages = 8, kRoom = 226 << 10;
   const int sums = kThreads * rows * 4, stage = rows * 72 + kTiles * kRecord;
-  const int stages = std::min(kMostStages, (kRoom - sums) / stage);
+  const int stages = std::min(kMaxStages, (kRoom - sums) / stage);
   return sums + stages * (stage + 16);
 }
 
 /// Rows of a block that end the product first: 64, 80 or 96; 0: too few blocks for the SMs.
 int async_rows(int rows, int tiles, int processors) {
   constexpr int kTiles = 16;
-  constexpr std::pair<int, int> kCosts[] = {{64, 76}, {80, 85}, {kMostAsyncRows, 111}};  // of a group: 10 ns
+  constexpr std::pair<int, int> kCosts[] = {{64, 76}, {80, 85}, {kMaxAsyncRows, 111}};  // of a group: 10 ns
   int best = 0, best_cost = 0;
   for (const auto& [height, group_cost] : kCosts) {
     const int blocks = parts_of(rows, height) * parts_of(tiles, kTiles);
@@ -181,7 +181,7 @@ bool CudaExecutable::streams(const WeightKind& kind, std::int64_t cols) const {
 /// Whether a linear makes the codes of a step's rows itself, so that their own kernel has nothing to do.
 bool CudaExecutable::makes_codes(const RowSource& source, int rows, int cols) {
   if (source.kind == kFromCodes || rows > kSourceRows) return false;
-  return rows * cols <= kMostSourceFloats;
+  return rows * cols <= kMaxSourceFloats;
 }
 
 /// What the linear after the instruction that is being made may take in place of codes: if it is one product

@@ -93,7 +93,7 @@ Status CudaExecutable::make(const Sample&) {
     place(args.scores, args.parts), place(args.score_tokens, args.parts);
     place(args.tops, args.parts), place(args.top_places, args.parts);
     place(args.bins, kSampleBins), place(args.counts, 1);
-    place(args.values, kMostCandidates), place(args.tokens, kMostCandidates);
+    place(args.values, kMaxCandidates), place(args.tokens, kMaxCandidates);
   };
   place_all();
   sample_memory_ = Memory(device_, static_cast<std::size_t>(bytes));

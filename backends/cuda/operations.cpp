@@ -33,8 +33,8 @@ Status takes(const Logits& op) {
   return {};
 }
 Status takes(const Route& op) {
-  if (op.chosen <= kMostChosen) return {};
-  return lacks(fmt::format("rows that go to {} experts, only to {}", op.chosen, kMostChosen));
+  if (op.chosen <= kMaxChosen) return {};
+  return lacks(fmt::format("rows that go to {} experts, only to {}", op.chosen, kMaxChosen));
 }
 Status takes(const Experts& op) {
   for (const auto* list : {&op.gate, &op.up, &op.down}) {
@@ -78,7 +78,7 @@ void CudaExecutable::plan_codes(const Weight& weight, int rows) {
       std::max(code_scale_floats_, round_up(rows, 8) / 8 * (weight.cols / weight.group) * kScaleFloats);
   const auto kind = kind_of(weight);
   if (!device_->facts().streams || !kind.ok() || !(*kind == kStreamedKind)) return;
-  arranged_bytes_ = std::max(arranged_bytes_, (rows + kMostAsyncRows) * (weight.cols / weight.group) * 72);
+  arranged_bytes_ = std::max(arranged_bytes_, (rows + kMaxAsyncRows) * (weight.cols / weight.group) * 72);
 }
 
 void CudaExecutable::plan_attend(const Attend& op) {

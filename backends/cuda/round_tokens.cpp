@@ -6,27 +6,27 @@
 namespace ft::cuda {
 namespace {
 
-constexpr int kMostTokens = 1 << 14;  // 64 slots with 16 drafts have 1,024
+constexpr int kMaxTokens = 1 << 14;  // 64 slots with 16 drafts have 1,024
 
 }  // namespace
 
 Result<std::shared_ptr<RoundTokens>> RoundTokens::make(std::shared_ptr<Device> device) {
   std::shared_ptr<RoundTokens> round(new RoundTokens(std::move(device)));
-  round->tokens_ = Memory(round->device_, kMostTokens * sizeof(int));
-  round->mirror_ = HostMemory(round->device_, kMostTokens * sizeof(int));
+  round->tokens_ = Memory(round->device_, kMaxTokens * sizeof(int));
+  round->mirror_ = HostMemory(round->device_, kMaxTokens * sizeof(int));
   if (round->tokens_.empty() || round->mirror_.empty())
-    return no_memory(*round->device_, "tokens of a round", kMostTokens * sizeof(int), "use --backend cpu");
-  round->expected_.reserve(kMostTokens);
+    return no_memory(*round->device_, "tokens of a round", kMaxTokens * sizeof(int), "use --backend cpu");
+  round->expected_.reserve(kMaxTokens);
   return round;
 }
 
 void RoundTokens::expect(std::span<std::int32_t> buffer, std::int32_t place) {
-  FT_ASSERT(place < kMostTokens);
+  FT_ASSERT(place < kMaxTokens);
   expected_.push_back({&buffer[static_cast<std::size_t>(place)], place});
 }
 
 void RoundTokens::set(std::span<std::int32_t> buffer, std::int32_t place, std::int32_t token) {
-  FT_ASSERT(place < kMostTokens);
+  FT_ASSERT(place < kMaxTokens);
   buffer[static_cast<std::size_t>(place)] = mirror()[place] = token;
   device_->copy_in(device() + place, mirror() + place, sizeof(int));
 }

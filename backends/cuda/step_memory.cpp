@@ -43,7 +43,7 @@ std::optional<DeviceSamples> device_samples(std::span<const SampleRow> samples, 
     if (sampler.temperature > 0) {
       own = DeviceSamples::kDraws;
       if (filters(sampler, static_cast<std::size_t>(columns))) {
-        if (sampler.top_k <= 0 || sampler.top_k > kMostTopK || sampler.top_k >= columns) return std::nullopt;
+        if (sampler.top_k <= 0 || sampler.top_k > kMaxTopK || sampler.top_k >= columns) return std::nullopt;
         own = DeviceSamples::kTopK;
       }
     }

@@ -50,7 +50,7 @@ Result<std::vector<float>> logits_by(const std::shared_ptr<Device>& device, cons
 /// Rows that are sampled in turn greedily, among all tokens and among a few, which must be the host's choice
 /// from the logits of the same step. A draw may differ where two tokens are alike but for rounding.
 Status check_drafts(const std::shared_ptr<Device>& device, const Program& program, int kv_bits) {
-  constexpr int kMostDifferent = 1;
+  constexpr int kMaxDifferent = 1;
   SamplingParams samplers[3];
   samplers[1].temperature = samplers[2].temperature = 2;
   samplers[2].top_k = 7, samplers[2].top_p = 0.9F, samplers[2].min_p = 0.01F;
@@ -81,7 +81,7 @@ Status check_drafts(const std::shared_ptr<Device>& device, const Program& progra
         sample(logits.subspan(i * columns, columns), executable->ids(), samples[i], scratch);
     (i % 3 == 0 ? greedy : drawn) += token == round[i] ? 0 : 1;
   }
-  if (greedy == 0 && drawn <= kMostDifferent) return {};
+  if (greedy == 0 && drawn <= kMaxDifferent) return {};
   return failed(*device, fmt::format("{} of {} drafts are not those of its logits", greedy + drawn, kTokens));
 }
 

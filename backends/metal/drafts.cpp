@@ -8,7 +8,7 @@
 namespace ft::metal {
 namespace {
 
-constexpr std::size_t kMostBiases = std::size(DraftRowArgs{}.bias_tokens);
+constexpr std::size_t kMaxBiases = std::size(DraftRowArgs{}.bias_tokens);
 
 bool penalises(const SampleRow& row) {
   const SamplingParams& sampler = *row.sampler;
@@ -26,14 +26,14 @@ Drafts device_drafts(std::span<const SampleRow> rows, std::int64_t columns) {
   Drafts all = Drafts::kNone;
   for (const SampleRow& row : rows) {
     if (row.exact || row.stream != Stream::kTarget || !row.mask.empty() || penalises(row) ||
-        row.bias.size() > kMostBiases) {
+        row.bias.size() > kMaxBiases) {
       return Drafts::kNone;
     }
     const SamplingParams& sampler = *row.sampler;
     Drafts own = Drafts::kGreedy;
     if (sampler.temperature > 0) {
       const bool keeps = keeps_some(sampler, columns);
-      if (keeps ? sampler.top_k > kMostKept : sampler.top_p < 1) return Drafts::kNone;
+      if (keeps ? sampler.top_k > kMaxKept : sampler.top_p < 1) return Drafts::kNone;
       own = keeps || sampler.min_p > 0 ? Drafts::kFiltered : Drafts::kDraws;
     }
     all = std::max(all, own);

@@ -17,7 +17,7 @@ enum class Drafts : std::uint8_t {
   kFiltered,  // and filters
 };
 
-inline constexpr int kMostKept = 256;  // of top-k
+inline constexpr int kMaxKept = 256;  // of top-k
 
 /// kNone if one of the rows needs the host.
 Drafts device_drafts(std::span<const SampleRow> rows, std::int64_t columns);

@@ -15,12 +15,12 @@ namespace ft::metal {
 
 class RoundTokens {
  public:
-  static constexpr std::int32_t kMostTokens = 1 << 14;  // 64 slots with 16 drafts have 1,024
+  static constexpr std::int32_t kMaxTokens = 1 << 14;  // 64 slots with 16 drafts have 1,024
 
   static Result<std::shared_ptr<RoundTokens>> make(const std::shared_ptr<Device>& device) {
     std::shared_ptr<RoundTokens> round(new RoundTokens);
-    FT_ASSIGN(round->memory_, Memory::make(device, kMostTokens * sizeof(std::int32_t)));
-    round->expected_.reserve(kMostTokens);
+    FT_ASSIGN(round->memory_, Memory::make(device, kMaxTokens * sizeof(std::int32_t)));
+    round->expected_.reserve(kMaxTokens);
     return round;
   }
 
@@ -48,7 +48,7 @@ class RoundTokens {
   };
   RoundTokens() = default;
   static std::size_t index(std::int32_t place) {
-    FT_ASSERT(place >= 0 && place < kMostTokens);
+    FT_ASSERT(place >= 0 && place < kMaxTokens);
     return static_cast<std::size_t>(place);
   }
 

@@ -39,8 +39,8 @@ void StepMemory::fill(const StepArgs& args) {
   FT_ASSERT(static_cast<int>(rows_) <= max_rows_);
   reserve<std::int32_t>(device_, tokens_, rows_);
   std::ranges::copy(args.tokens, tokens_.as<std::int32_t>());  // kernels look up those by place
-  FT_ASSERT(std::ranges::all_of(args.tokens,
-                                [](std::int32_t token) { return token >= -RoundTokens::kMostTokens; }));
+  FT_ASSERT(
+      std::ranges::all_of(args.tokens, [](std::int32_t token) { return token >= -RoundTokens::kMaxTokens; }));
   reserve<SegmentArgs>(device_, segments_, args.segments.size());
   reserve<std::int32_t>(device_, logit_rows_, args.logit_rows.size());
   std::ranges::copy(args.logit_rows, logit_rows_.as<std::int32_t>());

@@ -45,7 +45,7 @@ FT_DEVICE float mass_of_block(const float* scores, int count, float highest) {
 
 // One block a row: the best score below the last one, `chosen` times.
 FT_KERNEL(route, RouteArgs, 256) {
-  FT_SHARED int indices[kMostChosen];
+  FT_SHARED int indices[kMaxChosen];
   begin_kernel();
   const int row = (int)blockIdx.x, own = (int)threadIdx.x;
   const float* scores = p.scores.data + (long long)row * p.scores.stride;
@@ -211,7 +211,7 @@ FT_KERNEL(expert_plain, ExpertArgs, 256) {
 
 // A row's experts in ascending order. x: 256 columns; y: row.
 FT_KERNEL(sum_experts, ExpertSumArgs, 256) {
-  FT_SHARED int order[kMostChosen];
+  FT_SHARED int order[kMaxChosen];
   begin_kernel();
   const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, row = (int)blockIdx.y, own = (int)threadIdx.x;
   const float* route = p.routes.data + (long long)row * p.routes.stride;

@@ -261,9 +261,9 @@ FT_KERNEL(sample_candidates, SampleArgs, 256) {
     const float value = seen_logit(logits[i]);
     if (!(value > negative_infinity()) || bin_of(value) < lowest) continue;
     const int at = atomic_add(&p.counts[row], 1);
-    if (at >= kMostCandidates) continue;
-    p.values[row * kMostCandidates + at] = value;
-    p.tokens[row * kMostCandidates + at] = token_at(p, i);
+    if (at >= kMaxCandidates) continue;
+    p.values[row * kMaxCandidates + at] = value;
+    p.tokens[row * kMaxCandidates + at] = token_at(p, i);
   }
 }
 
@@ -289,8 +289,8 @@ FT_DEVICE int search_top(const SampleArgs& p, int row, int wanted, float* values
 
 /// The candidates of top-k in order: greater values first, then lower tokens.
 FT_DEVICE int rank_top(const SampleArgs& p, int row, int count, int wanted, float* values, int* tokens) {
-  const float* all = p.values + row * kMostCandidates;
-  const int* ids = p.tokens + row * kMostCandidates;
+  const float* all = p.values + row * kMaxCandidates;
+  const int* ids = p.tokens + row * kMaxCandidates;
   for (int i = (int)threadIdx.x; i < count; i += kSampleThreads) {
     int rank = 0;
     for (int j = 0; j < count; j++) rank += all[j] > all[i] || (all[j] == all[i] && ids[j] < ids[i]);
@@ -320,9 +320,9 @@ FT_DEVICE int keep_mass(const double* weights, int count, float top_p) {
 
 // top-k of at most 256, then top-p, min-p and noise. One block a row.
 FT_KERNEL(sample_filtered, SampleArgs, 256) {
-  FT_SHARED float values[kMostTopK];
-  FT_SHARED int tokens[kMostTopK];
-  FT_SHARED double weights[kMostTopK];
+  FT_SHARED float values[kMaxTopK];
+  FT_SHARED int tokens[kMaxTopK];
+  FT_SHARED double weights[kMaxTopK];
   FT_SHARED int kept;
   begin_kernel();
   const int row = (int)blockIdx.x;
@@ -330,8 +330,8 @@ FT_KERNEL(sample_filtered, SampleArgs, 256) {
   if (!draws(p, row, highest) || !filters(p, row)) return;
   const SamplePlace s = p.step.samples[row];
   const int count = p.counts[row];
-  const int top = count > kMostCandidates ? search_top(p, row, s.top_k, values, tokens)
-                                          : rank_top(p, row, count, s.top_k, values, tokens);
+  const int top = count > kMaxCandidates ? search_top(p, row, s.top_k, values, tokens)
+                                         : rank_top(p, row, count, s.top_k, values, tokens);
   sync_block();
   const int own = (int)threadIdx.x;
   if (own < top) weights[own] = exp_of_negative(tempered(values[own], (float)highest.score, s.temperature));

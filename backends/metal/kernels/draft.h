@@ -10,7 +10,7 @@
 
 constant constexpr uint kDraftColumns = 4096, kDraftShare = kDraftColumns / 256;
 constant constexpr float kNoToken = 16777216.0f;  // above every token: they are whole numbers in float
-constant constexpr float kMostNoise = 23.0f;      // -log(-log(1 - 2^-33)) is 22.9
+constant constexpr float kMaxNoise = 23.0f;       // -log(-log(1 - 2^-33)) is 22.9
 
 struct DraftBest {
   float score, token;
@@ -283,7 +283,7 @@ kernel void draft_scores(const device float* x [[buffer(0)]], const device int* 
       const float value = draft_logit(logits[column], token, row);
       if (!(value > -INFINITY) || value < limit) continue;
       const float tempered = (value - highest) / row->temperature;
-      if (own.score - tempered > kMostNoise) continue;
+      if (own.score - tempered > kMaxNoise) continue;
       if (uint(token) / 4u != known) {
         known = uint(token) / 4u;
         words = draft_words(known, row);
