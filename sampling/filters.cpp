@@ -27,10 +27,6 @@ class Places {
   std::span<const std::int32_t> ids_;
 };
 
-bool penalises(const SamplingParams& sampler) {
-  return sampler.repetition != 1 || sampler.presence != 0 || sampler.frequency != 0;
-}
-
 float penalise(float value, const SamplingParams& sampler, std::int32_t output) {
   value = value > 0 ? value / sampler.repetition : value * sampler.repetition;
   if (output > 0) value = value - sampler.frequency * static_cast<float>(output) - sampler.presence;

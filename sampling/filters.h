@@ -38,6 +38,11 @@ struct Highest {
 
 Highest find_highest(std::span<const float> values);
 
+/// Whether the sampler changes the logits of tokens that have been seen.
+inline bool penalises(const SamplingParams& sampler) {
+  return sampler.repetition != 1 || sampler.presence != 0 || sampler.frequency != 0;
+}
+
 inline bool filters(const SamplingParams& sampler, std::size_t count) {
   return (sampler.top_k > 0 && static_cast<std::size_t>(sampler.top_k) < count) || sampler.top_p < 1 ||
          sampler.min_p > 0;

@@ -14,10 +14,6 @@ constexpr std::int64_t kUnit = 256;  // parts of the table begin at multiples of
 constexpr std::int64_t kFirstBlocks = 4096;
 constexpr int kTurns = 16;
 
-bool penalises(const SamplingParams& sampler) {
-  return sampler.repetition != 1 || sampler.presence != 0 || sampler.frequency != 0;
-}
-
 /// The pinned twin of the table is written through the same structure that kernels read.
 template <class T>
 T* writable(const T* part) {

@@ -4,17 +4,12 @@
 #include <iterator>
 
 #include "backends/metal/executable.h"
+#include "sampling/filters.h"
 
 namespace ft::metal {
 namespace {
 
 constexpr std::size_t kMaxBiases = std::size(DraftRowArgs{}.bias_tokens);
-
-bool penalises(const SampleRow& row) {
-  const SamplingParams& sampler = *row.sampler;
-  const bool any = sampler.repetition != 1 || sampler.presence != 0 || sampler.frequency != 0;
-  return any && (!row.history.empty() || row.drafts.count > 0);
-}
 
 bool keeps_some(const SamplingParams& sampler, std::int64_t columns) {
   return sampler.top_k > 0 && sampler.top_k < columns;
@@ -25,16 +20,15 @@ bool keeps_some(const SamplingParams& sampler, std::int64_t columns) {
 Drafts device_drafts(std::span<const SampleRow> rows, std::int64_t columns) {
   Drafts all = Drafts::kNone;
   for (const SampleRow& row : rows) {
-    if (row.exact || row.stream != Stream::kTarget || !row.mask.empty() || penalises(row) ||
-        row.bias.size() > kMaxBiases) {
-      return Drafts::kNone;
-    }
     const SamplingParams& sampler = *row.sampler;
+    if (row.exact || row.stream != Stream::kTarget || !row.mask.empty() || row.bias.size() > kMaxBiases)
+      return Drafts::kNone;
+    if (penalises(sampler) && (!row.history.empty() || row.drafts.count > 0)) return Drafts::kNone;
     Drafts own = Drafts::kGreedy;
     if (sampler.temperature > 0) {
       const bool keeps = keeps_some(sampler, columns);
       if (keeps ? sampler.top_k > kMaxKept : sampler.top_p < 1) return Drafts::kNone;
-      own = keeps || sampler.min_p > 0 ? Drafts::kFiltered : Drafts::kDraws;
+      own = filters(sampler, static_cast<std::size_t>(columns)) ? Drafts::kFiltered : Drafts::kDraws;
     }
     all = std::max(all, own);
   }
