@@ -208,8 +208,12 @@ class CpuExecutable final : public Executable {
   }
 
   /// By plan and operation before a barrier of a small batch: those since the barrier before whose parts are
-  /// shared.
+  /// shared. In a large batch that is the operation alone.
   void find_shared() {
+    alone_.assign(operations_.size(), {});
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (operations_[i]->shares()) alone_[i].push_back(operations_[i].get());
+    }
     shared_.assign(barriers_->plans(), std::vector<std::vector<Operation*>>(operations_.size()));
     for (std::size_t plan = 0; plan < shared_.size(); ++plan) {
       std::size_t phase = 0;  // its first operation
@@ -235,8 +239,9 @@ class CpuExecutable final : public Executable {
 
   /// A worker that waits does pieces of others' parts, one at a time, then reads ahead.
   void barrier_after(const Step& step, std::size_t operation, int worker, int workers) {
-    const std::vector<Operation*>& shared = shared_[barriers_->plan_of(workers)][operation];
-    std::size_t at = step.small_batch && workers > 1 ? 0 : shared.size();
+    const std::vector<Operation*>& shared =
+        step.small_batch ? shared_[barriers_->plan_of(workers)][operation] : alone_[operation];
+    std::size_t at = workers > 1 ? 0 : shared.size();
     int next = 1;  // the owner's distance from this worker
     pool_.barrier([&] {
       if (at == shared.size()) return read_ahead_.fetch(operation, worker, workers);
@@ -309,6 +314,7 @@ class CpuExecutable final : public Executable {
   Operations operations_;
   std::vector<std::vector<bool>> barrier_after_;              // by plan and operation, of small batches
   std::vector<std::vector<std::vector<Operation*>>> shared_;  // by plan and operation: see find_shared()
+  std::vector<std::vector<Operation*>> alone_;                // by operation: itself, if its parts are shared
   std::uint64_t steps_ = 0;
   ReadAhead read_ahead_;
   Outcome outcome_;

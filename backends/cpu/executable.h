@@ -70,10 +70,10 @@ class Operation {
   /// where the schedule asks for one.
   /// Steps may have different `workers`, at most Parts::workers.
   virtual void run(const Step& step, int worker, int workers) = 0;
-  /// True if a worker that waits at the next barrier of a small batch may do pieces of others' parts: help().
+  /// True if a worker that waits at the next barrier may do pieces of others' parts: help().
   virtual bool shares() const { return false; }
-  /// In a small batch: `worker`, whose own part is done, does one piece of the part of `owner`, which may not
-  /// have begun. False: none is left.
+  /// `worker`, whose own part is done, does one piece of the part of `owner`, which may not have begun. False:
+  /// none is left.
   virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/, int /*workers*/) { return false; }
   /// The weights of which every worker reads its blocks in every step, in its order.
   virtual ReadAhead::Weights weights() const { return {}; }

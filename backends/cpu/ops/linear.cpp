@@ -12,7 +12,7 @@ namespace {
 // weights stream through.
 constexpr std::int64_t kInputBytes = 384 << 10;
 
-// In a small batch a worker's part is in pieces of about two microseconds, which workers that wait may take.
+// A worker's part is in pieces, about two microseconds of a small batch, which workers that wait may take.
 // With two workers there is little to take, and pieces gain nothing.
 constexpr std::int64_t kPieceBytes = 24 << 10;
 constexpr int kMinSharingWorkers = 3;
@@ -40,16 +40,11 @@ class LinearOp final : public Operation {
   void run(const Step& step, int worker, int workers) override {
     const std::int64_t rows = rows_of(step);
     if (rows == 0) return;
-    bool matrix = false;
-    for (std::size_t i = 0; i < shared_.size(); ++i) {
-      const PreparedRows to = inputs(step, i, worker, rows);
-      matrix |= to.matrix;
-      prepare(step, to, rows, worker, workers);
-    }
+    for (std::size_t i = 0; i < shared_.size(); ++i)
+      prepare(step, inputs(step, i, worker, rows), rows, worker, workers);
     if (!shared_.empty() && !step.small_batch) step.barrier(worker);
-    if (step.small_batch && workers >= kMinSharingWorkers) return run_pieces(step, worker, workers);
-    const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // of which a portion is a multiple
-    const std::int64_t portion = std::max<std::int64_t>(whole, kInputBytes / row_bytes_ / whole * whole);
+    if (workers >= kMinSharingWorkers) return run_pieces(step, worker, workers);
+    const std::int64_t portion = portion_rows(step, rows);
     for (std::int64_t first = 0; first < rows; first += portion) {
       const std::int64_t last = std::min(rows, first + portion);
       for (std::size_t j = 0; j < weights_.size(); ++j) {
@@ -66,54 +61,69 @@ class LinearOp final : public Operation {
 
   bool help(const Step& step, int worker, int owner, int workers) override {
     return workers >= kMinSharingWorkers && rows_of(step) > 0 &&
-           take_piece(step, worker, part_of(owner, workers));
+           take_piece(step, worker, part_of(step, owner, workers));
   }
 
   ReadAhead::Weights weights() const override { return weights_; }
 
  private:
+  /// Rows [first, last) of `all`.
+  struct Portion {
+    std::int64_t first, last, all;
+  };
   /// Outputs of one weight.
   struct Piece {
     std::size_t weight;
     BlockRange blocks;
   };
-  /// What one of `workers` workers multiplies.
+  /// What one of `workers` workers multiplies: `pieces` of each portion of the rows.
   struct Part {
     int owner, workers;
-    int pieces;
-  };
-  /// Rows [first, last) of `all`.
-  struct Portion {
-    std::int64_t first, last, all;
+    int pieces, portions;
+
+    int all() const { return pieces * portions; }
   };
 
   std::int64_t rows_of(const Step& step) const {
     return logit_rows_only_ ? static_cast<std::int64_t>(step.args->logit_rows.size()) : step.rows;
   }
 
-  // ---- a small batch of several workers ----
+  /// Rows of a portion: all of a small batch.
+  std::int64_t portion_rows(const Step& step, std::int64_t rows) const {
+    if (step.small_batch) return rows;
+    const bool matrix = std::ranges::any_of(
+        shared_, [&](const PreparedRows& each) { return each.arranged(*step.kernels, rows).matrix; });
+    const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // of which a portion is a multiple
+    return std::max<std::int64_t>(whole, kInputBytes / row_bytes_ / whole * whole);
+  }
+
+  // ---- several workers, who take pieces of each other's parts ----
 
   /// Blocks of a worker's part of a weight that are multiplied at a time.
-  int piece_blocks(const Packed& weight, int blocks) const {
-    const auto most = static_cast<std::int64_t>(Claims::kMaxPieces / weights_.size());
+  int piece_blocks(const Packed& weight, int blocks, int portions) const {
+    const auto most = std::max<std::int64_t>(
+        1, Claims::kMaxPieces / (static_cast<std::int64_t>(weights_.size()) * portions));
     return static_cast<int>(
         std::max({std::int64_t{1}, kPieceBytes / weight.block_bytes, (blocks + most - 1) / most}));
   }
 
   /// Calls each(weight, its blocks of the part, blocks of a piece) until it returns false.
   template <class Each>
-  void each_weight(int owner, int workers, const Each& each) const {
+  void each_weight(const Part& part, const Each& each) const {
     for (std::size_t j = 0; j < weights_.size(); ++j) {
       const Packed& weight = *weights_[j];
-      const BlockRange blocks{weight.first_block(owner, workers), weight.first_block(owner + 1, workers)};
-      if (!each(j, blocks, piece_blocks(weight, blocks.last - blocks.first))) return;
+      const BlockRange blocks{weight.first_block(part.owner, part.workers),
+                              weight.first_block(part.owner + 1, part.workers)};
+      if (!each(j, blocks, piece_blocks(weight, blocks.last - blocks.first, part.portions))) return;
     }
   }
 
-  Part part_of(int owner, int workers) const {
-    Part part{owner, workers, 0};
-    each_weight(owner, workers, [&](std::size_t, BlockRange blocks, int step) {
-      part.pieces += (blocks.last - blocks.first + step - 1) / step;
+  Part part_of(const Step& step, int owner, int workers) const {
+    const std::int64_t rows = rows_of(step);
+    const std::int64_t portion = portion_rows(step, rows);
+    Part part{owner, workers, 0, static_cast<int>((rows + portion - 1) / portion)};
+    each_weight(part, [&](std::size_t, BlockRange blocks, int step_blocks) {
+      part.pieces += (blocks.last - blocks.first + step_blocks - 1) / step_blocks;
       return true;
     });
     return part;
@@ -121,33 +131,37 @@ class LinearOp final : public Operation {
 
   Piece piece_of(const Part& part, int index) const {
     Piece piece{};
-    each_weight(part.owner, part.workers, [&](std::size_t weight, BlockRange blocks, int step) {
-      const int first = blocks.first + index * step;
-      index -= (blocks.last - blocks.first + step - 1) / step;
-      piece = {weight, {first, std::min(blocks.last, first + step)}};
+    each_weight(part, [&](std::size_t weight, BlockRange blocks, int step_blocks) {
+      const int first = blocks.first + index * step_blocks;
+      index -= (blocks.last - blocks.first + step_blocks - 1) / step_blocks;
+      piece = {weight, {first, std::min(blocks.last, first + step_blocks)}};
       return index >= 0;
     });
     return piece;
   }
 
-  /// `worker` multiplies the rows that it prepared itself, so a piece's bits do not depend on who takes it.
+  /// In a small batch `worker` multiplies the rows that it prepared itself, so a piece's bits do not depend on
+  /// who takes it. In a large one all rows were ready at the operation's own barrier.
   bool take_piece(const Step& step, int worker, const Part& part) {
     Claims& claims = claims_[static_cast<std::size_t>(part.owner)];
-    const int taken = claims.take(step.number, part.pieces);
+    const int taken = claims.take(step.number, part.all());
     if (taken < 0) return false;
     const std::int64_t rows = rows_of(step);
-    outputs(step, piece_of(part, taken), worker, {0, rows, rows});
+    const std::int64_t portion = portion_rows(step, rows);
+    const std::int64_t first = taken / part.pieces * portion;
+    outputs(step, piece_of(part, taken % part.pieces), worker,
+            {first, std::min(rows, first + portion), rows});
     claims.finish();
     return true;
   }
 
   /// The part of `worker`. What follows may read its own outputs without a barrier, so all must be done.
   void run_pieces(const Step& step, int worker, int workers) {
-    const Part part = part_of(worker, workers);
-    if (part.pieces == 0) return;
+    const Part part = part_of(step, worker, workers);
+    if (part.all() == 0) return;
     while (take_piece(step, worker, part)) {
     }
-    claims_[static_cast<std::size_t>(worker)].wait(part.pieces);
+    claims_[static_cast<std::size_t>(worker)].wait(part.all());
   }
 
   // ---- products ----
@@ -227,7 +241,7 @@ class LinearOp final : public Operation {
   bool int16_;
   std::int64_t own_bytes_ = 0;  // bytes between two workers' rows in a small batch
   std::int64_t row_bytes_ = 0;  // maximum bytes of a prepared row
-  std::vector<Claims> claims_;  // [workers] of a small batch, if workers may share their parts
+  std::vector<Claims> claims_;  // [workers], if workers may share their parts
   bool logit_rows_only_;
   float softcap_;  // 0: none
 };
