@@ -72,8 +72,8 @@ class Operation {
   virtual void run(const Step& step, int worker, int workers) = 0;
   /// True if a worker that waits at the next barrier may do pieces of others' parts: help().
   virtual bool shares() const { return false; }
-  /// `worker`, whose own part is done, does one piece of the part of `owner`, which may not have begun. False:
-  /// none is left.
+  /// `worker`, whose own part is done, does one piece of the part of `owner`, which may not have begun.
+  /// False: none is left.
   virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/, int /*workers*/) { return false; }
   /// The weights of which every worker reads its blocks in every step, in its order.
   virtual ReadAhead::Weights weights() const { return {}; }

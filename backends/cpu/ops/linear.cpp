@@ -140,8 +140,8 @@ class LinearOp final : public Operation {
     return piece;
   }
 
-  /// In a small batch `worker` multiplies the rows that it prepared itself, so a piece's bits do not depend on
-  /// who takes it. In a large one all rows were ready at the operation's own barrier.
+  /// In a small batch `worker` multiplies the rows that it prepared itself, so a piece's bits do not depend
+  /// on who takes it. In a large one all rows were ready at the operation's own barrier.
   bool take_piece(const Step& step, int worker, const Part& part) {
     Claims& claims = claims_[static_cast<std::size_t>(part.owner)];
     const int taken = claims.take(step.number, part.all());
