@@ -49,6 +49,7 @@ class CpuExecutable final : public Executable {
     profile();
     find_barriers();
     find_shared();
+    find_early();
     plan_reading_ahead();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
@@ -84,7 +85,7 @@ class CpuExecutable final : public Executable {
       const FlushDenormals flush;
       if (!times_.empty()) return walk_timed(step, worker, workers);
       for (std::size_t i = 0; i < operations_.size(); ++i) {
-        operations_[i]->run(step, worker, workers);
+        run_operation(step, i, worker, workers);
         if (has_barrier_after(i, step.small_batch, workers)) barrier_after(step, i, worker, workers);
       }
     };
@@ -226,6 +227,45 @@ class CpuExecutable final : public Executable {
     }
   }
 
+  /// By plan and operation: linears after the next barrier that prepare what it writes.
+  void find_early() {
+    early_.assign(barriers_->plans(), std::vector<std::vector<Operation*>>(operations_.size()));
+    const auto& instructions = parts_.program->instructions();
+    const std::size_t rotaries = operations_.size() - made_for_.size();
+    std::vector<bool> planned(barriers_->plans(), false);
+    for (int workers = 1; workers <= parts_.workers; ++workers) {
+      const std::size_t plan = barriers_->plan_of(workers);
+      struct Written {
+        std::size_t at = 0;  // in made_for_
+        Split split;
+      };
+      std::vector<Written> written(static_cast<std::size_t>(parts_.program->row_count()) + 1);
+      for (std::size_t i = 0; i < made_for_.size(); ++i) {
+        const Instruction& instruction = instructions[static_cast<std::size_t>(made_for_[i])];
+        if (const auto* linear = std::get_if<Linear>(&instruction)) {
+          const Written& from = written[static_cast<std::size_t>(linear->in.id)];
+          const bool by_columns =
+              from.split.kind == Split::Kind::kColumns || from.split.kind == Split::Kind::kHeads;
+          if (by_columns &&
+              barriers_->phase(made_for_[from.at], workers) != barriers_->phase(made_for_[i], workers) &&
+              operations_[rotaries + i]->prepare_early(workers, from.split) && !planned[plan]) {
+            early_[plan][rotaries + from.at].push_back(operations_[rotaries + i].get());
+          }
+        }
+        for (const Operands::Operand& write : operands(*parts_.program, instruction, workers).writes)
+          written[static_cast<std::size_t>(write.row.id)] = {i, write.split};
+      }
+      planned[plan] = planned[plan] || workers >= kMinSharingWorkers;
+    }
+  }
+
+  void run_operation(const Step& step, std::size_t operation, int worker, int workers) {
+    operations_[operation]->run(step, worker, workers);
+    if (!step.small_batch || workers < kMinSharingWorkers) return;
+    for (Operation* linear : early_[barriers_->plan_of(workers)][operation])
+      linear->prepare_early(step, worker, workers);
+  }
+
   bool has_barrier_after(std::size_t operation, bool small_batch, int workers) const {
     return operation + 1 < operations_.size() &&
            (!small_batch || barrier_after_[barriers_->plan_of(workers)][operation]);
@@ -274,7 +314,7 @@ class CpuExecutable final : public Executable {
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       waited_ns = 0;
       time->begin_ns = steady_ns();
-      operations_[i]->run(step, worker, workers);
+      run_operation(step, i, worker, workers);
       time->end_ns = steady_ns();
       if (has_barrier_after(i, step.small_batch, workers)) barrier_after(step, i, worker, workers);
       time->left_ns = steady_ns();
@@ -314,6 +354,7 @@ class CpuExecutable final : public Executable {
   Operations operations_;
   std::vector<std::vector<bool>> barrier_after_;              // by plan and operation, of small batches
   std::vector<std::vector<std::vector<Operation*>>> shared_;  // by plan and operation: see find_shared()
+  std::vector<std::vector<std::vector<Operation*>>> early_;   // by plan and operation: see find_early()
   std::vector<std::vector<Operation*>> alone_;                // by operation: itself, if its parts are shared
   std::uint64_t steps_ = 0;
   ReadAhead read_ahead_;

@@ -63,6 +63,9 @@ struct Step {
   }
 };
 
+/// From which number on workers share parts and prepare early: two have little to take from each other.
+inline constexpr int kMinSharingWorkers = 3;
+
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -75,6 +78,11 @@ class Operation {
   /// `worker`, whose own part is done, does one piece of the part of `owner`, which may not have begun.
   /// False: none is left.
   virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/, int /*workers*/) { return false; }
+  /// Asks it to prepare its input, which workers write with this split, before the barrier in front of it: in
+  /// steps of small batches with `workers` workers. False: it cannot.
+  virtual bool prepare_early(int /*workers*/, Split /*split*/) { return false; }
+  /// `worker` has just written its columns of the input.
+  virtual void prepare_early(const Step& /*step*/, int /*worker*/, int /*workers*/) {}
   /// The weights of which every worker reads its blocks in every step, in its order.
   virtual ReadAhead::Weights weights() const { return {}; }
 };

@@ -3,6 +3,7 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/ops/claims.h"
+#include "backends/cpu/ops/early_rows.h"
 #include "backends/cpu/ops/prepared_rows.h"
 
 namespace ft::cpu {
@@ -13,9 +14,7 @@ namespace {
 constexpr std::int64_t kInputBytes = 384 << 10;
 
 // A worker's part is in pieces, about two microseconds of a small batch, which workers that wait may take.
-// With two workers there is little to take, and pieces gain nothing.
 constexpr std::int64_t kPieceBytes = 24 << 10;
-constexpr int kMinSharingWorkers = 3;
 
 class LinearOp final : public Operation {
  public:
@@ -30,7 +29,8 @@ class LinearOp final : public Operation {
     shared_ = own_ = prepared_for(weights_, in_.width, parts);
     own_bytes_ = prepared_bytes(own_, small_batch_rows(parts.options));
     place(shared_, max_rows, parts.scratch);
-    place(own_, small_batch_rows(parts.options), parts.scratch);
+    small_rows_ = small_batch_rows(parts.options);
+    place(own_, small_rows_, parts.scratch);
     for (const PreparedRows& rows : shared_) row_bytes_ = std::max(row_bytes_, rows.row_bytes);
     if (shared_.empty()) row_bytes_ = in_.width * 4;
     if (parts.workers >= kMinSharingWorkers)
@@ -40,7 +40,7 @@ class LinearOp final : public Operation {
   void run(const Step& step, int worker, int workers) override {
     const std::int64_t rows = rows_of(step);
     if (rows == 0) return;
-    for (std::size_t i = 0; i < shared_.size(); ++i)
+    for (std::size_t i = 0; i < shared_.size() && !has_early_rows(step, workers); ++i)
       prepare(step, inputs(step, i, worker, rows), rows, worker, workers);
     if (!shared_.empty() && !step.small_batch) step.barrier(worker);
     if (workers >= kMinSharingWorkers) return run_pieces(step, worker, workers);
@@ -64,12 +64,24 @@ class LinearOp final : public Operation {
            take_piece(step, worker, part_of(step, owner, workers));
   }
 
+  bool prepare_early(int workers, Split split) override {
+    if (logit_rows_only_ || workers < kMinSharingWorkers) return false;
+    if (early_ == nullptr) early_ = std::make_unique<EarlyRows>(shared_, in_.width, small_rows_);
+    if (early_->possible()) early_->use(workers, split);
+    return early_->used(workers);
+  }
+
+  void prepare_early(const Step& step, int worker, int workers) override {
+    early_->prepare(step, in_, worker, workers);
+  }
+
   ReadAhead::Weights weights() const override { return weights_; }
 
  private:
   /// Rows [first, last) of `all`.
   struct Portion {
     std::int64_t first, last, all;
+    bool early = false;  // they are early rows
   };
   /// Outputs of one weight.
   struct Piece {
@@ -149,8 +161,9 @@ class LinearOp final : public Operation {
     const std::int64_t rows = rows_of(step);
     const std::int64_t portion = portion_rows(step, rows);
     const std::int64_t first = taken / part.pieces * portion;
-    outputs(step, piece_of(part, taken % part.pieces), worker,
-            {first, std::min(rows, first + portion), rows});
+    const Portion taken_rows{first, std::min(rows, first + portion), rows,
+                             has_early_rows(step, part.workers)};
+    outputs(step, piece_of(part, taken % part.pieces), worker, taken_rows);
     claims.finish();
     return true;
   }
@@ -165,6 +178,10 @@ class LinearOp final : public Operation {
   }
 
   // ---- products ----
+
+  bool has_early_rows(const Step& step, int workers) const {
+    return step.small_batch && early_ != nullptr && early_->used(workers);
+  }
 
   const float* input(const Step& step, std::int64_t row, int worker) const {
     return step.of(in_, worker)
@@ -186,13 +203,8 @@ class LinearOp final : public Operation {
   void prepare(const Step& step, const PreparedRows& inputs, std::int64_t rows, int worker,
                int workers) const {
     const Range range = step.small_batch ? Range{0, rows} : partition(rows, 1, worker, workers);
-    const int tile_rows = inputs.tile_rows();
-    for (std::int64_t row = range.first; row < range.last; ++row) {
-      const std::int64_t tile = row / tile_rows * tile_rows;
-      inputs.write(*step.kernels, input(step, row, worker),
-                   {tile, static_cast<int>(row - tile),
-                    static_cast<int>(std::min<std::int64_t>(tile_rows, rows - tile))});
-    }
+    for (std::int64_t row = range.first; row < range.last; ++row)
+      inputs.write(*step.kernels, input(step, row, worker), inputs.place_of(row, rows));
   }
 
   void outputs(const Step& step, Piece piece, int worker, Portion rows) const {
@@ -205,10 +217,13 @@ class LinearOp final : public Operation {
   /// each few blocks once for all tiles of rows.
   void product(const Step& step, const Packed& weight, Matrix out, int worker, BlockRange blocks,
                Portion portion) const {
-    const auto [first, last, all] = portion;
+    const auto [first, last, all, early] = portion;
     const int prepared = find_prepared(shared_, weight);
-    const PreparedRows rows =
-        prepared < 0 ? PreparedRows() : inputs(step, static_cast<std::size_t>(prepared), worker, all);
+    PreparedRows rows;
+    if (prepared >= 0) {
+      const auto index = static_cast<std::size_t>(prepared);
+      rows = early ? early_->rows(index).arranged(*step.kernels, all) : inputs(step, index, worker, all);
+    }
     const int tile_rows = prepared < 0 ? kTileRows : rows.tile_rows();
     const int at_once = last - first <= tile_rows ? blocks.last - blocks.first : blocks_at_once(weight);
     const float* plain[kTileRows];
@@ -239,9 +254,11 @@ class LinearOp final : public Operation {
   std::vector<Matrix> outs_;
   std::vector<PreparedRows> shared_, own_;  // of a large batch; of worker 0 in a small one
   bool int16_;
-  std::int64_t own_bytes_ = 0;  // bytes between two workers' rows in a small batch
-  std::int64_t row_bytes_ = 0;  // maximum bytes of a prepared row
-  std::vector<Claims> claims_;  // [workers], if workers may share their parts
+  int small_rows_ = 0;                // maximum rows of a small batch
+  std::unique_ptr<EarlyRows> early_;  // null: every worker prepares all rows of a small batch
+  std::int64_t own_bytes_ = 0;        // bytes between two workers' rows in a small batch
+  std::int64_t row_bytes_ = 0;        // maximum bytes of a prepared row
+  std::vector<Claims> claims_;        // [workers], if workers may share their parts
   bool logit_rows_only_;
   float softcap_;  // 0: none
 };

@@ -49,20 +49,31 @@ void PreparedRows::write(const Kernels& kernels, const float* in, TilePlace at) 
     kernels.pair(args);
     return;
   }
+  write(kernels, in, at, {0, groups});
+}
+
+void PreparedRows::write(const Kernels& kernels, const float* in, TilePlace at, GroupRange some) const {
   QuantiseArgs args;
-  args.in = in;
+  args.in = in + std::int64_t{some.first} * group;
   args.group = group;
-  args.groups = groups;
+  args.groups = some.last - some.first;
   args.int16 = int16;
   args.rows = at.rows;
   const int all_planes = at.rows * planes();
   args.quad_step = matrix ? 4 : 4 * all_planes;
   args.group_step = std::int64_t{group} * all_planes;
-  args.codes = reinterpret_cast<std::int8_t*>(data + at.tile * row_bytes) +
+  args.codes = reinterpret_cast<std::int8_t*>(data + at.tile * row_bytes) + some.first * args.group_step +
                std::int64_t{at.row} * (matrix ? group : 4 * planes());
-  args.scales = scales + at.tile * groups + at.row;
-  args.sums = sums + at.tile * groups + at.row;
+  const std::int64_t first = at.tile * groups + std::int64_t{some.first} * at.rows + at.row;
+  args.scales = scales + first;
+  args.sums = sums + first;
   kernels.quantise(args);
+}
+
+TilePlace PreparedRows::place_of(std::int64_t row, std::int64_t rows) const {
+  const std::int64_t tile = row / tile_rows() * tile_rows();
+  return {tile, static_cast<int>(row - tile),
+          static_cast<int>(std::min<std::int64_t>(tile_rows(), rows - tile))};
 }
 
 void PreparedRows::copy(const PreparedRows& from, std::int64_t row, TilePlace at) const {

@@ -30,6 +30,10 @@ struct TilePlace {
   int row = 0, rows = 1;
 };
 
+struct GroupRange {
+  int first, last;
+};
+
 struct PreparedRows {
   int group = kPairs, groups = 0;
   bool int16 = false;   // a row has two planes of codes
@@ -53,8 +57,12 @@ struct PreparedRows {
   std::byte* place(std::byte* begin, std::int64_t rows);
   /// The same rows in another copy, `bytes` further on.
   PreparedRows shifted(std::int64_t bytes) const;
+  /// The place of one of `rows` rows.
+  TilePlace place_of(std::int64_t row, std::int64_t rows) const;
   /// Writes a row. in: [columns]
   void write(const Kernels& kernels, const float* in, TilePlace at) const;
+  /// Writes some groups of a row.
+  void write(const Kernels& kernels, const float* in, TilePlace at, GroupRange some) const;
   /// Copies a row that is a tile of its own.
   void copy(const PreparedRows& from, std::int64_t row, TilePlace at) const;
   Tile tile(std::int64_t first_row, int rows) const;
