@@ -5,7 +5,6 @@
 // slot. Cost: see each kind; a mask is computed once per row, whether a drafter or the verification asks
 // first. Errors: a row may lack a mask. The round then drafts no further, and ends the request with problem()
 // if the row is that of the next token.
-// the request with problem() if it is the next token's row.
 #pragma once
 
 #include <cstdint>

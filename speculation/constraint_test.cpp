@@ -39,7 +39,7 @@ class FakeConstraint final : public Constraint {
       if (!compute() || !bit(masks_[drafts_.size()], drafts[drafts_.size()])) return std::nullopt;
       drafts_.push_back(drafts[drafts_.size()]);
     }
-    if (!compute()) return std::nullopt;
+    if (masks_.size() <= drafts.size() && !compute()) return std::nullopt;
     return masks_[drafts.size()];
   }
 

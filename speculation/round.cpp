@@ -73,7 +73,8 @@ StepResult Round::verify() {
       sample.position += row;
       sample.drafts = {-1, row};
       if (entry.draft.constraint != nullptr) {
-        sample.mask = *entry.draft.constraint->mask(entry.draft.drafts.first(static_cast<std::size_t>(row)));
+        const auto before = entry.draft.drafts.first(static_cast<std::size_t>(row));
+        sample.mask = entry.draft.constraint->mask(before).value();  // keep_allowed() saw that it has one
       }
       samples_.push_back(sample);
     }
