@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "base/cpu_quota.h"
 #include "base/log.h"
 #include "base/system.h"
 #include "base/topology.h"
@@ -50,8 +51,8 @@ int seat_count(int workers, const std::vector<int>& cores) {
   return workers == 1 || workers >= all ? workers : workers + spare_seats(workers, all);
 }
 
-int worker_count(int wanted, const std::vector<int>& cores) {
-  return wanted > 0 ? wanted : std::max(1, static_cast<int>(cores.size()));
+int worker_count(int wanted, const std::vector<int>& cores, double quota) {
+  return wanted > 0 ? wanted : cores_within(quota, std::max(1, static_cast<int>(cores.size())));
 }
 
 thread_local std::int64_t slept_ns = 0;  // of this thread in a pool, ever
@@ -73,6 +74,8 @@ class ThreadPool::Watch {
   std::int64_t begin_ns_, used_ns_, slept_ns_;
 };
 
+int usual_workers() { return worker_count(0, usable_cores(), cpu_quota()); }
+
 std::vector<int> usable_cores() {
   std::vector<int> cpus;
   for (const Core& core : worker_cores()) cpus.push_back(core.cpu);
@@ -80,14 +83,19 @@ std::vector<int> usable_cores() {
 }
 
 ThreadPool::ThreadPool(int workers, int spin_us, std::vector<int> cores, ThreadClock clock)
-    : workers_(worker_count(workers, cores)),
+    : ThreadPool(workers, spin_us, std::move(cores), clock, workers > 0 ? 0 : cpu_quota()) {}
+
+ThreadPool::ThreadPool(int workers, int spin_us, std::vector<int> cores, ThreadClock clock, double quota)
+    : workers_(worker_count(workers, cores, quota)),
       clock_(clock),
       longest_spins_(spin_us * spins_per_microsecond()),
       shortest_spins_(std::min(spin_us, kShortSpinUs) * spins_per_microsecond()),
-      pinned_(workers_ > 1 && workers_ <= static_cast<int>(cores.size())),
+      pinned_(workers_ > 1 && workers_ <= static_cast<int>(cores.size()) &&
+              cores_within(quota, static_cast<int>(cores.size())) == static_cast<int>(cores.size())),
       watches_(pinned_ && is_fine(clock)),
       seats_(pinned_ ? seat_count(workers_, cores) : workers_, workers_) {
-  // More workers than cores: who spins keeps another one from its core.
+  // More workers than cores: who spins keeps another one from its core. With a quota, spinning spends it, and
+  // which of the cores is free is the system's to say: other containers have the same ones.
   if (!pinned_) longest_spins_ = shortest_spins_;
   spins_.store(longest_spins_, std::memory_order_relaxed);
   const auto count = static_cast<std::size_t>(pinned_ ? seat_count(workers_, cores) : workers_);

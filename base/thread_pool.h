@@ -33,14 +33,17 @@ inline void relax() {
 
 /// Cores that this process may use, one hardware thread each; at least 1.
 std::vector<int> usable_cores();
+/// One for each of them, or fewer if a control group grants less time (base/cpu_quota.h).
+int usual_workers();
 
 class ThreadPool {
  public:
   static constexpr int kSpinUs = 1000;
   using ThreadClock = std::int64_t (*)();  // nanoseconds that the calling thread had a core for
 
-  /// `workers` includes the caller; 0 means one per core. spin_us: 0 sleeps at once. `cores`: one for each
-  /// worker, then those of spare threads; workers are pinned if there are enough.
+  /// `workers` includes the caller; 0 means usual_workers(), which are not pinned if a quota limits them.
+  /// spin_us: 0 sleeps at once. `cores`: one for each worker, then those of spare threads; workers are pinned
+  /// if there are enough.
   explicit ThreadPool(int workers = 0, int spin_us = kSpinUs, std::vector<int> cores = usable_cores(),
                       ThreadClock clock = thread_ns);
   ~ThreadPool();
@@ -81,6 +84,7 @@ class ThreadPool {
   }
 
  private:
+  ThreadPool(int workers, int spin_us, std::vector<int> cores, ThreadClock clock, double quota);
   using Call = void (*)(void* context, int worker, int workers);
 
   /// A number that is raised by one, and threads that wait for that.

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_quota.h"
+
 namespace ft {
 namespace {
 
@@ -45,9 +47,10 @@ TEST(ThreadPool, BarrierOrdersEveryPhaseEvenWithMoreWorkersThanCores) {
   }
 }
 
-TEST(ThreadPool, ZeroMeansOneWorkerPerUsableCore) {
+TEST(ThreadPool, ZeroMeansOneWorkerPerUsableCoreThatAContainerGrants) {
   ThreadPool pool(0);
-  EXPECT_EQ(pool.workers(), static_cast<int>(usable_cores().size()));
+  EXPECT_EQ(pool.workers(), cores_within(cpu_quota(), static_cast<int>(usable_cores().size())));
+  EXPECT_EQ(pool.workers(), usual_workers());
   EXPECT_GE(pool.workers(), 1);
 }
 

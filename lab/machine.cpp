@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fmt/format.h>
-#include <sstream>
 #include <sys/utsname.h>
 #include <utility>
 
+#include "base/cpu_quota.h"
 #include "base/machine_facts.h"
 #include "base/text_file.h"
 #include "lab/bandwidth.h"
@@ -46,12 +46,7 @@ void read_limits(Machine& machine) {
       machine.memory_used_of_limit -= std::strtoll(stat.c_str() + file + 6, nullptr, 10);
     }
   }
-  std::istringstream cpu(system_file(group + "/cpu.max"));
-  std::string quota;
-  double period = 0;
-  if (cpu >> quota >> period && quota != "max" && period > 0) {
-    machine.cpu_limit = std::strtod(quota.c_str(), nullptr) / period;
-  }
+  machine.cpu_limit = cpu_quota();
 }
 
 /// The word in square brackets.

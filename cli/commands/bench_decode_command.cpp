@@ -141,7 +141,7 @@ DecodeReport report_of(const LoadedModel& loaded, const DecodeBench& bench, cons
   report.model = loaded.model.name, report.backend = loaded.backend->describe();
   report.draft_vocabulary = loaded.model.draft_vocabulary;
   report.drafted_among = draft_vocabulary_text(loaded.model);
-  report.threads = plan.threads > 0 ? plan.threads : static_cast<int>(usable_cores().size());
+  report.threads = plan.threads > 0 ? plan.threads : usual_workers();
   report.prompt_tokens = plan.prompt_tokens;
   report.load_ms = loaded.load_ms, report.pack_ms = bench.pack_ms();
   report.packed_bytes = bench.decoder().packed_bytes();

@@ -7,6 +7,7 @@
 #include "backends/registry.h"
 #include "base/text_file.h"
 #include "base/text_layout.h"
+#include "base/thread_pool.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/doctor_bundle.h"
 #include "cli/commands/doctor_deep.h"
@@ -119,7 +120,7 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
 Result<int> work(const Options& options, Terminal& terminal) {
   Machine machine = read_machine();
   const std::vector<Core> cores = worker_cores();
-  const int threads = options.backend.threads > 0 ? options.backend.threads : static_cast<int>(cores.size());
+  const int threads = options.backend.threads > 0 ? options.backend.threads : usual_workers();
   std::vector<Finding> findings = check_machine(machine, threads);
   std::string backend = "none";
   std::optional<GpuMemory> card;
@@ -135,7 +136,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
                                                     : "works on every processor";
     findings.push_back({Kind::kGood, fmt::format("the backend works: {} ({})", backend, why), ""});
     if ((*made)->name() == "cpu")
-      findings.push_back(threads_finding(options.backend.threads, allowed_cores(), cores));
+      findings.push_back(threads_finding(options.backend.threads, threads, allowed_cores(), cores));
   } else {
     findings.push_back(
         {Kind::kProblem, made.error().message, "use --backend ref, which works on every processor"});

@@ -24,11 +24,14 @@ std::size_t physical_cores(std::span<const Core> cores) {
 
 }  // namespace
 
-Finding threads_finding(int asked, std::span<const Core> allowed, std::span<const Core> workers) {
+Finding threads_finding(int asked, int usual, std::span<const Core> allowed, std::span<const Core> workers) {
   std::string text = asked > 0 ? fmt::format("{} as requested; {} could have one",
                                              counted(static_cast<std::size_t>(asked), "thread"),
                                              counted(workers.size(), "core"))
-                               : fmt::format("{}, one for each core", counted(workers.size(), "thread"));
+                               : fmt::format("{}, {}", counted(static_cast<std::size_t>(usual), "thread"),
+                                             static_cast<std::size_t>(usual) < workers.size()
+                                                 ? "as many as the control group grants cores"
+                                                 : "one for each core");
   const std::size_t cores = physical_cores(allowed);
   if (allowed.size() > cores)
     text += fmt::format("; the second hardware threads of cores are left out ({} in all)", allowed.size());

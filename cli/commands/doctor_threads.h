@@ -13,8 +13,9 @@
 
 namespace ft::cli {
 
-/// `asked`: --threads; 0: one for each core of `workers`. `allowed`: the hardware threads of this process.
-Finding threads_finding(int asked, std::span<const Core> allowed, std::span<const Core> workers);
+/// `asked`: --threads; 0: `usual` ones, one for each core of `workers` or fewer. `allowed`: the hardware
+/// threads of this process.
+Finding threads_finding(int asked, int usual, std::span<const Core> allowed, std::span<const Core> workers);
 
 /// For a backend whose number of workers can be chosen. `now_s`: seconds since 1970.
 void check_workers(const Model& model, const Backend& backend, std::int64_t now_s,

@@ -14,7 +14,8 @@ std::vector<Core> cores(int count, int threads, int nodes = 1) {
 }
 
 std::string text(int asked, const std::vector<Core>& allowed) {
-  return threads_finding(asked, allowed, cores_for_workers(allowed)).what;
+  const std::vector<Core> workers = cores_for_workers(allowed);
+  return threads_finding(asked, static_cast<int>(workers.size()), allowed, workers).what;
 }
 
 TEST(ThreadsFinding, SaysWhatWasChosenAndWhy) {
@@ -25,6 +26,11 @@ TEST(ThreadsFinding, SaysWhatWasChosenAndWhy) {
   EXPECT_EQ(text(6, cores(8, 1)), "6 threads as requested; 8 cores could have one");
   EXPECT_EQ(text(0, cores(8, 1, 2)),
             "8 threads, one for each core; 2 memory nodes, weights near the cores that read them");
+}
+
+TEST(ThreadsFinding, SaysThatAContainerGrantsLess) {
+  const std::vector<Core> all = cores(8, 1);
+  EXPECT_EQ(threads_finding(0, 2, all, all).what, "2 threads, as many as the control group grants cores");
 }
 
 TEST(ThreadsFinding, CountsTheSlowCoresOfAHybridProcessor) {
