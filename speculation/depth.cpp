@@ -7,7 +7,7 @@
 namespace ft {
 
 DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
-    : fixed_(depth), budget_(prior.budget), credit_(prior.credit) {
+    : fixed_(depth), shallow_(prior.shallow), budget_(prior.budget), credit_(prior.credit) {
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
     for (std::size_t kind = 0; kind < estimates_[i].size(); ++kind)
       estimates_[i][kind] = AcceptanceEstimate(prior.rates[i][kind]);
@@ -230,6 +230,7 @@ void DepthPolicy::teach(AcceptancePrior& prior) const {
   }
   prior.budget = budget_;
   prior.credit = std::max(credit_, kMinCredit);
+  prior.shallow = shallow_;
 }
 
 std::string DepthPolicy::explain() const {

@@ -44,6 +44,7 @@ struct AcceptancePrior {
   std::array<Kinds, kMaxDrafters> rates;  // [Drafter::number()][kind]
   double budget = 0;                      // DepthPolicy's, left by requests that ended
   double credit = 1;                      // the same
+  int shallow = 0;                        // rounds since a deeper one was tried, of these requests too
 
   AcceptancePrior() {
     for (Kinds& kinds : rates) kinds.fill(AcceptanceEstimate::Rates());

@@ -357,14 +357,22 @@ TEST(DepthPolicy, ADepthThatOnlyABadMomentSpeaksAgainstIsTriedAgainSoon) {
   for (int rows = 1; rows <= CostModel::kRows; ++rows)
     measured[static_cast<std::size_t>(rows)] = rows == 1 ? 1 : 3 * truth.verify(rows);
   costs.calibrate(measured, 0.4);
-  DepthPolicy policy;
-  int rounds = 0, depth = 0;
-  for (; rounds < 400 && depth < 6; ++rounds) {
-    depth = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
-    policy.observe(depth, depth, kPasses);
-    costs.observe(1 + depth, depth, truth.verify(1 + depth) + depth * truth.draft());
+  for (const int answer : {400, 20}) {  // rounds of a request
+    CostModel learnt = costs;
+    AcceptancePrior prior;
+    DepthPolicy policy(-1, prior);
+    int rounds = 0, depth = 0;
+    for (; rounds < 400 && depth < 6; ++rounds) {
+      if (rounds % answer == answer - 1) {
+        policy.teach(prior);
+        policy = DepthPolicy(-1, prior);
+      }
+      depth = policy.choose(learnt, kMaxDepth, kMaxDepth, kPasses);
+      policy.observe(depth, depth, kPasses);
+      learnt.observe(1 + depth, depth, truth.verify(1 + depth) + depth * truth.draft());
+    }
+    EXPECT_LT(rounds, 300) << "answers of " << answer << " rounds";
   }
-  EXPECT_LT(rounds, 300);
 }
 
 }  // namespace
