@@ -104,30 +104,40 @@ struct Timing {
     }
   }
   /// Two samples agree: neither was held up by another program. One alone says nothing about that.
-  bool steady() const {
+  bool steady() const { return seen < 2 || agree(second_ms, best_ms); }
+  static bool agree(double a_ms, double b_ms) {
     constexpr double kApart = 1.25;
-    return seen < 2 || second_ms <= kApart * best_ms;
+    return std::max(a_ms, b_ms) <= kApart * std::min(a_ms, b_ms);
   }
 };
 
-/// Milliseconds of one pass of this drafter's network; 0: it could not be measured.
-double pass_ms(Decoder& decoder, const Drafter& network, const Plan& plan, double round_ms, bool& steady) {
+constexpr int kMaxTries = 3;
+
+/// Milliseconds of one pass of this drafter's network; 0: it could not be measured. Samples of a bad moment
+/// can agree among themselves, so plain rounds between them have to take what they took before.
+double pass_ms(Decoder& decoder, const Drafter& network, const Plan& plan,
+               const std::array<double, CostModel::kRows + 1>& round_ms, bool& steady) {
   Timing drafted;
   int passes = 0;
-  measure(decoder, DrafterKind(network.name()), plan, [&](int depth, const RoundShape& shape, double ms) {
-    if (shape.draft_steps <= 0 || shape.rows != depth + 1) return;
-    passes = network.draft_cost(depth);
-    drafted.add(ms);
-  });
-  steady = steady && drafted.steady();
-  if (drafted.best_ms <= 0 || round_ms <= 0 || passes == 0) return 0;
+  bool agrees = false;
+  for (int tries = 0; tries < kMaxTries && !agrees; ++tries) {
+    Timing plain;
+    measure(decoder, DrafterKind(network.name()), plan, [&](int depth, const RoundShape& shape, double ms) {
+      if (depth == 0) plain.add(ms);
+      if (depth == 0 || shape.draft_steps <= 0 || shape.rows != depth + 1) return;
+      passes = network.draft_cost(depth);
+      drafted.add(ms);
+    });
+    agrees = drafted.steady() && (plain.seen == 0 || Timing::agree(plain.best_ms, round_ms[1]));
+  }
+  steady = steady && agrees;
+  if (drafted.best_ms <= 0 || round_ms[4] <= 0 || passes == 0) return 0;
   const double least = 0.01 * decoder.costs().verify(1);
-  return std::max((drafted.best_ms - round_ms) / passes, least);
+  return std::max((drafted.best_ms - round_ms[4]) / passes, least);
 }
 
 /// Samples of rounds of each size; more of them while they disagree.
 bool sample_rounds(Decoder& decoder, const Plan& plan, std::array<double, CostModel::kRows + 1>& best) {
-  constexpr int kMaxTries = 3;
   std::array<Timing, CostModel::kRows + 1> by_rows{};
   bool steady = false;
   for (int tries = 0; tries < kMaxTries && !steady; ++tries) {
@@ -155,7 +165,7 @@ CostFigures believed_of(CostFigures unsteady) {
 
 Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {
   const Plan lookup{4, {0, 1, 3, 7, 15}, {0, 3}, 200, 0, now_ms};
-  const Plan head{2, {3, 3}, {3}, 60, 3, now_ms};
+  const Plan head{2, {0, 3, 3}, {3}, 60, 3, now_ms};
   std::array<double, CostModel::kRows + 1> best{};
   double reference = 0;
   bool networks = true, steady = true;
@@ -166,7 +176,7 @@ Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {
     decoder.costs().calibrate(best, 0);
     for (const auto& drafter : decoder.drafters()) {
       if (drafter->draft_cost(1) == 0) continue;
-      const double ms = pass_ms(decoder, *drafter, head, best[4], steady);
+      const double ms = pass_ms(decoder, *drafter, head, best, steady);
       networks = networks && ms > 0;
       if (reference == 0) {
         decoder.costs().calibrate(best, reference = ms);

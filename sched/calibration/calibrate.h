@@ -1,7 +1,7 @@
 // Calibration: measures once what rows and drafts cost on this machine, for the choice of depth
 // (speculation/depth.h). It runs a few rounds at several depths on a throw-away sequence. It does so in
 // sweeps, so that a busy moment of the machine does not affect one depth alone. Thread: the engine thread,
-// while no slot is open. Cost: a quarter of a second; for long rounds, eight rounds and two short prompts.
+// while no slot is open. Cost: a third of a second; for long rounds, eight rounds and two short prompts.
 // Later rounds correct the result. Errors: logged; the cost model then stays a guess.
 #pragma once
 

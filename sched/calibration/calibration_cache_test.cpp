@@ -377,6 +377,58 @@ TEST(Calibration, DoesNotMeasureTheFirstRoundOfADrafter) {
   EXPECT_LE(figures.draft_ms, 2 * ColdBackend::kStepMs);
 }
 
+/// A clock that moves only while steps run. From the first step of a drafter on, kSlowSteps steps take
+/// `factor` times as long as all others.
+class SlowMomentBackend final : public ForwardingBackend {
+ public:
+  static constexpr double kStepMs = 10;
+  static constexpr int kSlowSteps = 20;
+
+  SlowMomentBackend(double& now_ms, double factor)
+      : ForwardingBackend(make_ref_backend()), now_ms_(now_ms), factor_(factor) {}
+  Result<std::unique_ptr<Executable>> compile(const Program& program,
+                                              const CompileOptions& options) override {
+    FT_ASSIGN(std::unique_ptr<Executable> executable, inner().compile(program, options));
+    return std::unique_ptr<Executable>(
+        std::make_unique<Timed>(std::move(executable), *this, compiled_++ == 0));
+  }
+
+ private:
+  class Timed final : public ForwardingExecutable {
+   public:
+    Timed(std::unique_ptr<Executable> executable, SlowMomentBackend& backend, bool target)
+        : ForwardingExecutable(std::move(executable)), backend_(backend), target_(target) {}
+    void submit(const StepArgs& args, State& state) override {
+      backend_.pass(target_);
+      inner().submit(args, state);
+    }
+
+   private:
+    SlowMomentBackend& backend_;
+    const bool target_;
+  };
+
+  void pass(bool target) {
+    const bool slow = (steps_ > 0 || !target) && ++steps_ <= kSlowSteps;
+    now_ms_ += slow ? factor_ * kStepMs : kStepMs;
+  }
+
+  double& now_ms_;
+  const double factor_;
+  int compiled_ = 0, steps_ = 0;  // steps since the first one of a drafter
+};
+
+TEST(Calibration, MeasuresADrafterAgainAfterABadMomentWhoseSamplesAgree) {
+  const auto draft_ms = [](double factor) {
+    double now_ms = 0;
+    ToyDecoder decoder(std::make_unique<SlowMomentBackend>(now_ms, factor), 1);
+    const Calibrated calibrated = calibrate(*decoder, [&now_ms] { return now_ms; });
+    EXPECT_TRUE(calibrated.measured && calibrated.steady);
+    return decoder->costs().figures().draft_ms;
+  };
+  EXPECT_EQ(draft_ms(6), draft_ms(1));
+}
+
 /// A clock that lies: rounds of more rows and draft passes seem to take many times what they do.
 TEST(BelievedCosts, OfABusyMachineDoNotKeepDraftsAway) {
   CostFigures busy = figures();
