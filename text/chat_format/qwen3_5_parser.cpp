@@ -181,7 +181,7 @@ Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<ToolEvent>& out
 Qwen35Parser::Progress Qwen35Parser::step_name(std::vector<ToolEvent>& out) {
   // "<" and a newline also end a name: models forget the ">" or write </function after the name.
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of("<>\n");
-  if (end == std::string::npos && held_.size() < kMaxNameBytes) {
+  if (end == std::string::npos && held_.size() <= kMaxNameBytes) {
     return Progress::kWait;  // at the end of the text an incomplete name drops the call
   }
   const size_t size = name_size(held_, end);
@@ -223,7 +223,7 @@ Qwen35Parser::Progress Qwen35Parser::step_body(std::vector<ToolEvent>& out) {
 
 Qwen35Parser::Progress Qwen35Parser::step_key(std::vector<ToolEvent>& out) {
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of(">\n");
-  if (end == std::string::npos && held_.size() < kMaxNameBytes) {
+  if (end == std::string::npos && held_.size() <= kMaxNameBytes) {
     return Progress::kWait;  // at the end of the text the parameter is dropped
   }
   const size_t size = name_size(held_, end);

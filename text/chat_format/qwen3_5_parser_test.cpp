@@ -220,6 +220,18 @@ TEST(Qwen35Parser, CutsALongNameBetweenCharacters) {
   EXPECT_EQ(parsed(call("", long_name)).rfind("[" + cut + " {}]", 0), 0u);
 }
 
+TEST(Qwen35Parser, NamesAboutAsLongAsAllowedAreTheSameForEverySplit) {
+  for (size_t size = 254; size < 260; ++size) {
+    for (const std::string& end : {std::string(">v</parameter>"), std::string("\nv"), std::string()}) {
+      const std::string text = call("<parameter=" + std::string(size, 'p') + end, std::string(size, 'f'));
+      const std::string whole = parsed(text);
+      for (const size_t most : {1, 2, 3, 5, 7}) ASSERT_EQ(parsed(text, most), whole) << size << " " << end;
+      const std::string cut = text.substr(0, text.find("ppp") + size);
+      ASSERT_EQ(parsed(cut, 1), parsed(cut)) << size;
+    }
+  }
+}
+
 TEST(Qwen35Parser, SurvivesSchemasThatReferToThemselves) {
   EXPECT_TRUE(ToolSchemas::parse(R"([{"name":"f","parameters":{"properties":{"a":{"$ref":"#/properties/a"},
     "b":{"anyOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}}])")
