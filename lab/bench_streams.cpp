@@ -26,14 +26,18 @@ class StreamsBench {
  public:
   StreamsBench(Decoder& decoder, const StreamsPlan& plan, const std::function<bool(int, int)>& progress)
       : decoder_(decoder), plan_(plan), progress_(progress) {
-    pieces_ = plan.streams + 1 + (plan.cycles + 1) * 2 * (1 + static_cast<int>(plan.schedules.size()));
+    for (const auto& schedule : plan_.schedules) {
+      figures_.drafted.push_back({schedule, -1, {}, {}});
+      const int deepest = plan_.fixed ? static_cast<int>(schedule.size()) : 0;
+      for (int depth = 1; depth <= deepest; ++depth) figures_.drafted.push_back({schedule, depth, {}, {}});
+    }
+    pieces_ = plan.streams + 1 + (plan.cycles + 1) * 2 * (1 + static_cast<int>(figures_.drafted.size()));
   }
 
   Result<StreamsFigures> run() {
     calibrate(decoder_);
     FT_TRY(prompts());
     FT_TRY(record());
-    for (const auto& schedule : plan_.schedules) figures_.drafted.push_back({schedule, {}, {}});
     for (int cycle = -1; cycle < plan_.cycles; ++cycle) FT_TRY(turn(cycle));
     for (const auto& slot : begun_) decoder_.close(*slot);
     return figures_;
@@ -59,15 +63,16 @@ class StreamsBench {
     return {};
   }
 
-  static SlotOptions answers() {
+  static SlotOptions answers(int depth = -1) {
     SlotOptions options;
+    options.depth = depth;
     options.max_tokens = 1 << 24;
     return options;
   }
 
   Status record() {
     StreamsSide unused;
-    FT_TRY(answer(1, plan_.tokens + kMargin, DrafterKind::kNone, unused));
+    FT_TRY(answer(1, plan_.tokens + kMargin, {}, unused));
     return tick();
   }
 
@@ -75,33 +80,40 @@ class StreamsBench {
   Status turn(int cycle) {
     StreamsFigures unused = figures_;
     StreamsFigures& into = cycle < 0 ? unused : figures_;
-    const int count = static_cast<int>(plan_.schedules.size()) + 1;
+    const int count = static_cast<int>(figures_.drafted.size()) + 1;
     for (int i = 0; i < count; ++i) {
       const int at = cycle % 2 == 0 ? i : count - 1 - i;
       DrafterKind kind = DrafterKind::kNone;
       StreamsSide* one = &into.plain_one;
       StreamsSide* all = &into.plain_all;
+      int depth = -1;
       if (at > 0) {
         StreamsFigures::Drafted& drafted = into.drafted[static_cast<std::size_t>(at - 1)];
         one = &drafted.one, all = &drafted.all, kind = SyntheticDrafter::kKind;
+        depth = drafted.depth;
         decoder_.force(drafted.schedule, plan_.seed + 1).record(recorded_);
       }
-      FT_TRY(answer(1, plan_.tokens, kind, *one));
+      FT_TRY(answer(1, plan_.tokens, {kind, depth}, *one));
       FT_TRY(tick());
-      FT_TRY(answer(plan_.streams, plan_.tokens, kind, *all));
+      FT_TRY(answer(plan_.streams, plan_.tokens, {kind, depth}, *all));
       FT_TRY(tick());
     }
     return {};
   }
 
+  struct Drafting {
+    DrafterKind kind = DrafterKind::kNone;
+    int depth = -1;
+  };
+
   /// Answers of `tokens` tokens by `streams` slots together.
-  Status answer(int streams, int tokens, DrafterKind kind, StreamsSide& side) {
+  Status answer(int streams, int tokens, const Drafting& drafting, StreamsSide& side) {
     std::vector<std::unique_ptr<Slot>> slots;
     std::vector<Slot*> running;
     Status status;
     for (int i = 0; i < streams && status.ok(); ++i) {
       Result<std::unique_ptr<Slot>> slot =
-          decoder_.fork(*begun_[static_cast<std::size_t>(i)], answers(), kind);
+          decoder_.fork(*begun_[static_cast<std::size_t>(i)], answers(drafting.depth), drafting.kind);
       if (slot.ok()) {
         slots.push_back(std::move(*slot));
         running.push_back(slots.back().get());
@@ -201,8 +213,9 @@ std::string streams_text(const StreamsPlan& plan, const StreamsFigures& figures)
                                                  "to plain", "to 1 stream", "drafted per round"}};
   rows.push_back(line("plain", figures.plain_one, figures.plain_all, figures));
   for (const StreamsFigures::Drafted& drafted : figures.drafted) {
-    rows.push_back(
-        line(fmt::format("{}", fmt::join(drafted.schedule, ",")), drafted.one, drafted.all, figures));
+    const std::string depth = drafted.depth < 0 ? "" : fmt::format(", depth {}", drafted.depth);
+    rows.push_back(line(fmt::format("{}{}", fmt::join(drafted.schedule, ","), depth), drafted.one,
+                        drafted.all, figures));
   }
   return table_text(rows);
 }
@@ -211,8 +224,10 @@ std::string streams_json(const std::string& model, const std::string& backend, c
                          const StreamsFigures& figures) {
   Json drafted = Json::array();
   for (const StreamsFigures::Drafted& each : figures.drafted) {
-    drafted.push_back(
-        {{"schedule", each.schedule}, {"one", side_json(each.one)}, {"all", side_json(each.all)}});
+    drafted.push_back({{"schedule", each.schedule},
+                       {"depth", each.depth < 0 ? Json("auto") : Json(each.depth)},
+                       {"one", side_json(each.one)},
+                       {"all", side_json(each.all)}});
   }
   return write_json(
       Json{{"model", model},

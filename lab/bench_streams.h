@@ -22,6 +22,7 @@ struct StreamsPlan {
   int tokens = 64;                             // of each answer, at least
   std::vector<std::vector<double>> schedules;  // acceptance probability by position
   std::uint64_t seed = 0;                      // of the prompt and of the perturbed drafts
+  bool fixed = false;                          // also run every schedule at its fixed depths, beside auto
 };
 
 struct StreamsSide {
@@ -32,6 +33,7 @@ struct StreamsSide {
 struct StreamsFigures {
   struct Drafted {
     std::vector<double> schedule;
+    int depth = -1;  // -1: chosen
     StreamsSide one, all;
   };
   StreamsSide plain_one, plain_all;

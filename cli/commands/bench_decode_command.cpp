@@ -114,8 +114,8 @@ void note_absent_profile(const StepProfile& profile, const LoadedModel& loaded, 
 }
 
 Result<int> work_on_streams(const Options& options, const DecodePlan& decode, Terminal& terminal) {
-  StreamsPlan plan{options.streams, decode.prompt_tokens, decode.cycles,
-                   decode.tokens,   decode.schedules,     decode.seed};
+  StreamsPlan plan{options.streams,  decode.prompt_tokens, decode.cycles, decode.tokens,
+                   decode.schedules, decode.seed,          decode.fixed};
   StepWatch watch;
   StepProfile profile;
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));

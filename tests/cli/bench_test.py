@@ -75,11 +75,15 @@ class Bench(cli_test.CliTest):
 
     def test_bench_decode_compares_several_streams_with_one(self):
         report = self.expect_json(0, "bench", "decode", "--streams", "3", "--quick", "--model",
-                                  "synth:tiny?layers=4&vocabulary=512", "--forced-acceptance", "1,1", "--threads", "1")
+                                  "synth:tiny?layers=4&vocabulary=512", "--forced-acceptance", "1,1", "--threads", "1",
+                                  "--fixed")
         self.assertEqual(report["streams"], 3)
         plain = report["plain"]
         self.assertEqual([plain[side]["emitted"] for side in ("one", "all")], [2 * 8, 2 * 3 * 8])
         self.assertEqual([plain[side]["rounds"] for side in ("one", "all")], [2 * 8, 2 * 8])
+        self.assertEqual([each["depth"] for each in report["drafted"]], ["auto", 1, 2])
+        for each in report["drafted"][1:]:
+            self.assertEqual(each["all"]["drafted"], each["depth"] * 3 * each["all"]["rounds"])
         drafted = report["drafted"][0]
         self.assertEqual(drafted["schedule"], [1, 1])
         self.assertGreaterEqual(drafted["all"]["emitted"], 2 * 3 * 8)
