@@ -75,14 +75,16 @@ DecodePlan plan_of(const Options& options) {
 }
 
 /// The tables shown: a few round sizes and the largest prompt chunk of the model, and all of the MTP head; of
-/// several streams, rounds with a row or two for each.
+/// several streams, rounds with as many rows for each.
 std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 1) {
   int longest = 0;
   for (const ProfileTable& table : tables) {
     if (table.executable == 0) longest = std::max(longest, table.rows);
   }
   std::erase_if(tables, [longest, streams](const ProfileTable& table) {
-    if (streams > 1) return table.rows != streams && (table.executable != 0 || table.rows != 2 * streams);
+    constexpr int kMostEach = 4;  // rows; those of a prompt's chunks are more
+    if (streams > 1 && table.executable != 0) return table.rows != streams;
+    if (streams > 1) return table.rows % streams != 0 || table.rows > kMostEach * streams;
     const bool listed =
         std::find(std::begin(kShownRows), std::end(kShownRows), table.rows) != std::end(kShownRows);
     return table.executable == 0 ? !listed && table.rows != longest : table.rows > 1;
