@@ -82,9 +82,9 @@ std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 
     if (table.executable == 0) longest = std::max(longest, table.rows);
   }
   std::erase_if(tables, [longest, streams](const ProfileTable& table) {
-    constexpr int kMostEach = 4;  // rows; those of a prompt's chunks are more
+    constexpr int kMaxRowsEach = 4;  // those of a prompt's chunks are more
     if (streams > 1 && table.executable != 0) return table.rows != streams;
-    if (streams > 1) return table.rows % streams != 0 || table.rows > kMostEach * streams;
+    if (streams > 1) return table.rows % streams != 0 || table.rows > kMaxRowsEach * streams;
     const bool listed =
         std::find(std::begin(kShownRows), std::end(kShownRows), table.rows) != std::end(kShownRows);
     return table.executable == 0 ? !listed && table.rows != longest : table.rows > 1;
