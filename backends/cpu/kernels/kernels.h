@@ -162,7 +162,7 @@ struct AttendShare {
   AttendArgs of;                             // its scratch is not used
   std::int64_t first_block = 0, blocks = 0;  // of the window
   bool begins = false, ends = false;         // the first window, the last one
-  float* weights = nullptr;                  // [kQueryTile, kSharePositions] scores, then weights
+  float* weights = nullptr;                  // [kShareBlocks, kQueryTile, kKeyRows] scores, then weights
   float *tops = nullptr, *factors = nullptr, *sums = nullptr;  // [kQueryTile, kShareBlocks]
   float* top = nullptr;                                        // [kQueryTile] before the window
   float* total = nullptr;                                      // [kQueryTile, padded]

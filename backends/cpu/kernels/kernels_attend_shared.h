@@ -6,6 +6,8 @@
 
 namespace ft::cpu::FT_ISA {
 
+inline constexpr int kLineFloats = 16;  // of a cache line
+
 /// What a query sees of a block: positions [skip, count); the block is not its own if that is nothing.
 struct Seen {
   int skip, count;
@@ -25,14 +27,18 @@ inline std::int64_t offset_of(const AttendShare& share, int block) {
   return share.of.blocks[share.first_block + block] * share.of.block_stride;
 }
 
+/// A query's scores of a block, then its softmax weights, [kKeyRows].
+inline float* weights_of(const AttendShare& share, int query, int block) {
+  return share.weights + (static_cast<std::int64_t>(block) * kQueryTile + query) * kKeyRows;
+}
+
 template <int kQueries, class Element>
 inline void scores_of(const AttendShare& share, int block, int last, int query) {
   const auto* keys = reinterpret_cast<const Element*>(share.of.keys + offset_of(share, block));
   const int next = block + 1 < last ? block + 1 : block;
   const auto* ahead = reinterpret_cast<const Element*>(share.of.keys + offset_of(share, next));
   float* scores[kQueries];
-  for (int q = 0; q < kQueries; ++q)
-    scores[q] = share.weights + static_cast<std::int64_t>(query + q) * kSharePositions + block * kKeyRows;
+  for (int q = 0; q < kQueries; ++q) scores[q] = weights_of(share, query + q, block);
   block_scores<kQueries>(keys, ahead, share.of.query + query, share.of.head_dim, share.of.scale, scores);
   for (int q = 0; q < kQueries; ++q) {
     const Seen seen = seen_of(share, query + q, block);
@@ -85,7 +91,7 @@ inline void attend_weights(const AttendShare& share, int first, int last) {
       const float before = top;
       top = raised(before, tops[block]);
       if (block < first) continue;
-      float* lane = share.weights + static_cast<std::int64_t>(q) * kSharePositions + block * kKeyRows;
+      float* lane = weights_of(share, q, block);
       store(lane, exp(sub(load(lane), splat(top))));
       store(lane + kLanes, exp(sub(load(lane + kLanes), splat(top))));
       for (int j = 0; j < seen.skip; ++j) lane[j] = 0;
@@ -103,7 +109,8 @@ inline void attend_weights(const AttendShare& share, int first, int last) {
   }
 }
 
-/// kWide vectors of columns from `at` on, of one block.
+/// kWide vectors of columns from `at` on, of one block. Prefetches those columns of the next block's values
+/// and, first of all, its weights, which other workers wrote.
 template <int kQueries, int kWide, class Element>
 inline void sums_of(const AttendShare& share, int block, int query, int count, int at) {
   const int padded = share.of.padded;
@@ -111,9 +118,9 @@ inline void sums_of(const AttendShare& share, int block, int query, int count, i
   const int next = block + 1 < share.blocks ? block + 1 : block;
   const auto* ahead = reinterpret_cast<const Element*>(share.of.values + offset_of(share, next)) + at;
   V sums[kQueries][kWide];
-  const float* weights[kQueries];
-  for (int q = 0; q < kQueries; ++q)
-    weights[q] = share.weights + static_cast<std::int64_t>(query + q) * kSharePositions + block * kKeyRows;
+  const float* weights = weights_of(share, query, block);
+  const float* weights_ahead = weights_of(share, query, next);
+  for (int i = 0; i < kQueries * kKeyRows; i += kLineFloats) prefetch(weights_ahead + i);
   unroll<kQueries>([&](auto q) FT_INLINE {
     const V factor = splat(share.factors[(query + q) * kShareBlocks + block]);
     unroll<kWide>([&](auto w) FT_INLINE {
@@ -123,7 +130,7 @@ inline void sums_of(const AttendShare& share, int block, int query, int count, i
   for (int j = 0; j < count; ++j, values += padded, ahead += padded) {
     prefetch(ahead);
     unroll<kQueries>([&](auto q) FT_INLINE {
-      const V weight = splat(weights[q][j]);
+      const V weight = splat(weights[q * kKeyRows + j]);
       unroll<kWide>(
           [&](auto w) FT_INLINE { sums[q][w] = fma(weight, from_element(values + w * kLanes), sums[q][w]); });
     });

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/executable.h"
 #include "backends/cpu/memory.h"
+#include "backends/cpu/ops/rows_of_others.h"
 #include "backends/weight_rows.h"
 #include "format/half.h"
 
@@ -42,6 +43,7 @@ class RotaryOp final : public Operation {
   Rotary& rotary_;
 };
 
+constexpr int kSliceDims = 32;                     // of a head, that one worker appends for all rows
 constexpr std::int64_t kMinShared = 4 * kKeyRows;  // positions that are worth three barriers
 
 /// Memory of a key/value head that workers share, in floats.
@@ -77,7 +79,7 @@ class AttendOp final : public Operation {
 
   void run(const Step& step, int worker, int workers) override {
     if (step.small_batch && heads_divide(op_.kv_heads, workers)) return run_heads(step, worker, workers);
-    prepare(step, worker, workers);
+    step.small_batch ? prepare_few(step, worker, workers) : prepare(step, worker, workers);
     step.barrier(worker);
     const int group = op_.heads / op_.kv_heads;
     std::int64_t first_row = 0;
@@ -113,7 +115,8 @@ class AttendOp final : public Operation {
       for (std::int64_t at = range.first; at < range.last; ++at) {
         const auto kv_head = static_cast<int>(at);
         for (std::int64_t r = 0; r < segment.rows; ++r) {
-          if (!op_.shared) append(step, segment, first_row + r, segment.position + r, kv_head, worker);
+          if (!op_.shared)
+            append({step, segment, first_row + r, segment.position + r, kv_head, worker}, all());
           for (int head = kv_head * group; head < (kv_head + 1) * group; ++head)
             prepare_query(step, first_row + r, head, worker);
         }
@@ -141,8 +144,35 @@ class AttendOp final : public Operation {
         if (head < op_.heads) {
           prepare_query(step, first_row + r, head, worker);
         } else {
-          append(step, segment, first_row + r, segment.position + r, head - op_.heads, worker);
+          append({step, segment, first_row + r, segment.position + r, head - op_.heads, worker}, all());
         }
+      }
+      first_row += segment.rows;
+    }
+  }
+
+  /// The same for a small batch. Keys are stored by dimension, and a line of the cache holds one dimension of
+  /// all its positions. So a worker appends some dimensions of all rows, and no line has two writers.
+  void prepare_few(const Step& step, int worker, int workers) const {
+    const Range queries = partition(step.rows * op_.heads, 1, worker, workers);
+    for (std::int64_t item = queries.first; item < queries.last; ++item)
+      prefetch_floats(query_in(step, item / op_.heads, static_cast<int>(item % op_.heads), worker),
+                      op_.head_dim);
+    for (std::int64_t item = queries.first; item < queries.last; ++item)
+      prepare_query(step, item / op_.heads, static_cast<int>(item % op_.heads), worker);
+    if (op_.shared) return;
+    const std::int64_t slices = (op_.head_dim + kSliceDims - 1) / kSliceDims;
+    std::int64_t first_row = 0;
+    for (const Segment& segment : step.args->segments) {
+      const Range range = partition(slices * op_.kv_heads, 1, workers - 1 - worker, workers);
+      for (std::int64_t item = range.first; item < range.last; ++item) {
+        const auto head = static_cast<int>(item / slices);
+        const auto first = static_cast<int>(item % slices * kSliceDims);
+        const Dims dims{first, std::min(op_.head_dim, first + kSliceDims)};
+        for (std::int64_t r = first_row; r < first_row + segment.rows; ++r)
+          prefetch_floats(step.of(k_, worker).row(r) + std::int64_t{head} * op_.head_dim, op_.head_dim);
+        for (std::int64_t r = 0; r < segment.rows; ++r)
+          append({step, segment, first_row + r, segment.position + r, head, worker}, dims);
       }
       first_row += segment.rows;
     }
@@ -150,9 +180,12 @@ class AttendOp final : public Operation {
 
   float* query(std::int64_t row, int head) const { return query_ + (row * op_.heads + head) * op_.head_dim; }
 
-  void prepare_query(const Step& step, std::int64_t row, int head, int worker) const {
+  const float* query_in(const Step& step, std::int64_t row, int head, int worker) const {
     const std::int64_t stride = op_.gated ? 2 * op_.head_dim : op_.head_dim;
-    prepare_head(step, q_norm_, step.of(q_, worker).row(row) + head * stride, row, query(row, head));
+    return step.of(q_, worker).row(row) + head * stride;
+  }
+  void prepare_query(const Step& step, std::int64_t row, int head, int worker) const {
+    prepare_head(step, q_norm_, query_in(step, row, head, worker), row, query(row, head));
   }
 
   void prepare_head(const Step& step, const std::vector<float>& norm, const float* in, std::int64_t row,
@@ -174,8 +207,21 @@ class AttendOp final : public Operation {
     }
   }
 
-  void append(const Step& step, const Segment& segment, std::int64_t row, std::int64_t position, int head,
-              int worker) const {
+  /// A row of one key/value head for the cache.
+  struct Append {
+    const Step& step;
+    const Segment& segment;
+    std::int64_t row, position;
+    int head, worker;
+  };
+  /// Dimensions [first, last) of a head.
+  struct Dims {
+    int first, last;
+  };
+  Dims all() const { return {0, op_.head_dim}; }
+
+  void append(const Append& of, Dims dims) const {
+    const auto& [step, segment, row, position, head, worker] = of;
     const CpuState::Cache& cache = step.state->cache(op_.cache);
     const std::int64_t block = segment.sequence.blocks[static_cast<std::size_t>(position / kBlockRows)];
     std::byte* keys = cache.keys + block * cache.block_stride + head * cache.head_stride;
@@ -185,10 +231,10 @@ class AttendOp final : public Operation {
     float* scratch = worker_scratch_ + worker * worker_floats_;
     prepare_head(step, k_norm_, step.of(k_, worker).row(row) + column, row, scratch);
     if (cache.bits == 8) {
-      store_codes(step, scratch, scratch + cache.padded, keys, kBlockRows, 1, place);
+      store_codes(step, scratch, scratch + cache.padded, {keys, kBlockRows, 1, place}, dims);
     } else {
       auto* halves = reinterpret_cast<std::uint16_t*>(keys) + place;
-      for (int d = 0; d < op_.head_dim; ++d) halves[d * kBlockRows] = saturated_f16(scratch[d]);
+      for (int d = dims.first; d < dims.last; ++d) halves[d * kBlockRows] = saturated_f16(scratch[d]);
     }
     const float* value = step.of(v_, worker).row(row) + column;
     if (!v_norm_.empty()) {
@@ -196,17 +242,22 @@ class AttendOp final : public Operation {
       value = scratch;
     }
     if (cache.bits == 8) {
-      store_codes(step, value, scratch + cache.padded, values, 1, cache.padded, place);
+      store_codes(step, value, scratch + cache.padded, {values, 1, cache.padded, place}, dims);
     } else {
       auto* halves = reinterpret_cast<std::uint16_t*>(values) + place * cache.padded;
-      for (int d = 0; d < op_.head_dim; ++d) halves[d] = saturated_f16(value[d]);
+      for (int d = dims.first; d < dims.last; ++d) halves[d] = saturated_f16(value[d]);
     }
   }
 
-  /// Writes the row of a position as codes; dim d is at place * row_stride + d * dim_stride of the block. The
-  /// scale follows all codes of the block.
-  void store_codes(const Step& step, const float* row, float* scratch, std::byte* block,
-                   std::int64_t dim_stride, std::int64_t row_stride, std::int64_t place) const {
+  /// A position's codes in a block: dim d is at place * row_stride + d * dim_stride. The scale follows all
+  /// codes of the block.
+  struct CodesPlace {
+    std::byte* block;
+    std::int64_t dim_stride, row_stride, place;
+  };
+  /// Writes some dims of a row as codes; who writes the first also writes the scale.
+  void store_codes(const Step& step, const float* row, float* scratch, const CodesPlace& at,
+                   Dims dims) const {
     const auto padded = static_cast<int>(round_up(op_.head_dim, kLanes));
     std::memset(scratch, 0, static_cast<std::size_t>(padded) * sizeof(float));
     std::memcpy(scratch, row, static_cast<std::size_t>(op_.head_dim) * sizeof(float));
@@ -215,10 +266,11 @@ class AttendOp final : public Operation {
     float sum = 0;
     step.kernels->quantise(
         {.in = scratch, .group = padded, .groups = 1, .codes = codes, .scales = &scale, .sums = &sum});
-    auto* out = reinterpret_cast<std::int8_t*>(block) + place * row_stride;
-    for (int d = 0; d < op_.head_dim; ++d) out[d * dim_stride] = codes[d];
-    const std::int64_t codes_bytes = kBlockRows * (row_stride == 1 ? op_.head_dim : row_stride);
-    reinterpret_cast<float*>(block + codes_bytes)[place] = scale;
+    auto* out = reinterpret_cast<std::int8_t*>(at.block) + at.place * at.row_stride;
+    for (int d = dims.first; d < dims.last; ++d) out[d * at.dim_stride] = codes[d];
+    if (dims.first > 0) return;
+    const std::int64_t codes_bytes = kBlockRows * (at.row_stride == 1 ? op_.head_dim : at.row_stride);
+    reinterpret_cast<float*>(at.block + codes_bytes)[at.place] = scale;
   }
 
   /// True if one segment's few key/value heads would leave workers idle.
@@ -251,7 +303,8 @@ class AttendOp final : public Operation {
     const std::int64_t end = (segment.position + segment.rows - 1) / kKeyRows + 1;
     for (std::int64_t block = first; block < end; block += kShareBlocks) {
       const std::int64_t blocks = std::min<std::int64_t>(kShareBlocks, end - block);
-      const auto part = [&](std::int64_t items, const auto& work) {  // of each key/value head
+      const bool last = block + blocks == end && first_row + segment.rows == step.rows;
+      const auto part = [&](std::int64_t items, bool meet, const auto& work) {  // of each key/value head
         const Range range = partition(items * op_.kv_heads, 1, worker, workers);
         for (int head = 0; head < op_.kv_heads; ++head) {
           const auto from = static_cast<int>(std::clamp<std::int64_t>(range.first - head * items, 0, items));
@@ -262,12 +315,17 @@ class AttendOp final : public Operation {
           own.begins = block == first, own.ends = block + blocks == end;
           work(own, from, to);
         }
-        step.barrier(worker);
+        if (meet) step.barrier(worker);
       };
-      part(blocks, [&](const AttendShare& own, int from, int to) { kernels.attend_scores(own, from, to); });
-      part(blocks, [&](const AttendShare& own, int from, int to) { kernels.attend_weights(own, from, to); });
+      part(blocks, true, [&](const AttendShare& own, int from, int to) {
+        for (int q = 0; q < own.of.queries; ++q) prefetch_floats(own.of.query[q], op_.head_dim);
+        kernels.attend_scores(own, from, to);
+      });
+      part(blocks, true,
+           [&](const AttendShare& own, int from, int to) { kernels.attend_weights(own, from, to); });
       const std::int64_t pieces = (round_up(op_.head_dim, kLanes) + kShareColumns - 1) / kShareColumns;
-      part(pieces, [&](const AttendShare& own, int from, int to) {
+      // What follows the last part waits by itself, as it does after workers that share nothing.
+      part(pieces, !last, [&](const AttendShare& own, int from, int to) {
         for (int index = from; index < to; ++index) kernels.attend_sums(own, index);
       });
     }

@@ -5,6 +5,7 @@
 #include "backends/cpu/ops/claims.h"
 #include "backends/cpu/ops/early_rows.h"
 #include "backends/cpu/ops/prepared_rows.h"
+#include "backends/cpu/ops/rows_of_others.h"
 
 namespace ft::cpu {
 namespace {
@@ -202,9 +203,14 @@ class LinearOp final : public Operation {
   /// In a small batch every worker prepares all rows for itself; in a large one, its range of rows for all.
   void prepare(const Step& step, const PreparedRows& inputs, std::int64_t rows, int worker,
                int workers) const {
+    const auto in = [&](std::int64_t row) { return input(step, row, worker); };
+    const auto write = [&](std::int64_t row) {
+      inputs.write(*step.kernels, in(row), inputs.place_of(row, rows));
+    };
+    const bool others = in_.copy == 0 && workers > 1;  // wrote the rows
+    if (step.small_batch && others) return for_rows_in_turn(rows, in_.width, worker, in, write);
     const Range range = step.small_batch ? Range{0, rows} : partition(rows, 1, worker, workers);
-    for (std::int64_t row = range.first; row < range.last; ++row)
-      inputs.write(*step.kernels, input(step, row, worker), inputs.place_of(row, rows));
+    for (std::int64_t row = range.first; row < range.last; ++row) write(row);
   }
 
   void outputs(const Step& step, Piece piece, int worker, Portion rows) const {

@@ -1,4 +1,5 @@
 #include "backends/cpu/executable.h"
+#include "backends/cpu/ops/rows_of_others.h"
 #include "backends/weight_rows.h"
 
 namespace ft::cpu {
@@ -10,6 +11,17 @@ std::vector<float> decode(const Weight& weight) {
   return values;
 }
 
+/// Calls each(row) for the rows that a worker has of a norm: all of a small batch.
+template <class Each>
+void for_rows(const Step& step, const Matrix& in, int worker, int workers, const Each& each) {
+  if (step.small_batch && workers > 1) {
+    const auto row = [&](std::int64_t r) { return in.row(r); };
+    return for_rows_in_turn(step.rows, in.width, worker, row, each);
+  }
+  const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
+  for (std::int64_t r = range.first; r < range.last; ++r) each(r);
+}
+
 class NormOp final : public Operation {
  public:
   NormOp(const Norm& op, const Parts& parts)
@@ -18,12 +30,11 @@ class NormOp final : public Operation {
   }
 
   void run(const Step& step, int worker, int workers) override {
-    const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
     const Matrix in = step.of(in_, worker);
     const Matrix out = step.of(out_, worker);
-    for (std::int64_t r = range.first; r < range.last; ++r) {
+    for_rows(step, in, worker, workers, [&](std::int64_t r) {
       step.kernels->rms_norm(in.row(r), weight_.data(), static_cast<int>(in.width), eps_, out.row(r));
-    }
+    });
   }
 
  private:
@@ -42,13 +53,12 @@ class LayerNormOp final : public Operation {
         eps_(op.eps) {}
 
   void run(const Step& step, int worker, int workers) override {
-    const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
     const Matrix in = step.of(in_, worker);
     const Matrix out = step.of(out_, worker);
-    for (std::int64_t r = range.first; r < range.last; ++r) {
+    for_rows(step, in, worker, workers, [&](std::int64_t r) {
       step.kernels->layer_norm(in.row(r), weight_.data(), bias_.data(), static_cast<int>(in.width), eps_,
                                out.row(r));
-    }
+    });
   }
 
  private:
