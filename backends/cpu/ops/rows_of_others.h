@@ -1,8 +1,8 @@
-// Reading rows that other workers have just written. Their lines are in those workers' caches, and a worker that
-// meets them one by one waits for each. So it asks for all of them first, and where every worker reads all rows,
-// each begins at another row, because many who read one line at once wait for each other. 16 workers took 15 us
-// for the norms of eight rows of 1,024 columns in one order without asking first, and take 6 us so.
-// Cost: one instruction for each line.
+// Reading rows that other workers have just written. Their lines are in those workers' caches, and a worker
+// that meets them one by one waits for each. So it asks for all of them first, and where every worker reads
+// all rows, each begins at another row, because many who read one line at once wait for each other. 16 workers
+// took 15 us for the norms of eight rows of 1,024 columns in one order without asking first, and take 6 us so.
+// Thread: any worker. Cost: one instruction for each line.
 #pragma once
 
 #include <cstdint>
