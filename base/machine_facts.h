@@ -12,6 +12,7 @@ struct ProcessorFacts {
   std::string name;                   // "AMD EPYC 9R45", "Apple M4 Pro"
   std::vector<std::string> features;  // those that the kernels use, by Linux's words
   int logical_cores = 0;              // available to this process
+  std::int64_t last_cache = 0;        // bytes of all caches of the last level together
 };
 
 struct MemoryFacts {
@@ -28,6 +29,10 @@ MemoryFacts memory_facts();
 ProcessorTimes processor_times();
 /// Resident memory of this process, bytes.
 std::int64_t resident_bytes();
+
+/// Bytes of all caches of the last level, from a folder like /sys/devices/system/cpu. For base/linux and its
+/// test.
+std::int64_t last_cache_of(const std::string& cpus);
 
 /// From the first line of /proc/stat; `ticks` a second. For base/linux and its test.
 ProcessorTimes times_of_proc_stat(const std::string& text, double ticks);

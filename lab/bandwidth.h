@@ -1,6 +1,6 @@
-// The read bandwidth of main memory, which limits decoding. All workers read a block larger than any
-// last-level cache, with the widest loads and on huge pages, as weights are read. A probe takes about 20 ms.
-// The constructor throws std::bad_alloc.
+// The read bandwidth of main memory, which limits decoding. All workers read a block of twice the last-level
+// caches, with the widest loads and on huge pages, as weights are read. A probe takes about 20 ms. The
+// constructor throws std::bad_alloc.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,9 @@
 #include "program/backend.h"
 
 namespace ft {
+
+/// Bytes that a probe reads, from the bytes of the last-level caches; at most a quarter of the free memory.
+std::size_t probe_bytes(std::int64_t last_cache, std::int64_t free_memory);
 
 class BandwidthProbe {
  public:
@@ -23,10 +26,10 @@ class BandwidthProbe {
   double gb_per_s();
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{256} << 20;
   ThreadPool pool_;
   Backend* backend_;
-  void* data_;  // kBytes
+  std::size_t bytes_;
+  void* data_;  // [bytes_]
 };
 
 }  // namespace ft

@@ -47,6 +47,7 @@ std::int64_t kilobytes(const std::string& value) { return std::strtoll(value.c_s
 ProcessorFacts processor_facts() {
   ProcessorFacts facts;
   const std::string cpu = system_file("/proc/cpuinfo");
+  facts.last_cache = last_cache_of("/sys/devices/system/cpu");
   facts.name = value_of(cpu, "model name");
   if (facts.name.empty()) facts.name = value_of(cpu, "CPU part");
   std::istringstream flags(value_of(cpu, "flags") + " " + value_of(cpu, "Features"));

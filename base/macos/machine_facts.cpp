@@ -27,6 +27,7 @@ std::string text(const char* name) {
 ProcessorFacts processor_facts() {
   ProcessorFacts facts;
   facts.name = text("machdep.cpu.brand_string");
+  facts.last_cache = number("hw.l3cachesize");
   constexpr std::pair<const char*, const char*> kFeatures[] = {{"hw.optional.AdvSIMD", "asimd"},
                                                                {"hw.optional.arm.FEAT_DotProd", "asimddp"},
                                                                {"hw.optional.arm.FEAT_BF16", "bf16"},
