@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kPage = std::int64_t{2} << 20;
 constexpr std::int64_t kMinBytes = std::int64_t{256} << 20;
 constexpr std::int64_t kReadBytes = 3 * kMinBytes;  // at least, in a probe
-constexpr int kSpinUs = 40;                           // the cores belong to another pool between two probes
+constexpr int kSpinUs = 40;                         // the cores belong to another pool between two probes
 
 // Narrow loads are a fifth slower.
 FT_WIDEST std::uint64_t sum_of(const std::uint64_t* from, std::size_t words) {
