@@ -198,6 +198,17 @@ bool Scheduler::decoding() const {
   });
 }
 
+/// What rounds get of their full time before the next chunk: less if more prompts wait than answers run,
+/// because a round of many answers takes little longer than one of a few.
+double Scheduler::rounds_share() const {
+  double answers = 0, prompts = 0;
+  for (const auto& job : running_) {
+    if (job->slot->finish != Finish::kNone || job->paused) continue;
+    (job->prefilling() ? prompts : answers) += 1;
+  }
+  return answers < prompts ? answers / prompts : std::min(answers, 1.0);
+}
+
 /// While others decode: rows that take about as long as a round, or a gap too short to matter. Otherwise
 /// kChunkMs.
 int Scheduler::chunk_rows(const Job& job) const {
@@ -239,7 +250,7 @@ void Scheduler::prefill(Job& job) {
   const Status status = decoder_.prefill(*job.slot, chunk_rows(job));
   const double ms = now_ms() - start;
   job.prompt_ms += ms;
-  prompt_debt_ms_ = decoding() ? kRoundsPerPrompt * ms : 0;
+  prompt_debt_ms_ = kRoundsPerPrompt * rounds_share() * ms;
   status_.prefill_seconds += ms / 1e3;
   const std::int64_t done = job.slot->timeline->length();
   if (!status.ok()) {

@@ -3,11 +3,12 @@
 // waits, and its clock is given to it, so a test can drive it step by step. The shortest prompt goes first,
 // but one that was passed over kPatience times goes next. While others decode, a chunk takes about as long as
 // a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
-// keep half their speed. If no other request decodes, a chunk takes at most kChunkMs, so that a cancel is
-// seen soon. This is the only place that catches what a target's step throws: the requests of that step end
-// with the sentence, and all requests end if the backend is lost. Readers are told of a step's events at its
-// end. Where a device computes, they are told while it computes the next step, which begins sooner by that.
-// Owner: sched/engine.h, or a simulation. Thread: the engine thread. Errors: end the request that has them.
+// keep half their speed; they get less if more prompts wait than answers run. If no other request decodes, a
+// chunk takes at most kChunkMs, so that a cancel is seen soon. This is the only place that catches what a
+// target's step throws: the requests of that step end with the sentence, and all requests end if the backend
+// is lost. Readers are told of a step's events at its end. Where a device computes, they are told while it
+// computes the next step, which begins sooner by that. Owner: sched/engine.h, or a simulation. Thread: the
+// engine thread. Errors: end the request that has them.
 #pragma once
 
 #include <functional>
@@ -70,6 +71,7 @@ class Scheduler {
   void lose_backend(const std::string& why);
   Job* next_prompt();
   bool decoding() const;
+  double rounds_share() const;
   int chunk_rows(const Job& job) const;
   void prefill(Job& job);
   void note_row_ms(double row_ms);
