@@ -101,7 +101,7 @@ Result<StoredMatrix> WeightIndex::stack(std::string_view name, std::int64_t coun
       if (*tensor == nullptr) continue;
       const std::vector<std::int64_t>& shape = (*tensor)->shape;
       if (shape.size() != 3 || shape[0] != count || shape[1] != rows)
-        return shape_error(**tensor, fmt::format("[{},{},..], one matrix an expert", count, rows));
+        return shape_error(**tensor, fmt::format("[{},{},..], one matrix for each expert", count, rows));
       flat[used] = **tensor;
       flat[used].shape = {count * rows, shape[2]};
       *tensor = &flat[used++];

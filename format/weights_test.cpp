@@ -67,7 +67,7 @@ TEST_F(Weights, AStackIsOneMatrixOfTheRowsOfAll) {
   EXPECT_EQ(codes->rows, 6);
   EXPECT_EQ(codes->bits, 4);
   EXPECT_EQ(codes->group, 32);
-  EXPECT_NE(message_of(open(pieces).stack("m.weight", 3, 3, 64)).find("[3,3,..], one matrix an expert"),
+  EXPECT_NE(message_of(open(pieces).stack("m.weight", 3, 3, 64)).find("[3,3,..], one matrix for each expert"),
             std::string::npos);
   pieces[2].shape = "[3,2,2]";
   EXPECT_NE(message_of(open(pieces).stack("m.weight", 2, 3, 64)).find("'m.biases'"), std::string::npos);

@@ -217,7 +217,7 @@ TEST_F(ExpertWeightsTest, MoreExpertsThanTheConfigSaysAreRefused) {
 TEST_F(ExpertWeightsTest, AStackOfTheWrongDepthNamesTheTensor) {
   Tensor& stack = copy_.tensors.at(mlp(1) + "experts.down_proj");
   stack.shape = {kExperts * kHidden, kSize};
-  expect_error({"layers.1: ", "experts.down_proj", "[11,96,..], one matrix an expert"});
+  expect_error({"layers.1: ", "experts.down_proj", "[11,96,..], one matrix for each expert"});
 }
 
 TEST_F(ExpertWeightsTest, AHeadThatLacksAnExpertIsIncompleteAndTheModelRuns) {

@@ -25,7 +25,7 @@ void describe_extra(Describer& d, const Logits& op) {
   for (std::size_t j = 0; j < always.size(); ++j) {
     const std::int32_t before = j > 0 ? always[j - 1] : op.ids.empty() ? -1 : op.ids.back();
     d.require(always[j] > before && always[j] < op.head.rows,
-              "an id that always has a extra column is listed already, out of order or outside the head");
+              "an id that always has an extra column is listed already, out of order or outside the head");
   }
 }
 
@@ -80,7 +80,7 @@ void LayerNorm::describe(Describer& d) const {
 
 void Linear::describe(Describer& d) const {
   d.reads(in, in.width, Grain::whole());
-  d.require(!weights.empty() && weights.size() == outs.size(), "needs one output a weight");
+  d.require(!weights.empty() && weights.size() == outs.size(), "needs one output for each weight");
   for (std::size_t j = 0; j < weights.size() && j < outs.size(); ++j) {
     d.matrix(weights[j], outs[j].width, in.width, weights[j].rows);
     d.writes(outs[j], outs[j].width, Grain::columns());
@@ -97,7 +97,7 @@ void Attend::describe(Describer& d) const {
   d.require(rotary >= 0 && rotary % 2 == 0 && rotary <= head_dim, "wrong rotary width");
   d.require(static_cast<int>(inverse_frequencies.size()) == rotary / 2, "wrong number of frequencies");
   d.require(frequency_axes.empty() || frequency_axes.size() == inverse_frequencies.size(),
-            "needs one axis a frequency");
+            "needs one axis for each frequency");
   d.require(std::ranges::all_of(frequency_axes, [](std::uint8_t axis) { return axis < 3; }),
             "has a fourth axis");
   d.require(!transient || (!causal && !shared), "takes turns in a cache that other steps read");
@@ -170,7 +170,7 @@ void Experts::describe(Describer& d) const {
   d.reads(in, in.width, Grain::whole());
   d.reads(routes, routes.width, Grain::whole());
   d.require(!gate.empty() && gate.size() == up.size() && gate.size() == down.size(),
-            "needs three matrices an expert");
+            "needs three matrices for each expert");
   d.require(chosen() > 0 && chosen() <= std::ssize(gate), "is routed to more experts than there are");
   describe_experts(d, gate, size(), in.width, chosen());
   describe_experts(d, up, size(), in.width, chosen());
@@ -230,7 +230,7 @@ void Logits::describe(Describer& d) const {
             "a listed id is outside the LM head");
   d.require(ascend(ids), "ids must ascend");
   d.require(labels.empty() || (ids.empty() && extra.count == 0 && std::ssize(labels) == head.rows),
-            "needs one label a row of the LM head, without a list of ids");
+            "needs one label for each row of the LM head, without a list of ids");
   d.require(ascend(labels) && (labels.empty() || labels.front() >= 0), "labels must ascend from 0 on");
   d.require(softcap >= 0, "has a negative soft cap");
   describe_extra(d, *this);

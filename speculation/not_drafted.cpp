@@ -20,7 +20,7 @@ std::string not_drafted_text(NotDrafted why, const std::string& problem) {
     case NotDrafted::kNoRound:
       return "no round was run";
     case NotDrafted::kFailed:
-      return "the drafter failed; the answer went on without it";
+      return "the drafter failed; the answer continued without it";
     case NotDrafted::kNothingFound:
       return "no draft was found";
     case NotDrafted::kWouldNotPay:
