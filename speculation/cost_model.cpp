@@ -32,7 +32,10 @@ void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double 
   beyond_ = verify_[kRows] - verify_[kRows - 1];
   slot_ = 0.05 * verify_[1];
   batch_draft_ = 0;
-  plain_seen_ = drafted_seen_ = 0;
+  plain_batches_ = drafted_batches_ = {};
+  seen_.fill(false);
+  draft_seen_ = false;
+  scaled_ = 1;
   measured_ = true;
 }
 
@@ -58,15 +61,46 @@ double CostModel::share(double late, int seen) {
   return late * std::max(late < 0 ? kFaster : kSlower, 1.0 / (1 + seen));
 }
 
+/// Of what batches cost more than expected, the part that a further slot or draft takes over. A first round
+/// may be late by chance, so the least of the first few counts, and later ones little.
+double CostModel::First::take(double late) {
+  constexpr int kFirst = 3;
+  if (late < 0 || seen >= kFirst) {
+    const double taken = share(late, seen);
+    ++seen;
+    return taken;
+  }
+  least = seen == 0 ? late : std::min(least, late);
+  return ++seen == kFirst ? least : 0;
+}
+
 /// Plain batches say what a further slot costs, drafted ones what a draft costs beyond that.
 void CostModel::observe_batch(int rows, double draft_steps, double cost, int slots) {
   const double expected = verify(rows, slots) + draft_steps * draft_;
   const double late = std::min(cost, 4 * expected) - expected;
   if (rows <= slots) {
-    slot_ = std::max(0.0, slot_ + share(late, plain_seen_++) / (slots - 1));
+    slot_ = std::max(0.0, slot_ + plain_batches_.take(late / (slots - 1)));
   } else {
-    batch_draft_ = std::max(-beyond_, batch_draft_ + share(late, drafted_seen_++) / (rows - slots));
+    batch_draft_ = std::max(-beyond_, batch_draft_ + drafted_batches_.take(late / (rows - slots)));
   }
+}
+
+/// Plain rounds are faster than calibration said: it met a bad moment, which made the figures that no round
+/// has shown since dear too. They keep their ratio to a plain step.
+void CostModel::scale_unseen(double factor) {
+  scaled_ *= factor;
+  for (std::size_t rows = 2; rows < verify_.size(); ++rows) {
+    if (!seen_[rows]) verify_[rows] *= factor;
+    verify_[rows] = std::max(verify_[rows], verify_[rows - 1]);
+  }
+  if (!draft_seen_) draft_ *= factor;
+}
+
+/// Of what a round took longer than expected, the part that was taken off its figures unseen.
+double CostModel::unseen_part(std::size_t rows, double draft_steps) const {
+  const double verified = seen_[rows] ? 0 : verify_[rows];
+  const double drafted = draft_seen_ ? 0 : draft_steps * draft_;
+  return (verified + drafted) * (1 / scaled_ - 1);
 }
 
 /// What a long context adds is the part of a round that no figure taken at a short one explains.
@@ -91,13 +125,18 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
   }
   if (slots > 1) return observe_batch(rows, draft_steps, cost, slots);
   if (rows > kRows) return;
-  double& verify = verify_[static_cast<std::size_t>(rows)];
+  const auto at = static_cast<std::size_t>(rows);
+  double& verify = verify_[at];
   const double expected = verify + draft_steps * draft_ + reading(read);
   const double late = std::min(cost, 4 * expected) - expected;
-  const double change = late * (late < 0 ? kFaster : kSlower);
+  const double back = std::clamp(late, 0.0, unseen_part(at, draft_steps));
+  const double change = back + (late - back) * (late < 0 ? kFaster : kSlower);
   const double share = verify / expected;
+  const double before = verify;
   verify += change * share;
+  seen_[at] = true;
   if (draft_steps > 0) {
+    draft_seen_ = true;
     double& weight = weight_[static_cast<std::size_t>(std::max(drafter, 0))];
     const double drafted = change * (1 - share) / draft_steps;
     if (drafter > 0) {
@@ -106,6 +145,7 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
       draft_ += drafted;
     }
   }
+  if (rows == 1 && change < 0) scale_unseen(verify / before);
   // More rows never cost less: neighbours that say so were measured at a worse moment.
   for (int i = 1; i < rows; ++i)
     verify_[static_cast<std::size_t>(i)] = std::min(verify_[static_cast<std::size_t>(i)], verify);

@@ -1,6 +1,7 @@
 // What a round costs on this machine: calibrated once (sched/calibration), then corrected by every round. An
 // engine has one. Times on a shared machine are late, never early, so an estimate follows a faster round
-// quickly and a slower one slowly. Costs never change an answer, only how deep it is drafted.
+// quickly and a slower one slowly. What no round has shown since calibration keeps its ratio to a plain step
+// where plain steps get faster. Costs never change an answer, only how deep it is drafted.
 #pragma once
 
 #include <array>
@@ -65,14 +66,26 @@ class CostModel {
  private:
   void observe_batch(int rows, double draft_steps, double cost, int slots);
   void observe_reading(double late, const ContextRead& read);
+  void scale_unseen(double factor);
+  double unseen_part(std::size_t rows, double draft_steps) const;
   static double share(double late, int seen);
 
-  std::array<double, kRows + 1> verify_{};   // [rows]
-  double draft_ = 0.15;                      // one pass of the head
-  double beyond_ = 0.1;                      // a row more than kRows
-  double slot_ = 0.05;                       // a slot more than one, beside its rows
-  double batch_draft_ = 0;                   // a draft in a batch, beside its row and the passes
-  int plain_seen_ = 0, drafted_seen_ = 0;    // batches
+  /// The first rounds of a kind.
+  struct First {
+    double least = 0;
+    int seen = 0;
+    double take(double late);
+  };
+
+  std::array<double, kRows + 1> verify_{};  // [rows]
+  double draft_ = 0.15;                     // one pass of the head
+  double beyond_ = 0.1;                     // a row more than kRows
+  double slot_ = 0.05;                      // a slot more than one, beside its rows
+  double batch_draft_ = 0;                  // a draft in a batch, beside its row and the passes
+  First plain_batches_, drafted_batches_;
+  std::array<bool, kRows + 1> seen_{};  // [rows] a round has shown it since calibration
+  bool draft_seen_ = false;
+  double scaled_ = 1;                        // what was not seen, of what calibration said
   std::array<double, kMaxDrafters> weight_;  // [Drafter::number()]
   double segment_read_ = 0, row_read_ = 0;   // of 1024 positions
   int segments_seen_ = 0, rows_seen_ = 0;    // rounds that taught them

@@ -294,17 +294,40 @@ TEST(CostModel, BatchesTeachWhatSlotsAndFurtherRowsCost) {
   EXPECT_NEAR(costs.verify(4), truth(4, 1), 0.01) << "a slot alone costs what it did";
 }
 
-TEST(CostModel, TheFirstDraftedBatchSaysWhatItsDraftsCost) {
+TEST(CostModel, TheFirstDraftedBatchesSayWhatTheirDraftsCost) {
   CostModel costs = costs_of(0.02, 0.05);  // one slot's rows and passes are nearly free
   const auto truth = [&costs](int rows) { return costs.verify(8) + 3 + 0.5 * (rows - 8); };
-  costs.observe(8, 0, truth(8), 8);
-  costs.observe(32, 3, truth(32), 8);
+  for (const double late : {1.0, 0.0, 9.0}) costs.observe(8, 0, truth(8) + late, 8);
+  for (const double late : {30.0, 7.0, 0.0}) costs.observe(32, 3, truth(32) + late, 8);
   EXPECT_NEAR(costs.verify(8, 8), truth(8), 1e-6);
   EXPECT_NEAR(costs.verify(32, 8) + 3 * costs.draft(), truth(32), 1e-6);
   DepthPolicy policy;
   for (int i = 0; i < 60; ++i) policy.observe(3, 2, kPasses);
   EXPECT_EQ(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses, {8, 7, 0, 7}), 0)
       << "a draft costs half a step of the batch, and a slot's share of it is less";
+}
+
+TEST(CostModel, WhatNoRoundHasShownKeepsItsRatioToFasterPlainSteps) {
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  measured[1] = 40, measured[4] = 60;  // calibrated at a moment when all took twice as long
+  costs.calibrate(measured, 8);
+  for (int i = 0; i < 30; ++i) costs.observe(1, 0, 20);
+  EXPECT_NEAR(costs.verify(1), 20, 0.1);
+  EXPECT_NEAR(costs.verify(4), 30, 0.1);
+  EXPECT_NEAR(costs.draft(), 4, 0.1);
+}
+
+TEST(CostModel, ARoundThatTakesWhatCalibrationSaidIsBelievedAtOnce) {
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  measured[1] = 40, measured[4] = 60;  // only the plain steps were slow then
+  costs.calibrate(measured, 8);
+  for (int i = 0; i < 30; ++i) costs.observe(1, 0, 20);
+  costs.observe(4, 3, 60 + 3 * 8);
+  EXPECT_NEAR(costs.verify(4) + 3 * costs.draft(), 84, 1);
+  costs.observe(4, 3, 900);
+  EXPECT_LT(costs.verify(4) + 3 * costs.draft(), 100) << "what calibration did not say is chance";
 }
 
 TEST(DepthPolicy, ABlockPaysOneStepHoweverDeep) {
