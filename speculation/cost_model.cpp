@@ -35,6 +35,7 @@ void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double 
   plain_batches_ = drafted_batches_ = {};
   seen_.fill(false);
   draft_seen_ = false;
+  calibrated_ = verify_[1];
   scaled_ = 1;
   measured_ = true;
 }
@@ -86,9 +87,12 @@ void CostModel::observe_batch(int rows, double draft_steps, double cost, int slo
 }
 
 /// Plain rounds are faster than calibration said: it met a bad moment, which made the figures that no round
-/// has shown since dear too. They keep their ratio to a plain step.
-void CostModel::scale_unseen(double factor) {
-  scaled_ *= factor;
+/// has shown since dear too. They keep their ratio to the fastest plain step since.
+void CostModel::scale_unseen() {
+  const double scale = verify_[1] / calibrated_;
+  if (scale >= scaled_) return;
+  const double factor = scale / scaled_;
+  scaled_ = scale;
   for (std::size_t rows = 2; rows < verify_.size(); ++rows) {
     if (!seen_[rows]) verify_[rows] *= factor;
     verify_[rows] = std::max(verify_[rows], verify_[rows - 1]);
@@ -132,7 +136,6 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
   const double back = std::clamp(late, 0.0, unseen_part(at, draft_steps));
   const double change = back + (late - back) * (late < 0 ? kFaster : kSlower);
   const double share = verify / expected;
-  const double before = verify;
   verify += change * share;
   seen_[at] = true;
   if (draft_steps > 0) {
@@ -145,7 +148,7 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
       draft_ += drafted;
     }
   }
-  if (rows == 1 && change < 0) scale_unseen(verify / before);
+  if (rows == 1) scale_unseen();
   // More rows never cost less: neighbours that say so were measured at a worse moment.
   for (int i = 1; i < rows; ++i)
     verify_[static_cast<std::size_t>(i)] = std::min(verify_[static_cast<std::size_t>(i)], verify);

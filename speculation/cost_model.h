@@ -66,7 +66,7 @@ class CostModel {
  private:
   void observe_batch(int rows, double draft_steps, double cost, int slots);
   void observe_reading(double late, const ContextRead& read);
-  void scale_unseen(double factor);
+  void scale_unseen();
   double unseen_part(std::size_t rows, double draft_steps) const;
   static double share(double late, int seen);
 
@@ -85,6 +85,7 @@ class CostModel {
   First plain_batches_, drafted_batches_;
   std::array<bool, kRows + 1> seen_{};  // [rows] a round has shown it since calibration
   bool draft_seen_ = false;
+  double calibrated_ = 1;                    // a plain step, as calibration said
   double scaled_ = 1;                        // what was not seen, of what calibration said
   std::array<double, kMaxDrafters> weight_;  // [Drafter::number()]
   double segment_read_ = 0, row_read_ = 0;   // of 1024 positions

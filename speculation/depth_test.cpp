@@ -318,6 +318,16 @@ TEST(CostModel, WhatNoRoundHasShownKeepsItsRatioToFasterPlainSteps) {
   EXPECT_NEAR(costs.draft(), 4, 0.1);
 }
 
+TEST(CostModel, PlainStepsThatVaryDoNotWearDownWhatNoRoundHasShown) {
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  measured[1] = 20, measured[4] = 30;
+  costs.calibrate(measured, 4);
+  for (int i = 0; i < 4000; ++i) costs.observe(1, 0, i % 2 == 0 ? 19 : 21);
+  EXPECT_GT(costs.verify(4), 28);
+  EXPECT_GT(costs.draft(), 3.7);
+}
+
 TEST(CostModel, ARoundThatTakesWhatCalibrationSaidIsBelievedAtOnce) {
   CostModel costs;
   std::array<double, CostModel::kRows + 1> measured{};
