@@ -9,9 +9,15 @@
 
 namespace ft {
 
-/// How the pass `step` samples the draft of a slot, on the noise of the token that it guesses. With a
-/// constraint and `step` > 0, the drafts before it are known to the host.
+/// How the pass `step` samples the draft of a slot, on the noise of the token that it guesses; without
+/// the mask of its constraint.
 SampleRow chain_sample(const DraftSlot& slot, int step);
+
+/// Submits the pass `step`, with the masks of constraints added to `samples`, which are those of `args`: one
+/// for each slot that drafts in the pass, in the slots' order. Drafts before a row with a constraint are
+/// known to the host.
+void submit_pass(Executable& network, const StepArgs& args, State& state, std::span<DraftSlot*> slots,
+                 int step, std::span<SampleRow> samples);
 
 /// After the pass `step`: counts its drafts and, for rejection sampling, keeps their distributions.
 /// `samples`: one for each slot that drafts in the pass, in the slots' order. `result` is that of the pass

@@ -219,7 +219,7 @@ void DflashDrafter::draw_one_by_one(DraftSlot& slot, std::span<const float> logi
     const auto at = static_cast<std::size_t>(i);
     const auto before = slot.drafts.first(at);
     SampleRow row = sample_row(slot, i);
-    if (slot.constraint != nullptr && i > 0) {
+    if (slot.constraint != nullptr) {
       const auto mask = slot.constraint->mask(before);
       if (!mask) return;
       row.mask = *mask;

@@ -212,7 +212,7 @@ Status ModelDrafter::run_pass(std::span<DraftSlot*> slots, int step, std::span<s
     args.logits = args.logits || slot->rejection;
     wait = wait || slot->rejection || slot->constraint != nullptr;
   }
-  network_->submit(args, *state_);
+  submit_pass(*network_, args, *state_, slots, step, samples_);
   collected_ = wait;
   const StepResult result = wait ? network_->collect() : StepResult();
   end_pass(true);

@@ -198,7 +198,7 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, const RowPlaces& 
     wait = wait || slot->rejection || slot->constraint != nullptr;
     ++next;
   }
-  head_->submit(args, *state_);
+  submit_pass(*head_, args, *state_, slots, step, samples_);
   collected_ = wait;
   const StepResult result = wait ? head_->collect() : StepResult();
   take_drafts(slots, step, result, *head_, samples_, scratch_);

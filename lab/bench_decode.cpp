@@ -92,6 +92,11 @@ Status DecodeBench::tick() {
 Result<std::unique_ptr<Slot>> DecodeBench::open(Drafter* drafter, DrafterKind kind) {
   SlotOptions options;
   options.max_tokens = 1 << 24;
+  if (plan_.penalised) options.sampler.presence = 1.5F;
+  if (plan_.masked) {
+    const std::int64_t vocabulary = loaded_.model.facts.vocabulary;
+    options.mask.assign(static_cast<std::size_t>((vocabulary + 31) / 32), ~std::uint32_t{0});
+  }
   FT_ASSIGN(std::unique_ptr<Slot> slot, decoder_->open(prompt_, options, kind));
   if (drafter != nullptr) slot->drafter = drafter;
   FT_ASSIGN(const std::unique_ptr<RowStore> fence, loaded_.backend.make_rows(1, 1));

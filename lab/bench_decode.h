@@ -31,6 +31,8 @@ struct DecodePlan {
   bool fixed = false;                          // also run every schedule at its fixed depths, beside auto
   std::uint64_t seed = 0;                      // of the prompt and of the perturbed drafts
   int threads = 0;                             // of the bandwidth probe
+  bool penalised = false;                      // all answers have a presence penalty of 1.5
+  bool masked = false;                         // every row has a mask, which allows all tokens
 };
 
 struct ForcedResult {

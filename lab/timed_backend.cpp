@@ -18,6 +18,11 @@ class TimedExecutable final : public ForwardingExecutable {
     watch_.submit_ns += steady_ns() - begin;
     watch_.steps += 1;
   }
+  void submit_samples(const StepArgs& args) override {
+    const std::int64_t begin = steady_ns();
+    inner().submit_samples(args);
+    watch_.submit_ns += steady_ns() - begin;
+  }
   StepResult collect() override {
     const StepResult result = inner().collect();
     watch_.run_ns += result.waited_ns > 0 ? result.waited_ns : watch_.submit_ns;

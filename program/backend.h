@@ -4,6 +4,7 @@
 //   Backend::make_state  the memory of timelines: key/value blocks, convolution rings, recurrent states,
 //   tapes Backend::make_rows   hidden rows that stay in the backend's memory (program/rows.h)
 //   Executable::submit   begins one pass over the list for the rows of one step
+//   Executable::submit_samples  what the step samples, where masks took their time
 //   Executable::collect  waits for all that was submitted; then the results can be read
 // Steps run in the order of submit(), whatever their executable. A step may use tokens and hidden rows of
 // steps before it by place, so draft - verify - sample needs no host in between.
@@ -81,6 +82,8 @@ struct StepArgs {
   std::span<const Coordinates> coordinates = {};
   /// Rows that Embed takes in place of those of its table (images); a place < 0: the table's.
   RowPlaces embeddings = {};
+  /// The samples come later, in submit_samples(); `samples` is empty until then.
+  bool samples_follow = false;
 };
 
 /// Views into the executable's memory, valid until its next submit.
@@ -136,6 +139,11 @@ class Executable {
   virtual ~Executable() = default;
   /// Begins a step. A backend that works alone on its device only records it here.
   virtual void submit(const StepArgs& args, State& state) { result_ = run(args, state); }
+  /// Whether a step may leave its samples for submit_samples(). True where a device computes meanwhile.
+  virtual bool samples_later() const { return false; }
+  /// What the step samples that was submitted last, with samples_follow. `args`: the same, with the samples.
+  /// Before collect() and the next submit.
+  virtual void submit_samples(const StepArgs& /*args*/) {}
   /// Waits for everything that was submitted to the backend. Returns the results of this executable's last
   /// step; round_tokens and captured rows are there from now on, not before.
   virtual StepResult collect() { return result_; }

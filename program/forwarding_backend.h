@@ -13,6 +13,8 @@ class ForwardingExecutable : public Executable {
  public:
   explicit ForwardingExecutable(std::unique_ptr<Executable> inner) : inner_(std::move(inner)) {}
   void submit(const StepArgs& args, State& state) override { inner_->submit(args, state); }
+  bool samples_later() const override { return inner_->samples_later(); }
+  void submit_samples(const StepArgs& args) override { inner_->submit_samples(args); }
   StepResult collect() override { return inner_->collect(); }
   StepResult run(const StepArgs& args, State& state) final {
     submit(args, state);

@@ -23,6 +23,10 @@ class Constraint {
   /// if a draft is not allowed in its own row, or if the mask cannot be computed.
   virtual std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) = 0;
 
+  /// Whether the last of `drafts` is allowed in its own row, after those before it. False as well if one of
+  /// those is not, or if a row up to its own has no mask. Computes no mask after it.
+  virtual bool allows(std::span<const std::int32_t> drafts) = 0;
+
   /// Writes the jump-forward tokens, the only ones allowed next, as far as they fit and are known; returns
   /// how many.
   virtual int jump_forward(std::span<std::int32_t> out) = 0;

@@ -96,7 +96,12 @@ AnswerConstraint::State AnswerConstraint::behind(const State& state, std::int32_
 }
 
 std::optional<std::span<const std::uint32_t>> AnswerConstraint::mask(std::span<const std::int32_t> drafts) {
-  if (drafts.size() >= rows_.size()) return std::nullopt;
+  if (!allows(drafts) || !compute(drafts.size())) return std::nullopt;
+  return rows_[drafts.size()].mask;
+}
+
+bool AnswerConstraint::allows(std::span<const std::int32_t> drafts) {
+  if (drafts.size() >= rows_.size()) return false;
   std::size_t same = 0;
   while (same < std::min(drafts.size(), known_) && drafts[same] == rows_[same].draft) ++same;
   if (same < drafts.size()) {
@@ -105,7 +110,7 @@ std::optional<std::span<const std::uint32_t>> AnswerConstraint::mask(std::span<c
   }
   for (; known_ < drafts.size(); ++known_) {
     const std::int32_t draft = drafts[known_];
-    if (!compute(known_) || !allowed(rows_[known_].mask, draft)) return std::nullopt;
+    if (!compute(known_) || !allowed(rows_[known_].mask, draft)) return false;
     Row& next = rows_[known_ + 1];
     next.state = behind(rows_[known_].state, draft);
     next.masked = false;
@@ -115,8 +120,7 @@ std::optional<std::span<const std::uint32_t>> AnswerConstraint::mask(std::span<c
       content_.back() = draft;
     }
   }
-  if (!compute(drafts.size())) return std::nullopt;
-  return rows_[drafts.size()].mask;
+  return true;
 }
 
 /// Computes the mask of a row whose drafts are known.

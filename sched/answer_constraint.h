@@ -31,6 +31,7 @@ class AnswerConstraint final : public Constraint {
                                                   const ThinkingMarks& marks);
 
   std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) override;
+  bool allows(std::span<const std::int32_t> drafts) override;
   int jump_forward(std::span<std::int32_t> out) override;
   void commit(std::span<const std::int32_t> tokens) override;
   Error problem() const override { return problem_; }

@@ -25,10 +25,16 @@ struct Asked {
 /// Allows what a hash of the last two tokens says: often one token, often a few, seldom all of them.
 class FakeConstraint final : public Constraint {
  public:
-  /// At `ends_at` tokens there is no further mask.
-  explicit FakeConstraint(Asked& asked, std::size_t ends_at = 1000) : asked_(asked), ends_at_(ends_at) {}
+  /// At `ends_at` tokens there is no further mask, and none for a row after `most_drafts` drafts.
+  explicit FakeConstraint(Asked& asked, std::size_t ends_at = 1000, std::size_t most_drafts = 1000)
+      : asked_(asked), ends_at_(ends_at), most_drafts_(most_drafts) {}
 
   std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) override {
+    if (!allows(drafts) || (masks_.size() <= drafts.size() && !compute())) return std::nullopt;
+    return masks_[drafts.size()];
+  }
+
+  bool allows(std::span<const std::int32_t> drafts) override {
     std::size_t same = 0;
     while (same < std::min(drafts.size(), drafts_.size()) && drafts[same] == drafts_[same]) ++same;
     if (same < drafts.size()) {
@@ -36,11 +42,10 @@ class FakeConstraint final : public Constraint {
       if (masks_.size() > same + 1) masks_.resize(same + 1);
     }
     while (drafts_.size() < drafts.size()) {
-      if (!compute() || !bit(masks_[drafts_.size()], drafts[drafts_.size()])) return std::nullopt;
+      if (!compute() || !bit(masks_[drafts_.size()], drafts[drafts_.size()])) return false;
       drafts_.push_back(drafts[drafts_.size()]);
     }
-    if (masks_.size() <= drafts.size() && !compute()) return std::nullopt;
-    return masks_[drafts.size()];
+    return true;
   }
 
   int jump_forward(std::span<std::int32_t> out) override {
@@ -94,7 +99,7 @@ class FakeConstraint final : public Constraint {
   }
   /// The mask after drafts_.
   bool compute() {
-    if (emitted_.size() + drafts_.size() >= ends_at_) return false;
+    if (emitted_.size() + drafts_.size() >= ends_at_ || drafts_.size() >= most_drafts_) return false;
     if (masks_.size() > drafts_.size()) return true;
     ++asked_.computed;
     std::vector<std::int32_t> tokens = emitted_;
@@ -104,7 +109,7 @@ class FakeConstraint final : public Constraint {
   }
 
   Asked& asked_;
-  std::size_t ends_at_;
+  std::size_t ends_at_, most_drafts_;
   std::vector<std::int32_t> emitted_, drafts_;
   std::vector<std::vector<std::uint32_t>> masks_;  // of the rows up to drafts_.size()
 };
@@ -213,6 +218,11 @@ TEST_P(Constrained, ARowsMaskIsComputedOnce) {
   finish(*slot, asked);
   // Each round: one mask for every verified row, and one for the draft at which it was cut.
   EXPECT_LE(asked.computed, slot->report.drafted + 2 * slot->report.rounds);
+  if (GetParam()) {
+    EXPECT_GT(report_.late_samples, slot->report.rounds) << "masks of drafts and of the verified rows";
+  } else {
+    EXPECT_EQ(report_.late_samples, 0);
+  }
 }
 
 TEST_P(Constrained, TheRatioRuleEmitsWhatIsAllowed) {
@@ -220,6 +230,18 @@ TEST_P(Constrained, TheRatioRuleEmitsWhatIsAllowed) {
   const auto slot = open(1, DrafterKind::kMtp, 4, asked, Acceptance::kRejection);
   finish(*slot, asked);
   EXPECT_GT(slot->report.accepted, 0);
+}
+
+TEST_P(Constrained, ADraftBeforeARowWithoutAMaskIsNotCounted) {
+  const std::vector<std::int32_t> expected = plain(1);
+  for (const DrafterKind kind : kDrafters) {
+    Asked asked;
+    const std::unique_ptr<Slot> slot = decoder_.open(prompt(1), options(1, 4), kind);
+    slot->constraint = std::make_unique<FakeConstraint>(asked, 1000, 2);
+    EXPECT_EQ(finish(*slot, asked), expected);
+    EXPECT_GT(slot->report.drafted_at[0], 0);
+    EXPECT_EQ(slot->report.drafted_at[1], 0);
+  }
 }
 
 TEST_P(Constrained, WithoutAMaskTheAnswerEndsWithTheReason) {

@@ -161,16 +161,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
     draft.store = static_cast<std::int32_t>(active_) * max_depth_;
     draft.drafts = std::span<std::int32_t>(round_tokens_)
                        .subspan(static_cast<std::size_t>(draft.store), static_cast<std::size_t>(max_depth_));
-    if (slot->constraint) {
-      draft.constraint = slot->constraint.get();
-      const auto mask = draft.constraint->mask({});
-      if (!mask) {
-        slot->finish = Finish::kError;
-        slot->error = draft.constraint->problem();
-        continue;
-      }
-      draft.sample.mask = *mask;
-    }
+    draft.constraint = slot->constraint.get();
     plan_depth(entry, costs, others, drafts);
     Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
     if (!txn.ok()) {
@@ -267,12 +258,31 @@ bool Round::take_jump_forward(Entry& entry, int allowed) {
   return true;
 }
 
-/// Cuts the drafts where the constraint forbids one, or has no mask for the row after it.
+/// Cuts the drafts where the constraint forbids one.
 void Round::keep_allowed(Entry& entry) {
   DraftSlot& draft = entry.draft;
   if (draft.constraint == nullptr) return;
   for (int i = 0; i < draft.drafted; ++i) {
-    if (!draft.constraint->mask(draft.drafts.first(static_cast<std::size_t>(i) + 1))) draft.drafted = i;
+    if (!draft.constraint->allows(draft.drafts.first(static_cast<std::size_t>(i) + 1))) draft.drafted = i;
+  }
+}
+
+/// The masks of the entry's rows. A draft before a row without one is not counted; without a mask for the next
+/// token the answer ends with the reason.
+void Round::add_masks(Entry& entry) {
+  DraftSlot& draft = entry.draft;
+  if (draft.constraint == nullptr) return;
+  for (int row = 0; row <= draft.drafted; ++row) {
+    const auto mask = draft.constraint->mask(draft.drafts.first(static_cast<std::size_t>(row)));
+    if (mask) {
+      samples_[static_cast<std::size_t>(entry.first_row + row)].mask = *mask;
+    } else if (row > 0) {
+      draft.drafted = row - 1;
+    } else {
+      entry.slot->finish = Finish::kError;
+      entry.slot->error = draft.constraint->problem();
+      return;
+    }
   }
 }
 
@@ -280,13 +290,11 @@ void Round::work_meanwhile() {
   if (meanwhile_ && !std::exchange(worked_, true)) meanwhile_();
 }
 
-void Round::abandon() {
-  for (std::size_t i = 0; i < active_; ++i) {
-    Entry& entry = entries_[i];
-    if (entry.txn) entry.txn->rollback();
-    entry.txn.reset();
-    entry.slot->finish = Finish::kError;
-  }
+/// The slot emits nothing in this round, and its answer is over.
+void Round::abandon(Entry& entry) {
+  if (entry.txn) entry.txn->rollback();
+  entry.txn.reset();
+  entry.slot->finish = Finish::kError;
 }
 
 void Round::finish_if_over(Slot& slot, std::int32_t token) {

@@ -1,6 +1,7 @@
 #include "speculation/round.h"
 
 #include "drafters/guarded.h"
+#include "program/late_masks.h"
 #include "sampling/rejection.h"
 #include "speculation/accept.h"
 
@@ -13,11 +14,16 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
     propose();
     const StepResult verified = verify();
     for (std::size_t i = 0; i < active_; ++i) {
-      const int keep = emit(entries_[i], verified);
-      commit(entries_[i], keep);
+      Entry& entry = entries_[i];
+      if (entry.slot->finish == Finish::kError) {  // no mask for its next token
+        abandon(entry);
+        continue;
+      }
+      const int keep = emit(entry, verified);
+      commit(entry, keep);
     }
-  } catch (...) {
-    abandon();  // the backend failed under us: these slots are lost, the caller says so
+  } catch (...) {  // the backend failed under us: these slots are lost, the caller says so
+    for (std::size_t i = 0; i < active_; ++i) abandon(entries_[i]);
     throw;
   }
   return shape_;
@@ -53,7 +59,7 @@ void Round::propose() {
 StepResult Round::verify() {
   tokens_.clear(), logit_rows_.clear(), segments_.clear(), samples_.clear(), captures_.clear();
   coordinates_.clear();
-  bool logits = false, images = false;
+  bool logits = false, images = false, masked = false;
   for (std::size_t i = 0; i < active_; ++i) images = images || !entries_[i].slot->positions.flat();
   for (std::size_t i = 0; i < active_; ++i) {
     Entry& entry = entries_[i];
@@ -62,6 +68,7 @@ StepResult Round::verify() {
     capture_rows(*entry.slot, 1 + entry.draft.drafted);
     if (images) place_rows(*entry.slot, 1 + entry.draft.drafted);
     logits = logits || entry.reads_logits();
+    masked = masked || entry.draft.constraint != nullptr;
     tokens_.push_back(entry.slot->tokens.back());
     for (int d = 0; d < entry.draft.drafted; ++d) {
       const auto at = static_cast<std::size_t>(d);
@@ -72,10 +79,6 @@ StepResult Round::verify() {
       SampleRow sample = entry.draft.sample;
       sample.position += row;
       sample.drafts = {-1, row};
-      if (entry.draft.constraint != nullptr) {
-        const auto before = entry.draft.drafts.first(static_cast<std::size_t>(row));
-        sample.mask = entry.draft.constraint->mask(before).value();  // keep_allowed() saw that it has one
-      }
       samples_.push_back(sample);
     }
   }
@@ -84,7 +87,9 @@ StepResult Round::verify() {
   args.capture = capture_places();
   args.logits = logits;
   args.coordinates = coordinates_;
-  target_.submit(args, state_);
+  submit_with_masks(target_, args, state_, masked, [this] {
+    for (std::size_t i = 0; i < active_; ++i) add_masks(entries_[i]);
+  });
   work_meanwhile();
   const StepResult verified = target_.collect();  // from here on the host has all drafts
   shape_.device_ms = static_cast<double>(verified.waited_ns) * 1e-6;

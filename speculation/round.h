@@ -154,6 +154,7 @@ class Round {
   static void drop_drafter(Slot& slot, Drafter& failed);
   void observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt);
   static void keep_allowed(Entry& entry);
+  void add_masks(Entry& entry);
   void propose();
   void work_meanwhile();
   void capture_rows(const Slot& slot, int rows);
@@ -163,7 +164,7 @@ class Round {
   int emit(Entry& entry, const StepResult& verified);
   int accept_by_rejection(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
   void commit(Entry& entry, int keep);
-  void abandon();
+  static void abandon(Entry& entry);
   void finish_if_over(Slot& slot, std::int32_t token);
 
   Executable& target_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/assert.h"
 #include "program/forwarding_backend.h"
 
 namespace ft::test {
@@ -50,6 +51,7 @@ class Queue {
     if (own.size() != host.size()) own.assign(host.size(), kNonsense);
     return own;
   }
+  void count_late_samples() { ++report_.late_samples; }
   void will_store(std::int32_t* place) {
     *place = kNonsense;
     stored_.push_back(place);
@@ -149,22 +151,12 @@ struct Copied {
         embedding_places(from.embeddings.places.begin(), from.embeddings.places.end()),
         coordinates(from.coordinates.begin(), from.coordinates.end()),
         segments(from.segments.begin(), from.segments.end()),
-        samples(from.samples.begin(), from.samples.end()),
         args(from) {
     for (const Segment& segment : segments)
       blocks.emplace_back(segment.sequence.blocks.begin(), segment.sequence.blocks.end());
     for (std::size_t i = 0; i < segments.size(); ++i) segments[i].sequence.blocks = blocks[i];
-    for (const SampleRow& row : samples) {
-      samplers.push_back(*row.sampler);
-      histories.emplace_back(row.history.begin(), row.history.end());
-      biases.emplace_back(row.bias.begin(), row.bias.end());
-      masks.emplace_back(row.mask.begin(), row.mask.end());
-    }
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      SampleRow& row = samples[i];
-      row.sampler = &samplers[i], row.history = histories[i], row.bias = biases[i], row.mask = masks[i];
-    }
-    args.tokens = tokens, args.logit_rows = logit_rows, args.segments = segments, args.samples = samples;
+    args.tokens = tokens, args.logit_rows = logit_rows, args.segments = segments;
+    add_samples(from.samples);
     const auto inner = [](const RowPlaces& places, std::span<const std::int32_t> copied) {
       return places.store != nullptr ? RowPlaces{static_cast<LateRows*>(places.store)->inner(), copied}
                                      : RowPlaces{};
@@ -177,6 +169,20 @@ struct Copied {
     args.embeddings = inner(from.embeddings, embedding_places);
     args.coordinates = coordinates;
   }
+  void add_samples(std::span<const SampleRow> rows) {
+    samples.assign(rows.begin(), rows.end());
+    for (const SampleRow& row : samples) {
+      samplers.push_back(*row.sampler);
+      histories.emplace_back(row.history.begin(), row.history.end());
+      biases.emplace_back(row.bias.begin(), row.bias.end());
+      masks.emplace_back(row.mask.begin(), row.mask.end());
+    }
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      SampleRow& row = samples[i];
+      row.sampler = &samplers[i], row.history = histories[i], row.bias = biases[i], row.mask = masks[i];
+    }
+    args.samples = samples;
+  }
   Copied(const Copied&) = delete;
   Copied& operator=(const Copied&) = delete;
 };
@@ -188,20 +194,30 @@ class LateExecutable final : public ForwardingExecutable {
 
   void submit(const StepArgs& args, State& state) override {
     const auto step = std::make_shared<Copied>(args);
+    FT_ASSERT(last_ == nullptr && (!args.samples_follow || args.samples.empty()));
     step->args.round_tokens = queue_->device(args.round_tokens);
-    for (const SampleRow& row : args.samples) {
-      if (row.store >= 0) queue_->will_store(&args.round_tokens[static_cast<std::size_t>(row.store)]);
-    }
+    if (args.samples_follow) last_ = step;
+    expect_tokens(args);
     std::fill(logits_.begin(), logits_.end(), std::numeric_limits<float>::quiet_NaN());
     std::fill(sampled_.begin(), sampled_.end(), kNonsense);
     State& inner_state = static_cast<LateState&>(state).inner();
     queue_->add(
         [this, step, &inner_state] {
+          FT_ASSERT(!step->args.samples_follow);
           const StepResult result = inner().run(step->args, inner_state);
           logits_.assign(result.logits.begin(), result.logits.end());
           sampled_.assign(result.sampled.begin(), result.sampled.end());
         },
         true);
+  }
+  bool samples_later() const override { return true; }
+  void submit_samples(const StepArgs& args) override {
+    FT_ASSERT(last_ != nullptr && args.samples.size() == last_->logit_rows.size());
+    last_->add_samples(args.samples);
+    last_->args.samples_follow = false;
+    last_.reset();
+    expect_tokens(args);
+    queue_->count_late_samples();
   }
   StepResult collect() override {
     queue_->drain();
@@ -219,7 +235,15 @@ class LateExecutable final : public ForwardingExecutable {
 
  private:
   static constexpr std::int64_t kWaitedNs = 1'000'000;
+
+  void expect_tokens(const StepArgs& args) {
+    for (const SampleRow& row : args.samples) {
+      if (row.store >= 0) queue_->will_store(&args.round_tokens[static_cast<std::size_t>(row.store)]);
+    }
+  }
+
   std::shared_ptr<Queue> queue_;
+  std::shared_ptr<Copied> last_;  // the step whose samples follow
   std::vector<float> logits_;
   std::vector<std::int32_t> sampled_;
 };

@@ -45,12 +45,31 @@ struct SegmentPlace {
   int first_block;  // of its blocks in StepTable::blocks
 };
 
-/// A SampleRow (program/sample_row.h) that is evaluated where the logits are: without history, bias and mask.
+/// A SampleRow (program/sample_row.h) that is evaluated where the logits are; AdjustPlace has the rest of it.
 struct SamplePlace {
   unsigned long long seed;
   long long position;
   float temperature, top_p, min_p;
   int top_k, stream, store;
+};
+
+/// What is seen of a row's tokens: ft::TokenCount and ft::LogitBias.
+struct SeenToken {
+  int token, output;
+};
+struct BiasedToken {
+  int token;
+  float bias;
+};
+
+/// Penalties, bias and mask of one row; counts of 0: none.
+struct AdjustPlace {
+  float repetition, presence, frequency;
+  int penalised;             // whether the three apply
+  int first_seen, seen;      // of AdjustArgs::seen, ascending by token
+  int first_draft, drafts;   // of the round's tokens; first -1: the step's own, the row's the last of them
+  int first_biased, biased;  // of AdjustArgs::biased, ascending by token
+  int first_word, words;     // of AdjustArgs::words: bit v of word v / 32 set: v is allowed
 };
 
 struct StepTable {
@@ -93,21 +112,34 @@ constexpr int kSampleBins = 4096;     // of a histogram of logits by their upper
 constexpr int kMaxTopK = 256;         // that the device samples with
 constexpr int kMaxCandidates = 2048;
 
+/// Changes the logits in place, as ft::adjust does on the host.
+struct AdjustArgs {
+  StepTable step;
+  View logits;
+  const int* ids;           // token of each column, ascending; null: the column
+  const AdjustPlace* rows;  // [wanted]
+  const SeenToken* seen;
+  const BiasedToken* biased;
+  const unsigned int* words;
+};
+
 struct SampleArgs {
   StepTable step;
   View logits;
-  const int* ids;     // token of each column; null: the column
-  int parts;          // of a row, kSampleColumns each
-  float* tops;        // [wanted][parts] highest logit
-  int* top_places;    // [wanted][parts]
-  double* scores;     // [wanted][parts] best of logit + noise
-  int* score_tokens;  // [wanted][parts]
-  int* bins;          // [wanted][kSampleBins]
-  int* counts;        // [wanted] candidates
-  float* values;      // [wanted][kMaxCandidates]
-  int* tokens;        // [wanted][kMaxCandidates]
-  int* sampled;       // [wanted], memory of the host
-  int* mirror;        // of step.round, memory of the host
+  const int* ids;               // token of each column; null: the column
+  const AdjustPlace* adjusted;  // [wanted]; null: logits are as they were computed
+  const unsigned int* words;    // of their masks
+  int parts;                    // of a row, kSampleColumns each
+  float* tops;                  // [wanted][parts] highest logit
+  int* top_places;              // [wanted][parts]
+  double* scores;               // [wanted][parts] best of logit + noise
+  int* score_tokens;            // [wanted][parts]
+  int* bins;                    // [wanted][kSampleBins]
+  int* counts;                  // [wanted] candidates
+  float* values;                // [wanted][kMaxCandidates]
+  int* tokens;                  // [wanted][kMaxCandidates]
+  int* sampled;                 // [wanted], memory of the host
+  int* mirror;                  // of step.round, memory of the host
 };
 
 /// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t

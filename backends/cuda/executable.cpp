@@ -23,7 +23,8 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<W
       weights_(std::move(weights)),
       round_(std::move(round)),
       options_(options),
-      kv_bits_(kv_bits) {}
+      kv_bits_(kv_bits),
+      late_(device_) {}
 
 std::int64_t CudaExecutable::packed_bytes() const {
   std::int64_t bytes = 0;
@@ -34,9 +35,9 @@ std::int64_t CudaExecutable::packed_bytes() const {
 void CudaExecutable::submit(const StepArgs& args, State& state) {
   const std::optional<DeviceSamples> kind =
       samples_ ? device_samples(args.samples, vocabulary_) : DeviceSamples::kNone;
-  if (!kind) round_->collect();  // tokens by place, for penalties
+  const bool later = samples_ && (args.samples_follow || !kind || std::ranges::any_of(args.samples, adjusts));
   bool moved = false;
-  const StepShape shape = step_.fill(args, kind.value_or(DeviceSamples::kNone), !kind, moved);
+  shape_ = step_.fill(args, later ? DeviceSamples::kNone : *kind, moved);
   if (moved) graphs_.clear();
   Places places{&static_cast<const CudaState&>(state),
                 static_cast<const CudaRows*>(args.hidden.store),
@@ -44,14 +45,36 @@ void CudaExecutable::submit(const StepArgs& args, State& state) {
                 static_cast<const CudaRows*>(args.embeddings.store)};
   std::ranges::transform(args.capture.stores, places.captures.begin(),
                          [](const RowStore* store) { return static_cast<const CudaRows*>(store); });
-  start({shape, places});
+  start({shape_, places});
   result_ = {};
-  const bool logits = vocabulary_ > 0 && shape.logit_rows > 0 && (args.logits || !kind);
-  if (logits) step_.download_logits(shape, logits_);
-  if (logits && args.logits) result_.logits = step_.logits(shape.logit_rows);
-  if (samples_) result_.sampled = {step_.sampled(), args.samples.size()};
-  if (!kind) return sample(args);
+  if (vocabulary_ > 0 && shape_.logit_rows > 0 && args.logits) {
+    step_.download_logits(shape_, logits_);
+    result_.logits = step_.logits(shape_.logit_rows);
+  }
+  if (!samples_ || args.samples_follow) return;
+  later ? submit_samples(args) : expect_samples(args);
+}
+
+void CudaExecutable::submit_samples(const StepArgs& args) {
   if (!samples_) return;
+  const std::optional<DeviceSamples> kind = device_samples(args.samples, vocabulary_);
+  if (!kind) return sample(args);
+  const SamplePlaces places = late_.fill(args.samples);
+  SampleArgs own = sample_args_;
+  own.step = step_.table(shape_);
+  own.step.samples = places.samples;
+  if (places.rows != nullptr) {
+    const AdjustArgs adjust{own.step,    own.logits,    own.ids,     places.rows,
+                            places.seen, places.biased, places.words};
+    device_->launch({"adjust_logits", {own.parts, shape_.logit_rows}, 256}, &adjust);
+    own.adjusted = places.rows, own.words = places.words;
+  }
+  launch_samples(own, *kind, shape_.logit_rows);
+  expect_samples(args);
+}
+
+void CudaExecutable::expect_samples(const StepArgs& args) {
+  result_.sampled = {step_.sampled(), args.samples.size()};
   for (const SampleRow& row : args.samples) {
     if (row.store >= 0) round_->expect(args.round_tokens, row.store);
   }
@@ -59,7 +82,7 @@ void CudaExecutable::submit(const StepArgs& args, State& state) {
 
 StepResult CudaExecutable::collect() {
   result_.waited_ns = round_->collect();
-  step_.ended();
+  step_.ended(), late_.ended();
   return result_;
 }
 
@@ -112,17 +135,23 @@ void CudaExecutable::record(const GraphKey& step) {
   graphs_.emplace(step, device_->end_graph());
 }
 
-/// On the host, with the logits that were copied.
+/// On the host, with the logits as they were computed.
 void CudaExecutable::sample(const StepArgs& args) {
-  device_->wait();
+  if (!args.logits) step_.download_logits(shape_, logits_);
+  round_->collect();  // the logits are there, and tokens by place
+  resolved_.assign(args.tokens.begin(), args.tokens.end());
+  for (std::int32_t& token : resolved_) {
+    if (token < 0) token = args.round_tokens[static_cast<std::size_t>(-1 - token)];
+  }
   const auto width = static_cast<std::size_t>(vocabulary_);
   for (std::size_t w = 0; w < args.samples.size(); ++w) {
     const SampleRow& row = args.samples[w];
     const std::span<const float> logits = step_.logits(static_cast<int>(w) + 1).subspan(w * width, width);
-    const std::int32_t token = ft::sample(logits, ids(), row, scratch_, drafts_of(args, step_.tokens(), w));
+    const std::int32_t token = ft::sample(logits, ids(), row, scratch_, drafts_of(args, resolved_, w));
     step_.sampled()[w] = token;
     if (row.store >= 0) round_->set(args.round_tokens, row.store, token);
   }
+  result_.sampled = {step_.sampled(), args.samples.size()};
 }
 
 void CudaExecutable::add_draft_tokens(std::span<const std::int32_t> tokens) {

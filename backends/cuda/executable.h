@@ -1,7 +1,8 @@
 // A program on the GPU: its instructions as launches in order, with what can be joined joined (a norm makes
 // the codes of the linears after it, a linear adds what is added to it). A step of few rows is recorded as a
-// graph when its shape has come several times; later steps of that shape are one launch. submit() waits for
-// nothing, except where the host must sample (device_samples()). Thread: the engine thread. Cost: one wait a
+// graph when its shape has come several times; later steps of that shape are one launch. Samples with
+// penalties, biases or masks are launched after the step. submit() waits for nothing, except where the host
+// must sample (device_samples()). Thread: the engine thread. Cost: one wait a
 // round. Errors: compile() returns them; submit() and collect() throw DeviceError or BackendLost.
 #pragma once
 
@@ -13,6 +14,7 @@
 
 #include "backends/cuda/row_plan.h"
 #include "backends/cuda/rows.h"
+#include "backends/cuda/sample_memory.h"
 #include "backends/cuda/state.h"
 #include "backends/cuda/step_memory.h"
 #include "backends/cuda/weights.h"
@@ -37,6 +39,8 @@ class CudaExecutable final : public Executable {
   Status build(const Program& program);
 
   void submit(const StepArgs& args, State& state) override;
+  bool samples_later() const override { return true; }
+  void submit_samples(const StepArgs& args) override;
   StepResult collect() override;
   StepResult run(const StepArgs& args, State& state) override {
     submit(args, state);
@@ -155,6 +159,8 @@ class CudaExecutable final : public Executable {
   void enqueue(const GraphKey& step);
   void prepare(const StepShape& shape);
   void record(const GraphKey& step);
+  void launch_samples(const SampleArgs& args, DeviceSamples kind, int rows);
+  void expect_samples(const StepArgs& args);
   void sample(const StepArgs& args);
   void fill_spare(std::span<const std::int32_t> before);
 
@@ -169,6 +175,7 @@ class CudaExecutable final : public Executable {
   std::unique_ptr<StatePlan> state_plan_;
   std::vector<Operation> operations_;
   StepMemory step_;
+  SampleMemory late_;
 
   Memory arena_, codes_, code_scales_, arranged_, logits_memory_, queries_, partials_;
   ExpertSizes expert_sizes_;
@@ -197,9 +204,12 @@ class CudaExecutable final : public Executable {
   std::int64_t fixed_columns_ = 0;
   View logits_{};
   bool samples_ = false;
+  SampleArgs sample_args_{};          // but for the step
+  StepShape shape_;                   // of the step that was submitted last
   Memory sample_memory_, id_memory_;  // of kernels/sample.cu; ids of the columns
   SampleScratch scratch_;
-  StepResult result_;  // of the last step, once it has ended
+  std::vector<std::int32_t> resolved_;  // tokens of a step whose samples the host takes
+  StepResult result_;                   // of the last step, once it has ended
   std::map<GraphKey, std::unique_ptr<Graph>> graphs_;
   std::map<GraphKey, int> seen_;  // steps of a shape before it has a graph
 };

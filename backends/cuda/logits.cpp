@@ -100,21 +100,27 @@ Status CudaExecutable::make(const Sample&) {
   if (sample_memory_.empty()) return no_memory(*device_, "sampling", bytes, "use fewer slots");
   place_all();
   args.sampled = step_.sampled(), args.mirror = round_->mirror();
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) mutable {
+  sample_args_ = args;
+  operations_.emplace_back([this](const StepShape& shape, const Places&) {
     if (shape.samples == DeviceSamples::kNone || shape.logit_rows == 0) return;
-    args.step = step_.table(shape);
-    const Grid all{args.parts, shape.logit_rows}, one{shape.logit_rows};
-    device_->launch({"sample_tops", all, 256}, &args);
-    device_->launch({"sample_greedy", one, 256}, &args);
-    if (shape.samples == DeviceSamples::kGreedy) return;
-    device_->launch({"sample_draws", all, 256}, &args);
-    device_->launch({"sample_best", one, 256}, &args);
-    if (shape.samples == DeviceSamples::kDraws) return;
-    device_->launch({"sample_bins", all, 256}, &args);
-    device_->launch({"sample_candidates", all, 256}, &args);
-    device_->launch({"sample_filtered", one, 256}, &args);
+    SampleArgs own = sample_args_;
+    own.step = step_.table(shape);
+    launch_samples(own, shape.samples, shape.logit_rows);
   });
   return {};
+}
+
+void CudaExecutable::launch_samples(const SampleArgs& args, DeviceSamples kind, int rows) {
+  const Grid all{args.parts, rows}, one{rows};
+  device_->launch({"sample_tops", all, 256}, &args);
+  device_->launch({"sample_greedy", one, 256}, &args);
+  if (kind == DeviceSamples::kGreedy) return;
+  device_->launch({"sample_draws", all, 256}, &args);
+  device_->launch({"sample_best", one, 256}, &args);
+  if (kind == DeviceSamples::kDraws) return;
+  device_->launch({"sample_bins", all, 256}, &args);
+  device_->launch({"sample_candidates", all, 256}, &args);
+  device_->launch({"sample_filtered", one, 256}, &args);
 }
 
 }  // namespace ft::cuda

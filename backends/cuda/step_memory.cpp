@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backends/cuda/sample_memory.h"
 #include "base/assert.h"
 #include "sampling/filters.h"
 
@@ -33,8 +34,6 @@ std::optional<DeviceSamples> device_samples(std::span<const SampleRow> samples, 
   DeviceSamples kind = DeviceSamples::kNone;
   for (const SampleRow& row : samples) {
     const SamplingParams& sampler = *row.sampler;
-    if (!row.mask.empty() || !row.bias.empty()) return std::nullopt;
-    if (penalises(sampler) && (!row.history.empty() || row.drafts.count > 0)) return std::nullopt;
     DeviceSamples own = DeviceSamples::kGreedy;
     if (sampler.temperature > 0) {
       own = DeviceSamples::kDraws;
@@ -102,7 +101,7 @@ StepTable StepMemory::table_at(std::byte* base, const StepShape& shape) const {
 
 StepTable StepMemory::table(const StepShape& shape) const { return table_at(table_.at(), shape); }
 
-StepShape StepMemory::fill(const StepArgs& args, DeviceSamples samples, bool known, bool& moved) {
+StepShape StepMemory::fill(const StepArgs& args, DeviceSamples samples, bool& moved) {
   StepShape shape;
   std::int64_t blocks = 0, last_position = 0;
   for (const Segment& segment : args.segments) {
@@ -135,9 +134,8 @@ StepShape StepMemory::fill(const StepArgs& args, DeviceSamples samples, bool kno
   shape.table_bytes = std::min(turn_bytes_, fixed + static_cast<std::int64_t>(std::bit_ceil(used)));
   turn_ = (turn_ + 1) % kTurns;
   fill_segments(args, host);
-  fill_rows(args, known, host);
-  if (samples != DeviceSamples::kNone) fill_samples(args, host);
-  last_tokens_ = host.tokens;
+  fill_rows(args, host);
+  if (samples != DeviceSamples::kNone) std::ranges::transform(args.samples, writable(host.samples), place_of);
   return shape;
 }
 
@@ -163,26 +161,13 @@ void StepMemory::fill_segments(const StepArgs& args, const StepTable& host) cons
   }
 }
 
-void StepMemory::fill_rows(const StepArgs& args, bool known, const StepTable& host) const {
-  int* const tokens = writable(host.tokens);
-  for (std::size_t r = 0; r < args.tokens.size(); ++r) {
-    const std::int32_t token = args.tokens[r];
-    tokens[r] = known && token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
-  }
+void StepMemory::fill_rows(const StepArgs& args, const StepTable& host) {
+  std::ranges::copy(args.tokens, writable(host.tokens));
   if (args.hidden.store != nullptr) std::ranges::copy(args.hidden.places, writable(host.hidden_places));
   if (!args.capture.places.empty()) std::ranges::copy(args.capture.places, writable(host.capture_places));
   if (args.embeddings.store != nullptr)
     std::ranges::copy(args.embeddings.places, writable(host.embedding_places));
   std::ranges::copy(args.logit_rows, writable(host.logit_rows));
-}
-
-void StepMemory::fill_samples(const StepArgs& args, const StepTable& host) const {
-  SamplePlace* to = writable(host.samples);
-  for (const SampleRow& row : args.samples) {
-    const SamplingParams& sampler = *row.sampler;
-    *to++ = {sampler.seed,  row.position,  sampler.temperature,          sampler.top_p,
-             sampler.min_p, sampler.top_k, static_cast<int>(row.stream), row.store};
-  }
 }
 
 void StepMemory::fetch(const StepShape& shape) {
@@ -209,10 +194,6 @@ void StepMemory::download_logits(const StepShape& shape, View from) {
 
 std::span<const float> StepMemory::logits(int logit_rows) const {
   return {logits_.at<const float>(), static_cast<std::size_t>(logit_rows * vocabulary_)};
-}
-
-std::span<const std::int32_t> StepMemory::tokens() const {
-  return {last_tokens_, static_cast<std::size_t>(options_.max_rows)};
 }
 
 }  // namespace ft::cuda

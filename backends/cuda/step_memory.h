@@ -27,8 +27,8 @@ struct StepShape {
   auto operator<=>(const StepShape&) const = default;
 };
 
-/// The kind that a step's samples need; nullopt: the host must do it (penalties, bias, masks, filters without
-/// a small top-k). `columns`: of the logits.
+/// The kind that a step's samples need; nullopt: the host must do it (filters without a small top-k).
+/// `columns`: of the logits.
 std::optional<DeviceSamples> device_samples(std::span<const SampleRow> samples, std::int64_t columns);
 
 class StepMemory {
@@ -37,9 +37,8 @@ class StepMemory {
               std::shared_ptr<RoundTokens> round, std::int64_t vocabulary);
 
   /// Writes the arguments into the next turn; `moved` tells that earlier graphs have old addresses. Waits if
-  /// all turns are in use. `samples`: what the device shall sample. Tokens by place are resolved here if
-  /// `known`.
-  StepShape fill(const StepArgs& args, DeviceSamples samples, bool known, bool& moved);
+  /// all turns are in use. `samples`: what the device shall sample with this table.
+  StepShape fill(const StepArgs& args, DeviceSamples samples, bool& moved);
   void fetch(const StepShape& shape);
   /// After a step that was filled in but not launched.
   void start_again();
@@ -51,15 +50,12 @@ class StepMemory {
   /// Copies the logits; they can be read after a wait.
   void download_logits(const StepShape& shape, View from);
   std::span<const float> logits(int logit_rows) const;
-  /// Of the last step that was filled in, as far as they were known.
-  std::span<const std::int32_t> tokens() const;
 
  private:
   bool reserve(std::int64_t blocks);
   StepTable table_at(std::byte* base, const StepShape& shape) const;
   void fill_segments(const StepArgs& args, const StepTable& host) const;
-  void fill_rows(const StepArgs& args, bool known, const StepTable& host) const;
-  void fill_samples(const StepArgs& args, const StepTable& host) const;
+  static void fill_rows(const StepArgs& args, const StepTable& host);
 
   std::shared_ptr<Device> device_;
   CompileOptions options_;
@@ -67,7 +63,6 @@ class StepMemory {
   std::int64_t vocabulary_ = 0;
   std::int64_t turn_bytes_ = 0, blocks_ = 0;
   int turn_ = 0, busy_ = 0;  // the next one; those that may still be read
-  const int* last_tokens_ = nullptr;
   HostMemory ring_, logits_, sampled_;
   Memory table_, counter_;
 };

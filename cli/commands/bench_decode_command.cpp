@@ -195,6 +195,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   if (!several && !options.html.empty())
     return Error{Code::kInvalid, "--html draws several numbers of threads; add --threads 1,2,4"};
+  if (options.streams > 0 && (options.plan.penalised || options.plan.masked))
+    return Error{Code::kInvalid, "--penalised and --masked measure one stream; leave --streams out"};
   if (several) return work_on_threads(options, terminal);
   if (options.streams > 0) return work_on_streams(options, plan_of(options), terminal);
   FT_ASSIGN(const DecodeReport report, measured(options, terminal));
@@ -218,6 +220,9 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
   flags.add_switch("fixed", options.plan.fixed,
                    "Also measure every fixed depth of a schedule, beside the chosen one");
+  flags.add_switch("penalised", options.plan.penalised, "Sample with a presence penalty of 1.5");
+  flags.add_switch("masked", options.plan.masked,
+                   "Give every row a mask of allowed tokens, as a JSON schema does");
   flags.add("seed", "N", reads_seed(options.plan.seed), "Random seed of the prompt's tokens (default 0)");
   flags.add_switch("quick", options.quick, "Measure a short prompt and two short cycles, as a smoke test");
   flags.add_switch("profile", options.profile, "Print the time of a step by instruction");

@@ -116,8 +116,6 @@ FT_DEVICE Offer highest_of(const SampleArgs& p, int row) {
   return best_of_block(best);
 }
 
-FT_DEVICE int token_at(const SampleArgs& p, int column) { return p.ids == nullptr ? column : p.ids[column]; }
-
 FT_DEVICE void store_token(const SampleArgs& p, int row, int token) {
   p.sampled[row] = token;
   const int place = p.step.samples[row].store;
@@ -127,9 +125,112 @@ FT_DEVICE void store_token(const SampleArgs& p, int row, int token) {
 }
 
 /// The column after those of the block.
-FT_DEVICE int end_of_part(const SampleArgs& p) {
-  return min_(((int)blockIdx.x + 1) * kSampleColumns, p.logits.width);
+FT_DEVICE int end_of_part(const View& logits) {
+  return min_(((int)blockIdx.x + 1) * kSampleColumns, logits.width);
 }
+
+// ---- penalties, bias, mask ----
+
+FT_DEVICE int token_at(const int* ids, int column) { return ids == nullptr ? column : ids[column]; }
+
+/// The first of columns [first, end) whose token is `token` or more; `end`: none.
+FT_DEVICE int column_from(const int* ids, int first, int end, int token) {
+  if (ids == nullptr) return token < first ? first : min_(token, end);
+  while (first < end) {
+    const int middle = (first + end) / 2;
+    if (ids[middle] < token)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  return first;
+}
+
+/// The first of `count` entries, ascending by token, with `token` or more.
+template <class Entry>
+FT_DEVICE int entry_from(const Entry* entries, int count, int token) {
+  int first = 0;
+  while (first < count) {
+    const int middle = (first + count) / 2;
+    if (entries[middle].token < token)
+      first = middle + 1;
+    else
+      count = middle;
+  }
+  return first;
+}
+
+FT_DEVICE bool allows(const AdjustPlace& a, const unsigned int* words, int token) {
+  return token / 32 < a.words && (words[a.first_word + token / 32] >> (token % 32) & 1) != 0;
+}
+
+/// Draft `i` of those that count as emitted before the row.
+FT_DEVICE int draft_at(const StepTable& step, const AdjustPlace& a, int row, int i) {
+  if (a.first_draft >= 0) return step.round[a.first_draft + i];
+  const int token = step.tokens[step.logit_rows[row] + 1 - a.drafts + i];
+  return token < 0 ? step.round[-1 - token] : token;
+}
+
+FT_DEVICE void penalise(float& value, const AdjustPlace& a, int output) {
+  value = value > 0 ? value / a.repetition : value * a.repetition;
+  if (output > 0) value = value - a.frequency * (float)output - a.presence;
+}
+
+/// Each token that was seen and has a column in [first, end): those of the history, then drafts that are not
+/// among them.
+FT_DEVICE void penalise_part(const AdjustArgs& p, const AdjustPlace& a, int row, float* logits, int first,
+                             int end) {
+  const int lowest = token_at(p.ids, first), highest = token_at(p.ids, end - 1);
+  const SeenToken* seen = p.seen + a.first_seen;
+  for (int i = entry_from(seen, a.seen, lowest) + (int)threadIdx.x; i < a.seen; i += kSampleThreads) {
+    const int token = seen[i].token;
+    if (token > highest) break;
+    const int column = column_from(p.ids, first, end, token);
+    if (token_at(p.ids, column) != token) continue;
+    int output = seen[i].output;
+    for (int j = 0; j < a.drafts; j++) output += draft_at(p.step, a, row, j) == token;
+    penalise(logits[column], a, output);
+  }
+  for (int i = (int)threadIdx.x; i < a.drafts; i += kSampleThreads) {
+    const int token = draft_at(p.step, a, row, i);
+    if (token < lowest || token > highest) continue;
+    const int entry = entry_from(seen, a.seen, token), column = column_from(p.ids, first, end, token);
+    if ((entry < a.seen && seen[entry].token == token) || token_at(p.ids, column) != token) continue;
+    int output = 0, before = 0;
+    for (int j = 0; j < a.drafts; j++) {
+      const bool same = draft_at(p.step, a, row, j) == token;
+      output += same, before += same && j < i;
+    }
+    if (before == 0) penalise(logits[column], a, output);
+  }
+}
+
+// x: part of the columns; y: wanted row.
+FT_KERNEL(adjust_logits, AdjustArgs, 256) {
+  begin_kernel();
+  const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns, end = end_of_part(p.logits);
+  const AdjustPlace a = p.rows[row];
+  float* logits = p.logits.data + (long long)row * p.logits.stride;
+  if (a.penalised) {
+    penalise_part(p, a, row, logits, first, end);
+    sync_block();
+  }
+  const int highest = token_at(p.ids, end - 1);
+  const BiasedToken* biased = p.biased + a.first_biased;
+  for (int i = entry_from(biased, a.biased, token_at(p.ids, first)) + (int)threadIdx.x; i < a.biased;
+       i += kSampleThreads) {
+    if (biased[i].token > highest) break;
+    const int column = column_from(p.ids, first, end, biased[i].token);
+    if (token_at(p.ids, column) == biased[i].token) logits[column] += biased[i].bias;
+  }
+  if (a.words == 0) return;
+  sync_block();
+  for (int i = first + (int)threadIdx.x; i < end; i += kSampleThreads) {
+    if (!allows(a, p.words, token_at(p.ids, i))) logits[i] = negative_infinity();
+  }
+}
+
+// ---- tokens ----
 
 // x: part of the columns; y: wanted row.
 FT_KERNEL(sample_tops, SampleArgs, 256) {
@@ -137,7 +238,7 @@ FT_KERNEL(sample_tops, SampleArgs, 256) {
   const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;
   const float* logits = p.logits.data + (long long)row * p.logits.stride;
   Offer best = {never(), kNoToken};
-  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads)
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p.logits); i += kSampleThreads)
     best.take((double)seen_logit(logits[i]), i);
   best = best_of_block(best);
   if (threadIdx.x == 0) {
@@ -158,13 +259,25 @@ FT_DEVICE bool filters(const SampleArgs& p, int row) {
   return (s.top_k > 0 && s.top_k < p.logits.width) || s.top_p < 1 || s.min_p > 0;
 }
 
-// One block a row: greedy ones, and those without a finite logit, whose first column is taken.
+/// The first column that the row's mask allows; 0 where it allows none, or there is no mask.
+FT_DEVICE int first_allowed(const SampleArgs& p, int row) {
+  if (p.adjusted == nullptr || p.adjusted[row].words == 0) return 0;
+  Offer first = {never(), kNoToken};
+  for (int i = (int)threadIdx.x; i < p.logits.width; i += kSampleThreads) {
+    if (allows(p.adjusted[row], p.words, token_at(p.ids, i))) first.take(0, i);
+  }
+  first = best_of_block(first);
+  return first.token == kNoToken ? 0 : first.token;
+}
+
+// One block a row: greedy ones, and those without a finite logit, whose first allowed column is taken.
 FT_KERNEL(sample_greedy, SampleArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.x;
   const Offer highest = highest_of(p, row);
-  if (threadIdx.x == 0 && !draws(p, row, highest))
-    store_token(p, row, token_at(p, highest.score > never() ? highest.token : 0));
+  if (draws(p, row, highest)) return;
+  const int column = highest.score > never() ? highest.token : first_allowed(p, row);
+  if (threadIdx.x == 0) store_token(p, row, token_at(p.ids, column));
 }
 
 // Noise for all columns. x: part of the columns; y: wanted row.
@@ -176,12 +289,12 @@ FT_KERNEL(sample_draws, SampleArgs, 256) {
   const SamplePlace s = p.step.samples[row];
   const float* logits = p.logits.data + (long long)row * p.logits.stride;
   Offer best = {never(), kNoToken};
-  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads) {
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p.logits); i += kSampleThreads) {
     const float value = seen_logit(logits[i]);
     if (!(value > negative_infinity())) continue;
     const double own = tempered(value, (float)highest.score, s.temperature);
     if (best.score - own > 36.75) continue;  // more than any noise
-    const int token = token_at(p, i);
+    const int token = token_at(p.ids, i);
     best.take(own + gumbel(s, token), token);
   }
   best = best_of_block(best);
@@ -218,7 +331,7 @@ FT_KERNEL(sample_bins, SampleArgs, 256) {
   for (int i = (int)threadIdx.x; i < kSampleBins; i += kSampleThreads) bins[i] = 0;
   sync_block();
   const float* logits = p.logits.data + (long long)row * p.logits.stride;
-  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads) {
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p.logits); i += kSampleThreads) {
     const float value = seen_logit(logits[i]);
     if (value > negative_infinity()) atomic_add(&bins[bin_of(value)], 1);
   }
@@ -257,13 +370,13 @@ FT_KERNEL(sample_candidates, SampleArgs, 256) {
   if (!filters(p, row) || !(p.step.samples[row].temperature > 0)) return;
   const int lowest = lowest_bin(p.bins + row * kSampleBins, p.step.samples[row].top_k);
   const float* logits = p.logits.data + (long long)row * p.logits.stride;
-  for (int i = first + (int)threadIdx.x; i < end_of_part(p); i += kSampleThreads) {
+  for (int i = first + (int)threadIdx.x; i < end_of_part(p.logits); i += kSampleThreads) {
     const float value = seen_logit(logits[i]);
     if (!(value > negative_infinity()) || bin_of(value) < lowest) continue;
     const int at = atomic_add(&p.counts[row], 1);
     if (at >= kMaxCandidates) continue;
     p.values[row * kMaxCandidates + at] = value;
-    p.tokens[row * kMaxCandidates + at] = token_at(p, i);
+    p.tokens[row * kMaxCandidates + at] = token_at(p.ids, i);
   }
 }
 
@@ -276,7 +389,7 @@ FT_DEVICE int search_top(const SampleArgs& p, int row, int wanted, float* values
     Offer best = {never(), kNoToken};
     for (int i = (int)threadIdx.x; i < p.logits.width; i += kSampleThreads) {
       const double value = (double)seen_logit(logits[i]);
-      const int token = token_at(p, i);
+      const int token = token_at(p.ids, i);
       if (value < limit || (value == limit && token > limit_token)) best.take(value, token);
     }
     best = best_of_block(best);
