@@ -1,6 +1,6 @@
 // What the host gives to the sampling of a step that began without it: samplers, and what penalties, biases
-// and masks change in the logits. Owner: an executable. Thread: the engine thread. Cost: what the rows name is
-// copied twice, a history once for all rows that share it; memory grows with the largest step so far.
+// and masks change in the logits. Owner: an executable. Thread: the engine thread. Cost: what the rows name
+// is copied twice, a history once for all rows that share it; memory grows with the largest step so far.
 #pragma once
 
 #include <memory>
