@@ -1,11 +1,11 @@
 // A backend compiles programs and runs them in steps. This is the contract; backends/ref and backends/cpu
 // implement it.
-//   Backend::compile     packs weights and plans memory, once per program
-//   Backend::make_state  the memory of timelines: key/value blocks, convolution rings, recurrent states,
-//   tapes Backend::make_rows   hidden rows that stay in the backend's memory (program/rows.h)
-//   Executable::submit   begins one pass over the list for the rows of one step
+//   Backend::compile            packs weights and plans memory, once per program
+//   Backend::make_state         the memory of timelines: key/value blocks, rings, recurrent states, tapes
+//   Backend::make_rows          hidden rows that stay in the backend's memory (program/rows.h)
+//   Executable::submit          begins one pass over the list for the rows of one step
 //   Executable::submit_samples  what the step samples, where masks took their time
-//   Executable::collect  waits for all that was submitted; then the results can be read
+//   Executable::collect         waits for all that was submitted; then the results can be read
 // Steps run in the order of submit(), whatever their executable. A step may use tokens and hidden rows of
 // steps before it by place, so draft - verify - sample needs no host in between.
 // Thread: one engine thread calls everything here, except where a comment allows a second one. A backend's

@@ -2,8 +2,8 @@
 // the codes of the linears after it, a linear adds what is added to it). A step of few rows is recorded as a
 // graph when its shape has come several times; later steps of that shape are one launch. Samples with
 // penalties, biases or masks are launched after the step. submit() waits for nothing, except where the host
-// must sample (device_samples()). Thread: the engine thread. Cost: one wait a
-// round. Errors: compile() returns them; submit() and collect() throw DeviceError or BackendLost.
+// must sample (device_samples()). Thread: the engine thread. Cost: one wait a round. Errors: compile()
+// returns them; submit(), submit_samples() and collect() throw DeviceError or BackendLost.
 #pragma once
 
 #include <array>

@@ -69,7 +69,6 @@ SamplePlaces SampleMemory::fill(std::span<const SampleRow> rows) {
     if (penalises(rows[i]) && !shares_history(rows, i)) seen += std::ssize(rows[i].history);
     biased += std::ssize(rows[i].bias), words += std::ssize(rows[i].mask);
   }
-  const bool adjusted = std::ranges::any_of(rows, adjusts);
   std::int64_t bytes = 0;
   const auto take = [&](std::int64_t count, std::size_t size) {
     const std::int64_t at = bytes;
@@ -77,41 +76,37 @@ SamplePlaces SampleMemory::fill(std::span<const SampleRow> rows) {
     return at;
   };
   const std::int64_t samples_at = take(std::ssize(rows), sizeof(SamplePlace));
-  const std::int64_t rows_at = take(adjusted ? std::ssize(rows) : 0, sizeof(AdjustPlace));
+  const std::int64_t rows_at = take(std::ssize(rows), sizeof(AdjustPlace));
   const std::int64_t seen_at = take(seen, sizeof(SeenToken)), biased_at = take(biased, sizeof(BiasedToken));
   const std::int64_t words_at = take(words, sizeof(std::uint32_t));
   const std::int64_t base = room_for(bytes);
-  auto* const samples = host_.at<SamplePlace>(base + samples_at);
-  std::ranges::transform(rows, samples, place_of);
-  if (adjusted) {
-    int seen_count = 0, biased_count = 0, word_count = 0;
-    auto* to = host_.at<AdjustPlace>(base + rows_at);
-    for (std::size_t i = 0; i < rows.size(); ++i, ++to) {
-      const SampleRow& row = rows[i];
-      const SamplingParams& sampler = *row.sampler;
-      *to = {};
-      to->penalised = penalises(row) ? 1 : 0;
-      to->repetition = sampler.repetition;
-      to->presence = sampler.presence, to->frequency = sampler.frequency;
-      if (shares_history(rows, i)) {
-        to->first_seen = to[-1].first_seen;
-      } else {
-        to->first_seen = seen_count;
-        if (penalises(row)) append(host_.at<SeenToken>(base + seen_at), seen_count, row.history);
-      }
-      to->seen = static_cast<int>(row.history.size());
-      to->first_draft = row.drafts.first, to->drafts = row.drafts.count;
-      to->first_biased = biased_count, to->biased = static_cast<int>(row.bias.size());
-      append(host_.at<BiasedToken>(base + biased_at), biased_count, row.bias);
-      to->first_word = word_count, to->words = static_cast<int>(row.mask.size());
-      append(host_.at<unsigned int>(base + words_at), word_count, row.mask);
+  std::ranges::transform(rows, host_.at<SamplePlace>(base + samples_at), place_of);
+  int seen_count = 0, biased_count = 0, word_count = 0;
+  auto* to = host_.at<AdjustPlace>(base + rows_at);
+  for (std::size_t i = 0; i < rows.size(); ++i, ++to) {
+    const SampleRow& row = rows[i];
+    const SamplingParams& sampler = *row.sampler;
+    *to = {};
+    to->penalised = penalises(row) ? 1 : 0;
+    to->repetition = sampler.repetition;
+    to->presence = sampler.presence, to->frequency = sampler.frequency;
+    if (shares_history(rows, i)) {
+      to->first_seen = to[-1].first_seen;
+    } else {
+      to->first_seen = seen_count;
+      if (penalises(row)) append(host_.at<SeenToken>(base + seen_at), seen_count, row.history);
     }
+    to->seen = static_cast<int>(row.history.size());
+    to->first_draft = row.drafts.first, to->drafts = row.drafts.count;
+    to->first_biased = biased_count, to->biased = static_cast<int>(row.bias.size());
+    append(host_.at<BiasedToken>(base + biased_at), biased_count, row.bias);
+    to->first_word = word_count, to->words = static_cast<int>(row.mask.size());
+    append(host_.at<unsigned int>(base + words_at), word_count, row.mask);
   }
   device_->copy_in(memory_.at(base), host_.at(base), static_cast<std::size_t>(bytes));
   SamplePlaces places;
   places.samples = memory_.at<SamplePlace>(base + samples_at);
-  if (!adjusted) return places;
-  places.rows = memory_.at<AdjustPlace>(base + rows_at);
+  if (std::ranges::any_of(rows, adjusts)) places.rows = memory_.at<AdjustPlace>(base + rows_at);
   places.seen = memory_.at<SeenToken>(base + seen_at);
   places.biased = memory_.at<BiasedToken>(base + biased_at);
   places.words = memory_.at<unsigned int>(base + words_at);
