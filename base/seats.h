@@ -1,8 +1,11 @@
 // Seats: which cores the workers of a pool use. A pool has a seat for each worker and, where the machine has
 // more cores, a few spare ones. A worker whose core another program takes holds up all others at every
 // barrier, so its seat is left empty for a while: a spare seat replaces it, or the task has a worker less.
-// After a second, later up to a minute, the seat is tried again. Owner: a pool; the caller's thread only.
-// Cost: some additions for each task that is watched; it allocates nothing after construction.
+// After a second, later up to a minute, the seat is tried again. Where several cores are taken, each divides
+// the speed once more, so tasks get at most half of the workers at once, and again, down to one. When those
+// are left alone, one worker more is tried, then two, four and so on; after a try that failed the next one
+// comes later, after 4 seconds at most. Owner: a pool; the caller's thread only. Cost: some additions for
+// each task that is watched; it allocates nothing after construction.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +20,29 @@ class Seats {
   static constexpr std::int64_t kWindowNs = 20'000'000;  // of observations, after which seats are rearranged
   static constexpr double kLostToMove = 0.08;            // share of its time, where a spare seat is free
   static constexpr int kWindows = 2;        // in a row, because a single one may be a short disturbance
-  static constexpr double kCrowded = 0.25;  // from this share on nobody should spin for long
+  static constexpr double kCrowded = 0.25;  // share of its time: nobody should spin for long
+  static constexpr double kQuiet = 0.1;     // share, below which one more worker may be tried
+  static constexpr int kQuietWindows = 5;   // in a row: who has slept has its core for a moment anyway
   static constexpr std::int64_t kFirstBreakNs = 1'000'000'000, kLongestBreakNs = 60 * kFirstBreakNs;
+  static constexpr std::int64_t kFirstLimitNs = 250'000'000, kLongestLimitNs = 16 * kFirstLimitNs;
 
   /// `count` >= `workers`. The others are spare.
   Seats(int count, int workers);
 
-  /// The seats of a task of at most `most` workers, ascending; at least one. Valid until the next call.
+  /// The seats of a task of at most `most` workers, ascending; at least one, at most limit(). Valid until the
+  /// next call.
   std::span<const int> choose(int most);
   /// In `ns` of a task the worker of `seat` was ready to run for `lost_ns` without a core.
   void observe(int seat, std::int64_t ns, std::int64_t lost_ns);
-  /// After the observations of a task: leaves a seat empty, or tries some again. The seat that it has just
-  /// left empty, or -1.
-  int rearrange(std::int64_t now_ns);
+  /// After the observations of a task: leaves a seat empty, changes the limit, or tries some again. The seat
+  /// that it has just left empty, or -1. `waited_ns`: how long the caller has waited for a core since its
+  /// start, between tasks too; needed while limit() is in force only.
+  int rearrange(std::int64_t now_ns, std::int64_t waited_ns = 0);
 
   /// Other programs use cores of workers whose seats were not left empty.
   bool crowded() const { return crowded_; }
+  /// Workers that a task may have because several cores were taken; else all.
+  int limit() const { return limit_; }
   /// Seats that are empty now because of what they lost.
   int left_empty() const;
 
@@ -45,18 +55,31 @@ class Seats {
     double share() const { return ns > 0 ? static_cast<double>(lost_ns) / static_cast<double>(ns) : 0; }
   };
 
+  double share(int seat) const { return seats_[static_cast<std::size_t>(seat)].share(); }
   /// What the middle one of the used seats lost: what all lose does not speak against one of them.
   double usual_share();
   bool may_leave_empty(double lost) const;
   void leave_empty(Seat& seat, std::int64_t now_ns);
+  int leave_worst_empty(std::int64_t now_ns, int windows);
+  /// Whether fewer workers than the used seats have would be faster.
+  bool too_many(int crowded, double most_lost) const;
+  void change_limit(std::int64_t now_ns, int windows, int crowded, double most_lost);
 
   int workers_;
-  int least_;  // workers that a task keeps
   std::vector<Seat> seats_;
   std::vector<int> used_;
   std::vector<double> shares_;
-  std::int64_t rearranged_ns_ = 0;
+  std::int64_t rearranged_ns_ = 0, waited_ns_ = 0;
   bool crowded_ = false;
+  // Of the limit:
+  int limit_;
+  int before_try_ = 0;        // the limit before more workers were tried; 0: it was not raised
+  int step_ = 1;              // workers more for the next try
+  int late_ = 0;              // windows in a row that speak for fewer workers
+  int quiet_ = 0;             // that speak for more
+  int fine_ = 0;              // since more were tried
+  std::int64_t try_ns_ = 0;   // when more may be tried
+  std::int64_t wait_ns_ = 0;  // how long the last wait for a try was
 };
 
 }  // namespace ft

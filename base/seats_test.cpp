@@ -60,31 +60,119 @@ TEST(Seats, WithoutASpareOneATaskHasAWorkerLessIfThatCostsLess) {
   EXPECT_EQ(chosen(sixteen, 16).size(), 16U) << "a tenth is about what the worker does";
   work(sixteen, 16, now, 40, [](int seat) { return seat == 5 ? 0.4 : 0.0; });
   EXPECT_EQ(chosen(sixteen, 16).size(), 15U);
-
-  Seats two(2, 2);
-  work(two, 2, now, 200, [](int seat) { return seat == 1 ? 0.6 : 0.0; });
-  EXPECT_EQ(chosen(two, 2).size(), 2U) << "one of two workers does half of the work";
-  EXPECT_TRUE(two.crowded());
 }
 
-TEST(Seats, HalfOfTheWorkersStayWhateverHappens) {
+TEST(Seats, OneOfTwoWorkersGoesOnAloneIfTheOtherHasNoCoreForHalfOfTheTime) {
+  Seats seats(2, 2);
+  std::int64_t now = 0;
+  work(seats, 2, now, 200, [](int seat) { return seat == 1 ? 0.4 : 0.0; });
+  EXPECT_EQ(chosen(seats, 2).size(), 2U);
+  EXPECT_TRUE(seats.crowded());
+  work(seats, 2, now, 40, [](int seat) { return seat == 1 ? 0.5 : 0.0; });
+  EXPECT_EQ(chosen(seats, 2).size(), 1U);
+}
+
+TEST(Seats, WorkersWithoutACoreAreLeftOutHoweverManyTheyAre) {
   Seats seats(8, 8);
   std::int64_t now = 0;
   work(seats, 8, now, 900, [](int seat) { return seat >= 3 ? 0.9 : 0.0; });
-  EXPECT_EQ(chosen(seats, 8).size(), 8U) << "most of them lose that";
-  work(seats, 8, now, 900, [](int seat) { return seat >= 5 ? 0.9 : 0.0; });
-  EXPECT_EQ(chosen(seats, 8), (std::vector<int>{0, 1, 2, 3, 4}));
-  work(seats, 8, now, 900, [](int seat) { return seat == 4 ? 0.9 : 0.0; });
-  work(seats, 8, now, 100, [](int seat) { return seat == 3 ? 0.9 : 0.0; });
-  EXPECT_GE(chosen(seats, 8).size(), 4U);
+  EXPECT_EQ(chosen(seats, 8), (std::vector<int>{0, 1, 2}));
+  EXPECT_FALSE(seats.crowded());
 }
 
-TEST(Seats, WhatAllLoseIsNoReason) {
+TEST(Seats, WhereAllLoseTheirCoresTheWorkersHalveDownToOne) {
   Seats seats(18, 16);
   std::int64_t now = 0;
-  work(seats, 16, now, 500, [](int) { return 0.5; });
+  const auto half = [](int) { return 0.5; };
+  for (const std::size_t workers : {8U, 4U, 2U, 1U}) {
+    work(seats, 16, now, 40, half);
+    EXPECT_EQ(chosen(seats, 16).size(), workers);
+    EXPECT_TRUE(workers == 1 || seats.crowded()) << "nobody should spin";
+  }
+  work(seats, 16, now, 60'000, half);
+  EXPECT_EQ(chosen(seats, 16).size(), 1U) << "as long as the last one loses its core too, no more are tried";
   EXPECT_EQ(seats.left_empty(), 0);
-  EXPECT_TRUE(seats.crowded()) << "but nobody should spin";
+}
+
+TEST(Seats, OneLongTaskSaysAsMuchAsTwoWindows) {
+  Seats seats(4, 4);
+  std::int64_t now = 1'000 * kMs;
+  const auto task = [&](std::int64_t ms) {
+    now += ms * kMs;
+    for (const int seat : seats.choose(4)) seats.observe(seat, ms * kMs, ms * kMs / 2);
+    seats.rearrange(now);
+  };
+  task(25);
+  EXPECT_EQ(seats.limit(), 4);
+  task(300);
+  EXPECT_EQ(seats.limit(), 2);
+}
+
+/// Loops on `taken` cores that the system keeps away from the workers as long as there is room.
+template <class Body>
+void beside_loops(Seats& seats, int cores, int taken, std::int64_t& now, int milliseconds, const Body& body) {
+  for (int i = 0; i < milliseconds; ++i) {
+    const int free = cores - taken, used = static_cast<int>(chosen(seats, cores).size());
+    work(seats, cores, now, 1, [&](int seat) { return used > free && seat < used - free ? 0.5 : 0.0; });
+    body(used);
+  }
+}
+
+TEST(Seats, AsManyWorkersStayAsCoresAreFree) {
+  for (const int taken : {2, 8, 12, 15}) {
+    Seats seats(16, 16);
+    std::int64_t now = 0;
+    beside_loops(seats, 16, taken, now, 1'000, [](int) {});
+    double workers = 0, late = 0;
+    constexpr int kMilliseconds = 20'000;
+    beside_loops(seats, 16, taken, now, kMilliseconds, [&](int used) {
+      workers += used;
+      late += used > 16 - taken ? 1 : 0;
+    });
+    EXPECT_NEAR(workers / kMilliseconds, 16 - taken, 0.15 * (16 - taken)) << taken;
+    EXPECT_LT(late / kMilliseconds, 0.05) << "tries of more workers cost little: " << taken;
+  }
+}
+
+TEST(Seats, AllWorkersAreBackSoonAfterTheOtherProgramsHaveEnded) {
+  Seats seats(16, 16);
+  std::int64_t now = 0;
+  work(seats, 16, now, 60'000, [](int) { return 0.6; });
+  ASSERT_EQ(seats.limit(), 1);
+  const auto quiet = [](int) { return 0.02; };
+  work(seats, 16, now, 100, quiet);
+  EXPECT_GT(seats.limit(), 1);
+  work(seats, 16, now, 500, quiet);
+  EXPECT_EQ(chosen(seats, 16).size(), 16U);
+}
+
+TEST(Seats, TriesOfMoreWorkersComeLaterAfterEachThatFailed) {
+  Seats seats(2, 2);
+  std::int64_t now = 0;
+  std::vector<std::int64_t> tries;
+  bool tried = false;
+  for (int i = 0; i < 60'000; ++i) {
+    const bool two = chosen(seats, 2).size() == 2;
+    if (two && !tried) tries.push_back(now);
+    tried = two;
+    work(seats, 2, now, 1, [&](int seat) { return two && seat == 1 ? 0.5 : 0.0; });
+  }
+  ASSERT_GT(tries.size(), 10U);
+  EXPECT_LT(tries[2] - tries[1], 1'000 * kMs);
+  EXPECT_NEAR(static_cast<double>(tries.back() - tries[tries.size() - 2]), 4'000.0 * kMs, 200.0 * kMs);
+}
+
+TEST(Seats, WhoWaitsForACoreBetweenTasksIsNotAlone) {
+  Seats seats(2, 2);
+  std::int64_t now = 0;
+  work(seats, 2, now, 100, [](int) { return 0.6; });
+  ASSERT_EQ(seats.limit(), 1);
+  for (std::int64_t i = 0, waited = 0; i < 2'000; ++i, waited += kMs / 2) {
+    now += kMs;
+    seats.observe(seats.choose(2).front(), kMs / 2, 0);
+    seats.rearrange(now, waited);
+    ASSERT_EQ(seats.limit(), 1) << i;
+  }
 }
 
 TEST(Seats, AnEmptyOneIsTriedAgainAfterASecondThenLater) {

@@ -47,6 +47,12 @@ std::string program_file();
 /// there is no such process.
 std::int64_t process_start(int process);
 
+/// How often the calling thread has waited for bytes of a file that it had mapped. macOS does not say: 0.
+std::int64_t waits_for_files();
+/// How long the calling thread was ready to run without a core, nanoseconds since its start; 0 if the system
+/// does not say. Cost: reads a file of the system.
+std::int64_t waited_for_cores_ns();
+
 /// Keeps the calling thread on one core; a refusal costs speed only. macOS has no such call.
 void pin_to_core(int core);
 /// While it lives, the thread that made it stays on `core`; afterwards it may run where it could before. A

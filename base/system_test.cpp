@@ -1,5 +1,6 @@
 #include "base/system.h"
 
+#include <atomic>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
@@ -10,9 +11,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/thread_pool.h"
 
 namespace ft {
@@ -107,6 +110,46 @@ TEST(System, AProcessIsNamedByItsNumberAndStart) {
   ::waitpid(child, nullptr, 0);
   EXPECT_EQ(process_start(child), 0);
 }
+
+#ifdef __linux__
+TEST(System, AThreadKnowsThatItWaitedForBytesOfAFile) {
+  char name[] = "foretoken_waits_XXXXXX";  // on a disk: /tmp may be in memory
+  const int file = ::mkstemp(name);
+  ASSERT_GE(file, 0);
+  ::unlink(name);
+  const std::string bytes(1 << 20, 'x');
+  ASSERT_EQ(::write(file, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  ASSERT_EQ(::fsync(file), 0);
+  ASSERT_EQ(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED), 0);
+  auto* const mapped = static_cast<char*>(::mmap(nullptr, bytes.size(), PROT_READ, MAP_SHARED, file, 0));
+  ::close(file);
+  ASSERT_NE(static_cast<void*>(mapped), MAP_FAILED);
+  unsigned char in_memory = 0;
+  ASSERT_EQ(::mincore(mapped, 1, &in_memory), 0);
+  const std::int64_t before = waits_for_files();
+  EXPECT_EQ(*static_cast<volatile char*>(mapped), 'x');
+  const std::int64_t after = waits_for_files();
+  ::munmap(mapped, bytes.size());
+  if ((in_memory & 1) != 0) GTEST_SKIP() << "the file system keeps the file in memory";
+  EXPECT_GT(after, before);
+}
+
+TEST(System, AThreadKnowsThatItWaitedForACore) {
+  if (::access("/proc/thread-self/schedstat", R_OK) != 0) GTEST_SKIP() << "the system does not say";
+  const int core = usable_cores().front();
+  constexpr std::int64_t kDeadlineNs = 20'000'000'000;
+  std::atomic<bool> waited{false};
+  const auto burn = [&] {
+    pin_to_core(core);
+    const std::int64_t before = waited_for_cores_ns(), begin = steady_ns();
+    while (!waited && steady_ns() - begin < kDeadlineNs)
+      if (waited_for_cores_ns() > before + 1'000'000) waited = true;
+  };
+  std::thread one(burn), other(burn);
+  one.join(), other.join();
+  EXPECT_TRUE(waited);
+}
+#endif
 
 TEST(System, TheProgramKnowsItsFile) {
   EXPECT_TRUE(std::filesystem::path(program_path()).is_absolute());

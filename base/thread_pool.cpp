@@ -55,23 +55,28 @@ int worker_count(int wanted, const std::vector<int>& cores, double quota) {
   return wanted > 0 ? wanted : cores_within(quota, std::max(1, static_cast<int>(cores.size())));
 }
 
-thread_local std::int64_t slept_ns = 0;  // of this thread in a pool, ever
+thread_local std::int64_t all_slept_ns = 0;  // of this thread in a pool, ever
 
 }  // namespace
 
-/// How long a worker of a watched task had no core though it did not sleep.
+/// How long a worker of a watched task had no core though it neither slept nor waited for a file.
 class ThreadPool::Watch {
  public:
   explicit Watch(ThreadClock clock)
-      : clock_(clock), begin_ns_(steady_ns()), used_ns_(clock()), slept_ns_(slept_ns) {}
+      : clock_(clock),
+        begin_ns_(steady_ns()),
+        used_ns_(clock()),
+        slept_ns_(all_slept_ns),
+        waits_(waits_for_files()) {}
   void tell(Place& place) const {
     place.ns = steady_ns() - begin_ns_;
-    place.lost_ns = place.ns - (clock_() - used_ns_) - (slept_ns - slept_ns_);
+    const bool waited = waits_for_files() != waits_;
+    place.lost_ns = waited ? 0 : place.ns - (clock_() - used_ns_) - (all_slept_ns - slept_ns_);
   }
 
  private:
   ThreadClock clock_;
-  std::int64_t begin_ns_, used_ns_, slept_ns_;
+  std::int64_t begin_ns_, used_ns_, slept_ns_, waits_;
 };
 
 int usual_workers() { return worker_count(0, usable_cores(), cpu_quota()); }
@@ -133,6 +138,7 @@ int ThreadPool::sleeping() const {
 
 // Whoever sleeps has counted itself before it looks at the value for the last time.
 void ThreadPool::Signal::raise() {
+  if (sleepers.load(std::memory_order_relaxed) > 0) woken_ns.store(steady_ns(), std::memory_order_relaxed);
   value.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers.load(std::memory_order_seq_cst) > 0) value.notify_all();
 }
@@ -148,11 +154,12 @@ void ThreadPool::wait(Signal& signal, int old) {
   while (signal.value.load(std::memory_order_seq_cst) == old)
     signal.value.wait(old, std::memory_order_acquire);
   signal.sleepers.fetch_sub(1, std::memory_order_relaxed);
-  const std::int64_t slept = steady_ns() - begin;
-  slept_ns += slept;
+  const std::int64_t now = steady_ns();
+  all_slept_ns += slept_ns(begin, signal.woken_ns.load(std::memory_order_relaxed), now);
   // Spinning longer would have helped only if the sleep was short.
   constexpr std::int64_t kShortSleepNs = std::int64_t{kSpinUs} * 1000;
-  const std::int64_t next = slept < kShortSleepNs ? longest_spins_ : std::max(shortest_spins_, spins / 2);
+  const std::int64_t next =
+      now - begin < kShortSleepNs ? longest_spins_ : std::max(shortest_spins_, spins / 2);
   spins_.store(next, std::memory_order_relaxed);
 }
 
@@ -167,13 +174,14 @@ bool ThreadPool::arrive() {
 void ThreadPool::start(Call call, void* context, int most) {
   const std::span<const int> used = seats_.choose(most);
   Place& own = *places_[static_cast<std::size_t>(used.front())];
-  const StayOnCore stay(own.core);
+  active_ = static_cast<int>(used.size());
+  const StayOnCore stay(active_ > 1 ? own.core : -1);  // a worker alone may go where a core is free
   call_ = call;
   context_ = context;
-  active_ = static_cast<int>(used.size());
   watched_ = watches_ && (task_ns_ >= kWatchedTaskNs || tasks_ % kWatchedOf == 0);
   ++tasks_;
   const std::int64_t begin = watches_ ? steady_ns() : 0;
+  const int generation = generation_.value.load(std::memory_order_relaxed);
   own.worker = 0;
   for (int worker = 1; worker < active_; ++worker) {
     Place& place = *places_[static_cast<std::size_t>(used[static_cast<std::size_t>(worker)])];
@@ -182,6 +190,8 @@ void ThreadPool::start(Call call, void* context, int most) {
   }
   work(own);
   barrier();
+  // Workers that meet at the end only do not hold each other up.
+  watched_ = watched_ && (active_ == 1 || generation_.value.load(std::memory_order_relaxed) - generation > 1);
   if (watches_) observe_task(begin);
 }
 
@@ -200,9 +210,14 @@ void ThreadPool::observe_task(std::int64_t begin_ns) {
     const Place& place = *places_[static_cast<std::size_t>(seat)];
     seats_.observe(seat, place.ns, place.lost_ns);
   }
-  if (const int seat = seats_.rearrange(now); seat >= 0)
+  const int limit = seats_.limit();
+  const std::int64_t waited_ns = limit < workers_ ? waited_for_cores_ns() : 0;
+  if (const int seat = seats_.rearrange(now, waited_ns); seat >= 0)
     log_info(fmt::format("another program uses core {}; its worker is left out or replaced for a while",
                          places_[static_cast<std::size_t>(seat)]->core));
+  if (limit == workers_ && seats_.limit() < limit)
+    log_info(fmt::format("other programs use the processor's cores; steps have {} of {} workers for a while",
+                         seats_.limit(), limit));
   if (seats_.crowded()) spins_.store(shortest_spins_, std::memory_order_relaxed);
 }
 

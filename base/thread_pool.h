@@ -2,7 +2,8 @@
 // the others start once, each pinned to its own core where there are enough. Worker 0 keeps its core during a
 // task, because a thread that the system may move takes the core of a worker that sleeps, and then the two
 // wait for each other at every barrier. A task may have fewer workers than the pool; the others sleep. Some
-// threads are spare: they replace workers whose core another program takes (base/seats.h).
+// threads are spare: they replace workers whose core another program takes, and where others take several
+// cores, tasks have fewer workers (base/seats.h).
 // Between tasks and at barriers a worker spins for up to a millisecond and then sleeps in the kernel. It
 // spins for less after it has slept for long, and while other programs use its pool's cores.
 // Owner: a backend. Thread: one thread at a time may call run(); barrier() only from inside the task. Cost:
@@ -55,6 +56,12 @@ class ThreadPool {
   /// Threads that sleep until they have a task: between two tasks all, after a while.
   int sleeping() const;
 
+  /// How long a thread slept that began at `begin_ns` and runs again at `now_ns`. Once somebody has woken it,
+  /// at `woken_ns`, it does not sleep but has no core. 0 or an earlier sleep: nobody knows when.
+  static constexpr std::int64_t slept_ns(std::int64_t begin_ns, std::int64_t woken_ns, std::int64_t now_ns) {
+    return (woken_ns > begin_ns && woken_ns < now_ns ? woken_ns : now_ns) - begin_ns;
+  }
+
   /// Calls work(worker, workers) once on every worker and returns when all have returned. `workers` is at
   /// most `most`; it is less while other programs take cores.
   template <class Work>
@@ -91,6 +98,7 @@ class ThreadPool {
   struct alignas(64) Signal {
     std::atomic<int> value{0};
     std::atomic<int> sleepers{0};
+    std::atomic<std::int64_t> woken_ns{0};  // when it was last raised for a sleeper
     void raise();
   };
   /// A thread of the pool. Seat 0 has none: only the caller takes it.

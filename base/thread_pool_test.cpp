@@ -14,8 +14,9 @@ namespace ft {
 namespace {
 
 TEST(ThreadPool, RunsTheWorkOnceOnEveryWorkerAndReturnsAfterAll) {
+  const auto coarse = [] { return std::int64_t{0}; };  // with it nobody watches for other programs
   for (const int workers : {1, 2, 3, 7}) {
-    ThreadPool pool(workers);
+    ThreadPool pool(workers, ThreadPool::kSpinUs, usable_cores(), coarse);
     ASSERT_EQ(pool.workers(), workers);
     std::vector<int> calls(static_cast<std::size_t>(workers));
     auto work = [&](int worker, int count) {
@@ -135,6 +136,38 @@ TEST(ThreadPool, TheCallerTakesAnotherCoreIfItsOwnIsTaken) {
   const std::vector<std::thread::id> threads = after_a_change(pool, 0);
   EXPECT_EQ(threads.size(), 3U);
   EXPECT_EQ(threads.front(), std::this_thread::get_id()) << "worker 0 is always the caller";
+}
+
+std::atomic<bool> stopped;
+
+/// The numbers of workers of tasks on four cores that other programs take, until a task has one.
+std::vector<int> workers_without_cores(int tasks, bool meet) {
+  stopped = false;
+  ThreadPool pool(4, 40, many_cores(4), [] { return stopped ? 0 : steady_ns(); });
+  stopped = true;
+  std::vector<int> numbers;
+  auto work = [&](int worker, int workers) {
+    if (worker == 0 && (numbers.empty() || numbers.back() != workers)) numbers.push_back(workers);
+    if (meet) pool.barrier();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  for (int task = 0; task < tasks && (numbers.empty() || numbers.back() > 1); ++task) pool.run(work);
+  return numbers;
+}
+
+TEST(ThreadPool, WhereNobodyHasACoreForLongACallerWorksAlone) {
+  EXPECT_EQ(workers_without_cores(100'000, true), (std::vector<int>{4, 2, 1}));
+}
+
+TEST(ThreadPool, WorkersThatDoNotWaitForEachOtherStay) {
+  EXPECT_EQ(workers_without_cores(200, false), (std::vector<int>{4}));
+}
+
+TEST(ThreadPool, WhoIsWokenAndHasNoCoreDoesNotSleep) {
+  EXPECT_EQ(ThreadPool::slept_ns(100, 130, 190), 30);
+  EXPECT_EQ(ThreadPool::slept_ns(100, 0, 190), 90) << "nobody was seen sleeping";
+  EXPECT_EQ(ThreadPool::slept_ns(100, 70, 190), 90) << "an earlier sleep's";
+  EXPECT_EQ(ThreadPool::slept_ns(100, 230, 190), 90) << "a later sleep's";
 }
 
 TEST(ThreadPool, CanBeDestroyedWithoutHavingRun) {

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -81,6 +82,18 @@ std::int64_t process_start(int process) {
     if (i == kState && (field == "Z" || field == "X")) return 0;  // it has ended and waits for its parent
   }
   return fields ? std::strtoll(field.c_str(), nullptr, 10) : 0;
+}
+
+std::int64_t waits_for_files() {
+  rusage used{};
+  return ::getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_majflt : 0;
+}
+
+// proc_pid_schedstat: time on a core, time in a queue for one, turns.
+std::int64_t waited_for_cores_ns() {
+  std::ifstream file("/proc/thread-self/schedstat");
+  std::int64_t ran = 0, waited = 0;
+  return file >> ran >> waited ? waited : 0;
 }
 
 void pin_to_core(int core) {
