@@ -97,7 +97,7 @@ ThreadPool::ThreadPool(int workers, int spin_us, std::vector<int> cores, ThreadC
       shortest_spins_(std::min(spin_us, kShortSpinUs) * spins_per_microsecond()),
       pinned_(workers_ > 1 && workers_ <= static_cast<int>(cores.size()) &&
               cores_within(quota, static_cast<int>(cores.size())) == static_cast<int>(cores.size())),
-      watches_(pinned_ && is_fine(clock)),
+      watches_(workers_ > 1 && workers_ <= static_cast<int>(cores.size()) && is_fine(clock)),
       seats_(pinned_ ? seat_count(workers_, cores) : workers_, workers_) {
   // More workers than cores: who spins keeps another one from its core. With a quota, spinning spends it, and
   // which of the cores is free is the system's to say: other containers have the same ones.
