@@ -73,9 +73,11 @@ int Seats::leave_worst_empty(std::int64_t now_ns, int windows) {
 // Parts of a task between two barriers are short against the time for which a core is taken. So all workers
 // work only while all have their core: with independent shares the speed is the product of what is left to
 // each. Two taken cores of two leave a quarter or less, where one worker has half.
-bool Seats::too_many(int crowded, double most_lost) const {
+bool Seats::too_many(int crowded, double most_lost) {
   constexpr double kOneOfTwo = 0.45;  // one worker, which the system may move, has more than half the speed
   const bool tried = before_try_ > 0 && std::ssize(used_) > before_try_;
+  const int spare = static_cast<int>(seats_.size()) - workers_ - left_empty();
+  if (crowded <= spare && !tried && usual_share() <= kCrowded) return false;  // they are replaced
   return crowded >= (tried ? 1 : 2) || (std::ssize(used_) == 2 && most_lost > kOneOfTwo);
 }
 

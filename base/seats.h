@@ -62,7 +62,7 @@ class Seats {
   void leave_empty(Seat& seat, std::int64_t now_ns);
   int leave_worst_empty(std::int64_t now_ns, int windows);
   /// Whether fewer workers than the used seats have would be faster.
-  bool too_many(int crowded, double most_lost) const;
+  bool too_many(int crowded, double most_lost);
   void change_limit(std::int64_t now_ns, int windows, int crowded, double most_lost);
 
   int workers_;

@@ -45,6 +45,24 @@ TEST(Seats, ASpareOneReplacesTheOneWhoseCoreIsTaken) {
   }
 }
 
+TEST(Seats, SpareOnesReplaceSeveralAsLongAsThereAreEnough) {
+  Seats two(4, 2);
+  std::int64_t now = 0;
+  work(two, 2, now, 80, [](int seat) { return seat == 1 ? 0.9 : 0.0; });
+  EXPECT_EQ(chosen(two, 2), (std::vector<int>{0, 2}));
+
+  Seats four(7, 4);
+  work(four, 4, now, 160, [](int seat) { return seat < 2 ? 0.5 : 0.0; });
+  EXPECT_EQ(chosen(four, 4), (std::vector<int>{2, 3, 4, 5}));
+
+  Seats all(7, 4);
+  work(all, 4, now, 160, [](int) { return 0.5; });
+  EXPECT_EQ(chosen(all, 4).size(), 1U) << "all are taken, spare ones too";
+  Seats both(4, 2);
+  work(both, 2, now, 160, [](int) { return 0.5; });
+  EXPECT_EQ(chosen(both, 2).size(), 1U);
+}
+
 TEST(Seats, ATaskWithFewerWorkersHasSpareOnesToo) {
   Seats seats(4, 4);
   std::int64_t now = 0;
