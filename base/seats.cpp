@@ -109,8 +109,8 @@ void Seats::change_limit(std::int64_t now_ns, int windows, int crowded, double m
 int Seats::rearrange(std::int64_t now_ns, std::int64_t waited_ns) {
   for (Seat& seat : seats_)
     if (seat.empty && now_ns >= seat.back_ns) seat = {0, 0, seat.back_ns, seat.break_ns, 0, false};
+  if (!due(now_ns)) return -1;
   const std::int64_t window_ns = now_ns - rearranged_ns_;
-  if (window_ns < kWindowNs) return -1;
   const bool waits = static_cast<double>(waited_ns - waited_ns_) >= kQuiet * static_cast<double>(window_ns);
   rearranged_ns_ = now_ns;
   waited_ns_ = waited_ns;
@@ -126,8 +126,7 @@ int Seats::rearrange(std::int64_t now_ns, std::int64_t waited_ns) {
   const int limit = limit_;
   change_limit(now_ns, windows, crowded, waits ? std::max(most_lost, kQuiet) : most_lost);
   const int left = limit_ == limit && late_ == 0 ? leave_worst_empty(now_ns, windows) : -1;
-  crowded_ = std::ranges::any_of(
-      used_, [this](int at) { return !seats_[static_cast<std::size_t>(at)].empty && share(at) > kCrowded; });
+  crowded_ = crowded > (left >= 0 && share(left) > kCrowded ? 1 : 0);
   for (Seat& seat : seats_) seat.ns = seat.lost_ns = 0;
   return left;
 }

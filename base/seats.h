@@ -34,6 +34,8 @@ class Seats {
   std::span<const int> choose(int most);
   /// In `ns` of a task the worker of `seat` was ready to run for `lost_ns` without a core.
   void observe(int seat, std::int64_t ns, std::int64_t lost_ns);
+  /// Whether a window has ended; before, rearrange() only brings back seats and needs no `waited_ns`.
+  bool due(std::int64_t now_ns) const { return now_ns - rearranged_ns_ >= kWindowNs; }
   /// After the observations of a task: leaves a seat empty, changes the limit, or tries some again. The seat
   /// that it has just left empty, or -1. `waited_ns`: how long the caller has waited for a core since its
   /// start, between tasks too; needed while limit() is in force only.

@@ -211,10 +211,12 @@ void ThreadPool::observe_task(std::int64_t begin_ns) {
     seats_.observe(seat, place.ns, place.lost_ns);
   }
   const int limit = seats_.limit();
-  const std::int64_t waited_ns = limit < workers_ ? waited_for_cores_ns() : 0;
-  if (const int seat = seats_.rearrange(now, waited_ns); seat >= 0)
-    log_info(fmt::format("another program uses core {}; its worker is left out or replaced for a while",
-                         places_[static_cast<std::size_t>(seat)]->core));
+  const std::int64_t waited_ns = limit < workers_ && seats_.due(now) ? waited_for_cores_ns() : 0;
+  if (const int seat = seats_.rearrange(now, waited_ns); seat >= 0) {
+    const int core = places_[static_cast<std::size_t>(seat)]->core;
+    log_info(fmt::format("another program uses {}; its worker is left out or replaced for a while",
+                         core < 0 ? "a worker's core" : fmt::format("core {}", core)));
+  }
   if (limit == workers_ && seats_.limit() < limit)
     log_info(fmt::format("other programs use the processor's cores; steps have {} of {} workers for a while",
                          seats_.limit(), limit));

@@ -8,8 +8,9 @@
 // spins for less after it has slept for long, and while other programs use its pool's cores.
 // Owner: a backend. Thread: one thread at a time may call run(); barrier() only from inside the task. Cost:
 // run() and barrier() allocate nothing and take no lock; run() asks the system three times to keep its core,
-// and reads clocks. Errors: the constructor throws std::system_error if the machine refuses a thread; the
-// task must not throw.
+// reads clocks and asks for waits. Only while other programs take cores of several workers it also reads a
+// file of the system, every 20 ms, which allocates. Errors: the constructor throws std::system_error if the
+// machine refuses a thread; the task must not throw.
 #pragma once
 
 #include <atomic>
