@@ -136,13 +136,13 @@ class StreamsBench {
     const std::int64_t first = total();
     double spent = 0;
     while (length(*std::ranges::min_element(running, {}, length)) < plan_.prompt_tokens + tokens) {
-      const std::int64_t before = total(), begin = steady_ns();
+      const std::int64_t begin = steady_ns();
       const RoundShape shape = decoder_.round(running);
       const double ms = static_cast<double>(steady_ns() - begin) * 1e-6;
       for (const Slot* slot : running) {
         if (slot->finish != Finish::kNone) return slot->error;
       }
-      decoder_.observe(shape, static_cast<int>(total() - before), ms);
+      decoder_.observe(shape, ms);
       spent += ms, side.rounds += 1;
       side.drafted += shape.rows - shape.slots;
     }

@@ -277,13 +277,11 @@ void Scheduler::round() {
   prompt_debt_ms_ -= round_ms_;
   status_.rounds += 1;
   status_.round_seconds += round_ms_ / 1e3;
-  std::int64_t tokens = 0;
   for (const auto& [job, before] : decoding_) {
     job->decode_ms += round_ms_;
-    tokens += job->slot->report.emitted - before.emitted;
     note_round(*job, before, now);
   }
-  decoder_.observe(shape, static_cast<int>(tokens), round_ms_);
+  decoder_.observe(shape, round_ms_);
 }
 
 void Scheduler::note_round(Job& job, const SpeculationReport& before, double now) {

@@ -8,7 +8,8 @@ namespace {
 
 constexpr double kEnough = 8;  // weight from which two means can tell a change
 constexpr double kApart = 0.32;
-constexpr double kChange = 0.02;  // chance that a text changes in a round
+constexpr double kChange = 0.02;       // chance that a text changes in a round
+constexpr double kIdleChange = 0.004;  // the same for a round without a draft
 
 AcceptanceLevel::Rates all_of(double rate) {
   AcceptanceLevel::Rates rates;
@@ -87,6 +88,11 @@ AcceptanceEstimate::AcceptanceEstimate(const Rates& prior)
     : all_(prior), well_(prior), poorly_(poor_of(prior)) {}
 
 void AcceptanceEstimate::observe(int drafted, int accepted) {
+  if (drafted > 0) {
+    constexpr double kKept = 0.99;
+    edge_ = kKept * edge_ +
+            std::log(likelihood(rates_now(), drafted, accepted) / likelihood(rates(), drafted, accepted));
+  }
   all_.observe(drafted, accepted);
   if (drafted <= 0) return;
   const double poorly = poor_ * likelihood(poorly_.rates(), drafted, accepted);
@@ -99,7 +105,7 @@ void AcceptanceEstimate::observe(int drafted, int accepted) {
 void AcceptanceEstimate::age() {
   all_.age();
   (poor() ? poorly_ : well_).age();
-  poor_ += kChange * (1 - 2 * poor_);
+  poor_ += kIdleChange * (1 - 2 * poor_);
 }
 
 void AcceptanceEstimate::doubt() {

@@ -55,6 +55,8 @@ class AcceptanceEstimate {
   Rates rates() const { return all_.rates(); }
   /// Of the two levels, by their chances.
   Rates rates_now() const;
+  /// Of late rates_now() foretold rounds better than rates(): the text changes between two levels.
+  bool changes() const { return edge_ > 2.5; }
   bool poor() const { return poor_ > 0.5; }
   bool sure() const { return all_.sure() || (poor() ? poorly_ : well_).sure(); }
   int seen(std::size_t position) const { return all_.seen(position); }
@@ -62,6 +64,7 @@ class AcceptanceEstimate {
  private:
   AcceptanceLevel all_, well_, poorly_;
   double poor_ = 0;  // chance that it does poorly now
+  double edge_ = 0;  // log-likelihood of recent rounds by rates_now() beyond that by rates()
 };
 
 }  // namespace ft

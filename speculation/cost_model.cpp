@@ -30,9 +30,7 @@ void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double 
   for (std::size_t rows = known + 1; rows < verify_.size(); ++rows) verify_[rows] = verify_[rows - 1] + slope;
   draft_ = draft > 0 ? draft : 0.15 * verify_[1];
   beyond_ = verify_[kRows] - verify_[kRows - 1];
-  slot_ = 0.05 * verify_[1];
-  batch_draft_ = 0;
-  plain_batches_ = drafted_batches_ = {};
+  batches_ = {};
   seen_.fill(false);
   draft_seen_ = false;
   calibrated_ = verify_[1];
@@ -49,10 +47,16 @@ void CostModel::weigh(int drafter, double weight) {
   if (weight > 0) weight_[static_cast<std::size_t>(drafter)] = weight;
 }
 
-double CostModel::verify(int rows, int slots) const {
+/// By the figures of one slot; a further slot has a state that costs something.
+double CostModel::unlearnt(int rows, int slots) const {
+  constexpr double kSlot = 0.05;
   const double known = verify_[static_cast<std::size_t>(std::min(rows, kRows))];
-  const double batch = slots > 1 ? (slots - 1) * slot_ + std::max(0, rows - slots) * batch_draft_ : 0;
-  return known + std::max(0, rows - kRows) * beyond_ + batch;
+  return known + std::max(0, rows - kRows) * beyond_ + (slots - 1) * kSlot * verify_[1];
+}
+
+double CostModel::verify(int rows, int slots) const {
+  const double cost = unlearnt(rows, slots);
+  return slots > 1 ? cost * batches_.ratio(rows, slots) : cost;
 }
 
 /// Of a difference, what an estimate that was corrected `seen` times takes over: the first time all of it.
@@ -60,30 +64,6 @@ double CostModel::share(double late, int seen) {
   constexpr double kFaster = 0.3;
   constexpr double kSlower = 0.05;
   return late * std::max(late < 0 ? kFaster : kSlower, 1.0 / (1 + seen));
-}
-
-/// Of what batches cost more than expected, the part that a further slot or draft takes over. A first round
-/// may be late by chance, so the least of the first few counts, and later ones little.
-double CostModel::First::take(double late) {
-  constexpr int kFirst = 3;
-  if (late < 0 || seen >= kFirst) {
-    const double taken = share(late, seen);
-    ++seen;
-    return taken;
-  }
-  least = seen == 0 ? late : std::min(least, late);
-  return ++seen == kFirst ? least : 0;
-}
-
-/// Plain batches say what a further slot costs, drafted ones what a draft costs beyond that.
-void CostModel::observe_batch(int rows, double draft_steps, double cost, int slots) {
-  const double expected = verify(rows, slots) + draft_steps * draft_;
-  const double late = std::min(cost, 4 * expected) - expected;
-  if (rows <= slots) {
-    slot_ = std::max(0.0, slot_ + plain_batches_.take(late / (slots - 1)));
-  } else {
-    batch_draft_ = std::max(-beyond_, batch_draft_ + drafted_batches_.take(late / (rows - slots)));
-  }
 }
 
 /// Plain rounds are faster than calibration said: it met a bad moment, which made the figures that no round
@@ -123,11 +103,16 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
   constexpr double kSlower = 0.02;
   constexpr double kLongContext = 2;  // of each sequence, in units of 1024 positions
   if (cost <= 0 || rows < 1 || !measured_) return;
+  if (slots > 1) {
+    const double verified = cost - draft_steps * draft_ - reading(read);
+    constexpr double kLeast = 0.1;  // of what was expected, whatever the other parts were taken for
+    const double expected = unlearnt(rows, slots);
+    return batches_.observe(rows, slots, std::max(kLeast, verified / expected));
+  }
   if (read.sequences > kLongContext * slots) {
     const double expected = verify(rows, slots) + draft_steps * draft_ + reading(read);
     return observe_reading(std::min(cost, 4 * expected) - expected, read);
   }
-  if (slots > 1) return observe_batch(rows, draft_steps, cost, slots);
   if (rows > kRows) return;
   const auto at = static_cast<std::size_t>(rows);
   double& verify = verify_[at];

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "drafters/drafter.h"
+#include "speculation/batch_costs.h"
 #include "speculation/cost_figures.h"
 
 namespace ft {
@@ -19,10 +20,10 @@ struct ContextRead {
 };
 
 /// What a round costs, in any one unit of time. Its rows have a cost by their number, measured for those of
-/// one slot and continued in a straight line beyond them. Each draft step costs the same. In a batch each
-/// further slot costs something, because it has a state of its own, and each draft, because it is a row of
-/// the drafter's network too. A long context costs something for each sequence that reads it, and for each
-/// draft that reads it again. Before anything was measured the costs are a guess.
+/// one slot and continued in a straight line beyond them. Each draft step costs the same. Rounds of several
+/// slots correct this by the number of slots and rows (BatchCosts). A long context costs something for each
+/// sequence that reads it, and for each draft that reads it again. Before anything was measured the costs are
+/// a guess.
 /// Draft steps are counted in passes of one network; the passes of others have a weight. More rows never cost
 /// less, and never more than as many rounds of one row: a figure that says so was taken at a bad moment.
 class CostModel {
@@ -51,6 +52,8 @@ class CostModel {
   void take_up(const CostFigures& figures);
 
   double verify(int rows, int slots = 1) const;
+  /// A batch of this size has to show what a plain round costs. Never before anything was measured.
+  bool plain_due(int slots) const { return slots > 1 && measured_ && batches_.plain_due(slots); }
   /// What reading a long context adds.
   double reading(const ContextRead& read) const {
     return segment_read_ * read.sequences + row_read_ * read.drafts;
@@ -64,25 +67,16 @@ class CostModel {
   }
 
  private:
-  void observe_batch(int rows, double draft_steps, double cost, int slots);
+  double unlearnt(int rows, int slots) const;
   void observe_reading(double late, const ContextRead& read);
   void scale_unseen();
   double unseen_part(std::size_t rows, double draft_steps) const;
   static double share(double late, int seen);
 
-  /// The first rounds of a kind.
-  struct First {
-    double least = 0;
-    int seen = 0;
-    double take(double late);
-  };
-
   std::array<double, kRows + 1> verify_{};  // [rows]
   double draft_ = 0.15;                     // one pass of the head
   double beyond_ = 0.1;                     // a row more than kRows
-  double slot_ = 0.05;                      // a slot more than one, beside its rows
-  double batch_draft_ = 0;                  // a draft in a batch, beside its row and the passes
-  First plain_batches_, drafted_batches_;
+  BatchCosts batches_;
   std::array<bool, kRows + 1> seen_{};  // [rows] a round has shown it since calibration
   bool draft_seen_ = false;
   double calibrated_ = 1;                    // a plain step, as calibration said

@@ -320,11 +320,10 @@ Status Decoder::open_drafter(Slot& slot, const PrefixHit& beginning) {
   return {};
 }
 
-void Decoder::observe(const RoundShape& shape, int tokens, double ms) {
+void Decoder::observe(const RoundShape& shape, double ms) {
   // The backlog belongs to what drafting costs a batch, and not to what a round of this shape costs.
   if (shape.backlog_rows == 0)
     costs_.observe(shape.rows, shape.draft_steps, ms, shape.slots, shape.read, shape.drafter);
-  batch_.observe(shape.slots, shape.rows > shape.slots, tokens, ms);
 }
 
 void Decoder::close(Slot& slot) {

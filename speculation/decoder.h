@@ -12,7 +12,6 @@
 #include "drafters/registry.h"
 #include "drafters/synthetic.h"
 #include "models/model.h"
-#include "speculation/batch_draft_gate.h"
 #include "speculation/image_encoder.h"
 #include "speculation/round.h"
 #include "speculation/snapshot.h"
@@ -72,12 +71,12 @@ class Decoder {
   /// Reads the images of those rows first.
   Status prefill(Slot& slot, int rows);
   RoundShape round(std::span<Slot* const> slots) {
-    return round_->run(slots, costs_, batch_.drafts(static_cast<int>(slots.size())));
+    return round_->run(slots, costs_, !costs_.plain_due(static_cast<int>(slots.size())));
   }
   /// See Round::meanwhile.
   void meanwhile(std::function<void()> work) { round_->meanwhile(std::move(work)); }
-  /// What the last round gave: its shape, tokens of all slots, milliseconds.
-  void observe(const RoundShape& shape, int tokens, double ms);
+  /// What the last round took: its shape, milliseconds.
+  void observe(const RoundShape& shape, double ms);
   CostModel& costs() { return costs_; }
 
   /// Logits [tokens, vocabulary] of a text in chunks: `row(position, logits)` for every position.
@@ -144,7 +143,6 @@ class Decoder {
   std::vector<char> slot_used_;  // [slots]
   SnapshotRoom room_;
   CostModel costs_;
-  BatchDraftGate batch_;
   AcceptancePrior prior_;
 };
 

@@ -42,8 +42,6 @@ DepthPolicy::Best DepthPolicy::at_depth(const CostModel& costs, const Offer& off
 DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& offer, int most,
                                           const RoundSoFar& others, const AcceptanceEstimate::Rates& right,
                                           double credit) const {
-  constexpr double kBatchMargin = 1.1;  // many slots choose by one estimate: its errors add up
-  const double margin = others.slots > 1 ? kBatchMargin : 1;
   double chain = 1;
   double tokens = 1;
   Best best = at_depth(costs, offer, 0, 1, others);
@@ -52,7 +50,7 @@ DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& o
     tokens += chain;
     const Best deeper = at_depth(costs, offer, depth, tokens, others);
     if (deeper.extra > credit) break;
-    if (deeper.tokens - best.tokens > (deeper.steps - best.steps) * margin * best.pace()) best = deeper;
+    if (deeper.tokens - best.tokens > (deeper.steps - best.steps) * best.pace()) best = deeper;
   }
   return best;
 }
@@ -68,6 +66,49 @@ int DepthPolicy::choose_fixed(std::span<const Offer> offers, int allowed) {
   return 0;
 }
 
+void DepthPolicy::note_networks(std::span<const Offer> offers) {
+  int networks = 0;
+  for (const Offer& offer : offers) {
+    const bool network = offer.most > 0 && offer.drafter->draft_cost(1) > 0;
+    if (network) networks_[static_cast<std::size_t>(offer.drafter->number())] = true;
+    networks += network ? 1 : 0;
+  }
+  reason_.rivals = networks > 1;
+}
+
+/// Passes of networks count as free: plan_batch() weighs them for all slots together.
+BatchSlot DepthPolicy::prospects(const CostModel& costs, std::span<const Offer> offers, int allowed,
+                                 const RoundSoFar& plain) {
+  offers = offers.first(std::min<std::size_t>(offers.size(), kMaxDrafters));
+  note_networks(offers);
+  RoundSoFar passing = plain;
+  passing.steps_of.fill(std::numeric_limits<double>::max());
+  BatchSlot slot;
+  slot.fixed = fixed_, slot.context = plain.context;
+  double any_pace = 0, free_pace = 0;
+  for (const Offer& offer : offers) {
+    const int most = std::min({offer.most, allowed, kMaxDraft});
+    if (most <= 0) continue;
+    const AcceptanceEstimate::Rates right = rates(offer);
+    const Best best = best_depth(costs, offer, most, passing, right, credit(offer));
+    DraftProspect found{offer.drafter, most, {}};
+    double chain = 1;
+    for (int i = 0; i < most; ++i) {
+      chain *= right[static_cast<std::size_t>(i)];
+      found.reached[static_cast<std::size_t>(i)] = chain;
+      if (fixed_ < 0 && at_depth(costs, offer, i + 1, 1, passing).extra > credit(offer)) {
+        found.max_tokens = i;
+        break;
+      }
+    }
+    if (best.pace() > any_pace) any_pace = best.pace(), slot.any = found;
+    if (offer.drafter->draft_cost(1) == 0 && best.pace() > free_pace)
+      free_pace = best.pace(), slot.free = found;
+    if (fixed_ >= 0) break;  // the first offer is the one that the text itself speaks for
+  }
+  return slot;
+}
+
 int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, int allowed,
                         const RoundSoFar& others) {
   reason_ = {};
@@ -77,13 +118,7 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   credit_ = std::min(kMaxCredit, credit_ + kEarn * plain / others.slots);
   std::array<Best, kMaxDrafters> bests;
   const std::size_t count = std::min(offers.size(), bests.size());
-  int networks = 0;
-  for (const Offer& offer : offers.first(count)) {
-    const bool network = offer.most > 0 && offer.drafter->draft_cost(1) > 0;
-    if (network) networks_[static_cast<std::size_t>(offer.drafter->number())] = true;
-    networks += network ? 1 : 0;
-  }
-  reason_.rivals = networks > 1;
+  note_networks(offers.first(count));
   std::size_t first = count;
   for (std::size_t i = 0; i < count; ++i) {
     const int most = std::min({offers[i].most, allowed, kMaxDraft});
@@ -143,7 +178,7 @@ bool DepthPolicy::explore(std::span<const Offer> offers, std::span<Best> bests, 
 /// Costs that were taken at a bad moment would keep a depth away that acceptance speaks for: now and then a
 /// round goes as deep as it would at half the extra cost, and so measures it again.
 bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others) {
-  if (++shallow_ < kRetry) return false;
+  if (others.slots > 1 || ++shallow_ < kRetry) return false;  // the batch does so for all of its slots
   shallow_ = 0;
   const Best plain = at_depth(costs, offer, 0, 1, others);
   double chain = 1, tokens = 1;
@@ -177,7 +212,9 @@ int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, in
   const int deepest = std::min({offer.most, allowed, kMaxDraft});
   reason_.held =
       best_depth(costs, offer, deepest, others, rates(offer), std::numeric_limits<double>::max()).depth > 0;
-  if (++idle_ < next_probe_) return 0;
+  const bool due = ++idle_ >= next_probe_ && (others.slots == 1 || follow_);
+  follow_ = false;
+  if (!due && !others.probe) return 0;
   const bool block = offer.drafter->draft_cost(1) > 0 && offer.drafter->draft_cost(deepest) == 1;
   AcceptanceEstimate::Rates hoped;
   hoped.fill(AcceptanceEstimate::kPrior);
@@ -186,9 +223,11 @@ int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, in
     const Best deeper = best_depth(costs, offer, deepest, others, hoped, credit_);
     if (deeper.depth > 1) tried = deeper;
   }
-  if (tried.extra > credit_) return 0;  // as soon as there is credit for it
+  if (tried.extra > credit_ && !others.probe) return 0;  // as soon as there is credit for it
   idle_ = 0;
-  next_probe_ = std::min(2 * next_probe_, kLastProbe);
+  const double part = tried.extra / (tried.steps - tried.extra) / kProbing;
+  next_probe_ =
+      std::min(2 * next_probe_, static_cast<int>(std::clamp<double>(part, kFirstProbe, kLastProbe)));
   reason_.offer = hopeful;
   reason_.probe = true;
   reason_.best = tried;
@@ -209,7 +248,7 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
   }
   // A probe that was right, or that paid, is followed by another at once.
   const bool paid = accepted * reason_.best.saves > reason_.best.extra;
-  if (reason_.probe && drafted > 0 && (paid || accepted == drafted)) idle_ = next_probe_ - 1;
+  if (reason_.probe && drafted > 0 && (paid || accepted == drafted)) idle_ = next_probe_ - 1, follow_ = true;
 }
 
 void DepthPolicy::teach(AcceptancePrior& prior) const {

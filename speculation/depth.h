@@ -15,6 +15,7 @@
 
 #include "drafters/drafter.h"
 #include "speculation/acceptance_estimate.h"
+#include "speculation/batch_plan.h"
 #include "speculation/cost_model.h"
 
 namespace ft {
@@ -28,6 +29,7 @@ struct RoundSoFar {
   std::array<double, kMaxDrafters> steps_of{};  // [Drafter::number()] of those draft steps
   ContextRead read = {};                        // of all sequences and the others' drafts
   double context = 0;                           // of this slot, in units of 1024 positions
+  bool probe = false;  // the batch has drafted nothing for a while: this slot tries a draft
 };
 
 /// What one drafter offers a slot in this round.
@@ -64,7 +66,7 @@ struct AcceptancePrior {
 class DepthPolicy {
  public:
   /// Part of the time that may be lost to trying drafters that are not expected to be the best.
-  static constexpr double kExplore = 0.007;
+  static constexpr double kExplore = 0.0065;
   static constexpr double kEarn = 0.01;
 
   /// depth 0..kMaxDraft, or -1 for auto.
@@ -79,6 +81,9 @@ class DepthPolicy {
     const Offer offer{&drafter, available};
     return choose(costs, {&offer, 1}, allowed, others);
   }
+  /// What plan_batch() may do for this slot.
+  BatchSlot prospects(const CostModel& costs, std::span<const Offer> offers, int allowed,
+                      const RoundSoFar& plain);
   /// Nothing is available.
   int choose_none();
   /// Number of the offer that the last choice takes.
@@ -96,7 +101,8 @@ class DepthPolicy {
  private:
   static constexpr int kFirstProbe = 16;  // rounds at depth 0 before the first probe; doubled after each
   static constexpr int kLastProbe = 128;
-  static constexpr int kStale = 24;  // rounds after which a drafter that did not draft may be tried
+  static constexpr double kProbing = 0.005;  // part of the time that probes may take
+  static constexpr int kStale = 24;          // rounds after which a drafter that did not draft may be tried
   static constexpr int kRetry = 48;  // rounds between two tries of a depth that only the costs speak against
   static constexpr double kMaxBudget = 3;    // plain steps that exploration may save up
   static constexpr double kMaxCredit = 6;    // plain steps
@@ -131,9 +137,11 @@ class DepthPolicy {
                        const RoundSoFar& others);
   Best best_depth(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others,
                   const AcceptanceEstimate::Rates& right, double credit) const;
+  void note_networks(std::span<const Offer> offers);
   AcceptanceEstimate::Rates rates(const Offer& offer) const {
     const AcceptanceEstimate& known = estimate(*offer.drafter, offer.kind);
-    return reason_.rivals && offer.drafter->draft_cost(1) > 0 ? known.rates_now() : known.rates();
+    return (reason_.rivals && offer.drafter->draft_cost(1) > 0) || known.changes() ? known.rates_now()
+                                                                                   : known.rates();
   }
   /// Steps that drafts of this offer may cost: what is known to pay needs no credit.
   double credit(const Offer& offer) const {
@@ -155,9 +163,10 @@ class DepthPolicy {
   int fixed_;
   int idle_ = 0;  // rounds at depth 0 since the last draft
   int next_probe_ = kFirstProbe;
-  int shallow_ = 0;    // rounds since a deeper one was tried
-  double budget_ = 0;  // plain steps that exploration may lose
-  double credit_ = 0;  // plain steps that wrong drafts may lose
+  bool follow_ = false;  // the last probe was right: the next round tries again
+  int shallow_ = 0;      // rounds since a deeper one was tried
+  double budget_ = 0;    // plain steps that exploration may lose
+  double credit_ = 0;    // plain steps that wrong drafts may lose
   std::int64_t round_ = 0;
   using Kinds = std::array<AcceptanceEstimate, Drafter::kKinds>;
   std::array<Kinds, kMaxDrafters> estimates_;            // [Drafter::number()]

@@ -15,7 +15,9 @@ Round::Round(Executable& target, State& state, int slots, const CapturedSet& cap
       captured_(captured),
       images_(images),
       max_depth_(max_depth),
-      entries_(static_cast<std::size_t>(slots)) {
+      entries_(static_cast<std::size_t>(slots)),
+      batch_(slots),
+      prospects_(static_cast<std::size_t>(slots)) {
   for (const CapturedRows* rows : captured_) ring_ = ring_ != nullptr ? ring_ : rows;
   scratch_.reserve(static_cast<std::size_t>(target.vocabulary()));
   round_tokens_.resize(static_cast<std::size_t>(slots) * static_cast<std::size_t>(max_depth));
@@ -141,32 +143,26 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
   others.rows = others.slots - 1;
   others.tokens = others.slots - 1;
   for (const Slot* slot : slots) others.read.sequences += kilo_positions(*slot);
-  for (Slot* slot : slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    Entry& entry = entries_[i];
+    prepare(entry, *slots[i], i);
+    if (entry.allowed > 0 && (drafts || slots[i]->options.depth >= 0)) gather_offers(entry, costs);
+  }
+  const bool together = drafts && slots.size() > 1;
+  if (together) plan_batch(slots, costs, others);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
     Entry& entry = entries_[active_];
-    entry.slot = slot;
-    DraftSlot& draft = entry.draft;
-    draft = {};
-    draft.id = slot->id;
-    draft.tokens = slot->tokens;
-    draft.prompt_tokens = slot->prompt_tokens;
-    draft.predicted = slot->options.predicted;
-    draft.owner = slot->options.owner;
-    draft.sample.sampler = &slot->options.sampler;
-    draft.sample.position = static_cast<std::int64_t>(slot->tokens.size());
-    draft.sample.history = slot->history.counts();
-    draft.sample.bias = slot->options.bias;
-    draft.sample.mask = slot->options.mask;
-    draft.rejection = slot->options.acceptance == Acceptance::kRejection;
-    draft.proposal = &entry.proposal;
-    draft.store = static_cast<std::int32_t>(active_) * max_depth_;
-    draft.drafts = std::span<std::int32_t>(round_tokens_)
-                       .subspan(static_cast<std::size_t>(draft.store), static_cast<std::size_t>(max_depth_));
-    draft.constraint = slot->constraint.get();
-    plan_depth(entry, costs, others, drafts);
-    Result<Txn> txn = slot->timeline->begin(1 + draft.depth, 1);
+    if (i != active_) {  // a slot before it is not part of the round
+      entry.take_plan(entries_[i]);
+      place_drafts(entry, active_);
+    }
+    RoundSoFar so_far = together ? batch_.others(i) : others;
+    so_far.context = kilo_positions(*entry.slot);
+    plan_depth(entry, costs, so_far);
+    Result<Txn> txn = entry.slot->timeline->begin(1 + entry.draft.depth, 1);
     if (!txn.ok()) {
-      slot->finish = Finish::kError;
-      slot->error = txn.error();
+      entry.slot->finish = Finish::kError;
+      entry.slot->error = txn.error();
       continue;
     }
     entry.txn.emplace(std::move(*txn));
@@ -176,26 +172,62 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
   shape_.slots = static_cast<int>(active_);
 }
 
-void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts) {
-  Slot& slot = *entry.slot;
+/// What drafters and the policy read of the slot.
+void Round::prepare(Entry& entry, Slot& slot, std::size_t place) {
+  entry.slot = &slot;
+  entry.source = nullptr, entry.offer_count = 0, entry.jump_forward = false;
   DraftSlot& draft = entry.draft;
+  draft = {};
+  draft.id = slot.id;
+  draft.tokens = slot.tokens;
+  draft.prompt_tokens = slot.prompt_tokens;
+  draft.predicted = slot.options.predicted;
+  draft.owner = slot.options.owner;
+  draft.sample.sampler = &slot.options.sampler;
+  draft.sample.position = static_cast<std::int64_t>(slot.tokens.size());
+  draft.sample.history = slot.history.counts();
+  draft.sample.bias = slot.options.bias;
+  draft.sample.mask = slot.options.mask;
+  draft.rejection = slot.options.acceptance == Acceptance::kRejection;
+  draft.constraint = slot.constraint.get();
+  place_drafts(entry, place);
   const std::int64_t room = slot.options.context - static_cast<std::int64_t>(slot.tokens.size());
   const std::int64_t budget = slot.options.max_tokens - slot.output_tokens();
-  const int allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, max_depth_));
-  drafts = drafts || slot.options.depth >= 0;
-  entry.source = nullptr;
-  offer_count_ = 0;
-  if (drafts && allowed > 0) gather_offers(entry, costs);
-  if (offer_count_ > 0) {
-    RoundSoFar so_far = others;
-    so_far.context = kilo_positions(slot);
-    draft.depth = slot.policy.choose(costs, std::span(offers_).first(offer_count_), allowed, so_far);
-    entry.source = offering_[slot.policy.chosen()];
-    entry.kind = offers_[slot.policy.chosen()].kind;
+  entry.allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, max_depth_));
+}
+
+/// Where the entry's drafts go in the round's token buffer.
+void Round::place_drafts(Entry& entry, std::size_t place) {
+  DraftSlot& draft = entry.draft;
+  draft.proposal = &entry.proposal;
+  draft.store = static_cast<std::int32_t>(place) * max_depth_;
+  draft.drafts = std::span<std::int32_t>(round_tokens_)
+                     .subspan(static_cast<std::size_t>(draft.store), static_cast<std::size_t>(max_depth_));
+}
+
+void Round::plan_batch(std::span<Slot* const> slots, const CostModel& costs, const RoundSoFar& plain) {
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const Entry& entry = entries_[i];
+    RoundSoFar others = plain;
+    others.context = kilo_positions(*slots[i]);
+    prospects_[i] = slots[i]->policy.prospects(costs, std::span(entry.offers).first(entry.offer_count),
+                                               entry.allowed, others);
+  }
+  batch_.plan(costs, std::span(prospects_).first(slots.size()), plain.read);
+}
+
+void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others) {
+  Slot& slot = *entry.slot;
+  DraftSlot& draft = entry.draft;
+  if (entry.offer_count > 0) {
+    const auto offers = std::span(entry.offers).first(entry.offer_count);
+    draft.depth = slot.policy.choose(costs, offers, entry.allowed, others);
+    entry.source = entry.offering[slot.policy.chosen()];
+    entry.kind = offers[slot.policy.chosen()].kind;
   } else {
     draft.depth = slot.policy.choose_none();
   }
-  entry.jump_forward = take_jump_forward(entry, allowed);
+  entry.jump_forward = take_jump_forward(entry, entry.allowed);
   if (!slot.on_depth) return;
   slot.on_depth(entry.jump_forward ? "depth " + std::to_string(draft.depth) + ": the only tokens allowed"
                                    : slot.policy.explain());
@@ -232,10 +264,10 @@ void Round::gather_offers(Entry& entry, const CostModel& costs) {
     if (!planned.ok() || found <= 0) continue;
     const Offer offer{drafter, found, drafter->kind(slot.id),
                       costs.weight(*drafter) * drafter->catch_up(entry.draft)};
-    std::size_t at = offer_count_++;
-    for (; at > 0 && rank(offers_[at - 1]) > rank(offer); --at)
-      offers_[at] = offers_[at - 1], offering_[at] = offering_[at - 1];
-    offers_[at] = offer, offering_[at] = drafter;
+    std::size_t at = entry.offer_count++;
+    for (; at > 0 && rank(entry.offers[at - 1]) > rank(offer); --at)
+      entry.offers[at] = entry.offers[at - 1], entry.offering[at] = entry.offering[at - 1];
+    entry.offers[at] = offer, entry.offering[at] = drafter;
   }
 }
 

@@ -23,6 +23,7 @@
 #include "program/backend.h"
 #include "sampling/history.h"
 #include "sampling/sample.h"
+#include "speculation/batch_planner.h"
 #include "speculation/depth.h"
 #include "speculation/prompt_images.h"
 #include "timeline/timeline.h"
@@ -125,8 +126,12 @@ class Round {
   struct Entry {
     Slot* slot = nullptr;
     DraftSlot draft;
-    Drafter* source = nullptr;  // who offers the drafts; null: nobody, or the constraint
-    int kind = 0;               // of what it offers
+    Drafter* source = nullptr;               // who offers the drafts; null: nobody, or the constraint
+    int kind = 0;                            // of what it offers
+    int allowed = 0;                         // drafts that request and context leave room for
+    std::array<Offer, kMaxDrafters> offers;  // the first offer_count are in use
+    std::array<Drafter*, kMaxDrafters> offering{};
+    std::size_t offer_count = 0;
     bool jump_forward = false;  // the constraint's drafts, no drafter's
     std::optional<Txn> txn;
     int first_row = 0;
@@ -139,6 +144,11 @@ class Round {
     }
     /// Who is to draft in this round; null: nobody.
     Drafter* drafter() const { return draft.depth == 0 || jump_forward ? nullptr : source; }
+    /// What prepare() and gather_offers() found for another entry; that one has no transaction yet.
+    void take_plan(const Entry& from) {
+      slot = from.slot, draft = from.draft, source = nullptr, jump_forward = false;
+      allowed = from.allowed, offers = from.offers, offering = from.offering, offer_count = from.offer_count;
+    }
     void abandon_drafts() {
       draft.drafted = draft.backlog_rows = 0;
       draft.known = true;
@@ -147,7 +157,10 @@ class Round {
     bool reads_logits() const { return slot->options.logprobs >= 0 || draft.rejection; }
   };
   void plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts);
-  void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others, bool drafts);
+  void prepare(Entry& entry, Slot& slot, std::size_t place);
+  void place_drafts(Entry& entry, std::size_t place);
+  void plan_batch(std::span<Slot* const> slots, const CostModel& costs, const RoundSoFar& plain);
+  void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others);
   void gather_offers(Entry& entry, const CostModel& costs);
   void note_plan(const Entry& entry, const CostModel& costs, RoundSoFar& others);
   static bool take_jump_forward(Entry& entry, int allowed);
@@ -178,9 +191,8 @@ class Round {
   std::vector<Entry> entries_;
   std::size_t active_ = 0;  // entries in use
   RoundShape shape_;
-  std::array<Offer, kMaxDrafters> offers_;         // of the slot that is planned
-  std::array<Drafter*, kMaxDrafters> offering_{};  // the same
-  std::size_t offer_count_ = 0;
+  BatchPlanner batch_;
+  std::vector<BatchSlot> prospects_;  // [slot of the round]
   SampleScratch scratch_;
   Distribution target_distribution_;
   // One step's arguments, reused.

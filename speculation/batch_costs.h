@@ -1,0 +1,43 @@
+// What rounds of several sequences cost, compared with what the figures of one sequence say. For each number
+// of sequences and each range of rows it keeps the ratio of measured to expected time. The tiles of a GPU and
+// the cores of a processor make steps in these costs that no straight line follows. Texts have no part in it,
+// so what is learnt from one holds for all.
+#pragma once
+
+#include <array>
+
+namespace ft {
+
+class BatchCosts {
+ public:
+  /// Larger batches count as this one.
+  static constexpr int kMaxSlots = 128;
+
+  /// A round of `rows` rows of `slots` sequences took `ratio` times what was expected.
+  void observe(int rows, int slots, double ratio);
+  /// Measured to expected time of such a round. Between two ranges that were seen it is interpolated; a number
+  /// of sequences that was not seen is taken for the nearest one.
+  double ratio(int rows, int slots) const;
+  /// Plain rounds of so many sequences were not seen often enough, or not for a while: the next one should be.
+  bool plain_due(int slots) const;
+
+ private:
+  static constexpr int kRanges = 10;
+  struct Range {
+    double rows = 0, ratio = 1;  // means of the rounds in it
+    int seen = 0;
+    void take(double rows, double ratio);
+  };
+  struct Batch {
+    std::array<Range, kRanges> ranges{};
+    int since_plain = 0;  // drafted rounds
+    bool seen() const;
+    double ratio(double rows) const;
+  };
+  static std::size_t range(int rows, int slots);
+  static std::size_t place(int slots);
+
+  std::array<Batch, kMaxSlots + 1> batches_{};  // [sequences]
+};
+
+}  // namespace ft

@@ -1,0 +1,46 @@
+// Plans the drafts of every round of several slots: plan_batch(), and the rounds that keep its figures fresh.
+// While no slot drafts, a quarter of the slots try a draft now and then, all in one round, because they share
+// its pass; while some do, all others try one. Now and then a round goes as deep as it would if drafts cost
+// half, so that costs of a bad moment are measured again.
+// Costs are learnt by the size of rounds and acceptance by each slot, so wrong drafts of one text say nothing
+// about another one.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "speculation/depth.h"
+
+namespace ft {
+
+class BatchPlanner {
+ public:
+  explicit BatchPlanner(int max_slots)
+      : depths_(static_cast<std::size_t>(max_slots)), drafters_(depths_.size()), probing_(depths_.size()) {}
+
+  /// `read`: of all sequences, without drafts. The spans live until the next call.
+  void plan(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read);
+  /// The round as slot `index` finds it: what the others are planned to do, and the passes of all.
+  RoundSoFar others(std::size_t index) const;
+  int depth(std::size_t index) const { return depths_[index]; }
+
+ private:
+  static constexpr int kIdle = 16;           // rounds without a draft before a slot tries one
+  static constexpr int kRetry = 64;          // rounds between two that cost less than they are known to
+  static constexpr double kProbing = 0.012;  // part of the time that probes may take
+
+  void plan_retry(const CostModel& costs);
+  void plan_probes(const CostModel& costs);
+
+  std::span<const BatchSlot> slots_;
+  ContextRead read_;
+  BatchPlan plan_;
+  std::vector<int> depths_;               // [slot of the round]
+  std::vector<const Drafter*> drafters_;  // the same
+  std::vector<char> probing_;             // the same: it tries a draft in this round
+  int idle_ = 0;                          // rounds since slots were told to probe
+  int shallow_ = 0;                       // rounds since a deeper one was tried
+  std::size_t next_ = 0;                  // slot that probes next while none drafts
+};
+
+}  // namespace ft
