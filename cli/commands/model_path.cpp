@@ -12,18 +12,6 @@ namespace ft::cli {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> shipped_model_places(const std::string& program) {
-  std::vector<std::string> places;
-  if (!program.empty()) {
-    const fs::path folder = fs::path(program).parent_path();
-    // Installed, beside the program, and in the source tree around a build folder.
-    for (const char* way : {"../share/foretoken", ".", "..", "../..", "../../.."}) {
-      places.push_back((folder / way / "assets" / kShippedModel).lexically_normal().string());
-    }
-  }
-  return places;
-}
-
 bool looks_like_path(const std::string& named) {
   return named.starts_with('/') || named.starts_with('.') || named.starts_with('~') || named.ends_with('/') ||
          std::count(named.begin(), named.end(), '/') > 1;
@@ -65,10 +53,8 @@ Result<std::string> find_model(const std::string& named) {
     }
     return find_by_name(named);
   }
+  if (const std::optional<hub::FoundModel> shipped = find_shipped_model()) return shipped->directory;
   const std::vector<std::string> places = shipped_model_places(program_path());
-  for (const std::string& place : places) {
-    if (fs::exists(fs::path(place) / "config.json", ignored)) return place;
-  }
   if (places.empty()) {
     return Error{
         Code::kNotFound,

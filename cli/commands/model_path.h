@@ -4,19 +4,14 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/result.h"
+#include "cli/library/shipped_model.h"
 
 namespace ft::cli {
 
-inline constexpr const char* kShippedModel = "qwen3.5-tiny";
-
-/// Candidate folders of the shipped model, in search order. `program` is the path of the executable.
-std::vector<std::string> shipped_model_places(const std::string& program);
-
-/// `named` if it is a folder, else the folder of the model with that name on this machine; if empty,
-/// the first candidate with a config.json.
+/// `named` if it is a folder, else the folder of the model with that name on this machine; if empty, that of
+/// the shipped model.
 Result<std::string> find_model(const std::string& named);
 
 /// A name like a path is not looked for elsewhere: its disk may be unplugged.

@@ -13,6 +13,7 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"
 #include "cli/library/library.h"
+#include "cli/library/shipped_model.h"
 #include "cli/library/whole_files.h"
 #include "cli/terminal/line_editor.h"
 #include "hub/prune.h"
@@ -40,6 +41,7 @@ std::string days_ago(std::int64_t at_s) {
 
 std::string how_to_delete(const KnownModel& model) {
   const std::string& place = model.found.place;
+  if (place == kShippedPlace) return "";  // it goes with the program
   if (place == "Ollama") return "ollama rm " + model.found.name.substr(std::string("ollama:").size());
   return "foretoken models rm " + model.found.name;
 }
@@ -65,8 +67,12 @@ Json to_json(const KnownModel& model) {
 }
 
 void show(const Library& library, Terminal& terminal) {
-  if (library.models.empty()) {
-    terminal.out("no models here yet; fetch one: foretoken pull ORG/NAME, or see foretoken start\n");
+  const bool only_shipped = std::ranges::all_of(
+      library.models, [](const KnownModel& model) { return model.found.place == kShippedPlace; });
+  if (only_shipped) {
+    terminal.out(fmt::format(
+        "no models here yet{}; fetch one: foretoken pull ORG/NAME, or see foretoken start\n",
+        library.models.empty() ? "" : fmt::format(" but {}, which comes with the program", kShippedModel)));
     return;
   }
   std::vector<std::vector<std::string>> rows = {
@@ -141,6 +147,9 @@ Result<bool> may_delete(const Options& options, const std::string& command, cons
 
 Result<int> remove(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
+  if (model.found.place == kShippedPlace) {
+    return Error{Code::kInvalid, fmt::format("{} comes with the program and goes with it", model.found.name)};
+  }
   if (model.found.root.empty()) {
     return Error{Code::kInvalid, fmt::format("{} belongs to {}; delete it with: {}", model.found.name,
                                              model.found.place, how_to_delete(model))};

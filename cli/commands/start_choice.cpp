@@ -49,7 +49,8 @@ std::int64_t memory_for(std::int64_t bytes) {
 std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes) {
   std::vector<const KnownModel*> models;
   for (const KnownModel& model : library.models) {
-    if (model.assessment.runs()) models.push_back(&model);
+    const bool shipped = model.found.place == kShippedPlace;  // it has a row of its own
+    if (model.assessment.runs() && !shipped) models.push_back(&model);
   }
   std::ranges::stable_sort(models, [&](const KnownModel* a, const KnownModel* b) {
     const bool fits_a = memory_for(a->summary.bytes) <= free_bytes,

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "cli/args/command.h"
+#include "cli/library/shipped_model.h"
 #include "hub/repository.h"
 #include "hub/settings.h"
 
@@ -64,10 +65,12 @@ Result<Library> read_library(const std::vector<std::string>& extra) {
   Library library;
   library.ended_early = found.ended_early;
   for (const hub::FoundModel& model : found.models) library.models.push_back(known(model));
+  if (const auto shipped = find_shipped_model()) library.models.push_back(known(*shipped));
   return library;
 }
 
 Result<KnownModel> find_known(const std::string& name) {
+  if (const auto shipped = find_shipped_model(); shipped && name == shipped->name) return known(*shipped);
   FT_ASSIGN(const hub::Scan found, scan({}));
   std::vector<hub::FoundModel> matches = hub::matching(found.models, name);
   if (matches.empty()) return not_here(name, found.models);

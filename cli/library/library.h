@@ -23,10 +23,10 @@ struct Library {
   std::string ended_early;
 };
 
-/// Every model, with its tier. `extra`: further folders to search.
+/// Every model, with its tier; the shipped one is the last. `extra`: further folders to search.
 Result<Library> read_library(const std::vector<std::string>& extra = {});
 
-/// The folder of the model that `name` names: ORG/NAME[@REVISION], or the end of a known name. kNotFound
+/// The model that `name` names: the shipped one, ORG/NAME[@REVISION], or the end of a known name. kNotFound
 /// holds the `pull` command; kInvalid lists several that fit.
 Result<KnownModel> find_known(const std::string& name);
 

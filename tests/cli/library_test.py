@@ -60,7 +60,8 @@ class Models(LibraryTest):
         found = {m["name"]: m for m in self.json("models")["models"]}
         self.assertEqual({name: m["tier"] for name, m in found.items()},
                          {"good": "compatible", "no-head": "compatible, no head", "short": "incomplete",
-                          "other": "incompatible", "odd": "incomplete"})
+                          "other": "incompatible", "odd": "incomplete",
+                          "qwen3.5-tiny": "compatible"})
         self.assertEqual(found["good"]["drafted_by"], "MTP head")
         self.assertEqual(found["good"]["delete"], "foretoken models rm good")
         self.assertIn("LlamaForCausalLM", found["other"]["reason"])
@@ -77,6 +78,17 @@ class Models(LibraryTest):
         self.assertIn("did you mean org/little?", self.expect(1, "run", "--model", "litle", "-p", "Hi").stderr.decode())
         self.add("two/little")
         self.assertIn(b"fits several models: org/little, two/little", self.expect(2, "models", "path", "little").stderr)
+
+    def test_the_shipped_model_answers_to_the_name_that_serve_prints_for_it(self):
+        found = self.json("models")["models"]
+        self.assertEqual([(m["name"], m["place"]) for m in found], [("qwen3.5-tiny", "foretoken")])
+        self.assertEqual(self.json("run", "--model", "qwen3.5-tiny", "-p", "Hi", "-n", "4")["model"], "qwen3.5-tiny")
+        self.assertEqual(self.json("inspect", "qwen3.5-tiny")["name"], "qwen3.5-tiny")
+        self.expect(0, "tokenize", "--model", "qwen3.5-tiny", "Hi")
+        path = self.expect(0, "models", "path", "qwen3.5-tiny").stdout.decode().strip()
+        self.assertEqual(pathlib.Path(path), SHIPPED)
+        self.assertIn(b"comes with the program", self.expect(2, "models", "rm", "qwen3.5-tiny", "--yes").stderr)
+        self.assertTrue((SHIPPED / "config.json").exists())
 
     def test_rm_deletes_after_a_yes(self):
         folder = self.add("little")
