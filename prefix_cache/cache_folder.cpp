@@ -49,9 +49,15 @@ Error unusable(const std::string& directory, const std::string& why) {
 }  // namespace
 
 Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const CacheFolderOptions& options) {
-  std::unique_ptr<CacheFolder> folder(new CacheFolder(options));
-  FT_TRY(folder->take_lock());
-  return folder;
+  for (int number = 1;; ++number) {
+    CacheFolderOptions one = options;
+    if (number > 1) one.directory += fmt::format("-{}", number);
+    std::unique_ptr<CacheFolder> folder(new CacheFolder(std::move(one)));
+    const Status taken = folder->take_lock();
+    if (taken.ok()) return folder;
+    if (!options.numbered || taken.error().code != Code::kBusy || number == kMaxNumbered)
+      return taken.error();
+  }
 }
 
 Status CacheFolder::take_lock() {
@@ -236,7 +242,8 @@ void CacheFolder::clear() {
 // ---- what is found
 
 std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t> prompt, bool drafts,
-                                                    std::int64_t known, double row_ms) {
+                                                    std::int64_t known, double row_ms, bool alone) {
+  const double max_ms = alone ? kMaxLoadAloneMs : kMaxLoadMs;
   const auto longest = static_cast<std::int64_t>(prompt.size()) - 1;  // the last token is the pending one
   std::int64_t length = known + kMinTokens - 1;
   const File* best = nullptr;
@@ -250,7 +257,8 @@ std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t
       if (place.depth != depth || (drafts && !place.drafts)) continue;
       const auto same = std::ranges::mismatch(place.tail, rest).in1 - place.tail.begin();
       const std::int64_t model_info = std::min<std::int64_t>(depth + same, longest);
-      if (model_info < place.low || model_info <= length || !worth(*at->second, model_info - known, row_ms))
+      if (model_info < place.low || model_info <= length ||
+          !worth(*at->second, model_info - known, row_ms, max_ms))
         continue;
       best = at->second;
       length = model_info;
@@ -259,15 +267,15 @@ std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t
     before = CachePlace::next(before, rest.first(kBlockRows));
   }
   if (best == nullptr) return {};
-  Match match{best->name, {prompt.begin(), prompt.begin() + best->place.depth}, length};
+  Match match{best->name, {prompt.begin(), prompt.begin() + best->place.depth}, length, max_ms};
   match.tokens.insert(match.tokens.end(), best->place.tail.begin(), best->place.tail.end());
   return match;
 }
 
 /// True if reading takes less time than computing, and not too long.
-bool CacheFolder::worth(const File& file, std::int64_t tokens, double row_ms) {
+bool CacheFolder::worth(const File& file, std::int64_t tokens, double row_ms, double max_ms) {
   const double ms = static_cast<double>(file.bytes) * byte_ms_;
-  if (ms <= kMaxLoadMs && (row_ms <= 0 || ms <= static_cast<double>(tokens) * row_ms)) return true;
+  if (ms <= max_ms && (row_ms <= 0 || ms <= static_cast<double>(tokens) * row_ms)) return true;
   byte_ms_ *= 0.95;  // one slow moment of the disk must not count for ever
   return false;
 }
@@ -292,7 +300,7 @@ Result<Snapshot> CacheFolder::load(const Match& match) {
 /// `bytes`: number of bytes read from the file.
 Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
   FT_ASSIGN(CacheFileReader file, CacheFileReader::open(path(match.name), identity_));
-  FT_TRY(file.begin(steady_ns() + static_cast<std::int64_t>(kMaxLoadMs * 1e6)));
+  FT_TRY(file.begin(steady_ns() + static_cast<std::int64_t>(match.max_ms * 1e6)));
   std::vector<std::int32_t> tokens;
   const bool read = get_list(file, tokens);
   if (read && tokens != match.tokens) return Error{Code::kCorrupt, "its tokens differ from its header"};

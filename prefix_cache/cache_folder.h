@@ -1,13 +1,14 @@
 // The prefix cache's second tier: a folder of snapshots as files (prefix_cache/cache_file.h), so that a
 // restart begins warm. The cache offers what it stores. One thread writes it as NAME.part straight from the
 // snapshot, syncs and renames, so a killed program leaves only whole files. The engine never waits for the
-// disk when it stores; a snapshot that the backlog has no room for is not written. If the folder has a longer
-// prefix of a prompt than memory, the engine thread may read it. Reading must take less time than computing
-// it and less than kMaxLoadMs. A file that is damaged, or of another model, backend or program, is removed,
-// counted and logged. The least recently used files are removed when the budget is used up. One process at a
-// time has a folder (a lock). Other files in it are left alone. Owner: sched/engine.h, or a test; it must end
-// before the decoder. Thread: the engine thread; report() and flush() any; one of its own writes. Errors: of
-// open() and start(); later ones are lines in the log, and serving continues without the folder.
+// disk when it stores; a snapshot that the backlog has no room for is not written. If the folder has a
+// longer prefix of a prompt than memory, the engine thread may read it. Reading must take less time than
+// computing it and, while other answers run, less than kMaxLoadMs. A file that is damaged, or of another
+// model, backend or program, is removed, counted and logged. The least recently used files are removed when
+// the budget is used up. One process at a time has a folder (a lock). Other files in it are left alone.
+// Owner: sched/engine.h, or a test; it must end before the decoder. Thread: the engine thread; report() and
+// flush() any; one of its own writes. Errors: of open() and start(); later ones are lines in the log, and
+// serving continues without the folder.
 #pragma once
 
 #include <atomic>
@@ -30,6 +31,7 @@ namespace ft {
 
 struct CacheFolderOptions {
   std::string directory;  // empty: no folder
+  bool numbered = false;  // where another process has it: its name with -2, -3 and so on to kMaxNumbered
   std::int64_t limit_bytes = std::int64_t{4096} << 20;
   std::string source;       // what a snapshot's bits depend on besides the decoder: weights, program
   double rest_ms = 60'000;  // pause after a failed write until the next try
@@ -41,6 +43,8 @@ class CacheFolder {
   static constexpr std::int64_t kMinTokens = 64;
   /// The maximum time that running answers may wait for a file.
   static constexpr double kMaxLoadMs = 3000;
+  static constexpr double kMaxLoadAloneMs = 60'000;  // where none runs
+  static constexpr int kMaxNumbered = 16;
   static constexpr std::size_t kMaxWaiting = 8;  // snapshots that the writer has not yet written
   /// How long the destructor writes snapshots that still wait.
   static constexpr double kLastWritesMs = 5000;
@@ -65,14 +69,16 @@ class CacheFolder {
     std::string name;
     std::vector<std::int32_t> tokens;  // of the whole snapshot, [high]
     std::int64_t length = 0;           // how many of them match the prompt's start
+    double max_ms = kMaxLoadMs;        // that reading may take
   };
   /// The file that serves the most of `prompt` beyond its first `known` tokens, if reading it pays. A token
-  /// costs `row_ms` to compute (0: unknown).
+  /// costs `row_ms` to compute (0: unknown); `alone`: no answer waits meanwhile.
   std::optional<Match> find(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
-                            double row_ms);
+                            double row_ms, bool alone = false);
   /// kCorrupt: the file was unusable and has been removed.
   Result<Snapshot> load(const Match& match);
   void used(const std::string& name);
+  const std::string& directory() const { return options_.directory; }
   /// Removes all files and all waiting snapshots; afterwards it shares no snapshot.
   void clear();
 
@@ -111,7 +117,7 @@ class CacheFolder {
   void write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation);
   void let_go(std::int64_t bytes);
   void give_up_waiting();
-  bool worth(const File& file, std::int64_t tokens, double row_ms);
+  bool worth(const File& file, std::int64_t tokens, double row_ms, double max_ms);
   Result<Snapshot> read(const Match& match, std::int64_t& bytes);
   void add(File file);
   void forget(const std::string& name);

@@ -22,10 +22,6 @@ std::span<const std::int32_t> from(std::span<const std::int32_t> tokens, std::in
   return tokens.subspan(static_cast<std::size_t>(begin));
 }
 
-std::span<const std::int32_t> draft_blocks_of(const Snapshot& snapshot) {
-  return snapshot.draft ? snapshot.draft->blocks() : std::span<const std::int32_t>();
-}
-
 }  // namespace
 
 PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder)
@@ -36,6 +32,13 @@ PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, Cac
 
 PrefixCache::~PrefixCache() = default;
 
+std::int64_t PrefixCache::step_at(std::int64_t place, std::int64_t least) {
+  constexpr std::int64_t kShare = 20;
+  std::int64_t step = least;
+  while (step > 0 && 2 * step * kShare <= place) step *= 2;
+  return step;
+}
+
 PrefixCache::Node* PrefixCache::child(const Node& node, std::span<const std::int32_t> block) {
   const auto [first, last] = node.children.equal_range(hash_of(block));
   for (auto at = first; at != last; ++at) {
@@ -44,11 +47,12 @@ PrefixCache::Node* PrefixCache::child(const Node& node, std::span<const std::int
   return nullptr;
 }
 
-PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool drafts, double row_ms) {
+PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool drafts, double row_ms,
+                                     bool alone) {
   if (!enabled()) return {};
   ++counts_.lookups;
   Found found = search(prompt, drafts);
-  if (folder_ != nullptr && fetch(prompt, drafts, found.beginning.length, row_ms)) {
+  if (folder_ != nullptr && fetch(prompt, drafts, found.beginning.length, row_ms, alone)) {
     found = search(prompt, drafts);
   }
   if (found.beginning.snapshot == nullptr) return found;
@@ -67,7 +71,9 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
     for (const Entries::iterator& entry : node->entries) {
       if (drafts && !entry->snapshot->draft) continue;
       const std::int64_t length = std::min(depth + equal_length(entry->tail, from(prompt, depth)), longest);
-      if (length < std::max(entry->snapshot->low(), kMinTokens) || length <= found.beginning.length) continue;
+      if (length < std::max(entry->snapshot->low(), kMinTokens)) continue;
+      entry->passed = counts_.lookups;
+      if (length <= found.beginning.length) continue;
       best = entry;
       found.beginning = {entry->snapshot.get(), length};
     }
@@ -79,10 +85,10 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
 }
 
 /// Loads what the folder has beyond `known` tokens of the prompt. True if it loaded something.
-bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
-                        double row_ms) {
+bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms,
+                        bool alone) {
   for (;;) {
-    const std::optional<CacheFolder::Match> match = folder_->find(prompt, drafts, known, row_ms);
+    const std::optional<CacheFolder::Match> match = folder_->find(prompt, drafts, known, row_ms, alone);
     if (!match) return false;
     bool came = false, dropped = false;
     store(match->tokens, drafts, [&] {
@@ -97,11 +103,12 @@ bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::
 
 void PrefixCache::use(Entries::iterator entry) {
   entries_.splice(entries_.begin(), entries_, entry);
+  entry->passed = counts_.lookups;
   if (folder_ != nullptr) folder_->used(entry->file);
 }
 
 /// True if a snapshot that ends where `tokens` end is here; it then counts as used.
-bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
+bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts, Place place) {
   const auto high = static_cast<std::int64_t>(tokens.size());
   const Node* node = &root_;
   for (std::int64_t depth = 0; node != nullptr; depth += kBlockRows) {
@@ -109,7 +116,8 @@ bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
       if (entry->snapshot->high() != high || (drafts && !entry->snapshot->draft)) continue;
       if (!std::ranges::equal(entry->tail, from(tokens, depth))) continue;
       use(entry);
-      if (folder_ != nullptr)
+      if (entry->place != Place::kParting && place != Place::kWithin) entry->place = place;
+      if (folder_ != nullptr && place != Place::kWithin)
         entry->file = folder_->offer(tokens, entry->snapshot);  // the folder may have had no room before
       return true;
     }
@@ -120,26 +128,29 @@ bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts) {
 }
 
 bool PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
-                        const std::function<Result<Snapshot>()>& take) {
+                        const std::function<Result<Snapshot>()>& take, Place place) {
   const auto high = static_cast<std::int64_t>(tokens.size());
   if (folder_ != nullptr) folder_->collect();
-  if (!enabled() || high < kMinTokens || known(tokens, drafts)) return false;
+  if (!enabled() || high < kMinTokens || known(tokens, drafts, place)) return false;
   const std::int64_t blocks = (high + kBlockRows - 1) / kBlockRows;
   const std::int64_t windows = std::min<std::int64_t>(blocks, limits_.window_blocks) * limits_.window_bytes;
   const std::int64_t needed = limits_.snapshot_bytes + blocks * limits_.block_bytes + windows;
   if (blocks > limits_.blocks || needed > limit_bytes_) return false;
   while (static_cast<int>(entries_.size()) >= limits_.snapshots) {
-    if (!evict_oldest()) return false;
+    if (!evict_one(place)) return false;
   }
   Result<Snapshot> snapshot = take();
-  while (!snapshot.ok() && snapshot.error().code == Code::kExhausted && evict_oldest()) snapshot = take();
+  while (!snapshot.ok() && snapshot.error().code == Code::kExhausted && evict_one(place)) snapshot = take();
   if (!snapshot.ok()) return false;
   insert(tokens, std::move(*snapshot));
+  entries_.front().place = place;
   ++counts_.stored;
   const Snapshot* stored = entries_.front().snapshot.get();
-  while (over() && evict_oldest()) continue;
+  while (over() && evict_one(place)) continue;
   if (entries_.empty() || entries_.front().snapshot.get() != stored) return false;
-  if (folder_ != nullptr) entries_.front().file = folder_->offer(tokens, entries_.front().snapshot);
+  if (over()) return evict(entries_.begin()), false;
+  if (folder_ != nullptr && place != Place::kWithin)
+    entries_.front().file = folder_->offer(tokens, entries_.front().snapshot);
   return true;
 }
 
@@ -151,7 +162,8 @@ void PrefixCache::insert(std::span<const std::int32_t> tokens, Snapshot snapshot
   const std::span<const std::int32_t> tail = from(tokens, depth);
   Node* node = grow(tokens.first(static_cast<std::size_t>(depth)));
   auto kept = std::make_shared<const Snapshot>(std::move(snapshot));
-  entries_.push_front({std::move(kept), {}, {tail.begin(), tail.end()}, node, depth});
+  entries_.push_front(
+      {std::move(kept), {}, {tail.begin(), tail.end()}, node, depth, Place::kPrompt, counts_.lookups});
   node->entries.push_back(entries_.begin());
 }
 
@@ -188,26 +200,6 @@ void PrefixCache::prune(Node* node) {
   }
 }
 
-void PrefixCache::evict(Entries::iterator entry) {
-  blocks_.remove(entry->snapshot->timeline.blocks());
-  window_blocks_.remove(entry->snapshot->timeline.window_blocks());
-  draft_blocks_.remove(draft_blocks_of(*entry->snapshot));
-  Node* node = entry->node;
-  std::erase(node->entries, entry);
-  entries_.erase(entry);
-  prune(node);
-  ++counts_.evicted;
-}
-
-/// False if all snapshots are being written, because their memory would not become free.
-bool PrefixCache::evict_oldest() {
-  const auto free = [](const Entry& entry) { return entry.snapshot.use_count() == 1; };
-  const auto oldest = std::find_if(entries_.rbegin(), entries_.rend(), free);
-  if (oldest == entries_.rend()) return false;
-  evict(std::prev(oldest.base()));
-  return true;
-}
-
 void PrefixCache::clear() {
   if (folder_ != nullptr) folder_->clear();
   while (!entries_.empty()) evict(std::prev(entries_.end()));
@@ -220,10 +212,7 @@ std::int64_t PrefixCache::bytes() const {
          draft_blocks_.used * limits_.draft_block_bytes + nodes_ * kNodeBytes;
 }
 
-bool PrefixCache::over() const {
-  return !entries_.empty() && (bytes() > limit_bytes_ || blocks_.used > limits_.blocks ||
-                               draft_blocks_.used > limits_.draft_blocks);
-}
+bool PrefixCache::over() const { return !entries_.empty() && (bytes() > limit_bytes_ || blocks_over()); }
 
 CacheReport PrefixCache::report() const {
   CacheReport report = counts_;
@@ -231,18 +220,6 @@ CacheReport PrefixCache::report() const {
   report.sessions = leaves_ + (root_.entries.empty() ? 0 : 1);
   report.bytes = bytes();
   return report;
-}
-
-void PrefixCache::BlockUse::add(std::span<const std::int32_t> blocks) {
-  for (const std::int32_t block : blocks) {
-    const auto at = static_cast<std::size_t>(block);
-    if (at >= owners.size()) owners.resize(at + 1);
-    used += owners[at]++ == 0 ? 1 : 0;
-  }
-}
-
-void PrefixCache::BlockUse::remove(std::span<const std::int32_t> blocks) {
-  for (const std::int32_t block : blocks) used -= --owners[static_cast<std::size_t>(block)] == 0 ? 1 : 0;
 }
 
 }  // namespace ft

@@ -1,13 +1,13 @@
 // Snapshots of sequences by their tokens, so that a prompt with the same prefix as an earlier one does not
 // compute it again. A radix tree over token blocks: an edge is kBlockRows tokens, found by their xxh3 and
-// then compared. A node keeps the snapshots whose minimum length ends in its block, each with the tokens that
-// follow up to its maximum length. Exact: a continued sequence has the bits of a cold one (the row rule). The
-// least recently used snapshots are evicted when the bytes, the slots or the blocks are used up. A running
-// request never waits for a block, because snapshots have a budget of their own (SnapshotRoom). With a folder
+// then compared. A node keeps the snapshots whose minimum length ends in its block, each with the tokens
+// that follow up to its maximum length. Exact: a continued sequence has the bits of a cold one (the row
+// rule). When the bytes, the slots or the blocks are used up, snapshots that crowd within a conversation go
+// first and the least recently used ones next (prefix_cache/eviction.cpp). A running request never waits
+// for a block, because snapshots have a budget of their own (SnapshotRoom). With a folder
 // (prefix_cache/cache_folder.h) snapshots are also written there and survive a restart. Owner:
-// sched/scheduler.h.
-// Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent state. Errors: a snapshot
-// that does not fit is dropped silently.
+// sched/scheduler.h. Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent state.
+// Errors: a snapshot that does not fit is dropped silently.
 #pragma once
 
 #include <functional>
@@ -22,6 +22,11 @@
 #include "speculation/decoder.h"
 
 namespace ft {
+
+/// The blocks of what the drafter remembers, if it has any.
+inline std::span<const std::int32_t> draft_blocks_of(const Snapshot& snapshot) {
+  return snapshot.draft ? snapshot.draft->blocks() : std::span<const std::int32_t>();
+}
 
 class PrefixCache {
  public:
@@ -38,16 +43,25 @@ class PrefixCache {
     PrefixHit beginning;      // its snapshot is null for a miss
     std::int64_t shared = 0;  // tokens of the prompt, in whole blocks, that an earlier prompt shares
   };
-  /// The longest snapshot whose tokens begin `prompt` and leave at least its last token. With `drafts`, only
-  /// snapshots that hold what a drafter needs. A file is read first if it pays, given that a prompt token
-  /// costs `row_ms` to compute (0: unknown). Valid until the next store or clear.
-  Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0);
+  /// The longest snapshot whose tokens begin `prompt` and leave at least its last token. With `drafts`,
+  /// only snapshots that hold what a drafter needs. A file is read first if it pays, given that a prompt
+  /// token costs `row_ms` to compute (0: unknown); `alone`: no answer waits meanwhile. Valid until the next
+  /// store or clear.
+  Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0, bool alone = false);
 
+  /// Where a sequence is stored: at the end of a prompt, of its answer, where another one parts from it, or
+  /// somewhere within a long prompt. The folder does not keep the last kind.
+  enum class Place { kPrompt, kAnswer, kParting, kWithin };
   /// Stores what `take` returns for the sequence of `tokens`, after making room. Does not call `take` if an
   /// equal snapshot is here or the snapshot can never fit. True if it holds something new.
-  bool store(std::span<const std::int32_t> tokens, bool drafts,
-             const std::function<Result<Snapshot>()>& take);
+  bool store(std::span<const std::int32_t> tokens, bool drafts, const std::function<Result<Snapshot>()>& take,
+             Place place = Place::kPrompt);
   void clear();
+
+  /// Tokens between two snapshots within a long prompt at this place, `least` at its beginning: a prompt
+  /// that is edited there computes at most a twentieth of what comes before again. Larger steps are
+  /// multiples of smaller ones.
+  static std::int64_t step_at(std::int64_t place, std::int64_t least);
 
   bool enabled() const { return limits_.snapshots > 0; }
   CacheReport report() const;
@@ -60,6 +74,12 @@ class PrefixCache {
     std::vector<std::int32_t> tail;            // tokens from its node's block on, up to high()
     Node* node = nullptr;
     std::int64_t depth = 0;  // tokens before `tail`
+    Place place = Place::kPrompt;
+    std::int64_t passed = 0;  // the lookup that last found it in a prompt, perhaps on the way to a longer one
+
+    std::int64_t high() const { return snapshot->high(); }
+    /// Whether a prompt that wants the other one is served by this one too.
+    bool serves(const Entry& other) const { return snapshot->draft || !other.snapshot->draft; }
   };
   using Entries = std::list<Entry>;  // most recently used first
   struct Node {
@@ -73,20 +93,40 @@ class PrefixCache {
   struct BlockUse {
     std::vector<int> owners;
     std::int64_t used = 0;
+    /// How many of them would be free without one owner.
+    std::int64_t alone(std::span<const std::int32_t> blocks) const;
     void add(std::span<const std::int32_t> blocks);
     void remove(std::span<const std::int32_t> blocks);
   };
 
   Found search(std::span<const std::int32_t> prompt, bool drafts);
-  bool fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms);
+  bool fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms,
+             bool alone);
   static Node* child(const Node& node, std::span<const std::int32_t> block);
   Node* grow(std::span<const std::int32_t> path);
   void prune(Node* node);
   void use(Entries::iterator entry);
-  bool known(std::span<const std::int32_t> tokens, bool drafts);
+  bool known(std::span<const std::int32_t> tokens, bool drafts, Place place);
   void insert(std::span<const std::int32_t> tokens, Snapshot snapshot);
   void evict(Entries::iterator entry);
-  bool evict_oldest();
+  bool evict_one(Place for_place);
+  Entries::iterator holder_of_blocks();
+  struct Crowded {
+    Entries::iterator entry;
+    double loss = 1;  // the share of a prompt's tokens to be computed again without it, at most
+  };
+  Crowded most_crowded();
+  /// Null without one; `near` is false if the search ended before the beginning.
+  struct Before {
+    const Entry* entry = nullptr;
+    bool near = true;
+  };
+  static Before before(const Entry& entry);
+  static std::int64_t end_after(const Entry& entry);
+  static bool passed_by(const Entry& answer);
+  bool blocks_over() const {
+    return blocks_.used > limits_.blocks || draft_blocks_.used > limits_.draft_blocks;
+  }
   std::int64_t bytes() const;
   bool over() const;
 

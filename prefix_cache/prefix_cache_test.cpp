@@ -109,6 +109,55 @@ TEST_F(Prefix, TheLeastRecentlyUsedGoesFirst) {
   EXPECT_EQ(cache.report().evicted, 1);
 }
 
+TEST_F(Prefix, ALongPromptThinsItselfBeforeItTakesTheEndOfAnother) {
+  using Place = PrefixCache::Place;
+  PrefixCache cache(limited(decoder_->room(), 4), kBytes);
+  store(cache, counted(40, 1));
+  for (const int length : {64, 96, 128, 160, 192, 200}) {
+    const Tokens tokens = counted(length);
+    cache.store(tokens, true, [&] { return take(tokens); }, length == 200 ? Place::kPrompt : Place::kWithin);
+  }
+  EXPECT_EQ(found(cache, counted(50, 1)), 40);
+  EXPECT_EQ(found(cache, counted(220)), 200);
+  EXPECT_EQ(cache.report().snapshots, 4);
+  for (int i = 2; i < 6; ++i) store(cache, counted(40, i));  // the ends of other conversations do
+  EXPECT_EQ(found(cache, counted(220)), 0);
+}
+
+TEST_F(Prefix, WhatIsWithinAPromptNeverTakesTheEndOfALiveConversation) {
+  PrefixCache cache(limited(decoder_->room(), 3), kBytes);
+  for (int i = 1; i <= 3; ++i) store(cache, counted(40, i));
+  const Tokens tokens = counted(64);
+  EXPECT_FALSE(cache.store(tokens, true, [&] { return take(tokens); }, PrefixCache::Place::kWithin));
+  for (int i = 1; i <= 3; ++i) EXPECT_EQ(found(cache, counted(50, i)), 40);
+  for (int i = 0; i < 40; ++i) found(cache, counted(50, 3));
+  EXPECT_TRUE(cache.store(
+      tokens, true, [&] { return take(tokens); }, PrefixCache::Place::kWithin))
+      << "nobody has asked for the others since";
+}
+
+TEST_F(Prefix, WherePromptsPartedStaysAndAnAnswerThatWasNotContinuedGoesFirst) {
+  using Place = PrefixCache::Place;
+  PrefixCache cache(limited(decoder_->room(), 4), kBytes);
+  const auto keep = [&](const Tokens& tokens, Place place) {
+    cache.store(tokens, true, [&] { return take(tokens); }, place);
+  };
+  Tokens answer = counted(128);
+  answer.insert(answer.end(), 20, 99);
+  keep(counted(64), Place::kParting);
+  keep(counted(128), Place::kPrompt);
+  keep(answer, Place::kAnswer);
+  EXPECT_EQ(found(cache, counted(160)), 128) << "the answer was written in other words";
+  keep(counted(160), Place::kPrompt);
+  keep(counted(190), Place::kPrompt);
+  EXPECT_EQ(found(cache, answer), 128) << "the end of the answer went";
+  keep(counted(210), Place::kPrompt);
+  Tokens edited = counted(70);
+  edited.resize(100, 7);
+  EXPECT_EQ(found(cache, edited), 64);
+  EXPECT_EQ(found(cache, counted(230)), 210);
+}
+
 TEST_F(Prefix, BytesStayWithinTheBudgetAndNothingLeaks) {
   const SnapshotRoom& room = decoder_->room();
   const std::int64_t three =

@@ -27,7 +27,7 @@ struct EngineOptions {
   double unread_ms = 60'000;                // how long a mailbox may stay full
   std::int64_t memory_bytes = 0;            // limit for everything; 0: what the machine has left
   bool weights_mapped = false;              // the backend maps packed weights, which may be larger than that
-  std::int64_t snapshot_tokens = 2048;      // between two snapshots of a long prompt
+  std::int64_t snapshot_tokens = -1;        // SchedulerOptions::snapshot_tokens
   CacheFolderOptions folder;                // the prefix cache's second tier, if it names a directory
   CalibrationCacheOptions costs;            // the calibration cache, if it names a file
   LookupMemoryOptions lookup;               // the texts of recall, if it names a file
@@ -50,7 +50,7 @@ class Engine {
 
   EngineStatus status() const;
   CacheReport cache() const;
-  /// The folder of the cache's second tier; empty if it has none.
+  /// The folder of the cache's second tier, with its number if it has one; empty if there is none.
   const std::string& cache_directory() const { return options_.folder.directory; }
   /// The source of the calibration at the start, as a word (sched/calibration/calibration_cache.h).
   const char* cost_source() const { return costs_.source(); }

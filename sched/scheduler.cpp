@@ -84,7 +84,7 @@ Status Scheduler::start(Job& job) {
   if (!fields.score_prompt) {
     const bool drafts = drafter != nullptr && drafter->remembers();
     if (!fields.images.empty()) job.keys = content_keys(fields.prompt, fields.images);
-    found = cache_.find(fields.images.empty() ? fields.prompt : job.keys, drafts, row_ms_);
+    found = cache_.find(fields.images.empty() ? fields.prompt : job.keys, drafts, row_ms_, running_.empty());
   }
   FT_ASSIGN(job.slot,
             decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning, fields.images));
@@ -225,12 +225,20 @@ int Scheduler::chunk_rows(const Job& job) const {
   int chunk = static_cast<int>(std::clamp<double>(rows, std::min(kMinChunk, most), most));
   // Not beyond a position where a snapshot is taken.
   const std::int64_t done = job.slot->timeline->length();
-  const std::int64_t every = options_.snapshot_tokens;
+  const std::int64_t every = snapshot_step(done);
   if (!cache_.enabled() || every <= 0) return chunk;
   chunk = static_cast<int>(std::min<std::int64_t>(chunk, (done / every + 1) * every - done));
   if (job.shared_prefix > done)
     chunk = static_cast<int>(std::min<std::int64_t>(chunk, job.shared_prefix - done));
   return chunk;
+}
+
+/// Tokens between two snapshots of a prompt at this place; 0: none are taken.
+std::int64_t Scheduler::snapshot_step(std::int64_t done) const {
+  constexpr std::int64_t kMinStep = 512;
+  const std::int64_t asked = options_.snapshot_tokens;
+  return PrefixCache::step_at(
+      done, asked >= 0 ? asked : std::max<std::int64_t>(kMinStep, decoder_.options().chunk));
 }
 
 /// One late chunk counts for no more than four times what rows cost before; a faster one counts at once.
@@ -262,9 +270,13 @@ void Scheduler::prefill(Job& job) {
   // Rows that are scored or belong to images cost more than others.
   if (rows >= kMinChunk && ms > 0 && !job.slot->on_prompt_row && job.slot->images.empty())
     note_row_ms(std::max(ms - decoder_.costs().verify(1), 0.02 * ms) / rows);
-  const std::int64_t every = options_.snapshot_tokens;
-  if (!job.prefilling() || done == job.shared_prefix || (every > 0 && done % every == 0)) {
-    if (keep(job)) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
+  using Place = PrefixCache::Place;
+  const Place place = done == job.shared_prefix ? Place::kParting
+                      : job.prefilling()        ? Place::kWithin
+                                                : Place::kPrompt;
+  const std::int64_t every = snapshot_step(done);
+  if (place != Place::kWithin || (every > 0 && done % every == 0)) {
+    if (keep(job, place)) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
   }
 }
 
@@ -312,7 +324,7 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
 }
 
 /// Keeps the slot's current state for prompts with the same prefix; false if it is kept already or cannot be.
-bool Scheduler::keep(Job& job) {
+bool Scheduler::keep(Job& job, PrefixCache::Place place) {
   const Slot& slot = *job.slot;
   if (!lost().empty()) return false;
   const std::int64_t length = slot.timeline->length();
@@ -321,9 +333,9 @@ bool Scheduler::keep(Job& job) {
   const auto tokens = std::span<const std::int32_t>(slot.tokens).first(size);
   if (!slot.images.empty()) job.keys = content_keys(tokens, slot.images);
   try {
-    return cache_.store(slot.images.empty() ? tokens : std::span<const std::int32_t>(job.keys),
-                        slot.drafter != nullptr && slot.drafter->remembers(),
-                        [&] { return decoder_.snapshot(slot); });
+    return cache_.store(
+        slot.images.empty() ? tokens : std::span<const std::int32_t>(job.keys),
+        slot.drafter != nullptr && slot.drafter->remembers(), [&] { return decoder_.snapshot(slot); }, place);
   } catch (const BackendLost& failure) {
     lose_backend(failure.what());
   } catch (const std::exception&) {  // the answer does not need it
@@ -337,7 +349,7 @@ void Scheduler::retire() {
   for (auto& job : running_) {
     if (job->slot->finish == Finish::kNone) continue;
     end(*job, job->slot->finish, job->slot->error);  // first, because a caller must not wait for a snapshot
-    keep(*job);
+    keep(*job, job->prefilling() ? PrefixCache::Place::kPrompt : PrefixCache::Place::kAnswer);
     decoder_.close(*job->slot);
     job.reset();
   }

@@ -25,10 +25,10 @@
 namespace ft {
 
 struct SchedulerOptions {
-  double unread_ms = 60'000;            // how long a mailbox may stay full
-  std::int64_t snapshot_tokens = 2048;  // between two snapshots of a long prompt
-  std::function<double()> now_ms;       // empty: the machine's steady clock
-  CacheFolder* folder = nullptr;        // the prefix cache's second tier; outlives the scheduler
+  double unread_ms = 60'000;          // how long a mailbox may stay full
+  std::int64_t snapshot_tokens = -1;  // between the first snapshots of a long prompt; -1: what suits; 0: none
+  std::function<double()> now_ms;     // empty: the machine's steady clock
+  CacheFolder* folder = nullptr;      // the prefix cache's second tier; outlives the scheduler
 };
 
 class Scheduler {
@@ -73,12 +73,13 @@ class Scheduler {
   bool decoding() const;
   double rounds_share() const;
   int chunk_rows(const Job& job) const;
+  std::int64_t snapshot_step(std::int64_t done) const;
   void prefill(Job& job);
   void note_row_ms(double row_ms);
   void round();
   void deliver();
   void note_round(Job& job, const SpeculationReport& before, double now);
-  bool keep(Job& job);
+  bool keep(Job& job, PrefixCache::Place place);
   void retire();
   void end(Job& job, Finish finish, Error error);
   void count(const Job& job, const Event& event);
