@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/system.h"
 #include "sched/admission.h"
-#include "sched/machine_memory.h"
+#include "sched/memory_plan.h"
 #include "speculation/context_room.h"
 
 namespace ft {
@@ -29,9 +29,7 @@ CalibrationCacheOptions calibration_of(const EngineOptions& options) {
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
                                               const Tokenizer& tokenizer, const EngineOptions& options) {
   MemoryReport memory = memory_needed(backend, model, options.decoder);
-  const std::int64_t of_device = backend.limits(model.target.layout()).memory_bytes;
-  memory.limit = options.memory_bytes > 0 ? options.memory_bytes : of_device;
-  if (memory.limit <= 0) memory.limit = available_memory();
+  memory.limit = memory_limit(backend, model, options.memory_bytes);
   MemoryReport resident = memory;
   if (options.weights_mapped && memory.total() > memory.limit) resident.weights = 0;
   FT_TRY(check_memory(resident, options.decoder));
@@ -41,11 +39,13 @@ Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& mod
   if (!options.folder.directory.empty()) {
     FT_ASSIGN(folder, CacheFolder::open(options.folder));  // an owned folder fails before packing
   }
+  EngineOptions started = options;
+  if (folder) started.folder.directory = folder->directory();
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
   if (folder) FT_TRY(folder->start(*decoder));
   memory.weights = decoder->packed_bytes();
   std::unique_ptr<Engine> engine(
-      new Engine(std::move(decoder), std::move(folder), memory, tokenizer, options));
+      new Engine(std::move(decoder), std::move(folder), memory, tokenizer, started));
   std::unique_lock lock(engine->mutex_);
   engine->wake_.wait(lock, [&] { return engine->calibrated_; });
   lock.unlock();

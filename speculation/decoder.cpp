@@ -197,32 +197,6 @@ int Decoder::blocks_of(std::int64_t context, int max_depth) {
   return static_cast<int>((context + max_depth + kBlockRows) / kBlockRows) + 1;
 }
 
-/// As many snapshots as the bytes pay for, each with a block of its own, and as many blocks.
-void Decoder::plan_room(int blocks_each) {
-  if (options_.cache_bytes <= 0) return;
-  const Limits target = backend_.limits(model_.target.layout());
-  room_.snapshot_bytes = target.slot_bytes;
-  room_.window_bytes = target.window_part.block_bytes;
-  room_.block_bytes = target.block_bytes - room_.window_bytes;
-  room_.window_blocks = TimelinePool::window_blocks(target.window_part, 0);
-  bool networks = false;
-  for (const DrafterSpec* spec : drafters_of(model_)) {
-    room_.snapshot_bytes += spec->memory_bytes(model_);
-    const Program* network = spec->network(model_);
-    if (network == nullptr) continue;
-    const Limits limits = backend_.limits(network->layout());
-    room_.draft_block_bytes += limits.block_bytes;
-    room_.snapshot_bytes += limits.slot_bytes;
-    networks = true;
-  }
-  const std::int64_t block = std::max<std::int64_t>(1, room_.block_bytes + room_.draft_block_bytes);
-  room_.snapshots = static_cast<int>(std::min<std::int64_t>(
-      options_.snapshots, options_.cache_bytes / (room_.snapshot_bytes + block + room_.window_bytes)));
-  const std::int64_t useful = std::int64_t{room_.snapshots} * blocks_each;
-  room_.blocks = static_cast<int>(std::min(useful, options_.cache_bytes / block));
-  room_.draft_blocks = networks ? room_.blocks + room_.snapshots : 0;
-}
-
 Drafter* Decoder::drafter(DrafterKind kind) {
   if (kind == DrafterKind::kNone) return nullptr;
   if (kind == DrafterKind::kAuto) return choice_ ? choice_.get() : drafters_.back().get();

@@ -38,9 +38,10 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
   std::unique_ptr<CpuState> state(new CpuState());
   state->kv_bits_ = kv_bits;
   state->bytes_ = state->lay_out(layout, options, nullptr) * static_cast<std::int64_t>(sizeof(float));
-  // Most of a windowed part is never there at once, so it may be larger than the machine's memory.
-  const bool sparse = options.releases_windows && state->window_part_.positions > 0;
-  state->memory_ = sparse ? Memory::reserve(state->bytes_) : Memory::allocate(state->bytes_);
+  // Most of a windowed part is never there at once, and a prefix cache bounds its blocks and states together:
+  // all of them may be more than the machine has, since memory is taken at its first use.
+  const std::int64_t bytes = state->bytes_;
+  state->memory_ = options.releases_windows ? Memory::reserve(bytes) : Memory::allocate(bytes);
   if (state->memory_.empty()) {
     return Error{
         Code::kExhausted,

@@ -71,6 +71,20 @@ void add_number(FlagSet& flags, const SamplingNumber<int>& number, AskedSampling
 
 }  // namespace
 
+constexpr std::int64_t kMaxContext = std::int64_t{1} << 24;
+
+Setter reads_context(std::int64_t& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text == "auto") {
+      target = 0;
+    } else if (!reads_int(target, 0, kMaxContext)(text).ok()) {
+      return Error{Code::kInvalid, fmt::format("expected auto or a whole number from 1 to {}, found '{}'",
+                                               kMaxContext, text)};
+    }
+    return {};
+  };
+}
+
 Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders) {
   return [&target, folders, named = false](const std::string& text) mutable -> Status {
     FT_ASSIGN(DrafterChoice choice, parse_drafter(text));
@@ -161,8 +175,9 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
       .old_name = "prepared";
   if (!with_context) return;
   flags
-      .add("context", "N", reads_int(model.context, 0, std::int64_t{1} << 24),
-           "Max tokens of prompt and answer together; 0 (default): the model's own context, up to 4096")
+      .add("context", "N", reads_context(model.context),
+           "Max tokens of prompt and answer together; auto (default): as many as the model has and memory "
+           "allows")
       .letter = "c";
   flags.add("max-pixels", "N", reads_int(model.max_pixels, 0, std::int64_t{1} << 32),
             "Max pixels of an image after resizing; 0 (default): 1048576, or the model's own limit if it is "

@@ -12,6 +12,8 @@ namespace ft::cli {
 
 void add_output_flags(FlagSet& flags, OutputOptions& output);
 void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context = true);
+/// A context in tokens: auto is 0.
+Setter reads_context(std::int64_t& target);
 /// --device.
 void add_device_flag(FlagSet& flags, int& device);
 void add_kv_bits_flag(FlagSet& flags, int& kv_bits);

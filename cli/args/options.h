@@ -28,7 +28,7 @@ struct ModelOptions {
   int device = 0;                       // number of the GPU
   std::string packed_cache = "off";     // off, auto or a folder: cli/commands/packed_weights_folder.h
   std::string calibration = "measure";  // auto, measure or a folder: cli/commands/calibration_place.h
-  std::int64_t context = 0;             // tokens; 0: the model's own, up to 4096
+  std::int64_t context = 0;             // tokens; 0: what the model has and memory allows
   std::vector<DraftFolder> drafters;    // LoadOptions::drafters
   std::int64_t max_pixels = 0;          // of a resized image; 0: the default
 };

@@ -189,7 +189,8 @@ Command inspect_command() {
   add_model_folder_flag(command.flags, options->model);
   command.flags
       .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
-           "Tokens that the memory figure covers; 0 (default): the model's own context, up to 4096")
+           "Tokens that the memory figure covers; 0 (default): 4096, or the model's own context if it is "
+           "shorter")
       .letter = "c";
   add_kv_bits_flag(command.flags, options->kv_bits);
   add_device_flag(command.flags, options->device);

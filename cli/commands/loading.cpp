@@ -14,11 +14,10 @@
 #include "hub/repository.h"
 #include "lab/synth_model.h"
 #include "sched/admission.h"
+#include "sched/memory_plan.h"
 
 namespace ft::cli {
 namespace {
-
-constexpr std::int64_t kDefaultContext = 4096;  // tokens
 
 double since_ms(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -33,7 +32,7 @@ Error model_error(Error error) {
 
 Result<std::int64_t> choose_context(std::int64_t asked, const Model& model) {
   const std::int64_t most = model.facts.context;
-  if (asked == 0) return std::min(most, kDefaultContext);
+  if (asked == 0) return std::min(most, kMinContext);
   if (asked > most) {
     return Error{Code::kInvalid,
                  fmt::format("--context: {} exceeds the {} positions of {}", asked, most, model.name)};
@@ -86,6 +85,14 @@ Status suits(const Backend& backend, const Model& model, const DecoderOptions& o
   return check_memory(memory, options);
 }
 
+std::int64_t context_for_one(const LoadedModel& loaded) {
+  DecoderOptions one;
+  one.max_pixels = loaded.max_pixels;
+  MemoryAsk ask;
+  ask.slots = 1, ask.cache_bytes = 0, ask.weights_mapped = maps_weights(loaded);
+  return plan_memory(*loaded.backend, loaded.model, one, ask).context;
+}
+
 /// The folders that the person names, else those that belong to the model.
 Result<std::vector<DraftFolder>> drafters_for(const ModelOptions& choice) {
   if (!choice.drafters.empty() || is_synth_name(choice.directory)) return choice.drafters;
@@ -124,6 +131,8 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   FT_ASSIGN(loaded->backend, make_backend(options));
   loaded->backend_options = std::move(options), loaded->calibration = choice.calibration;
   loaded->max_pixels = choice.max_pixels;
+  loaded->context_open = choice.context == 0;
+  if (loaded->context_open) loaded->context = context_for_one(*loaded);
   loaded->costs = calibration_place(choice.calibration, loaded->model, *loaded->backend, !folder.empty());
   loaded->load_ms = since_ms(start);
   return loaded;

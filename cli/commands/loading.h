@@ -13,6 +13,7 @@
 #include "lab/measured_model.h"
 #include "models/model.h"
 #include "sched/calibration/calibration_cache.h"
+#include "sched/memory_plan.h"
 #include "text/chat_format.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -26,7 +27,9 @@ struct LoadedModel {
   std::optional<ChatTemplate> chat_template;
   std::string chat_template_problem;              // why there is no template
   const ChatFormat* chat_format = &kPlainFormat;  // of the family and the template
-  std::int64_t context = 0;                       // tokens
+  std::int64_t context = 0;                       // tokens, of one stream without a prefix cache
+  bool context_open = false;                      // --context auto: serve chooses again
+  MemoryPlan plan;                                // of serve
   std::int64_t max_pixels = 0;                    // of a resized image; 0: the default
   int kv_bits = 16;                               // KV-cache precision of the backend
   double load_ms = 0;                             // so far; packing by the engine is added later
@@ -66,7 +69,7 @@ Result<Model> load_named(const std::string& named, const LoadOptions& options = 
 /// ids exist in every vocabulary of the family.
 Result<std::string> text_directory(const std::string& named);
 
-/// The context in tokens: `asked`, or for 0 the model's own up to 4096. kInvalid beyond the model's own.
+/// The context in tokens: `asked`, or for 0 the least that is worth a start. kInvalid beyond the model's own.
 Result<std::int64_t> choose_context(std::int64_t asked, const Model& model);
 
 /// An error of model files, with kInvalid as kCorrupt.

@@ -94,9 +94,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   const std::string url = serving_url(server_options.host, server->port());
   if (options.output.json) {
-    terminal.out(serving_json(*model_info, url) + "\n");
+    terminal.out(serving_json(*model_info, loaded->plan, url) + "\n");
   } else {
-    const std::string screen = serving_screen(*loaded, *engine, *model_info, url, server_options);
+    const std::string screen =
+        serving_screen(*loaded, *engine, *model_info, url, options.serve, server_options);
     const auto columns = static_cast<std::size_t>(terminal.columns());
     terminal.out(terminal.out_is_terminal() ? wrapped_text(screen, columns) : screen);
   }

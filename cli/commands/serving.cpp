@@ -1,5 +1,6 @@
 #include "cli/commands/serving.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "base/system.h"
 #include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
+#include "cli/commands/packed_weights_folder.h"
 #include "hub/web_file.h"
 #include "server/auth.h"
 #include "server/ui_asset.h"
@@ -38,7 +40,7 @@ std::string megabytes(std::int64_t bytes) {
 std::string folder_line(const Engine& engine) {
   if (engine.cache_directory().empty()) return {};
   const CacheReport cache = engine.cache();
-  return fmt::format("  cache     {} in {} files, limit {}, in {}\n", megabytes(cache.disk_bytes),
+  return fmt::format("  folder    {} in {} files, limit {}, in {}\n", megabytes(cache.disk_bytes),
                      cache.disk_files, megabytes(cache.disk_limit_bytes), engine.cache_directory());
 }
 
@@ -76,15 +78,21 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add("grace", "SECONDS", reads_int(serve.grace_s, 0, 3600),
             "Max seconds that running answers continue after SIGTERM (default 30)");
   flags.group("Engine");
-  flags.add("slots", "N", reads_int(serve.slots, 1, 64), "Max requests decoded at once (default 8)");
+  flags.add(
+      "slots", "N", reads_auto_or(serve.slots, 1, 64),
+      "Max requests decoded at once; auto (default): 8, or fewer where memory gives each less than 65536 "
+      "tokens");
   flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
             "Max requests that wait for a slot; further ones get 429 (default 256)");
-  flags.add("cache-mb", "N", reads_int(serve.cache_mb, 0, 1 << 20),
-            "Memory of the prefix cache in MB (default 1024); 0: off");
+  flags.add("cache-mb", "N", reads_auto_or(serve.cache_mb, 0, 1 << 20),
+            "Memory of the prefix cache in MB; auto (default): what weights, slots and other programs leave; "
+            "0: off");
   flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
-            "Also keep the prefix cache in this folder across restarts (default: memory only)");
-  flags.add("cache-dir-mb", "N", reads_int(serve.cache_dir_mb, 1, 1 << 24),
-            "Size limit of that folder in MB (default 4096); the least recently used files go first");
+            "Also keep the prefix cache on disk across restarts: a folder, or auto (a folder of the cache "
+            "folder for this model and backend) (default: memory only)");
+  flags.add("cache-dir-mb", "N", reads_auto_or(serve.cache_dir_mb, 1, 1 << 24),
+            "Size limit of that folder in MB; auto (default): four prompts of the whole context, at least "
+            "4096, at most a quarter of the free disk. The least recently used files go first");
   flags.add("lookup-memory-mb", "N", reads_int(serve.lookup_memory_mb, 0, 1 << 16),
             "Memory in MB for texts of earlier requests, from which the drafter recall drafts, each API key "
             "for itself (default 64); 0: off");
@@ -110,6 +118,62 @@ LookupMemoryOptions lookup_place(const Model& model, const std::string& folder) 
   return {(std::filesystem::path(folder) / (key.substr(0, 16) + ".texts")).string(), key};
 }
 
+/// The folder of `--cache-dir`; for auto one of this model's weights and this backend's arithmetic.
+Result<CacheFolderOptions> cache_folder(const LoadedModel& loaded, const ServeOptions& choice) {
+  namespace fs = std::filesystem;
+  CacheFolderOptions folder;
+  FT_ASSIGN(folder.source, bits_of(loaded.model));
+  folder.directory = choice.cache_dir;
+  folder.numbered = choice.cache_dir == "auto";
+  if (folder.numbered) {
+    const Result<std::string> base = packed_weights_folder("auto");
+    if (!base.ok()) {
+      return Error{Code::kInvalid,
+                   "--cache-dir auto: XDG_CACHE_HOME and HOME are not set; use --cache-dir DIR"};
+    }
+    constexpr std::size_t kDigits = 16;
+    const std::string key =
+        fingerprint(loaded.model.checkpoint->state_fingerprint() + loaded.backend->arithmetic());
+    const std::string name = file_name(loaded.model) + "-" + key.substr(0, kDigits);
+    folder.directory = (fs::path(*base) / "prompts" / name).string();
+  }
+  constexpr std::int64_t kMin = std::int64_t{4096} << 20, kPrompts = 4, kShareOfDisk = 4;
+  folder.limit_bytes = static_cast<std::int64_t>(choice.cache_dir_mb) << 20;
+  if (choice.cache_dir_mb > 0) return folder;
+  folder.limit_bytes = std::max(kMin, kPrompts * loaded.plan.prompt_bytes);
+  fs::path there = folder.directory;  // or the folder that will hold it
+  std::error_code failed;
+  while (!fs::exists(there, failed) && there.has_relative_path()) there = there.parent_path();
+  const fs::space_info disk = fs::space(there.empty() ? "." : there, failed);
+  if (!failed) {
+    const auto share = static_cast<std::int64_t>(disk.available / kShareOfDisk);
+    folder.limit_bytes = std::max<std::int64_t>(1 << 20, std::min(folder.limit_bytes, share));
+  }
+  return folder;
+}
+
+/// Takes the backend on which the least that was asked for fits, and divides its memory.
+Status settle_memory(LoadedModel& loaded, const ServeOptions& choice, EngineOptions& options) {
+  constexpr int kMegabyte = 20;
+  MemoryAsk ask;
+  ask.slots = std::max(choice.slots, 0);
+  ask.context = loaded.context_open ? 0 : loaded.context;
+  ask.cache_bytes = choice.cache_mb < 0 ? -1 : static_cast<std::int64_t>(choice.cache_mb) << kMegabyte;
+  ask.limit_bytes = static_cast<std::int64_t>(choice.memory_mb) << kMegabyte;
+  DecoderOptions least = options.decoder;
+  least.slots = std::max(ask.slots, 1), least.cache_bytes = std::max<std::int64_t>(ask.cache_bytes, 0);
+  FT_ASSIGN(least.context, choose_context(ask.context, loaded.model));
+  FT_TRY(settle_backend(loaded, least));
+  ask.weights_mapped = maps_weights(loaded);
+  const MemoryPlan plan = plan_memory(*loaded.backend, loaded.model, options.decoder, ask);
+  options.decoder.slots = plan.slots;
+  options.decoder.context = plan.context;
+  options.decoder.cache_bytes = plan.cache_bytes;
+  options.memory_bytes = plan.limit_bytes;
+  loaded.context = plan.context, loaded.plan = plan;
+  return {};
+}
+
 Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice) {
   const auto start = std::chrono::steady_clock::now();
   if (!choice.lookup_memory.empty() && choice.lookup_memory_mb == 0) {
@@ -117,22 +181,16 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
                  "--lookup-memory: there is no memory to keep; use --lookup-memory-mb 1 or more"};
   }
   EngineOptions options;
-  options.decoder.slots = choice.slots;
-  options.decoder.context = loaded.context;
   options.decoder.max_pixels = loaded.max_pixels;
   options.decoder.recall_bytes = static_cast<std::int64_t>(choice.lookup_memory_mb) << 20;
-  options.decoder.cache_bytes = static_cast<std::int64_t>(choice.cache_mb) << 20;
-  options.memory_bytes = static_cast<std::int64_t>(choice.memory_mb) << 20;
-  FT_TRY(settle_backend(loaded, options.decoder));
+  FT_TRY(settle_memory(loaded, choice, options));
   options.weights_mapped = maps_weights(loaded);
   options.costs = loaded.costs;
   options.lookup = lookup_place(loaded.model, choice.lookup_memory);
   options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
   if (!choice.cache_dir.empty()) {
-    options.folder.directory = choice.cache_dir;
-    options.folder.limit_bytes = static_cast<std::int64_t>(choice.cache_dir_mb) << 20;
-    FT_ASSIGN(options.folder.source, bits_of(loaded.model));
+    FT_ASSIGN(options.folder, cache_folder(loaded, choice));
   }
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
@@ -177,7 +235,7 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->parameters = model.facts.parameters, model_info->bytes = decoder.packed_bytes();
   model_info->draft_vocabulary = model.draft_vocabulary;
   model_info->positions = model.facts.context;
-  model_info->slots = choice.slots;
+  model_info->slots = decoder.options().slots;
   model_info->responses = std::make_shared<api::ResponseStore>();
   return model_info;
 }
@@ -188,13 +246,43 @@ std::string serving_url(const std::string& host, int port) {
   return fmt::format("http://{}:{}", name, port);
 }
 
-std::string serving_json(const api::ModelInfo& model_info, const std::string& url) {
-  return write_json(Json{
-      {"url", url}, {"model", model_info.id}, {"slots", model_info.slots}, {"context", model_info.context}});
+std::string serving_json(const api::ModelInfo& model_info, const MemoryPlan& plan, const std::string& url) {
+  return write_json(Json{{"url", url},
+                         {"model", model_info.id},
+                         {"slots", model_info.slots},
+                         {"context", model_info.context},
+                         {"cache_mb", plan.cache_bytes >> 20},
+                         {"cache_on_gpu", plan.on_device}});
+}
+
+std::string memory_lines(const LoadedModel& loaded, const ServeOptions& choice) {
+  const MemoryPlan& plan = loaded.plan;
+  const char* where = plan.on_device ? "the GPU's memory" : "this machine's memory";
+  std::string lines =
+      fmt::format("  context   {} tokens a request, prompt and answer together", plan.context);
+  if (loaded.context_open) {
+    lines += plan.whole_context
+                 ? " (auto: all that the model has)"
+                 : fmt::format(" (auto: the model has {}; {} {} leave room for this many{})",
+                               loaded.model.facts.context, plan.slots,
+                               plan.slots == 1 ? "slot and its cache" : "slots and their cache",
+                               plan.slots > 1 ? "; fewer --slots give more" : "");
+  }
+  lines += "\n";
+  if (plan.cache_bytes == 0) return lines + "  cache     off\n";
+  const double prompts = static_cast<double>(plan.cache_bytes) / static_cast<double>(plan.prompt_bytes);
+  lines += fmt::format("  cache     up to {} of {}{}: ", megabytes(plan.cache_bytes), where,
+                       choice.cache_mb < 0 ? " (auto)" : "");
+  if (prompts >= 1) return lines + fmt::format("{:.1f} prompts of the whole context\n", prompts);
+  return lines + fmt::format(
+                     "prompts of more than about {:.0f} tokens are computed again each time; raise "
+                     "--cache-mb, or use fewer --slots or a smaller --context\n",
+                     prompts * static_cast<double>(plan.context));
 }
 
 std::string serving_screen(const LoadedModel& loaded, const Engine& engine, const api::ModelInfo& model_info,
-                           const std::string& url, const server::ServerOptions& options) {
+                           const std::string& url, const ServeOptions& choice,
+                           const server::ServerOptions& options) {
   const Decoder& decoder = engine.decoder();
   std::string drafter =
       model_info.drafter +
@@ -211,7 +299,7 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
       "  backend   {}\n"
       "  drafter   {}\n"
       "  memory    {} of weights, {} for {} slots of {} tokens, up to {} for the prefix cache\n"
-      "{}"
+      "{}{}"
       "  ready     after {:.1f} s\n"
       "{}"
       "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
@@ -220,7 +308,8 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
       model_info.version, model_info.id, url, model_info.family, model_info.quantisation, model_info.backend,
       drafter, megabytes(decoder.packed_bytes()),
       megabytes(engine.memory().key_values + engine.memory().states), model_info.slots, model_info.context,
-      megabytes(engine.memory().cache), folder_line(engine), loaded.load_ms / 1e3, page, url, url);
+      megabytes(engine.memory().cache), memory_lines(loaded, choice), folder_line(engine),
+      loaded.load_ms / 1e3, page, url, url);
   if (!is_loopback(options.host) && options.api_keys.empty()) {
     screen +=
         "  WARNING   every client that reaches this address can use the model and read its cache; set a key "

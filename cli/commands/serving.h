@@ -18,16 +18,16 @@ namespace ft::cli {
 struct ServeOptions {
   std::string host = "127.0.0.1";
   int port = 8080;
-  int slots = 8;
+  int slots = -1;  // -1: auto
   int queue = 256;
   int grace_s = 30;
-  int cache_mb = 1024;
+  int cache_mb = -1;          // -1: auto
   int lookup_memory_mb = 64;  // 0: off
   std::string lookup_memory;  // folder; empty: none
-  std::string cache_dir;      // empty: none
-  int cache_dir_mb = 4096;
-  int memory_mb = 0;  // 0: what the machine has left
-  bool max = false;   // Max mode
+  std::string cache_dir;      // auto or a folder; empty: none
+  int cache_dir_mb = -1;      // -1: auto
+  int memory_mb = 0;          // 0: what the machine has left
+  bool max = false;           // Max mode
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
   std::string api_key_file;
@@ -39,7 +39,8 @@ struct ServeOptions {
 /// The drafters' folders go to `model`.
 void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model);
 
-/// Adds the packing time to load_ms.
+/// Chooses slots, context and cache where they are open: sets loaded.context and loaded.plan. Adds the
+/// packing time to load_ms.
 Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice);
 
 std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
@@ -48,8 +49,11 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
 
 /// "http://127.0.0.1:8080"; a wildcard address becomes loopback.
 std::string serving_url(const std::string& host, int port);
-std::string serving_json(const api::ModelInfo& model_info, const std::string& url);
+std::string serving_json(const api::ModelInfo& model_info, const MemoryPlan& plan, const std::string& url);
 std::string serving_screen(const LoadedModel& loaded, const Engine& engine, const api::ModelInfo& model_info,
-                           const std::string& url, const server::ServerOptions& options);
+                           const std::string& url, const ServeOptions& choice,
+                           const server::ServerOptions& options);
+/// What a start decided about its memory, a line each: the context, and the memory of the prefix cache.
+std::string memory_lines(const LoadedModel& loaded, const ServeOptions& choice);
 
 }  // namespace ft::cli

@@ -1,0 +1,146 @@
+// How a start divides memory, for models of published shapes without weights: the formulas of admission on
+// the host's layout and on that of a GPU.
+#include "sched/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "backends/cuda/state.h"
+#include "backends/registry.h"
+#include "lab/synth_model.h"
+#include "sched/admission.h"
+
+namespace ft {
+namespace {
+
+constexpr std::int64_t kGigabyte = 1'000'000'000;
+
+/// A backend that only says what its memory is: the layout of a GPU, or of the host for 0 bytes.
+class SomeMemory final : public Backend {
+ public:
+  explicit SomeMemory(std::int64_t device_bytes) : device_bytes_(device_bytes) {}
+  std::string_view name() const override { return "some"; }
+  std::string describe() const override { return "some memory"; }
+  Limits limits(const StateLayout& layout) const override {
+    if (device_bytes_ == 0) return cpu_->limits(layout);
+    const cuda::StatePlan plan(layout, 16);
+    return {.block_bytes = plan.block_bytes, .slot_bytes = plan.slot_bytes, .memory_bytes = device_bytes_};
+  }
+  Result<std::unique_ptr<Executable>> compile(const Program&, const CompileOptions&) override {
+    return Error{Code::kUnsupported, "only its memory"};
+  }
+  Result<std::unique_ptr<State>> make_state(const StateLayout&, const StateOptions&) override {
+    return Error{Code::kUnsupported, "only its memory"};
+  }
+  Result<std::unique_ptr<RowStore>> make_rows(int, int) override {
+    return Error{Code::kUnsupported, "only its memory"};
+  }
+
+ private:
+  std::int64_t device_bytes_;
+  std::unique_ptr<Backend> cpu_ = std::move(*make_backend({.name = "cpu"}));
+};
+
+Model shape(const std::string& name) { return std::move(*make_synth_model("synth:" + name, {})); }
+
+DecoderOptions defaults() {
+  DecoderOptions options;
+  options.recall_bytes = 64 << 20;
+  return options;
+}
+
+std::int64_t needed(const Backend& backend, const Model& model, const MemoryPlan& plan) {
+  DecoderOptions options = defaults();
+  options.slots = plan.slots, options.context = plan.context, options.cache_bytes = plan.cache_bytes;
+  return memory_needed(backend, model, options).total();
+}
+
+TEST(MemoryPlan, A27bOnAGpuOf80GbHoldsTwoWholeConversationsBesideEightSlots) {
+  const Model model = shape("qwen3.5-27b?bits=4");
+  const SomeMemory gpu(79 * kGigabyte);
+  const MemoryPlan plan = plan_memory(gpu, model, defaults(), {});
+  EXPECT_EQ(plan.slots, kMaxSlots);
+  EXPECT_GE(plan.context, kRoomyContext);
+  EXPECT_GE(plan.cache_bytes, 2 * plan.prompt_bytes);
+  EXPECT_TRUE(plan.on_device);
+  EXPECT_LE(needed(gpu, model, plan), 79 * kGigabyte);
+}
+
+TEST(MemoryPlan, A27bOnAGpuOf32GbKeepsTheEndOfOneWholeConversation) {
+  const Model model = shape("qwen3.5-27b?bits=4");
+  const SomeMemory gpu(31 * kGigabyte);
+  const MemoryPlan plan = plan_memory(gpu, model, defaults(), {});
+  EXPECT_EQ(plan.slots, 1);
+  EXPECT_GE(plan.context, kRoomyContext);
+  EXPECT_GE(plan.cache_bytes, plan.prompt_bytes);
+  EXPECT_LE(needed(gpu, model, plan), 31 * kGigabyte);
+}
+
+TEST(MemoryPlan, A4bOnAMachineOf24GbHasRoomForAnAgentInFewerSlots) {
+  const Model model = shape("qwen3.5-4b?bits=4");
+  const SomeMemory host(0);
+  const MemoryPlan plan = plan_memory_within(22 * kGigabyte, host, model, defaults(), {});
+  EXPECT_GE(plan.slots, 2);
+  EXPECT_GE(plan.context, kRoomyContext);
+  EXPECT_GE(plan.cache_bytes, plan.prompt_bytes);
+  EXPECT_FALSE(plan.on_device);
+  EXPECT_LE(needed(host, model, plan), 22 * kGigabyte * 7 / 8) << "an eighth is left to other programs";
+}
+
+TEST(MemoryPlan, WhatIsAskedForIsKeptAndWhatIsOpenFitsBesideIt) {
+  for (const char* name : {"tiny", "qwen3.5-4b?bits=4", "gemma4-e4b?bits=4", "qwen3.5-35b-a3b?bits=4"}) {
+    const Model model = shape(name);
+    for (const std::int64_t device : {std::int64_t{0}, 48 * kGigabyte}) {
+      const SomeMemory backend(device);
+      for (const MemoryAsk& ask :
+           {MemoryAsk{}, MemoryAsk{.slots = 3}, MemoryAsk{.slots = 2, .context = 8192},
+            MemoryAsk{.context = 16384, .cache_bytes = 1 << 30}, MemoryAsk{.cache_bytes = 0}}) {
+        const std::int64_t limit = 48 * kGigabyte;
+        const MemoryPlan plan = plan_memory_within(limit, backend, model, defaults(), ask);
+        EXPECT_LE(needed(backend, model, plan), limit) << name;
+        EXPECT_TRUE(ask.slots == 0 || plan.slots == ask.slots) << name;
+        EXPECT_TRUE(ask.context == 0 || plan.context == ask.context) << name;
+        EXPECT_TRUE(ask.cache_bytes < 0 ? plan.cache_bytes >= plan.prompt_bytes
+                                        : plan.cache_bytes == ask.cache_bytes)
+            << name;
+        EXPECT_EQ(plan.whole_context, plan.context == model.facts.context) << name;
+      }
+    }
+  }
+}
+
+TEST(MemoryPlan, MoreMemoryNeverGivesLess) {
+  const Model model = shape("qwen3.5-4b?bits=4");
+  const SomeMemory host(0);
+  MemoryPlan before;
+  for (std::int64_t limit = 6 * kGigabyte; limit <= 400 * kGigabyte; limit += limit / 8) {
+    const MemoryPlan plan = plan_memory_within(limit, host, model, defaults(), {.slots = 4});
+    EXPECT_GE(plan.context, before.context) << limit;
+    EXPECT_LE(plan.context, model.facts.context);
+    before = plan;
+  }
+  EXPECT_TRUE(before.whole_context);
+}
+
+TEST(MemoryPlan, ATinyMachineGetsTheLeastAndTheRefusalOfAdmission) {
+  const Model model = shape("qwen3.5-4b?bits=4");
+  const SomeMemory host(0);
+  const MemoryPlan plan = plan_memory_within(1 * kGigabyte, host, model, defaults(), {});
+  EXPECT_EQ(plan.slots, 1);
+  EXPECT_EQ(plan.context, kMinContext);
+  EXPECT_EQ(plan.cache_bytes, 0);
+  const MemoryPlan mapped =
+      plan_memory_within(2 * kGigabyte, host, model, defaults(), {.weights_mapped = true});
+  EXPECT_EQ(mapped.context, kMinContext) << "the rest holds pages of the weights";
+  EXPECT_LT(mapped.cache_bytes, kGigabyte);
+}
+
+TEST(MemoryPlan, WithoutAKnownLimitTheSmallDefaultsHold) {
+  const Model model = shape("tiny");
+  const MemoryPlan plan = plan_memory_within(0, SomeMemory(0), model, defaults(), {});
+  EXPECT_EQ(plan.slots, kMaxSlots);
+  EXPECT_EQ(plan.context, kMinContext);
+  EXPECT_EQ(plan.cache_bytes, 1 << 30);
+}
+
+}  // namespace
+}  // namespace ft
