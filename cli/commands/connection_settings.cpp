@@ -152,9 +152,14 @@ std::string claude_code(const ConnectionFacts& facts) {
       fmt::arg("model", shell_quoted(facts.model)),
       fmt::arg(
           "context",
-          facts.context > 0 && facts.context < 65536
-              ? "# Its prompts take more than 15,000 tokens: start the server with --context 65536 or more.\n"
-              : ""));
+          facts.context == 0
+              ? ""
+              : fmt::format(
+                    "# The server's context is {} tokens; Claude Code compacts when a prompt is longer{}.\n",
+                    facts.context,
+                    facts.context < 65536
+                        ? ".\n# That is short for it: start the server with --context 65536 or fewer --slots"
+                        : "")));
 }
 
 std::string sdk(const ConnectionFacts& facts) {

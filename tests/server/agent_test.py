@@ -18,7 +18,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from raw_client import Client  # noqa: E402
-from server_process import Server  # noqa: E402
+from server_process import SIZES, Server  # noqa: E402
 
 TURNS, DATE_CHANGES, COMPACTS = 30, 12, 24
 SHARE = 0.95
@@ -27,6 +27,7 @@ FULL = os.environ.get("FORETOKEN_FULL") == "1"
 WORDS = 320 if FULL else 130  # of a tool's result
 # Memory of a start, so that neither other programs nor tests beside this one change what it decides.
 MEMORY = ("--memory-mb", "6000")
+DEFAULTS = {name: "auto" for name in SIZES}
 
 
 class Agent:
@@ -108,7 +109,7 @@ class Conversation(unittest.TestCase):
     def test_each_turn_takes_what_it_shares_from_the_cache_and_so_does_one_after_a_restart(self):
         with tempfile.TemporaryDirectory() as home:
             flags = (*MEMORY, "--cache-dir", "auto", "--any-model")
-            environment = {"XDG_CACHE_HOME": home}
+            environment = {**DEFAULTS, "XDG_CACHE_HOME": home}
             agent = Agent()
             with Server(*flags, environment=environment) as server:
                 self.assertEqual(server.facts["context"], 32768)
@@ -137,7 +138,7 @@ class Conversation(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     def test_what_a_start_decides_is_said_and_memory_is_taken_only_with_use(self):
-        with Server(*MEMORY) as server:
+        with Server(*MEMORY, environment=DEFAULTS) as server:
             facts = server.facts
             self.assertEqual((facts["context"], facts["slots"]), (32768, 8))
             self.assertGreater(facts["cache_mb"], 1000)
@@ -148,7 +149,7 @@ class Memory(unittest.TestCase):
             self.assertLess(resident_mb(server) - idle, 700)
 
     def test_less_memory_gives_less_and_says_so(self):
-        with Server("--memory-mb", "700", "--slots", "2") as server:
+        with Server("--memory-mb", "700", "--slots", "2", environment=DEFAULTS) as server:
             self.assertLess(server.facts["context"], 32768)
             self.assertGreaterEqual(server.facts["context"], 4096)
 

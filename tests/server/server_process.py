@@ -15,6 +15,8 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What a start would choose by the memory that the tests beside it leave; flags come first.
+SIZES = {"FORETOKEN_CONTEXT": "4096", "FORETOKEN_SLOTS": "8", "FORETOKEN_CACHE_MB": "1024"}
 START_S = 120  # with a cold disk and a busy machine
 STOP_S = 60  # beyond the grace that serve gives its answers
 
@@ -28,7 +30,7 @@ class Server:
 
     def __init__(self, *arguments, environment=None):
         self.arguments = [program(), "serve", "--port", "0", "--json", "--log-json", *arguments]
-        self.environment = {"FORETOKEN_COSTS": "measure", **os.environ, **(environment or {})}
+        self.environment = {"FORETOKEN_COSTS": "measure", **SIZES, **os.environ, **(environment or {})}
         self.facts = {}  # what it printed when it was ready
         self.url = ""
         self.process = None
