@@ -12,25 +12,6 @@ void add(AnswerEvent::Kind kind, std::string text, std::vector<AnswerEvent>& eve
   }
 }
 
-void add_tool_events(std::vector<ToolEvent> found, std::vector<AnswerEvent>& events) {
-  for (ToolEvent& event : found) {
-    switch (event.kind) {
-      case ToolEvent::Kind::kContent:
-        add(AnswerEvent::Kind::kContent, std::move(event.text), events);
-        break;
-      case ToolEvent::Kind::kBegin:
-        events.push_back({AnswerEvent::Kind::kToolBegin, std::move(event.text)});
-        break;
-      case ToolEvent::Kind::kArguments:
-        events.push_back({AnswerEvent::Kind::kToolArguments, std::move(event.text)});
-        break;
-      case ToolEvent::Kind::kEnd:
-        events.push_back({AnswerEvent::Kind::kToolEnd, ""});
-        break;
-    }
-  }
-}
-
 std::vector<int32_t> marks_of(const Tokenizer& tokenizer, const ChatFormat& format) {
   std::vector<int32_t> marks;
   for (const std::string_view mark : format.marks) {
@@ -62,29 +43,20 @@ Result<Answer> Answer::create(const Tokenizer& tokenizer, const ChatFormat& form
 
 std::vector<AnswerEvent> Answer::push(int32_t id) {
   std::vector<AnswerEvent> events;
-  if (!matched_stop_) {
-    StopMatcher::Piece piece = stops_.push(detokenizer_.push(id));
-    matched_stop_ = piece.match;
-    take_text(piece.text, events);
-  }
+  if (!matched_stop_) take_text(detokenizer_.push(id), events);
   return events;
 }
 
 std::vector<AnswerEvent> Answer::finish() {
   std::vector<AnswerEvent> events;
-  if (!matched_stop_) {
-    StopMatcher::Piece piece = stops_.push(detokenizer_.flush());
-    matched_stop_ = piece.match;
-    take_text(piece.text + stops_.flush(), events);
-  }
-  if (thinking_) {
-    take_piece(thinking_->finish(), events);
-  }
-  if (tools_) {
+  if (!matched_stop_) take_text(detokenizer_.flush(), events);
+  if (thinking_ && !matched_stop_) take_piece(thinking_->finish(), events);
+  if (tools_ && !matched_stop_) {
     std::vector<ToolEvent> found;
     tools_->finish(found);
-    add_tool_events(std::move(found), events);
+    take_tool_events(std::move(found), events);
   }
+  if (!matched_stop_) add(AnswerEvent::Kind::kContent, stops_.flush(), events);
   return events;
 }
 
@@ -96,6 +68,34 @@ void Answer::take_text(std::string_view text, std::vector<AnswerEvent>& events) 
     take_piece(thinking_->push(text), events);
   } else {
     take_piece({"", std::string(text)}, events);
+  }
+}
+
+void Answer::take_content(std::string_view content, std::vector<AnswerEvent>& events) {
+  StopMatcher::Piece piece = stops_.push(content);
+  matched_stop_ = piece.match;
+  add(AnswerEvent::Kind::kContent, std::move(piece.text), events);
+}
+
+/// Nothing after a stop string is shown.
+void Answer::take_tool_events(std::vector<ToolEvent> found, std::vector<AnswerEvent>& events) {
+  for (ToolEvent& event : found) {
+    if (matched_stop_) return;
+    switch (event.kind) {
+      case ToolEvent::Kind::kContent:
+        take_content(event.text, events);
+        break;
+      case ToolEvent::Kind::kBegin:
+        add(AnswerEvent::Kind::kContent, stops_.flush(), events);  // a call divides the content
+        events.push_back({AnswerEvent::Kind::kToolBegin, std::move(event.text)});
+        break;
+      case ToolEvent::Kind::kArguments:
+        events.push_back({AnswerEvent::Kind::kToolArguments, std::move(event.text)});
+        break;
+      case ToolEvent::Kind::kEnd:
+        events.push_back({AnswerEvent::Kind::kToolEnd, ""});
+        break;
+    }
   }
 }
 
@@ -118,9 +118,9 @@ void Answer::take_piece(const ThinkingSplitter::Piece& piece, std::vector<Answer
   if (take_for_calls(piece.content)) {
     std::vector<ToolEvent> found;
     tools_->push(piece.content, found);
-    add_tool_events(std::move(found), events);
+    take_tool_events(std::move(found), events);
   } else {
-    add(AnswerEvent::Kind::kContent, piece.content, events);
+    take_content(piece.content, events);
   }
 }
 

@@ -1,7 +1,8 @@
-// Answer: converts the token ids of one answer to events for a client: detokenizer, stop strings, thinking,
-// then tool calls. The engine and the command line make one for each request. The events, joined by kind, are
-// the same for every split of the answer into pushes. create() refuses invalid stop strings and tools; push
-// and finish cannot fail.
+// Answer: converts the token ids of one answer to events for a client: detokenizer, thinking, tool calls, then
+// stop strings. Stop strings end the content: they do not match in reasoning or tool calls, where hosted
+// services do not match them either. The engine and the command line make one for each request. The events,
+// joined by kind, are the same for every split of the answer into pushes. create() refuses invalid stop
+// strings and tools; push and finish cannot fail.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,7 @@ struct AnswerEvent {
 struct AnswerOptions {
   std::vector<std::string> stops;
   bool skip_special = true;          // leave out end tokens and other special ones
-  bool split_reasoning = true;       // or its tags stay in the content
+  bool split_reasoning = true;       // or its tags stay in the content, where stop strings match
   bool starts_in_reasoning = false;  // prompt_opens_thinking
   bool parse_tools = false;          // for requests with tools, or calls stay in the content
   bool tool_call_ends_reasoning =
@@ -65,6 +66,8 @@ class Answer {
 
   void take_text(std::string_view text, std::vector<AnswerEvent>& events);
   void take_piece(const ThinkingSplitter::Piece& piece, std::vector<AnswerEvent>& events);
+  void take_tool_events(std::vector<ToolEvent> found, std::vector<AnswerEvent>& events);
+  void take_content(std::string_view content, std::vector<AnswerEvent>& events);
 
   bool take_for_calls(std::string_view content);
 

@@ -86,6 +86,48 @@ TEST(Answer, EndsAtAStopStringWithoutLeakingIt) {
   EXPECT_TRUE(answer.push(70).empty());
 }
 
+TEST(Answer, StopStringsEndTheContentAndNotTheReasoning) {
+  AnswerOptions options;
+  options.starts_in_reasoning = true;
+  options.stops = {"\n", "add"};
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer, "I add\none line.\n</think>\n\nfirst\nsecond"), "R:I add\none line.;C:first;");
+  EXPECT_EQ(answer.matched_stop(), 0u);
+  Answer unfinished = answer_of(options);
+  EXPECT_EQ(shown(unfinished, "I add\none"), "R:I add\none;");
+  EXPECT_FALSE(unfinished.matched_stop().has_value());
+}
+
+TEST(Answer, AStopStringDoesNotReachFromReasoningIntoContent) {
+  AnswerOptions options;
+  options.starts_in_reasoning = true;
+  options.stops = {"endbegin", "</think>"};
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer, "end</think>begin"), "R:end;C:begin;");
+}
+
+TEST(Answer, StopStringsLeaveToolCallsWhole) {
+  AnswerOptions options;
+  options.parse_tools = true;
+  options.stops = {"\n", "it's", "add"};
+  options.tools_json = R"([{"function":{"name":"add","parameters":{"properties":{}}}}])";
+  const std::string call =
+      "<tool_call>\n<function=add>\n<parameter=note>\nit's\n</parameter>\n</function>\n</tool_call>";
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer, "i" + call + "it's over"), R"(C:i;B:add;A:{"note":"it's"};E:;)");
+  EXPECT_EQ(answer.matched_stop(), 1u);
+}
+
+TEST(Answer, NothingFollowsAStopStringInTheSamePush) {
+  AnswerOptions options;
+  options.parse_tools = true;
+  options.stops = {"STOP"};
+  options.tools_json = R"([{"function":{"name":"add","parameters":{"properties":{}}}}])";
+  Answer answer = answer_of(options);
+  EXPECT_EQ(shown(answer, "aSTOP<tool_call>\n<function=add>\n</function>\n</tool_call>"), "C:a;");
+  EXPECT_EQ(answer.tool_calls(), 0u);
+}
+
 TEST(Answer, ShowsEverythingAsContentWhenNothingIsParsed) {
   AnswerOptions options;
   options.split_reasoning = false;
