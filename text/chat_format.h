@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "text/text_format.h"
 #include "text/tool_parser.h"
 #include "text/tool_schema.h"
 
@@ -45,6 +46,9 @@ struct CallForm {
   std::string_view between = "\n";  // two calls
   /// A token at both ends of a string, which rules call `quote`; empty: none.
   std::string_view quote = {};
+  /// As `body`, for a tool with one parameter, kTextParameter, whose text follows `format`. Null: as `body`.
+  Result<std::string> (*text_body)(const std::string& tool, const TextFormat& format,
+                                   const std::string& prefix, std::string& lark) = nullptr;
 };
 
 struct ChatFormat {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/text_format.h"
 #include "text/tokenizer.h"
 
 struct ft_text_matcher;
@@ -76,12 +78,16 @@ class Grammar {
 /// kStrict: an unenforceable keyword is an error. kLenient: it is ignored.
 enum class SchemaRule : uint8_t { kStrict, kLenient };
 
+/// The parameter of a custom tool.
+inline constexpr std::string_view kTextParameter = "input";
+
 struct ToolCallRules {
   std::string tools_json;              // as RequestFields::tools
   std::vector<std::string> allowed;    // names that may be called; empty: all
   const ChatFormat* format = nullptr;  // null: no grammar can be made
   bool required = false;  // the answer is calls and nothing else; otherwise it may begin with, or be, text
   bool parallel = true;   // more than one call
+  std::map<std::string, TextFormat> text_formats;  // of tools with one text parameter, kTextParameter
   // If not empty and calls are not required: the answer is calls and nothing else, or JSON of this schema.
   std::string answer_schema;
   SchemaRule answer_rule = SchemaRule::kStrict;

@@ -117,7 +117,11 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     const std::string prefix = fmt::format("f{}", i);
     FT_TRY(check_name(functions[i].name, "name"));
     const ToolFunction function = {functions[i].name, functions[i].parameters};
-    FT_ASSIGN(const std::string body, form.body(function, prefix, types, lark));
+    const auto text_format = rules.text_formats.find(functions[i].name);
+    const bool is_text = text_format != rules.text_formats.end();
+    FT_ASSIGN(const std::string body,
+              is_text ? form.text_body(functions[i].name, text_format->second, prefix, lark)
+                      : form.body(function, prefix, types, lark));
     lark += fmt::format("{}: {}\n", prefix, body);
     bodies += (i == 0 ? "" : " | ") + prefix;
   }

@@ -155,6 +155,13 @@ Result<std::string> call_body(const ToolFunction& function, const std::string& p
   return fmt::format("{} {}", json_quoted(std::string(gemma4_tags::kCallWord) + function.name), arguments);
 }
 
+Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                              std::string& lark) {
+  const std::string head =
+      json_quoted(fmt::format("{}{}{{{}:", gemma4_tags::kCallWord, tool, kTextParameter));
+  return fmt::format("{} quote {} quote \"}}\"", head, lark_of(format, prefix + "_text", {}, lark));
+}
+
 std::string shared_rules() {
   return "text: quote /(?s:.*)/ quote\n"
          "any_value: text | /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?/ | \"true\" | \"false\" | "
@@ -181,7 +188,8 @@ constinit const ChatFormat kGemma4Format = {"gemma4",
                                              call_body,
                                              shared_rules,
                                              {},
-                                             gemma4_tags::kQuote},
+                                             gemma4_tags::kQuote,
+                                             text_body},
                                             {},
                                             kMarks};
 

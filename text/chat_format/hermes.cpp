@@ -24,10 +24,31 @@ Result<std::string> call_body(const ToolFunction& function, const std::string& p
   return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
 }
 
+/// The text is a JSON string, in which a Lark grammar cannot be kept.
+Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                              std::string& lark) {
+  if (format.syntax != "regex") {
+    return Error{
+        Code::kUnsupported,
+        fmt::format("this model writes the input of '{}' as a JSON string, which cannot follow a Lark "
+                    "grammar; use a regex, or leave the format out",
+                    tool)};
+  }
+  const Json text{{"type", "string"}, {"pattern", "^(" + format.definition + ")$"}};
+  const Json schema{{"type", "object"},
+                    {"properties", {{kTextParameter, text}}},
+                    {"required", Json::array({kTextParameter})},
+                    {"additionalProperties", false}};
+  lark += fmt::format("{}_json: {}\n", prefix, json_rule(schema, {}, SchemaRule::kStrict));
+  const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(tool));
+  return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
+}
+
 constexpr ChatFormat of_qwen(ChatFormat format) {
   format.name = "hermes";
   format.calls.body = call_body;
   format.calls.rules = nullptr;
+  format.calls.text_body = text_body;
   return format;
 }
 

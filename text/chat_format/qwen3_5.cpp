@@ -92,6 +92,14 @@ Result<std::string> call_body(const ToolFunction& function, const std::string& p
                      qwen3_5_tags::kFunctionClose);
 }
 
+Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                              std::string& lark) {
+  const std::string head = json_quoted(
+      fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen, tool, kParameterOpen, kTextParameter));
+  const std::string text = lark_of(format, prefix + "_text", fmt::format("\n{}", kParameterClose), lark);
+  return fmt::format("{} {} \"\\n{}\\n\"", head, text, qwen3_5_tags::kFunctionClose);
+}
+
 std::string shared_rules() {
   return fmt::format("{}[suffix=\"{}\"]: /(?s:.*)/\n", kValue, kParameterClose) +
          fmt::format("{}: \"{}\" /[^<>\\n]{{1,64}}/ \">\\n\" {} \"\\n\"\n", kParameter, kParameterOpen,
@@ -107,12 +115,19 @@ constexpr std::array<std::string_view, 3> kMiddle = {"<|fim_prefix|>", "<|fim_su
 
 }  // namespace
 
-constinit const ChatFormat kQwen35Format = {
-    "qwen3_5",
-    kReasoning,
-    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kOpenings, make_parser,
-     call_body, shared_rules},
-    kMiddle};
+constinit const ChatFormat kQwen35Format = {"qwen3_5",
+                                            kReasoning,
+                                            {qwen3_5_tags::kCallOpen,
+                                             qwen3_5_tags::kCallClose,
+                                             qwen3_5_tags::kFunctionOpen,
+                                             kOpenings,
+                                             make_parser,
+                                             call_body,
+                                             shared_rules,
+                                             "\n",
+                                             {},
+                                             text_body},
+                                            kMiddle};
 
 constinit const ChatFormat kQwen35FormatWithoutGrammar = {
     "qwen3_5 without a grammar of calls",
