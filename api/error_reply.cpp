@@ -85,8 +85,11 @@ HttpResponse error_reply(Dialect dialect, const Error& error, const std::string&
                              {"param", field},
                              {"code", openai_code(error, reply.status)}}}});
   } else {
+    Json inner{{"type", anthropic_kind(reply.status)}, {"message", error.message}};
+    // The SDK sends the whole conversation when it reads this code.
+    if (error.field == "thread") inner["details"] = Json{{"error_code", "thread_unsupported_request"}};
     reply.body = dump(Json{{"type", "error"},
-                           {"error", {{"type", anthropic_kind(reply.status)}, {"message", error.message}}},
+                           {"error", std::move(inner)},
                            {"request_id", request_id.empty() ? Json() : Json(request_id)}});
   }
   if (reply.status == 429) {

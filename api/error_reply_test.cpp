@@ -48,5 +48,12 @@ TEST(ErrorReply, OnlyWhatMaySucceedLaterIsTriedAgain) {
   }
 }
 
+TEST(ErrorReply, AnthropicsSdkLearnsThatItMustSendTheWholeConversation) {
+  const HttpResponse reply =
+      error_reply(Dialect::kAnthropic, {Code::kUnsupported, "thread: send all messages", "thread"}, "");
+  EXPECT_EQ(reply.status, 400);
+  EXPECT_EQ(Json::parse(reply.body)["error"]["details"]["error_code"], "thread_unsupported_request");
+}
+
 }  // namespace
 }  // namespace ft::api

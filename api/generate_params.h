@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "api/notes.h"
 #include "sched/request_builder.h"
+#include "text/text_format.h"
 
 namespace ft::api {
 
@@ -31,6 +34,7 @@ struct GenerateParams : RequestOptions {
   std::string tools;     // JSON list of {type, function}, or empty
   std::optional<bool> think;
   std::string template_variables;  // a JSON object, or empty
+  std::string effort;              // one of kEfforts, or empty; a template variable of that name wins
   bool continues = false;          // the last message is the start of the answer
   // ... or raw texts and ids, each with its own answer.
   struct Prompt {
@@ -46,6 +50,14 @@ struct GenerateParams : RequestOptions {
 
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;
+  std::vector<std::string> allowed_tools;  // names that may be called; empty: all
+  std::set<std::string> custom_tools;      // names of tools whose input is a text
+  struct FormattedText {
+    std::string tool;
+    TextFormat format;
+    std::string field;  // of the format, for errors
+  };
+  std::vector<FormattedText> text_formats;  // of custom tools
   bool parallel_tools = true;
   bool legacy_functions = false;  // request used `functions`: answer with function_call
   Format format = Format::kText;
@@ -59,6 +71,8 @@ struct GenerateParams : RequestOptions {
   bool stream = false;
   bool stream_usage = false;
   bool stream_speculation = false;
+
+  Notes notes;
 };
 
 }  // namespace ft::api

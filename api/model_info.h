@@ -28,6 +28,7 @@ struct ModelInfo : RequestModel {
   std::string id;                    // the model's name for clients
   std::vector<std::string> aliases;  // additional names of the model
   bool any_model = false;            // accept every model name
+  bool strict_fields = false;        // refuse unknown members of a body
   std::int64_t created_s = 0;        // seconds since 1970
   std::string family, quantisation, backend, drafter, drafter_problem, version;
   std::string backend_problem;  // why --backend auto did not take the GPU; empty: it did, or there is none

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "api/encoding.h"
+#include "api/fields.h"
 #include "api/rendering.h"
+#include "base/json.h"
 #include "sched/request_builder.h"
 #include "speculation/not_drafted.h"
+#include "text/reasoning_effort.h"
 
 namespace ft::api {
 namespace {
@@ -20,6 +24,17 @@ struct Rendered {
   ImagePrompt prompt;
 };
 
+/// The client's template variables, and the effort in the template's word.
+std::string variables_of(const ChatTemplate& chat_template, const GenerateParams& call) {
+  if (call.effort.empty() || call.think == false) return call.template_variables;
+  const std::string word = effort_word(chat_template.source(), call.effort);
+  Json variables =
+      call.template_variables.empty() ? Json::object() : read_json<Json>(call.template_variables);
+  if (word.empty() || variables.contains("reasoning_effort")) return call.template_variables;
+  variables["reasoning_effort"] = word;
+  return dump(variables);
+}
+
 Result<Rendered> render(const ModelInfo& model_info, const GenerateParams& call) {
   if (model_info.chat_template == nullptr) {
     return Error{Code::kUnsupported,
@@ -28,7 +43,7 @@ Result<Rendered> render(const ModelInfo& model_info, const GenerateParams& call)
   }
   RenderOptions options;
   options.enable_thinking = call.think;
-  options.extra_json = call.template_variables;
+  options.extra_json = variables_of(*model_info.chat_template, call);
   options.now_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
@@ -91,12 +106,27 @@ Compiled format_grammar(const GrammarCompiler& grammars, const GenerateParams& c
   return grammar;
 }
 
+/// Each format alone, so that an error names it and not the grammar around it.
+Status check_text_formats(const GrammarCompiler& grammars, const GenerateParams& call) {
+  for (const GenerateParams::FormattedText& text : call.text_formats) {
+    const Compiled alone = text.format.syntax == "regex" ? grammars.regex(text.format.definition)
+                                                         : grammars.lark(text.format.definition);
+    if (!alone.ok()) return as_field(alone.error(), text.field);
+  }
+  return {};
+}
+
 /// Calls; unless they are required, also text before or instead of them, or an answer in the requested
 /// format.
 Compiled call_grammar(const ModelInfo& model_info, const GenerateParams& call, bool required) {
+  FT_TRY(check_text_formats(*model_info.grammars, call));
   ToolCallRules rules;
   rules.tools_json = call.tools, rules.format = model_info.chat_format, rules.required = required;
+  rules.allowed = call.allowed_tools;
   if (call.tool_choice == ToolChoice::kNamed) rules.allowed = {call.named_tool};
+  for (const GenerateParams::FormattedText& text : call.text_formats) {
+    rules.text_formats[text.tool] = text.format;
+  }
   rules.parallel = call.parallel_tools && call.tool_choice != ToolChoice::kNamed;
   if (call.format != Format::kText) {
     rules.answer_schema = call.format == Format::kJsonObject ? R"({"type": "object"})" : call.schema;
@@ -120,9 +150,9 @@ bool either(const GenerateParams& call) {
 Compiled grammar_of(const ModelInfo& model_info, const GenerateParams& call) {
   const bool tools = may_call(call), formatted = call.format != Format::kText;
   const bool must = tools && call.tool_choice != ToolChoice::kAuto;
-  if (!formatted && !must && !(tools && (call.strict_tools || !call.parallel_tools))) {
-    return std::shared_ptr<const Grammar>();
-  }
+  const bool limited =
+      call.strict_tools || !call.parallel_tools || !call.allowed_tools.empty() || !call.text_formats.empty();
+  if (!formatted && !must && !(tools && limited)) return std::shared_ptr<const Grammar>();
   if (model_info.grammars == nullptr) {
     return Error{Code::kUnsupported,
                  "this model's tokenizer does not support structured output; leave the format out"};

@@ -134,6 +134,4 @@ Status read_speculation(const Fields& fields, GenerateParams& call) {
   return {};
 }
 
-std::optional<bool> thinks_at(const std::string& effort) { return effort != "none"; }
-
 }  // namespace ft::api

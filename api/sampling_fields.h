@@ -17,7 +17,5 @@ Status read_sampling(const Fields& fields, GenerateParams& call);
 Status read_speculation(const Fields& fields, GenerateParams& call);
 /// A text or a list of up to kMaxStops texts, each up to kMaxStopBytes.
 Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_view name);
-/// reasoning_effort as a switch: "none" is off, any other value is on.
-std::optional<bool> thinks_at(const std::string& effort);
 
 }  // namespace ft::api

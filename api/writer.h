@@ -14,6 +14,7 @@
 
 #include "api/http_response.h"
 #include "api/model_info.h"
+#include "api/notes.h"
 #include "sched/request.h"
 
 namespace ft::api {
@@ -44,6 +45,7 @@ struct Exchange {
   bool stream = false;
   std::unique_ptr<AnswerWriter> writer;
   std::vector<Request> requests;
+  Notes notes;
 };
 
 }  // namespace ft::api

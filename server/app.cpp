@@ -1,6 +1,9 @@
 #include "server/app.h"
 
+#include <fmt/format.h>
 #include <utility>
+
+#include "base/log.h"
 
 namespace ft::server {
 namespace {
@@ -56,6 +59,20 @@ bool App::cancel(const std::string& id) {
   if (found == decoding_.end()) return false;
   found->second();
   return true;
+}
+
+void App::tell_unknown(const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) {
+    const std::string name = api::plain_name(field);
+    {
+      const std::lock_guard lock(mutex_);
+      if (unknown_fields_.size() >= kMaxUnknownFields || !unknown_fields_.insert(name).second) continue;
+    }
+    log_warn(
+        fmt::format("requests have the field \"{}\", which has no effect here; serve --strict-fields "
+                    "refuses such fields",
+                    name));
+  }
 }
 
 std::size_t App::decoding() const {

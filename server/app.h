@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/model_info.h"
 #include "sched/engine.h"
@@ -26,6 +28,8 @@ class EngineClient {
   virtual CacheReport cache() const = 0;
   virtual void clear_cache() = 0;
 };
+
+inline constexpr std::size_t kMaxUnknownFields = 64;
 
 class App {
  public:
@@ -45,6 +49,9 @@ class App {
   bool draining() const { return draining_; }
 
   HttpCounters& http() { return http_; }
+
+  /// Logs each unknown field of a request once, up to kMaxUnknownFields of them.
+  void tell_unknown(const std::vector<std::string>& fields);
 
   /// Lists an answer while it is decoded; the destructor removes it.
   class Registered {
@@ -73,6 +80,7 @@ class App {
   std::shared_ptr<const api::ModelInfo> model_info_;
   std::map<std::string, std::function<void()>, std::less<>> decoding_;
   HttpCounters http_;
+  std::set<std::string> unknown_fields_;  // that were logged
   std::atomic<double> progress_{0};
   std::atomic<bool> draining_{false};
 };

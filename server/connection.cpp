@@ -77,7 +77,7 @@ class Connection {
   awaitable<void> watch();
   awaitable<bool> gather(Running& running);
   awaitable<bool> stream(const Received& received, Running& running);
-  awaitable<bool> send_stream_head(const Received& received);
+  awaitable<bool> send_stream_head(const Received& received, const api::Notes& notes);
   awaitable<bool> send_frames(const Received& received, const std::string& frames);
   void drain(Running& running, std::string& frames);
   awaitable<void> close();
@@ -245,7 +245,9 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
   }
   if (streams) co_return received.keep_alive&& received.version >= 11 && !server_context_.stopping;
   const std::string note = line.note;
-  const bool keep_alive = co_await send(received, running.exchange.writer->reply(), line);
+  api::HttpResponse reply = running.exchange.writer->reply();
+  for (auto& field : running.exchange.notes.headers()) reply.headers.push_back(std::move(field));
+  const bool keep_alive = co_await send(received, std::move(reply), line);
   line.note = note;
   co_return keep_alive;
 }
@@ -293,7 +295,7 @@ awaitable<bool> Connection::gather(Running& running) {
   }
 }
 
-awaitable<bool> Connection::send_stream_head(const Received& received) {
+awaitable<bool> Connection::send_stream_head(const Received& received, const api::Notes& notes) {
   http::response<http::empty_body> response(http::status::ok, received.version);
   response.set(http::field::server, "foretoken");
   response.set(http::field::content_type, "text/event-stream; charset=utf-8");
@@ -302,6 +304,7 @@ awaitable<bool> Connection::send_stream_head(const Received& received) {
   response.set("X-Speculation", "see the last frame");
   for (const auto& [name, value] : server_context_.router.standing_headers(received.http_request))
     response.set(name, value);
+  for (const auto& [name, value] : notes.headers()) response.set(name, value);
   response.keep_alive(received.keep_alive && received.version >= 11 && !server_context_.stopping);
   if (received.version >= 11) response.chunked(true);
   http::response_serializer<http::empty_body> serializer(response);
@@ -325,7 +328,7 @@ awaitable<bool> Connection::send_frames(const Received& received, const std::str
 }
 
 awaitable<bool> Connection::stream(const Received& received, Running& running) {
-  if (!co_await send_stream_head(received)) co_return false;
+  if (!co_await send_stream_head(received, running.exchange.notes)) co_return false;
   std::string frames;
   running.exchange.writer->begin(frames);
   for (;;) {

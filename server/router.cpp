@@ -65,7 +65,20 @@ Result<HttpResponse> one_of_many(const HttpRequest& http_request, const api::Mod
   if (http_request.path.starts_with("/v1/models/"))
     return api::model_reply(model_info, id, http_request.dialect());
   if (http_request.method == "DELETE") return api::delete_response_reply(model_info, id);
-  return api::stored_response_reply(model_info, id);
+  const api::StoredQuery query{.path = std::string(http_request.path),
+                               .stream = std::string(http_request.query_value("stream")),
+                               .starting_after = std::string(http_request.query_value("starting_after")),
+                               .limit = std::string(http_request.query_value("limit")),
+                               .order = std::string(http_request.query_value("order")),
+                               .after = std::string(http_request.query_value("after"))};
+  return api::stored_response_reply(model_info, id, query);
+}
+
+Error not_compacted() {
+  return {
+      Code::kUnsupported,
+      "this server does not compact conversations; ask the model for a summary with POST /v1/responses, and "
+      "send it instead of the older items"};
 }
 
 HttpResponse preflight_reply(const HttpRequest& http_request) {
@@ -96,7 +109,8 @@ std::vector<std::pair<std::string, std::string>> Router::standing_headers(
       !origin.empty() && origin_fits(origin, options_.origins)) {
     headers.emplace_back("Access-Control-Allow-Origin", origin);
     headers.emplace_back("Vary", "Origin");
-    headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, request-id, X-Speculation");
+    headers.emplace_back("Access-Control-Expose-Headers",
+                         "x-request-id, request-id, X-Speculation, X-Skipped, X-Unknown-Fields");
   }
   return headers;
 }
@@ -235,8 +249,10 @@ Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model
                                  key_owner(http_request, options_.api_keys)};
     Result<api::Exchange> exchange = route.decode(model_info, http_request.body, meta);
     if (!exchange.ok()) return refusal(http_request, exchange.error());
+    app_.tell_unknown(exchange->notes.unknown);
     return std::move(*exchange);
   }
+  if (http_request.path == "/v1/responses/compact") return refusal(http_request, not_compacted(), 501);
   const std::string id(route_of(http_request.path).id_in(http_request.path));
   if (!app_.cancel(id)) {
     return refusal(http_request,

@@ -9,7 +9,7 @@ constexpr std::string_view kRead = "GET, HEAD", kReadAndDelete = "GET, HEAD, DEL
 constexpr std::string_view kId = "{id}";
 
 /// Exact paths precede the patterns that would match them too.
-constexpr std::array<Route, 18> kRoutes{{
+constexpr std::array<Route, 20> kRoutes{{
     {"/", kRead},
     {"/health", kRead},
     {"/metrics", kRead},
@@ -21,11 +21,13 @@ constexpr std::array<Route, 18> kRoutes{{
     {"/v1/responses", kPost},
     {"/v1/messages", kPost},
     {"/v1/responses/input_tokens", kPost},
+    {"/v1/responses/compact", kPost},
     {"/v1/tokenize", kPost},
     {"/v1/detokenize", kPost},
     {"/v1/messages/count_tokens", kPost},
     {"/v1/chat/completions/{id}/cancel", kPost},
     {"/v1/models/{id}", kRead},
+    {"/v1/responses/{id}/input_items", kRead},
     {"/v1/responses/{id}", kReadAndDelete},
     {"other", ""},
 }};

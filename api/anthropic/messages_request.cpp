@@ -1,67 +1,16 @@
 #include "api/anthropic/messages_request.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "api/anthropic/message_blocks.h"
+#include "api/anthropic/tools_request.h"
 #include "api/sampling_fields.h"
+#include "text/reasoning_effort.h"
 #include "text/stop_matcher.h"
 
 namespace ft::api {
 namespace {
-
-/// Tools with their own schema; tools that run at Anthropic (such as web search) are left out.
-Result<Json> custom_tools(const Json& list) {
-  Json tools = Json::array();
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string here = fmt::format("tools[{}]", i);
-    if (!list[i].is_object())
-      return wrong(here, fmt::format("must be an object, found {}", kind_of(list[i])));
-    const Fields fields(list[i], here);
-    FT_ASSIGN(const auto type, fields.text("type"));
-    if (type.value_or("custom") != "custom") continue;
-    FT_ASSIGN(const auto name, fields.text("name"));
-    if (!name || name->empty()) return wrong(fields.at("name"), "is missing; each tool has a name");
-    FT_ASSIGN(const auto description, fields.text("description"));
-    FT_ASSIGN(const Json* schema, fields.object("input_schema"));
-    if (schema == nullptr) return wrong(fields.at("input_schema"), "is missing; it is a JSON schema");
-    Json function{{"name", *name}};
-    if (description) function["description"] = *description;
-    function["parameters"] = *schema;
-    tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
-  }
-  return tools;
-}
-
-Status read_tool_use(const Fields& fields, GenerateParams& call) {
-  Json tools = Json::array();
-  FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
-  if (given != nullptr) {
-    FT_ASSIGN(tools, custom_tools(*given));
-  }
-  if (!tools.empty()) call.tools = dump(tools);
-  FT_ASSIGN(const Json* choice, fields.object("tool_choice"));
-  if (choice == nullptr) return {};
-  const Fields inner(*choice, "tool_choice");
-  FT_ASSIGN(const auto type, inner.word("type", {"auto", "any", "tool", "none"}));
-  if (!type) return wrong("tool_choice.type", "is missing; use auto, any, tool or none");
-  FT_ASSIGN(const auto lone, inner.boolean("disable_parallel_tool_use"));
-  call.parallel_tools = !lone.value_or(false);
-  if (*type == "none") call.tool_choice = ToolChoice::kNone;
-  if (*type == "any") call.tool_choice = ToolChoice::kRequired;
-  if (*type == "any" && tools.empty()) {
-    return wrong("tool_choice", "\"any\" needs at least one tool with an input_schema in tools");
-  }
-  if (*type != "tool") return {};
-  FT_ASSIGN(const auto name, inner.text("name"));
-  if (!name) return wrong("tool_choice.name", "is missing");
-  call.tool_choice = ToolChoice::kNamed, call.named_tool = *name;
-  const bool known = std::any_of(tools.begin(), tools.end(),
-                                 [&](const Json& tool) { return tool["function"]["name"] == *name; });
-  if (!known) return wrong("tool_choice.name", fmt::format("no tool is called \"{}\"", *name));
-  return {};
-}
 
 Status read_thinking(const Fields& fields, GenerateParams& call) {
   call.think = false;
@@ -87,11 +36,9 @@ Status read_output(const Fields& fields, GenerateParams& call) {
   FT_ASSIGN(const Json* config, fields.object("output_config"));
   const Json empty = Json::object();
   const Fields inner(config != nullptr ? *config : empty, "output_config");
-  FT_ASSIGN(const auto effort, inner.text("effort"));
-  // The highest effort is the template's default.
-  if (effort == "low" || effort == "medium") {
-    call.template_variables = dump(Json{{"reasoning_effort", *effort}});
-  }
+  FT_ASSIGN(const auto effort,
+            inner.word("effort", std::vector<std::string_view>(kEfforts.begin(), kEfforts.end())));
+  if (effort) call.effort = *effort;  // whether to think is the member thinking's
   FT_ASSIGN(const Json* format, inner.object("format"));
   std::string path = "output_config.format";
   if (format == nullptr) {
@@ -115,17 +62,21 @@ Status read_sampling_and_stops(const Fields& fields, GenerateParams& call) {
   return read_speculation(fields, call);
 }
 
-Result<Json> conversation(const Fields& fields) {
+Result<AnthropicConversation> read_conversation(const Fields& fields) {
   FT_ASSIGN(const Json* list, fields.array("messages", kMaxMessages));
   if (list == nullptr || list->empty()) {
     return wrong("messages", "is missing; send a list of at least one message");
   }
-  FT_ASSIGN(Json messages, read_anthropic_messages(*list, "messages"));
+  FT_ASSIGN(AnthropicConversation read, read_anthropic_messages(*list, "messages"));
   const Json* system = fields.find("system");
-  if (system == nullptr) return messages;
-  FT_ASSIGN(const std::string text, read_system(*system, "system"));
-  if (!text.empty()) messages.insert(messages.begin(), Json{{"role", "system"}, {"content", text}});
-  return messages;
+  if (system != nullptr) {
+    FT_ASSIGN(const std::string text, read_system(*system, "system", read.notes));
+    if (!text.empty()) {
+      read.messages.insert(read.messages.begin(), Json{{"role", "system"}, {"content", text}});
+    }
+  }
+  if (read.messages.empty()) return wrong("messages", "has no text for the model; send a user's message");
+  return read;
 }
 
 }  // namespace
@@ -140,11 +91,14 @@ Result<GenerateParams> read_messages_call(const Json& body, Purpose purpose) {
     if (!most) return wrong("max_tokens", "is missing; set the maximum number of tokens in the answer");
     call.max_tokens = *most;
   }
-  FT_ASSIGN(const Json messages, conversation(fields));
+  FT_ASSIGN(AnthropicConversation conversation, read_conversation(fields));
+  const Json& messages = conversation.messages;
   call.messages = dump(messages);
-  FT_TRY(read_tool_use(fields, call));
+  call.notes = std::move(conversation.notes);
+  FT_TRY(read_anthropic_tools(fields, conversation.changes, call));
   FT_TRY(read_thinking(fields, call));
   FT_TRY(read_output(fields, call));
+  if (!conversation.effort.empty()) call.effort = conversation.effort;
   FT_TRY(read_sampling_and_stops(fields, call));
   const Json& last = messages.back();
   call.continues = last["role"] == "assistant" && !last.contains("tool_calls");

@@ -20,8 +20,8 @@ Result<GenerateParams> read(const std::string& members) {
 
 /// Converts a list of Anthropic messages to template messages.
 std::string messages_of(const std::string& list) {
-  const Result<Json> messages = read_anthropic_messages(Json::parse(list), "messages");
-  return messages.ok() ? messages->dump() : messages.error().message;
+  const Result<AnthropicConversation> read = read_anthropic_messages(Json::parse(list), "messages");
+  return read.ok() ? read->messages.dump() : read.error().message;
 }
 
 std::string field_of(const std::string& members) {
@@ -170,26 +170,26 @@ TEST(MessageBlocks, ImagesArePartsBetweenTexts) {
           {"type":"image","source":{"type":"base64","media_type":"image/png","data":"BBBB"}}]}]}])"),
                                             "messages");
   ASSERT_TRUE(read.ok()) << read.error().message;
-  EXPECT_EQ((*read)[0]["content"][0]["text"], "a\nb");
-  EXPECT_EQ((*read)[0]["content"][1]["url"], "data:image/png;base64,AAAA");
-  EXPECT_EQ((*read)[0]["content"][1]["at"], "messages[0].content[2]");
-  EXPECT_EQ((*read)[0]["content"][2]["text"], "c");
-  EXPECT_EQ((*read)[1]["role"], "tool");
-  EXPECT_EQ((*read)[1]["content"][0]["text"], "Error:");
-  EXPECT_EQ((*read)[1]["content"][1]["at"], "messages[0].content[4].content[0]");
+  EXPECT_EQ(read->messages[0]["content"][0]["text"], "a\nb");
+  EXPECT_EQ(read->messages[0]["content"][1]["url"], "data:image/png;base64,AAAA");
+  EXPECT_EQ(read->messages[0]["content"][1]["at"], "messages[0].content[2]");
+  EXPECT_EQ(read->messages[0]["content"][2]["text"], "c");
+  EXPECT_EQ(read->messages[1]["role"], "tool");
+  EXPECT_EQ(read->messages[1]["content"][0]["text"], "Error:");
+  EXPECT_EQ(read->messages[1]["content"][1]["at"], "messages[0].content[4].content[0]");
 }
 
 TEST(MessageBlocks, WhatIsNoTextIsRefusedWithItsPlace) {
   const auto refused = [](const std::string& content) {
     return read_anthropic_messages(Json::parse(R"([{"role":"user","content":)" + content + "}]"), "messages");
   };
-  const Result<Json> image = refused(R"([{"type":"text","text":"see"},{"type":"image","source":{}}])");
+  const auto image = refused(R"([{"type":"text","text":"see"},{"type":"image","source":{}}])");
   EXPECT_EQ(image.error().code, Code::kInvalid);
   EXPECT_EQ(image.error().field, "messages[0].content[1].source.type");
-  const Result<Json> inner =
+  const auto inner =
       refused(R"([{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{}}]}])");
   EXPECT_EQ(inner.error().field, "messages[0].content[0].content[0].source.type");
-  const Result<Json> pdf =
+  const auto pdf =
       refused(R"([{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":""}}])");
   EXPECT_EQ(pdf.error().code, Code::kUnsupported);
   EXPECT_EQ(pdf.error().field, "messages[0].content[0].source.type");
@@ -204,12 +204,106 @@ TEST(MessageBlocks, ASystemMessageInTheMiddleStaysThere) {
             R"({"role":"user","content":"b"}])");
 }
 
+TEST(MessageBlocks, BlocksOfOtherServicesAreLeftOutAndCounted) {
+  const auto read = read_anthropic_messages(Json::parse(R"([
+    {"role":"user","content":[{"type":"text","text":"hi"},{"type":"container_upload","file_id":"f"}]},
+    {"role":"assistant","content":[{"type":"mcp_tool_use","id":"m","name":"x","server_name":"s","input":{}},
+      {"type":"mcp_tool_result","tool_use_id":"m","content":[]},{"type":"redacted_thinking","data":"z"},
+      {"type":"web_fetch_tool_result","tool_use_id":"w","content":{}},{"type":"compaction","content":null},
+      {"type":"bash_code_execution_tool_result","tool_use_id":"b","content":{}},{"type":"fallback","to":{}},
+      {"type":"text","text":"A"}]},
+    {"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[
+      {"type":"tool_reference","tool_name":"f"},{"type":"text","text":"ok"}]}]}])"),
+                                            "messages");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read->messages.dump(), R"([{"role":"user","content":"hi"},{"role":"assistant","content":"A"},)"
+                                   R"({"role":"tool","tool_call_id":"t","content":"ok"}])");
+  EXPECT_EQ(read->notes.skipped.size(), 9U);
+  EXPECT_EQ(
+      messages_of(R"([{"role":"assistant","content":[{"type":"hologram"}]}])").find("messages[0].content[0]"),
+      0U);
+}
+
+TEST(MessageBlocks, ACompactionReplacesWhatIsBeforeIt) {
+  EXPECT_EQ(messages_of(R"([{"role":"user","content":"old"},{"role":"assistant","content":[
+      {"type":"text","text":"older"},{"type":"compaction","content":"They spoke."},{"type":"text","text":"Now"}]},
+      {"role":"user","content":"new"}])"),
+            R"([{"role":"user","content":"Summary of the conversation until now:\n\nThey spoke."},)"
+            R"({"role":"assistant","content":"Now"},{"role":"user","content":"new"}])");
+}
+
+TEST(MessageBlocks, ASystemMessageMayBeForOneTurnOrOnlySetAnEffort) {
+  const std::string list = R"([{"role":"user","content":"a"},
+      {"role":"system","content":"once","clear_at":"next_user_message"},
+      {"role":"system","output_config":{"effort":"low"}})";
+  EXPECT_EQ(messages_of(list + "]"), R"([{"role":"user","content":"a"},{"role":"system","content":"once"}])");
+  EXPECT_EQ(messages_of(list + R"(,{"role":"user","content":"b"}])"),
+            R"([{"role":"user","content":"a"},{"role":"user","content":"b"}])");
+  EXPECT_EQ(read_anthropic_messages(Json::parse(list + "]"), "messages")->effort, "low");
+}
+
+/// Names of the tools that a request with these system blocks offers.
+std::string offered(const std::string& blocks) {
+  const Result<GenerateParams> call =
+      read_messages_call(Json::parse(R"({"max_tokens":8,"tools":[{"name":"f","input_schema":{}},
+        {"name":"g","input_schema":{},"defer_loading":true}],"messages":[{"role":"user","content":"a"},
+        {"role":"system","content":[{"type":"text","text":"New."})" +
+                                     blocks + "]}]}"),
+                         Purpose::kAnswer);
+  if (!call.ok()) return call.error().field;
+  std::string names;
+  if (call->tools.empty()) return names;
+  for (const Json& tool : Json::parse(call->tools))
+    names += tool["function"]["name"].get<std::string>() + " ";
+  return names;
+}
+
+TEST(MessagesRequest, SystemBlocksAddAndRemoveTools) {
+  const std::string add = R"(,{"type":"tool_addition","tool":{"type":"tool_reference","name":"g"}})";
+  const std::string remove = R"(,{"type":"tool_removal","tool":{"type":"tool_reference","name":"g"}})";
+  EXPECT_EQ(offered(add), "f g ");
+  EXPECT_EQ(offered(remove), "f ");
+  EXPECT_EQ(offered(remove + add), "f g ");
+  EXPECT_EQ(offered(R"(,{"type":"tool_addition","tool":{"type":"tool_definition","definition":
+                        {"name":"h","input_schema":{}}}})"),
+            "f g h ");
+  EXPECT_EQ(offered(R"(,{"type":"tool_addition","tool":{"type":"mcp_toolset_reference","server_name":"s"}})"),
+            "f g ");
+  EXPECT_EQ(
+      offered(R"(,{"type":"tool_addition","tool":{"type":"tool_definition","definition":{"name":"h"}}})"),
+      "messages[1].content[1].tool.definition.input_schema");
+}
+
+TEST(MessagesRequest, ToolsThatTheClientRunsHaveTheirParameters) {
+  const Result<GenerateParams> call = read(R"(,"tools":[{"type":"bash_20250124","name":"bash"},
+      {"type":"text_editor_20250728","name":"str_replace_based_edit_tool"},{"type":"memory_20250818","name":"memory"},
+      {"type":"computer_20251124","name":"computer","display_width_px":800,"display_height_px":600,"enable_zoom":true},
+      {"type":"web_search_20250305","name":"web_search"},{"type":"computer_toolset_20260801"}],
+      "tool_choice":{"type":"tool","name":"memory"})");
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  const Json tools = Json::parse(call->tools);
+  ASSERT_EQ(tools.size(), 4U);
+  EXPECT_TRUE(tools[0]["function"]["parameters"]["properties"].contains("restart"));
+  EXPECT_TRUE(tools[1]["function"]["parameters"]["properties"].contains("insert_text"));
+  EXPECT_EQ(tools[2]["function"]["parameters"]["properties"]["command"]["enum"].size(), 6U);
+  EXPECT_NE(tools[3]["function"]["description"].get<std::string>().find("800 pixels wide"),
+            std::string::npos);
+  EXPECT_TRUE(tools[3]["function"]["parameters"]["properties"].contains("region"));
+  EXPECT_EQ(call->notes.skipped.size(), 2U);
+}
+
+TEST(MessagesRequest, AnEffortIsOneOfTheApi) {
+  EXPECT_EQ(read(R"(,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"})")->effort, "high");
+  EXPECT_EQ(field_of(R"(,"output_config":{"effort":"huge"})"), "output_config.effort");
+}
+
 TEST(MessageBlocks, TheirNumberHasALimit) {
   Json blocks = Json::array();
   for (std::size_t i = 0; i < kMaxBlocks; ++i) blocks.push_back(Json{{"type", "text"}, {"text", "x"}});
-  EXPECT_TRUE(read_system(blocks, "system").ok());
+  Notes notes;
+  EXPECT_TRUE(read_system(blocks, "system", notes).ok());
   blocks.push_back(blocks.front());
-  EXPECT_EQ(read_system(blocks, "system").error().field, "system");
+  EXPECT_EQ(read_system(blocks, "system", notes).error().field, "system");
 }
 
 TEST(MessagesRequest, AnAnswerMayContinueTheAssistantsBeginning) {

@@ -44,7 +44,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     demand(ft::api::Json::parse(responses->echo, nullptr, false).is_object());
     // A stored history is parsed as the same conversation.
     const ft::api::Json items = ft::api::Json::parse(responses->items, nullptr, false);
-    demand(ft::api::messages_of(items, 0).ok());
+    ft::api::Notes notes;
+    demand(ft::api::messages_of(items, 0, notes).ok());
   }
   return 0;
 }

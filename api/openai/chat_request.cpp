@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "api/call_arguments.h"
 #include "api/image_parts.h"
+#include "api/openai/tools_request.h"
 #include "api/sampling_fields.h"
-#include "base/json.h"
+#include "api/thinking_fields.h"
 
 namespace ft::api {
 namespace {
@@ -57,25 +59,26 @@ Result<Json> read_content(const Json& content, const std::string& path) {
 
 namespace {
 
+/// A call of a function, or of a custom tool, which becomes a function of one text.
 Result<Json> read_call(const Json& call, const std::string& path) {
   if (!call.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(call)));
-  FT_ASSIGN(const Json* function, Fields(call, path).object("function"));
-  if (function == nullptr) return wrong(path + ".function", "is missing");
-  const Fields fields(*function, path + ".function");
+  const Fields outer(call, path);
+  FT_ASSIGN(const Json* custom, outer.object("custom"));
+  FT_ASSIGN(const Json* function, outer.object("function"));
+  if (custom == nullptr && function == nullptr) return wrong(path + ".function", "is missing");
+  const Fields fields(custom != nullptr ? *custom : *function,
+                      outer.at(custom != nullptr ? "custom" : "function"));
   FT_ASSIGN(const auto name, fields.text("name"));
   if (!name) return wrong(fields.at("name"), "is missing");
-  Json arguments = Json::object();
-  if (const Json* given = fields.find("arguments"); given != nullptr && given->is_object()) {
-    arguments = *given;
-  } else if (given != nullptr) {
-    FT_ASSIGN(const auto text, fields.text("arguments"));
-    if (!text->empty()) arguments = read_json<Json>(*text);
-    if (!arguments.is_object()) {
-      return wrong(fields.at("arguments"), "must be a JSON object as a string, such as {\"city\": \"Oslo\"}");
-    }
+  Json arguments;
+  if (custom != nullptr) {
+    FT_ASSIGN(const auto input, fields.text("input"));
+    arguments = Json{{"input", input.value_or("")}};
+  } else {
+    FT_ASSIGN(arguments, read_arguments(fields.find("arguments"), fields.at("arguments")));
   }
   Json result{{"type", "function"}, {"function", {{"name", *name}, {"arguments", std::move(arguments)}}}};
-  if (const Json* id = Fields(call, path).find("id"); id != nullptr && id->is_string()) result["id"] = *id;
+  if (const Json* id = outer.find("id"); id != nullptr && id->is_string()) result["id"] = *id;
   return result;
 }
 
@@ -109,7 +112,9 @@ Result<Json> read_message(const Json& given, const std::string& path) {
   }
   Json message{{"role", *role == "function" ? "tool" : *role}};
   const Json* content = fields.find("content");
-  if (content == nullptr && *role != "assistant") return wrong(fields.at("content"), "is missing");
+  // An assistant that only calls has no content, and neither has a tool that returns nothing.
+  const bool may_lack = *role == "assistant" || message["role"] == "tool";
+  if (content == nullptr && !may_lack) return wrong(fields.at("content"), "is missing");
   FT_ASSIGN(message["content"], read_content(content != nullptr ? *content : Json(), fields.at("content")));
   if (*role == "assistant") {
     for (const char* name : {"reasoning_content", "reasoning"}) {
@@ -135,67 +140,6 @@ Result<Json> read_messages(const Json& list, const std::string& path) {
   return messages;
 }
 
-Result<Json> read_tools(const Json& list, const std::string& path) {
-  Json tools = Json::array();
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string here = fmt::format("{}[{}]", path, i);
-    const Json& given = list[i];
-    if (!given.is_object()) return wrong(here, fmt::format("must be an object, found {}", kind_of(given)));
-    FT_ASSIGN(const auto type, Fields(given, here).text("type"));
-    if (type.value_or("function") != "function") continue;  // a hosted tool of another service
-    FT_ASSIGN(const Json* nested, Fields(given, here).object("function"));
-    Json function = nested != nullptr ? *nested : given;
-    const Fields fields(function, nested != nullptr ? here + ".function" : here);
-    FT_ASSIGN(const auto name, fields.text("name"));
-    if (!name || name->empty())
-      return wrong(fields.at("name"), "is missing; each tool has a function with a name");
-    FT_ASSIGN(const auto description, fields.text("description"));
-    FT_ASSIGN(const Json* parameters, fields.object("parameters"));
-    FT_ASSIGN(const auto strict, fields.boolean("strict"));
-    (void)description, (void)parameters,
-        (void)strict;  // types are checked here; the template uses the texts
-    if (nested == nullptr) function.erase("type");
-    tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
-  }
-  return tools;
-}
-
-bool any_strict(const Json& tools) {
-  return std::any_of(tools.begin(), tools.end(), [](const Json& tool) {
-    const Json& function = tool["function"];
-    return function.contains("strict") && function["strict"] == true;
-  });
-}
-
-Status read_tool_choice(const Fields& fields, const Json& tools, GenerateParams& call) {
-  FT_ASSIGN(const auto parallel, fields.boolean("parallel_tool_calls"));
-  call.parallel_tools = parallel.value_or(true);
-  const Json* choice = fields.find("tool_choice");
-  if (choice == nullptr) return {};
-  const std::string path = fields.at("tool_choice");
-  if (choice->is_string()) {
-    FT_ASSIGN(const auto word, fields.word("tool_choice", {"auto", "none", "required"}));
-    if (*word == "none") call.tool_choice = ToolChoice::kNone;
-    if (*word == "required") call.tool_choice = ToolChoice::kRequired;
-  } else if (choice->is_object()) {
-    FT_ASSIGN(const Json* function, Fields(*choice, path).object("function"));
-    const Fields inner(function != nullptr ? *function : *choice,
-                       function != nullptr ? path + ".function" : path);
-    FT_ASSIGN(const auto name, inner.text("name"));
-    if (!name) return wrong(inner.at("name"), "is missing");
-    call.tool_choice = ToolChoice::kNamed, call.named_tool = *name;
-    const bool known = std::any_of(tools.begin(), tools.end(),
-                                   [&](const Json& tool) { return tool["function"]["name"] == *name; });
-    if (!known) return wrong(inner.at("name"), fmt::format("no tool is called \"{}\"", *name));
-  } else {
-    return wrong(path, fmt::format("must be a string or an object, found {}", kind_of(*choice)));
-  }
-  if (call.tool_choice == ToolChoice::kRequired && tools.empty()) {
-    return wrong(path, "\"required\" needs at least one tool in tools");
-  }
-  return {};
-}
-
 Status read_response_format(const Json& format, const std::string& path, GenerateParams& call) {
   const Fields fields(format, path);
   FT_ASSIGN(const auto type, fields.word("type", {"text", "json_object", "json_schema"}));
@@ -214,29 +158,6 @@ Status read_response_format(const Json& format, const std::string& path, Generat
 }
 
 namespace {
-
-Status read_thinking(const Fields& fields, GenerateParams& call) {
-  FT_ASSIGN(const auto effort, fields.text("reasoning_effort"));
-  Json variables = Json::object();
-  FT_ASSIGN(const Json* given, fields.object("chat_template_kwargs"));
-  if (given != nullptr) variables = *given;
-  if (effort) {
-    call.think = thinks_at(*effort);
-    if (!variables.contains("reasoning_effort")) variables["reasoning_effort"] = *effort;
-  }
-  if (const auto think = variables.find("enable_thinking"); think != variables.end()) {
-    if (!think->is_boolean()) {
-      return wrong("chat_template_kwargs.enable_thinking",
-                   fmt::format("must be true or false, found {}", kind_of(*think)));
-    }
-    call.think = think->get<bool>();
-    variables.erase("enable_thinking");
-  }
-  if (!variables.empty()) call.template_variables = dump(variables);
-  FT_ASSIGN(const auto budget, fields.integer("thinking_budget", -1, 1 << 24));
-  call.thinking_budget = static_cast<int>(budget.value_or(-1));
-  return {};
-}
 
 Status read_prediction(const Fields& fields, GenerateParams& call) {
   FT_ASSIGN(const Json* prediction, fields.object("prediction"));
@@ -275,12 +196,10 @@ Status read_offered(const Json& body, GenerateParams& call) {
   call.legacy_functions = (given == nullptr || given->empty()) && older != nullptr && !older->empty();
   Json tools = Json::array();
   if (call.legacy_functions) {
-    FT_ASSIGN(tools, read_tools(*older, "functions"));
+    FT_ASSIGN(tools, read_tools(*older, "functions", call));
   } else if (given != nullptr) {
-    FT_ASSIGN(tools, read_tools(*given, "tools"));
+    FT_ASSIGN(tools, read_tools(*given, "tools", call));
   }
-  if (!tools.empty()) call.tools = dump(tools);
-  call.strict_tools = any_strict(tools);
   if (!call.legacy_functions) return read_tool_choice(fields, tools, call);
   call.parallel_tools = false;  // function_call holds one call
   const Json* choice = fields.find("function_call");
@@ -307,7 +226,8 @@ Result<GenerateParams> read_chat(const Json& body) {
   if (format != nullptr) FT_TRY(read_response_format(*format, "response_format", call));
   FT_TRY(read_sampling(fields, call));
   FT_TRY(read_speculation(fields, call));
-  FT_TRY(read_thinking(fields, call));
+  FT_TRY(read_effort(fields, "reasoning_effort", call));
+  FT_TRY(read_template_fields(fields, call));
   FT_TRY(read_prediction(fields, call));
   FT_TRY(read_lengths(fields, call));
   return call;

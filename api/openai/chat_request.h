@@ -17,13 +17,6 @@ Result<Json> read_messages(const Json& list, const std::string& path);
 Result<Json> read_message(const Json& given, const std::string& path);
 /// Converts one content: a text, or parts as {type: text}; null becomes an empty text.
 Result<Json> read_content(const Json& content, const std::string& path);
-/// Converts OpenAI tools (or bare functions) to a list of {type: function, function}; other types are left
-/// out.
-Result<Json> read_tools(const Json& list, const std::string& path);
-/// True if a function sets strict: true.
-bool any_strict(const Json& tools);
-/// tool_choice of OpenAI's chat: auto, none, required, {type: function, function: {name}}.
-Status read_tool_choice(const Fields& fields, const Json& tools, GenerateParams& call);
 /// Reads {type: json_object} or {type: json_schema, json_schema: {schema}}.
 Status read_response_format(const Json& format, const std::string& path, GenerateParams& call);
 

@@ -58,8 +58,10 @@ TEST(ChatRequest, AWrongMessageIsNamed) {
   EXPECT_EQ(field_of_message(R"({"role": "user", "content": [{"type": "poem"}]})"),
             "messages[0].content[0].type");
   EXPECT_EQ(field_of_message(R"({"role": "assistant", "tool_calls": [{"function": {"name": "f",
-                                 "arguments": "[]"}}]})"),
+                                 "arguments": 5}}]})"),
             "messages[0].tool_calls[0].function.arguments");
+  EXPECT_EQ(field_of_message(R"({"role": "assistant", "tool_calls": [{"type": "custom", "custom": {}}]})"),
+            "messages[0].tool_calls[0].custom.name");
 }
 
 TEST(ChatRequest, ImagesAreDataUrisOrAddressesAndNamed) {
@@ -130,6 +132,63 @@ TEST(ChatRequest, ToolChoicesAreReadAndCheckedAgainstTheTools) {
   EXPECT_EQ(field_of(body(tools + R"("tool_choice": 1)")), "tool_choice");
 }
 
+TEST(ChatRequest, AllowedToolsAreTheOnlyOnesThatMayBeCalled) {
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}},
+                               {"type": "custom", "custom": {"name": "g"}},
+                               {"type": "function", "function": {"name": "h"}}], "tool_choice": )";
+  const auto choice = [&](const std::string& mode, const std::string& list) {
+    return tools + R"({"type": "allowed_tools", "allowed_tools": {"mode": ")" + mode + R"(", "tools": [)" +
+           list + "]}}";
+  };
+  const std::string two =
+      R"({"type": "function", "function": {"name": "f"}}, {"type": "custom", "custom": {"name": "g"}})";
+  const Result<GenerateParams> required = read(body(choice("required", two)));
+  ASSERT_TRUE(required.ok()) << required.error().message;
+  EXPECT_EQ(required->tool_choice, ToolChoice::kRequired);
+  EXPECT_EQ(required->allowed_tools, (std::vector<std::string>{"f", "g"}));
+  EXPECT_EQ(read(body(choice("auto", two)))->tool_choice, ToolChoice::kAuto);
+  EXPECT_EQ(read(body(choice("auto", R"({"type": "web_search"})")))->tool_choice, ToolChoice::kNone);
+  const std::string path = "tool_choice.allowed_tools.";
+  EXPECT_EQ(field_of(body(choice("auto", R"({"type": "function", "function": {"name": "x"}})"))),
+            path + "tools[0].function.name");
+  EXPECT_EQ(field_of(body(choice("often", two))), path + "mode");
+  EXPECT_EQ(field_of(body(choice("required", R"({"type": "web_search"})"))), path + "tools");
+  EXPECT_EQ(field_of(body(tools + R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto"}})")),
+            path + "tools");
+  EXPECT_EQ(read(body(tools + R"({"type": "allowed_tools", "mode": "auto", "tools": [{"name": "h"}]})"))
+                ->allowed_tools,
+            (std::vector<std::string>{"h"}));
+}
+
+TEST(ChatRequest, CustomToolsAreFunctionsOfOneText) {
+  const Result<GenerateParams> call = read(R"({"messages": [{"role": "user", "content": "a"},
+      {"role": "assistant", "content": null, "tool_calls": [
+        {"id": "c", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}}]},
+      {"role": "tool", "tool_call_id": "c", "content": null}],
+    "tools": [{"type": "custom", "custom": {"name": "patch", "description": "d", "format": {"type": "grammar",
+               "grammar": {"syntax": "regex", "definition": "a+"}}}}],
+    "tool_choice": {"type": "custom", "custom": {"name": "patch"}}})");
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  const Json function = Json::parse(call->tools)[0]["function"];
+  EXPECT_EQ(function["parameters"]["required"][0], "input");
+  EXPECT_TRUE(call->custom_tools.contains("patch"));
+  ASSERT_EQ(call->text_formats.size(), 1U);
+  EXPECT_EQ(call->text_formats[0].field, "tools[0].custom.format.grammar.definition");
+  EXPECT_EQ(call->named_tool, "patch");
+  const Json list = Json::parse(call->messages);
+  EXPECT_EQ(list[1]["tool_calls"][0]["function"]["arguments"]["input"], "*** Begin");
+  EXPECT_EQ(list[2]["content"], "");
+}
+
+TEST(ChatRequest, HostedToolsAreLeftOutAndCounted) {
+  const Result<GenerateParams> call =
+      read(body(R"("tools": [{"type": "web_search"}, {"type": "web_search"}, {"type": "mcp"}])"));
+  ASSERT_TRUE(call.ok());
+  EXPECT_TRUE(call->tools.empty());
+  EXPECT_EQ(call->notes.skipped.at("web_search"), 2);
+  EXPECT_EQ(call->notes.skipped.at("mcp"), 1);
+}
+
 TEST(ChatRequest, FunctionsAreToolsInTheOldShape) {
   const Result<GenerateParams> call =
       read(body(R"("functions": [{"name": "f"}], "function_call": {"name": "f"})"));
@@ -150,6 +209,10 @@ TEST(ChatRequest, EffortAndTemplateVariablesDecideAboutThinking) {
   ASSERT_TRUE(call.ok());
   EXPECT_EQ(call->think, false);
   EXPECT_EQ(Json::parse(call->template_variables)["x"], 1);
+  EXPECT_EQ(read(body(R"("reasoning_effort": "xhigh")"))->effort, "xhigh");
+  EXPECT_EQ(read(body(R"("reasoning_effort": "none")"))->effort, "");
+  EXPECT_EQ(read(body(R"("reasoning_effort": "default")"))->think, std::nullopt);
+  EXPECT_EQ(field_of(body(R"("reasoning_effort": "enormous")")), "reasoning_effort");
 }
 
 TEST(ChatRequest, ThePredictionIsJoined) {
@@ -186,6 +249,7 @@ TEST(ChatWriter, FramesComeInOrderAndTheRoleOnce) {
     EXPECT_EQ(json["choices"][0]["finish_reason"].is_null(), i != 5) << i;
   }
   const auto delta = [&](std::size_t i) { return frames[i].data()["choices"][0]["delta"]; };
+  EXPECT_TRUE(delta(0)["content"].is_null());
   EXPECT_EQ(delta(1)["reasoning_content"], "r");
   EXPECT_EQ(delta(2)["content"], "a");
   EXPECT_EQ(delta(3)["tool_calls"][0]["function"]["name"], "f");
@@ -196,6 +260,46 @@ TEST(ChatWriter, FramesComeInOrderAndTheRoleOnce) {
   EXPECT_TRUE(frames[6].data()["choices"].empty());
   EXPECT_EQ(frames[6].data()["usage"]["prompt_tokens_details"]["cached_tokens"], 2);
   EXPECT_TRUE(frames[7].data().is_null());
+}
+
+TEST(ChatWriter, TheFirstFrameSaysWhetherContentFollows) {
+  const auto first = [](const std::vector<Event>& events) {
+    return streamed("", events).front().data()["choices"][0]["delta"];
+  };
+  const Event end = test::end_event(Finish::kStop);
+  EXPECT_EQ(first({test::text("a"), end})["content"], "");
+  EXPECT_EQ(first({end})["content"], "");
+  EXPECT_TRUE(
+      first({test::tool_begin("f"), test::tool_arguments("{}"), test::tool_end(), end})["content"].is_null());
+  EXPECT_EQ(first({test::tool_begin("f"), end})["role"], "assistant");
+}
+
+TEST(ChatWriter, ACustomToolGetsItsText) {
+  const std::string tools = R"("tools": [{"type": "custom", "custom": {"name": "p"}}])";
+  const std::vector<Event> events{test::tool_begin("p"), test::tool_arguments("{\"input\": \"a\\"),
+                                  test::tool_arguments("nb\"}"), test::tool_end(),
+                                  test::end_event(Finish::kStop)};
+  const std::vector<test::Frame> frames = streamed(tools, events);
+  std::string text;
+  for (const test::Frame& frame : frames) {
+    const Json json = frame.data();
+    if (json.is_null() || json["choices"].empty() || !json["choices"][0]["delta"].contains("tool_calls"))
+      continue;
+    const Json call = json["choices"][0]["delta"]["tool_calls"][0];
+    EXPECT_FALSE(call.contains("function"));
+    text += call["custom"]["input"].get<std::string>();
+    if (call.contains("id")) {
+      EXPECT_EQ(call["type"], "custom");
+    }
+  }
+  EXPECT_EQ(text, "a\nb");
+  const ModelInfo model_info = test::model_info();
+  ChatWriter writer(model_info, *read(body(tools)), ResponseMeta{"0a", 1, 2, ""}, 1);
+  std::string unused;
+  for (const Event& event : events) writer.add(0, event, unused);
+  const Json call = Json::parse(writer.reply().body)["choices"][0]["message"]["tool_calls"][0];
+  EXPECT_EQ(call["custom"]["input"], "a\nb");
+  EXPECT_EQ(call["type"], "custom");
 }
 
 TEST(ChatWriter, WithoutIncludeUsageNoFrameIsWithoutChoices) {
@@ -214,6 +318,7 @@ TEST(ChatWriter, AFailureIsTheLastFrame) {
   const std::vector<test::Frame> frames = streamed("", {test::text("a"), failure});
   ASSERT_EQ(frames.size(), 3U);
   EXPECT_EQ(frames[2].data()["error"]["message"], "no memory");
+  EXPECT_EQ(streamed("", {failure}).front().data()["error"]["message"], "no memory");
 }
 
 TEST(ChatWriter, AFailureOfTheEngineKeepsItsCode) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "api/accounting.h"
 #include "api/error_reply.h"
@@ -33,6 +34,7 @@ ChatWriter::ChatWriter(const ModelInfo& model_info, const GenerateParams& call, 
       stream_speculation_(call.stream_speculation),
       logprobs_(call.logprobs >= 0),
       legacy_functions_(call.legacy_functions),
+      custom_tools_(call.custom_tools),
       choices_(choices),
       shown_(choices) {}
 
@@ -69,15 +71,25 @@ void ChatWriter::frame(std::size_t index, Json delta, Json finish, std::string& 
   data(json, out);
 }
 
-void ChatWriter::begin(std::string& out) {
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    frame(i, Json{{"role", "assistant"}, {"content", ""}}, Json(), out);
-  }
+void ChatWriter::begin(std::string& /*out*/) {}
+
+/// The role, once. Whether content follows is known from the first event.
+void ChatWriter::begin_choice(std::size_t index, Event::Kind kind, std::string& out) {
+  using Kind = Event::Kind;
+  const bool shown = kind == Kind::kText || kind == Kind::kReasoning || kind == Kind::kToolBegin ||
+                     (kind == Kind::kEnd && !choices_[index].failed());
+  if (!shown || shown_[index].begun) return;
+  shown_[index].begun = true;
+  const bool content = kind == Kind::kText || kind == Kind::kEnd;
+  const std::size_t tokens = std::exchange(shown_[index].tokens, choices_[index].tokens.size());
+  frame(index, Json{{"role", "assistant"}, {"content", content ? Json("") : Json()}}, Json(), out);
+  shown_[index].tokens = tokens;  // they belong to the text that follows
 }
 
 void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
   Choice& choice = choices_[index];
   choice.take(event, model_info_.eos, "call_");
+  begin_choice(index, event.kind, out);
   switch (event.kind) {
     case Event::Kind::kText:
       frame(index, Json{{"content", event.text}}, Json(), out);
@@ -87,6 +99,7 @@ void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
       break;
     case Event::Kind::kToolBegin:
     case Event::Kind::kToolArguments:
+    case Event::Kind::kToolEnd:
       tool_frame(index, event, out);
       break;
     case Event::Kind::kEnd:
@@ -101,19 +114,33 @@ void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
   }
 }
 
-/// Sends a call's name and id once, then pieces of its arguments. The legacy form holds one call.
+bool ChatWriter::is_custom(const Choice& choice) const {
+  return !choice.calls.empty() && custom_tools_.contains(choice.calls.back().name);
+}
+
+/// Sends a call's name and id once, then pieces of its arguments, or of a custom tool's input. The legacy form
+/// holds one call.
 void ChatWriter::tool_frame(std::size_t index, const Event& event, std::string& out) {
   const Choice& choice = choices_[index];
   if (choice.calls.empty() || (legacy_functions_ && choice.calls.size() > 1)) return;
-  const bool begins = event.kind == Event::Kind::kToolBegin;
-  Json function = begins ? Json{{"name", event.text}, {"arguments", ""}} : Json{{"arguments", event.text}};
+  const bool begins = event.kind == Event::Kind::kToolBegin, custom = is_custom(choice);
+  CustomInput& input = shown_[index].input;
+  if (begins) input = {};
+  std::string piece = begins ? "" : event.text;
+  if (custom && !begins)
+    piece = event.kind == Event::Kind::kToolEnd ? input.finish() : input.push(event.text);
+  if (!begins && piece.empty()) return;
+  Json function;
+  if (begins) function["name"] = event.text;
+  function[custom ? "input" : "arguments"] = std::move(piece);
   Json delta{{"content", nullptr}};
   if (legacy_functions_) {
     delta["function_call"] = std::move(function);
   } else {
+    const char* kind = custom ? "custom" : "function";
     Json call{{"index", choice.calls.size() - 1}};
-    if (begins) call["id"] = choice.calls.back().id, call["type"] = "function";
-    call["function"] = std::move(function);
+    if (begins) call["id"] = choice.calls.back().id, call["type"] = kind;
+    call[kind] = std::move(function);
     delta["tool_calls"] = Json::array({std::move(call)});
   }
   frame(index, std::move(delta), Json(), out);
@@ -143,6 +170,13 @@ Json ChatWriter::message(const Choice& choice) const {
     if (legacy_functions_) {
       message["function_call"] = Json{{"name", call.name}, {"arguments", call.arguments}};
       break;
+    }
+    if (custom_tools_.contains(call.name)) {
+      CustomInput input;
+      const std::string text = input.push(call.arguments) + input.finish();
+      message["tool_calls"].push_back(
+          Json{{"id", call.id}, {"type", "custom"}, {"custom", {{"name", call.name}, {"input", text}}}});
+      continue;
     }
     message["tool_calls"].push_back(Json{{"id", call.id},
                                          {"type", "function"},

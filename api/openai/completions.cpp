@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "api/known_fields.h"
 #include "api/openai/completions_request.h"
 #include "api/openai/completions_writer.h"
 #include "api/prepare.h"
@@ -43,6 +44,8 @@ Status add_suffix(const ModelInfo& model_info, const std::string& suffix, Genera
 Result<Exchange> completions_exchange(const ModelInfo& model_info, std::string_view body,
                                       const ResponseMeta& meta) {
   FT_ASSIGN(const Json json, parse_body(body));
+  Notes notes;
+  FT_TRY(check_members(json, Body::kCompletions, model_info.strict_fields, notes));
   FT_ASSIGN(CompletionsRequest request, read_completions(json, model_info.vocabulary));
   std::vector<std::string> echoes;
   for (const GenerateParams::Prompt& prompt : request.call.prompts) {
@@ -57,7 +60,7 @@ Result<Exchange> completions_exchange(const ModelInfo& model_info, std::string_v
     return error;
   }
   auto writer = std::make_unique<CompletionsWriter>(model_info, request.call, meta, std::move(echoes));
-  return Exchange{request.call.stream, std::move(writer), std::move(prepared->requests)};
+  return Exchange{request.call.stream, std::move(writer), std::move(prepared->requests), std::move(notes)};
 }
 
 }  // namespace ft::api

@@ -17,9 +17,11 @@ inline constexpr std::size_t kMaxStoredResponses = 4'096;
 inline constexpr std::size_t kMaxStoredBytes = std::size_t{64} << 20;
 
 struct StoredResponse {
-  std::string body;     // the response object as sent
-  std::string history;  // JSON list: all input items so far, then the output items
-  std::size_t bytes() const { return body.size() + history.size(); }
+  std::string body;         // the response object as sent
+  std::string history;      // JSON list: all input items so far, then the output items
+  std::string deltas = {};  // JSON list: for each output item, the bytes of each piece of its text
+  std::size_t inputs = 0;   // how many items of the history are input
+  std::size_t bytes() const { return body.size() + history.size() + deltas.size(); }
 };
 
 class ResponseStore {

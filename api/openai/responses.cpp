@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "api/known_fields.h"
+#include "api/openai/response_replay.h"
 #include "api/openai/responses_request.h"
 #include "api/openai/responses_writer.h"
 #include "api/prepare.h"
@@ -25,12 +27,15 @@ Error not_kept(const std::string& id) {
 Result<Exchange> responses_exchange(const ModelInfo& model_info, std::string_view body,
                                     const ResponseMeta& meta) {
   FT_ASSIGN(const Json json, parse_body(body));
+  Notes notes;
+  FT_TRY(check_members(json, Body::kResponses, model_info.strict_fields, notes));
   FT_ASSIGN(ResponsesRequest request, read_responses(json, model_info.responses.get()));
+  notes.skipped = request.call.notes.skipped;
   Result<Prepared> prepared = prepare(model_info, request.call, meta.seed, meta.owner);
   if (!prepared.ok()) return in_its_words(prepared.error());
   const bool stream = request.call.stream;
   auto writer = std::make_unique<ResponsesWriter>(model_info, std::move(request), meta);
-  return Exchange{stream, std::move(writer), std::move(prepared->requests)};
+  return Exchange{stream, std::move(writer), std::move(prepared->requests), std::move(notes)};
 }
 
 std::size_t history_bytes(const ModelInfo& model_info, std::string_view body) {
@@ -43,18 +48,25 @@ std::size_t history_bytes(const ModelInfo& model_info, std::string_view body) {
 
 Result<HttpResponse> responses_count_reply(const ModelInfo& model_info, std::string_view body) {
   FT_ASSIGN(const Json json, parse_body(body));
+  Notes notes;
+  FT_TRY(check_members(json, Body::kResponses, model_info.strict_fields, notes));
   FT_ASSIGN(const ResponsesRequest request, read_responses(json, model_info.responses.get()));
+  notes.skipped = request.call.notes.skipped;
   Result<std::vector<std::int32_t>> prompt = prompt_of(model_info, request.call);
   if (!prompt.ok()) return in_its_words(prompt.error());
   HttpResponse reply;
   reply.body = dump(Json{{"object", "response.input_tokens"}, {"input_tokens", prompt->size()}});
+  reply.headers = notes.headers();
   return reply;
 }
 
-Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const std::string& id) {
+Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const std::string& id,
+                                           const StoredQuery& query) {
   std::optional<StoredResponse> stored;
   if (model_info.responses != nullptr) stored = model_info.responses->get(id);
   if (!stored) return not_kept(id);
+  if (query.path.ends_with("/input_items")) return input_items_reply(*stored, query);
+  if (query.stream == "true") return replay_reply(*stored, query);
   HttpResponse reply;
   reply.body = std::move(stored->body);
   return reply;

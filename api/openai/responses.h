@@ -1,11 +1,13 @@
 // Routes of the Responses API: POST /v1/responses from a body to the exchange that decodes it, its token
-// counter /v1/responses/input_tokens, and GET and DELETE of stored responses at /v1/responses/{id}. Several
+// counter /v1/responses/input_tokens, and GET and DELETE of stored responses at /v1/responses/{id}, with their
+// input at /v1/responses/{id}/input_items. Several
 // threads may call these functions at once. An unknown id is kNotFound; other errors are those of
 // responses_request.h and prepare.h.
 #pragma once
 
 #include <string_view>
 
+#include "api/openai/response_replay.h"
 #include "api/writer.h"
 
 namespace ft::api {
@@ -17,7 +19,9 @@ Result<Exchange> responses_exchange(const ModelInfo& model_info, std::string_vie
 std::size_t history_bytes(const ModelInfo& model_info, std::string_view body);
 /// Equals the input_tokens of the answer to the same body.
 Result<HttpResponse> responses_count_reply(const ModelInfo& model_info, std::string_view body);
-Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const std::string& id);
+/// The response; its events (stream), or its input items, as the query says.
+Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const std::string& id,
+                                           const StoredQuery& query = {});
 Result<HttpResponse> delete_response_reply(const ModelInfo& model_info, const std::string& id);
 
 }  // namespace ft::api

@@ -1,17 +1,45 @@
 #include "api/openai/responses_items.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "api/call_arguments.h"
 #include "api/openai/chat_request.h"
-#include "base/json.h"
+#include "api/openai/sealed_reasoning.h"
 
 namespace ft::api {
 namespace {
 
-bool ends_with_any(std::string_view type, std::initializer_list<std::string_view> ends) {
-  return std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return type.ends_with(end); });
+/// A tool that is part of the client, such as Codex, with the items of its calls and outputs.
+struct ClientTool {
+  std::string_view name, call, output;
+  const char *arguments, *result;  // the members that hold them
+};
+constexpr std::array<ClientTool, 4> kClientTools{{
+    {"local_shell", "local_shell_call", "local_shell_call_output", "action", "output"},
+    {"shell", "shell_call", "shell_call_output", "action", "output"},
+    {"apply_patch", "apply_patch_call", "apply_patch_call_output", "operation", "output"},
+    {"tool_search", "tool_search_call", "tool_search_output", "arguments", "tools"},
+}};
+
+/// Items of tools that another service runs, its summaries, and a client's own records.
+bool is_left_out(std::string_view type) {
+  constexpr std::array<std::string_view, 7> kEnds{
+      "_call", "_output", "tools", "_approval_request", "_approval_response", "compaction", "_snapshot"};
+  constexpr std::array<std::string_view, 5> kTypes{"compaction_trigger", "compaction_summary",
+                                                   "configuration_update", "program", "other"};
+  const auto ends = [type](std::string_view end) { return type.ends_with(end); };
+  return std::ranges::any_of(kEnds, ends) || std::ranges::find(kTypes, type) != kTypes.end();
+}
+
+/// True for a list of parts of a message.
+bool is_content(const Json& value) {
+  return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& part) {
+           return part.is_string() || (part.is_object() && part.contains("type"));
+         });
 }
 
 /// The joined texts of those parts that have one.
@@ -28,6 +56,7 @@ std::string joined_texts(const Json* parts) {
 /// Collects messages; the last one stays open for items of the same assistant turn.
 class Conversation {
  public:
+  explicit Conversation(Notes& notes) : notes_(notes) {}
   Status add(const Json& item, const std::string& path);
   Json finish() {
     close_thought();
@@ -36,13 +65,17 @@ class Conversation {
 
  private:
   Status add_message(const Json& item, const std::string& path);
+  void add_reasoning(const Fields& fields);
   Status add_call(const Fields& fields, bool custom);
-  Status add_output(const Fields& fields);
+  Status add_client_call(const Fields& fields, const ClientTool& tool);
+  void push_call(const std::string& id, const std::string& name, Json arguments);
+  Status add_output(const Fields& fields, const char* member);
   Json& assistant();
   void close_thought() {
     if (!thought_.empty()) (void)assistant();
   }
 
+  Notes& notes_;
   Json messages_ = Json::array();
   std::string thought_;  // reasoning whose message has not arrived
 };
@@ -81,34 +114,65 @@ Status Conversation::add_call(const Fields& fields, bool custom) {
   if (!id) return wrong(fields.at("call_id"), "is missing; it ties the call to its output");
   FT_ASSIGN(const auto name, fields.text("name"));
   if (!name) return wrong(fields.at("name"), "is missing");
-  Json arguments = Json::object();
-  FT_ASSIGN(const auto text, fields.text(custom ? "input" : "arguments"));
+  Json arguments;
   if (custom) {
-    arguments["input"] = text.value_or("");
-  } else if (text && !text->empty()) {
-    arguments = read_json<Json>(*text);
-    if (!arguments.is_object()) {
-      return wrong(fields.at("arguments"), "must be a JSON object as a string, such as {\"city\": \"Oslo\"}");
-    }
+    FT_ASSIGN(const auto text, fields.text("input"));
+    arguments = Json{{"input", text.value_or("")}};
+  } else {
+    FT_ASSIGN(arguments, read_arguments(fields.find("arguments"), fields.at("arguments")));
   }
-  assistant()["tool_calls"].push_back(
-      Json{{"id", *id},
-           {"type", "function"},
-           {"function", {{"name", *name}, {"arguments", std::move(arguments)}}}});
+  push_call(*id, *name, std::move(arguments));
   return {};
 }
 
-Status Conversation::add_output(const Fields& fields) {
+/// A call of a tool that is part of the client. One that the service ran has no call_id.
+Status Conversation::add_client_call(const Fields& fields, const ClientTool& tool) {
   FT_ASSIGN(const auto id, fields.text("call_id"));
+  if (!id) {
+    ++notes_.skipped[std::string(tool.call)];
+    return {};
+  }
+  FT_ASSIGN(Json arguments, read_arguments(fields.find(tool.arguments), fields.at(tool.arguments)));
+  push_call(*id, std::string(tool.name), std::move(arguments));
+  return {};
+}
+
+void Conversation::push_call(const std::string& id, const std::string& name, Json arguments) {
+  assistant()["tool_calls"].push_back(Json{
+      {"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
+}
+
+/// An output is a text, parts, or what the tool gave in its own form.
+Status Conversation::add_output(const Fields& fields, const char* member) {
+  FT_ASSIGN(auto id, fields.text("call_id"));
+  if (!id) {
+    FT_ASSIGN(id, fields.text("id"));  // local_shell_call_output has no other
+  }
   if (!id) return wrong(fields.at("call_id"), "is missing; it ties the output to its call");
-  const Json* output = fields.find("output");
-  if (output == nullptr) return wrong(fields.at("output"), "is missing");
-  Json content = *output;
-  if (content.is_object()) content = dump(content);  // a program's output, not wrapped in parts
-  FT_ASSIGN(Json read, read_content(content, fields.at("output")));
+  const Json* output = fields.find(member);
+  if (output == nullptr) output = fields.find("status");
+  const bool text = output != nullptr && output->is_string();
+  const bool readable =
+      text || (output != nullptr && member == std::string_view("output") && is_content(*output));
+  Json content = output == nullptr ? Json("") : readable ? *output : Json(dump(*output));
+  FT_ASSIGN(Json read, read_content(content, fields.at(member)));
   close_thought();
   messages_.push_back(Json{{"role", "tool"}, {"tool_call_id", *id}, {"content", std::move(read)}});
   return {};
+}
+
+/// A thought that this server has sealed, or plain text. Sealed content of another service cannot be read.
+void Conversation::add_reasoning(const Fields& fields) {
+  std::string text;
+  if (const Json* sealed = fields.find("encrypted_content"); sealed != nullptr && sealed->is_string()) {
+    const std::optional<std::string> opened = open_reasoning(sealed->get<std::string>());
+    if (opened) text = *opened;
+    if (!opened) ++notes_.skipped["reasoning.encrypted_content"];
+  }
+  if (text.empty()) text = joined_texts(fields.find("content"));
+  if (text.empty()) text = joined_texts(fields.find("summary"));
+  close_thought();
+  thought_ = std::move(text);
 }
 
 Status Conversation::add(const Json& item, const std::string& path) {
@@ -117,16 +181,22 @@ Status Conversation::add(const Json& item, const std::string& path) {
   FT_ASSIGN(const auto type, fields.text("type"));
   if (!type || *type == "message") return add_message(item, path);
   if (*type == "reasoning") {
-    std::string text = joined_texts(fields.find("content"));
-    if (text.empty()) text = joined_texts(fields.find("summary"));
-    close_thought();
-    thought_ = std::move(text);
+    add_reasoning(fields);
     return {};
   }
   if (*type == "function_call" || *type == "custom_tool_call") {
     return add_call(fields, *type == "custom_tool_call");
   }
-  if (*type == "function_call_output" || *type == "custom_tool_call_output") return add_output(fields);
+  if (*type == "function_call_output" || *type == "custom_tool_call_output") {
+    return add_output(fields, "output");
+  }
+  for (const ClientTool& tool : kClientTools) {
+    if (*type == tool.call) return add_client_call(fields, tool);
+    if (*type != tool.output) continue;
+    if (fields.find("call_id") != nullptr || tool.output == "local_shell_call_output") {
+      return add_output(fields, tool.result);
+    }
+  }
   if (*type == "item_reference") {
     return Error{Code::kUnsupported,
                  fmt::format("{}: items are not stored individually; send the item itself, or "
@@ -134,9 +204,10 @@ Status Conversation::add(const Json& item, const std::string& path) {
                              fields.at("type")),
                  fields.at("type")};
   }
-  const bool hosted = ends_with_any(*type, {"_call", "_call_output", "_list_tools", "_approval_request",
-                                            "_approval_response", "compaction", "tools"});
-  if (hosted) return {};  // belongs to a tool that another service runs
+  if (is_left_out(*type)) {
+    ++notes_.skipped[*type];
+    return {};
+  }
   return wrong(fields.at("type"),
                fmt::format("unknown item type \"{}\"; use message, reasoning, function_call, "
                            "function_call_output, custom_tool_call or custom_tool_call_output",
@@ -157,8 +228,24 @@ Result<Json> read_input(const Json& input) {
   return input;
 }
 
-Result<Json> messages_of(const Json& items, std::size_t skipped) {
-  Conversation conversation;
+void add_tools_of(const Json& items, Json& tools) {
+  const auto name_of = [](const Json& tool) {
+    return tool.is_object() && tool.contains("name") ? tool["name"] : Json();
+  };
+  for (const Json& item : items) {
+    const Json type = item.is_object() && item.contains("type") ? item["type"] : Json();
+    if (type != "tool_search_output" && type != "additional_tools") continue;
+    if (!item.contains("tools") || !item["tools"].is_array()) continue;
+    for (const Json& tool : item["tools"]) {
+      const Json name = name_of(tool);
+      const bool known = std::ranges::any_of(tools, [&](const Json& one) { return name_of(one) == name; });
+      if (name.is_string() && !known && tools.size() < kMaxTools) tools.push_back(tool);
+    }
+  }
+}
+
+Result<Json> messages_of(const Json& items, std::size_t skipped, Notes& notes) {
+  Conversation conversation(notes);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string path =
         i < skipped ? fmt::format("previous_response_id[{}]", i) : fmt::format("input[{}]", i - skipped);

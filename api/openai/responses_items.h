@@ -1,10 +1,11 @@
-// Converts items of the Responses API to messages of a conversation: message, reasoning, function_call,
-// custom_tool_call, and the outputs of calls. Consecutive reasoning, text, and calls form one assistant
-// message. Items of hosted tools are left out because those tools cannot run here. Source: OpenAI's API
-// reference. Errors name the item.
+// Converts items of the Responses API to messages of a conversation: message, reasoning, calls of functions,
+// custom tools and tools that the client runs (shell, apply_patch, tool_search), and the outputs of calls.
+// Consecutive reasoning, text, and calls form one assistant message. Items of tools that another service runs,
+// and a client's own records, are left out and counted. Source: OpenAI's API reference. Errors name the item.
 #pragma once
 
 #include "api/fields.h"
+#include "api/notes.h"
 
 namespace ft::api {
 
@@ -15,6 +16,10 @@ Result<Json> read_input(const Json& input);
 
 /// Converts items for the chat template. The first `skipped` items come from earlier answers; errors count
 /// from the item after them.
-Result<Json> messages_of(const Json& items, std::size_t skipped);
+Result<Json> messages_of(const Json& items, std::size_t skipped, Notes& notes);
+
+/// Appends the functions and custom tools that items have brought (tool_search_output, additional_tools) to
+/// the tools of the request, once each.
+void add_tools_of(const Json& items, Json& tools);
 
 }  // namespace ft::api

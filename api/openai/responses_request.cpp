@@ -1,120 +1,28 @@
 #include "api/openai/responses_request.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "api/openai/chat_request.h"
 #include "api/openai/responses_items.h"
+#include "api/openai/tools_request.h"
 #include "api/sampling_fields.h"
+#include "api/thinking_fields.h"
 #include "base/json.h"
 
 namespace ft::api {
 namespace {
 
-/// Refuses members that this server does not support and that must not be ignored silently.
-constexpr std::array<std::string_view, 2> kRefused{"conversation", "prompt"};
-
-/// A custom tool as the model sees it: a function with one text parameter.
-Result<Json> custom_function(const Json& tool, const std::string& path) {
-  const Fields fields(tool, path);
-  FT_ASSIGN(const auto name, fields.text("name"));
-  if (!name || name->empty()) return wrong(fields.at("name"), "is missing");
-  FT_ASSIGN(const auto description, fields.text("description"));
-  FT_ASSIGN(const Json* format, fields.object("format"));
-  std::string input = "The input, as plain text";
-  if (format != nullptr) {
-    const Fields inner(*format, fields.at("format"));
-    FT_ASSIGN(const auto syntax, inner.text("syntax"));
-    FT_ASSIGN(const auto definition, inner.text("definition"));
-    if (definition) {
-      input += fmt::format(" in the form of this grammar ({}):\n{}", syntax.value_or("lark"), *definition);
-    }
-  }
-  const Json text{{"type", "string"}, {"description", std::move(input)}};
-  return Json{
-      {"name", *name},
-      {"description", description.value_or("")},
-      {"parameters",
-       {{"type", "object"}, {"properties", {{"input", text}}}, {"required", Json::array({"input"})}}}};
-}
-
-/// Converts function and custom tools to the chat API's list of functions.
-Result<Json> read_response_tools(const Json& list, ResponsesRequest& request) {
-  Json tools = Json::array();
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string path = fmt::format("tools[{}]", i);
-    if (!list[i].is_object()) {
-      return wrong(path, fmt::format("must be an object, found {}", kind_of(list[i])));
-    }
-    FT_ASSIGN(const auto type, Fields(list[i], path).text("type"));
-    if (type == "custom") {
-      FT_ASSIGN(Json function, custom_function(list[i], path));
-      request.customs.insert(function["name"].get<std::string>());
-      tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
-      continue;
-    }
-    if (type.value_or("function") != "function") continue;  // hosted, or a namespace
-    Result<Json> one = read_tools(Json::array({list[i]}), "tools");
-    if (!one.ok()) {  // replaces index 0 with this tool's index
-      Error error = one.error();
-      for (std::string* text : {&error.field, &error.message}) {
-        if (text->starts_with("tools[0]")) text->replace(0, 8, path);
-      }
-      return error;
-    }
-    for (Json& tool : *one) tools.push_back(std::move(tool));
-  }
-  return tools;
-}
-
-/// The chat API's choices, the flat named form, and allowed_tools, of which only the mode is used.
-Status read_response_tool_choice(const Json& body, const Json& tools, GenerateParams& call) {
-  Json choice;
-  if (const auto given = body.find("tool_choice"); given != body.end()) choice = *given;
-  if (choice.is_object()) {
-    FT_ASSIGN(const auto type, Fields(choice, "tool_choice").text("type"));
-    if (type == "allowed_tools") {
-      choice = choice.contains("mode") ? choice["mode"] : Json("auto");
-    } else if (type != "function" && type != "custom") {
-      choice = "auto";  // a hosted tool cannot run here
-    }
-  }
-  Json asked{{"tool_choice", std::move(choice)}};
-  if (const auto parallel = body.find("parallel_tool_calls"); parallel != body.end()) {
-    asked["parallel_tool_calls"] = *parallel;
-  }
-  return read_tool_choice(Fields(asked, ""), tools, call);
-}
-
 Status read_reasoning(const Fields& fields, ResponsesRequest& request) {
   FT_ASSIGN(const Json* reasoning, fields.object("reasoning"));
-  Json variables = Json::object();
-  FT_ASSIGN(const Json* given, fields.object("chat_template_kwargs"));
-  if (given != nullptr) variables = *given;
   if (reasoning != nullptr) {
     const Fields inner(*reasoning, "reasoning");
-    FT_ASSIGN(const auto effort, inner.text("effort"));
     FT_ASSIGN(const auto summary, inner.text("summary"));
     request.summarises = summary && *summary != "none";
-    if (effort) {
-      request.call.think = thinks_at(*effort);
-      if (!variables.contains("reasoning_effort")) variables["reasoning_effort"] = *effort;
-    }
+    FT_TRY(read_effort(inner, "effort", request.call));
   }
-  if (const auto think = variables.find("enable_thinking"); think != variables.end()) {
-    if (!think->is_boolean()) {
-      return wrong("chat_template_kwargs.enable_thinking",
-                   fmt::format("must be true or false, found {}", kind_of(*think)));
-    }
-    request.call.think = think->get<bool>();
-    variables.erase("enable_thinking");
-  }
-  if (!variables.empty()) request.call.template_variables = dump(variables);
-  FT_ASSIGN(const auto budget, fields.integer("thinking_budget", -1, 1 << 24));
-  request.call.thinking_budget = static_cast<int>(budget.value_or(-1));
-  return {};
+  return read_template_fields(fields, request.call);
 }
 
 Status read_format(const Fields& fields, GenerateParams& call) {
@@ -128,14 +36,15 @@ Status read_format(const Fields& fields, GenerateParams& call) {
   return read_response_format(*format, "text.format", call);
 }
 
-Status read_logprobs(const Fields& fields, GenerateParams& call) {
+Status read_include(const Fields& fields, ResponsesRequest& request) {
   FT_ASSIGN(const auto top, fields.integer("top_logprobs", 0, kMaxTopLogprobsAsked));
   FT_ASSIGN(const Json* include, fields.array("include", 64));
-  bool asked = top && *top > 0;
-  if (include != nullptr) {
-    asked |= std::find(include->begin(), include->end(), "message.output_text.logprobs") != include->end();
-  }
-  if (asked) call.logprobs = static_cast<int>(top.value_or(0));
+  const auto includes = [&](const char* name) {
+    return include != nullptr && std::find(include->begin(), include->end(), name) != include->end();
+  };
+  const bool logprobs = (top && *top > 0) || includes("message.output_text.logprobs");
+  if (logprobs) request.call.logprobs = static_cast<int>(top.value_or(0));
+  request.seals_reasoning = includes("reasoning.encrypted_content");
   return {};
 }
 
@@ -178,13 +87,7 @@ Json echo_of(const Json& body, const ResponsesRequest& request) {
               {"user", or_null("user")}};
 }
 
-Status refuse_what_is_missing(const Fields& fields) {
-  for (const std::string_view name : kRefused) {
-    if (fields.find(name) == nullptr) continue;
-    return Error{Code::kUnsupported,
-                 fmt::format("{}: this server does not support it; send the input itself", name),
-                 std::string(name)};
-  }
+Status refuse_background(const Fields& fields) {
   FT_ASSIGN(const auto background, fields.boolean("background"));
   if (!background.value_or(false)) return {};
   return Error{Code::kUnsupported, "background: answers are not decoded in the background here; use stream",
@@ -197,7 +100,7 @@ Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store) 
   ResponsesRequest request;
   GenerateParams& call = request.call;
   const Fields fields(body, "");
-  FT_TRY(refuse_what_is_missing(fields));
+  FT_TRY(refuse_background(fields));
   FT_ASSIGN(const auto model, fields.text("model"));
   call.model = model.value_or("");
   FT_ASSIGN(Json items, read_history(fields, store));
@@ -207,24 +110,21 @@ Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store) 
   FT_ASSIGN(const Json fresh, read_input(*input));
   for (const Json& item : fresh) items.push_back(item);
   if (items.empty()) return wrong("input", "is empty; send at least one item");
-  FT_ASSIGN(Json messages, messages_of(items, skipped));
+  FT_ASSIGN(Json messages, messages_of(items, skipped, call.notes));
   FT_ASSIGN(const auto instructions, fields.text("instructions"));
   if (instructions) {
     messages.insert(messages.begin(), Json{{"role", "system"}, {"content", *instructions}});
   }
   call.messages = dump(messages);
   request.items = dump(items);
-  Json tools = Json::array();
   FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
-  if (given != nullptr) {
-    FT_ASSIGN(tools, read_response_tools(*given, request));
-  }
-  if (!tools.empty()) call.tools = dump(tools);
-  call.strict_tools = any_strict(tools);
-  FT_TRY(read_response_tool_choice(body, tools, call));
+  Json offered = given != nullptr ? *given : Json::array();
+  add_tools_of(items, offered);
+  FT_ASSIGN(const Json tools, read_tools(offered, "tools", call));
+  FT_TRY(read_tool_choice(fields, tools, call));
   FT_TRY(read_reasoning(fields, request));
   FT_TRY(read_format(fields, call));
-  FT_TRY(read_logprobs(fields, call));
+  FT_TRY(read_include(fields, request));
   FT_TRY(read_sampling(fields, call));
   call.choices = 1;  // the API has no n
   FT_TRY(read_speculation(fields, call));

@@ -1,10 +1,8 @@
-// POST /v1/responses: a body as GenerateParams, and the parts of it that the answer repeats or stores. Custom
-// tools become functions with one text parameter, `input`; hosted tools and namespaces are left out. The
+// POST /v1/responses: a body as GenerateParams, and the parts of it that the answer repeats or stores. The
 // history of previous_response_id precedes the input; an unknown id is kNotFound. Source: OpenAI's API
 // reference.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "api/fields.h"
@@ -15,11 +13,11 @@ namespace ft::api {
 
 struct ResponsesRequest {
   GenerateParams call;
-  std::string items;              // JSON list: history and input, stored for later requests
-  std::string echo;               // JSON object: members of the response that repeat the request
-  std::set<std::string> customs;  // names of custom tools
+  std::string items;  // JSON list: history and input, stored for later requests
+  std::string echo;   // JSON object: members of the response that repeat the request
   bool store = true;
-  bool summarises = false;  // the client requested reasoning as a summary
+  bool summarises = false;       // the client requested reasoning as a summary
+  bool seals_reasoning = false;  // and a form of it that it can send back
 };
 
 /// `store` may be null: then every id is unknown.

@@ -84,12 +84,72 @@ TEST(ResponsesRequest, CustomToolsAreFunctionsOfOneTextAndHostedOnesAreLeftOut) 
   ASSERT_EQ(tools.size(), 2U);
   EXPECT_EQ(tools[0]["function"]["name"], "f");
   EXPECT_EQ(tools[1]["function"]["parameters"]["required"][0], "input");
-  EXPECT_TRUE(request->customs.contains("apply_patch"));
-  EXPECT_FALSE(request->customs.contains("f"));
+  EXPECT_TRUE(request->call.custom_tools.contains("apply_patch"));
+  EXPECT_FALSE(request->call.custom_tools.contains("f"));
   EXPECT_EQ(request->call.tool_choice, ToolChoice::kNamed);
   EXPECT_EQ(request->call.named_tool, "apply_patch");
   EXPECT_FALSE(request->call.parallel_tools);
   EXPECT_EQ(Json::parse(request->echo)["tools"].size(), 4U);
+}
+
+TEST(ResponsesRequest, CodexsOwnCallsStayInItsHistory) {
+  const Json list = messages(R"({"input": [
+    {"role": "user", "content": "a"},
+    {"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {"query": "x"}},
+    {"type": "tool_search_output", "call_id": "c1", "execution": "client",
+     "tools": [{"type": "function", "name": "found", "parameters": {}}]},
+    {"type": "local_shell_call", "id": "l1", "call_id": "c2", "action": {"type": "exec", "command": ["ls"]}},
+    {"type": "local_shell_call_output", "id": "c2", "output": "a.py"},
+    {"type": "shell_call", "call_id": "c3", "action": {"commands": ["pwd"]}},
+    {"type": "shell_call_output", "call_id": "c3", "output": [{"stdout": "/", "stderr": ""}]},
+    {"type": "apply_patch_call", "call_id": "c4", "operation": {"type": "delete_file", "path": "a"}},
+    {"type": "apply_patch_call_output", "call_id": "c4", "status": "completed"}
+  ]})");
+  ASSERT_EQ(list.size(), 9U);
+  EXPECT_EQ(list[1]["tool_calls"][0]["function"]["arguments"]["query"], "x");
+  EXPECT_NE(list[2]["content"].get<std::string>().find("found"), std::string::npos);
+  EXPECT_EQ(list[3]["tool_calls"][0]["function"]["name"], "local_shell");
+  EXPECT_EQ(list[4]["content"], "a.py");
+  EXPECT_EQ(list[6]["content"], R"([{"stdout":"/","stderr":""}])");
+  EXPECT_EQ(list[7]["tool_calls"][0]["function"]["arguments"]["path"], "a");
+  EXPECT_EQ(list[8]["content"], "completed");
+}
+
+TEST(ResponsesRequest, ItemsOfOtherServicesAreLeftOutAndCounted) {
+  const Result<ResponsesRequest> request = read(R"({"input": [
+    {"role": "user", "content": "a"}, {"type": "web_search_call", "id": "w"}, {"type": "image_generation_call", "id": "i"},
+    {"type": "compaction", "encrypted_content": "zz"}, {"type": "ghost_snapshot", "ghost_commit": {}},
+    {"type": "tool_search_call", "execution": "server", "arguments": {}}, {"type": "mcp_list_tools", "tools": []},
+    {"type": "computer_call_output", "call_id": "c", "output": {}}, {"type": "configuration_update"},
+    {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}]})");
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(Json::parse(request->call.messages).size(), 1U);
+  EXPECT_EQ(request->call.notes.skipped.size(), 9U);
+  EXPECT_EQ(request->call.notes.skipped.at("reasoning.encrypted_content"), 1);
+}
+
+TEST(ResponsesRequest, ToolsThatItemsBringAreOfferedOnce) {
+  const Result<ResponsesRequest> request = read(R"({"input": [{"role": "user", "content": "a"},
+    {"type": "tool_search_output", "call_id": "c", "tools": [{"type": "function", "name": "f"},
+                                                             {"type": "function", "name": "g"}]},
+    {"type": "additional_tools", "role": "developer", "tools": [{"type": "custom", "name": "g"}]}],
+    "tools": [{"type": "function", "name": "f", "description": "mine"}]})");
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  const Json tools = Json::parse(request->call.tools);
+  ASSERT_EQ(tools.size(), 2U);
+  EXPECT_EQ(tools[0]["function"]["description"], "mine");
+  EXPECT_EQ(tools[1]["function"]["name"], "g");
+}
+
+TEST(ResponsesRequest, AllowedToolsAreObeyed) {
+  const std::string tools = R"({"input": "x", "tools": [{"type": "function", "name": "f"},
+      {"type": "function", "name": "g"}], "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [)";
+  const Result<ResponsesRequest> request =
+      read(tools + R"({"type": "function", "name": "g"}, {"type": "mcp"}]}})");
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  EXPECT_EQ(request->call.allowed_tools, std::vector<std::string>{"g"});
+  EXPECT_EQ(request->call.tool_choice, ToolChoice::kRequired);
+  EXPECT_EQ(field_of(tools + R"({"type": "function", "name": "h"}]}})"), "tool_choice.tools[0].name");
 }
 
 TEST(ResponsesRequest, TheFlatSchemaOfTextFormatIsRead) {
@@ -111,7 +171,7 @@ TEST(ResponsesRequest, WhatIsWrongIsNamed) {
             "input[0].content[0].image_url");
   EXPECT_EQ(field_of(R"({"input": [{"type": "function_call", "name": "f"}]})"), "input[0].call_id");
   EXPECT_EQ(field_of(R"({"input": [{"type": "function_call", "call_id": "c", "name": "f",
-                      "arguments": "[1]"}]})"),
+                      "arguments": [1]}]})"),
             "input[0].arguments");
   EXPECT_EQ(field_of(R"({"input": [{"type": "mystery"}]})"), "input[0].type");
   EXPECT_EQ(field_of(R"({"input": "x", "tools": [{"type": "web_search"}, {"type": "function"}]})"),
@@ -214,11 +274,12 @@ TEST(ResponsesWriter, ACustomToolGetsItsTextAndNotTheArguments) {
       streamed(model_info, R"({"input": "x", "tools": [{"type": "custom", "name": "apply_patch"}]})",
                {test::tool_begin("apply_patch"), test::tool_arguments("{\"input\":\"*** "),
                 test::tool_arguments("Begin\\n\"}"), test::tool_end(), test::end_event(Finish::kStop)}));
-  ASSERT_EQ(frames.size(), 7U);
+  ASSERT_EQ(frames.size(), 8U);
   EXPECT_EQ(frames[2].data()["item"]["type"], "custom_tool_call");
   EXPECT_EQ(frames[3].event, "response.custom_tool_call_input.delta");
-  EXPECT_EQ(frames[4].data()["input"], "*** Begin\n");
-  EXPECT_EQ(frames[6].data()["response"]["output"][0]["input"], "*** Begin\n");
+  EXPECT_EQ(frames[3].data()["delta"], "*** ");
+  EXPECT_EQ(frames[5].data()["input"], "*** Begin\n");
+  EXPECT_EQ(frames[7].data()["response"]["output"][0]["input"], "*** Begin\n");
 }
 
 TEST(ResponsesWriter, TheLastEventSaysHowItEnded) {
@@ -252,6 +313,77 @@ TEST(ResponsesWriter, AnAnswerIsKeptWithItsHistoryUnlessStoreIsFalse) {
   EXPECT_FALSE(stored_response_reply(model_info, "resp_0a").ok());
   streamed(model_info, R"({"input": "one", "store": false})", {test::end_event(Finish::kStop)});
   EXPECT_FALSE(stored_response_reply(model_info, "resp_0a").ok());
+}
+
+TEST(ResponsesWriter, SealedReasoningComesBackFromAClientWithoutStoredResponses) {
+  const ModelInfo model_info = test::model_info();
+  const Json item =
+      test::frames(streamed(model_info, R"({"input": "x", "store": false, "reasoning": {"summary": "auto"},
+                                          "include": ["reasoning.encrypted_content"]})",
+                            {test::reasoning("Hm"), test::text("a"), test::end_event(Finish::kStop)}))
+          .back()
+          .data()["response"]["output"][0];
+  ASSERT_TRUE(item["encrypted_content"].is_string());
+  const Json input{
+      {{"role", "user"}, {"content", "x"}},
+      {{"type", "reasoning"}, {"summary", Json::array()}, {"encrypted_content", item["encrypted_content"]}},
+      {{"type", "message"}, {"role", "assistant"}, {"content", "a"}}};
+  const Json list = messages(Json{{"input", input}}.dump());
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[1]["reasoning_content"], "Hm");
+  EXPECT_EQ(list[1]["content"], "a");
+}
+
+TEST(ResponsesWriter, AStoredStreamIsTheSameStream) {
+  const ModelInfo model_info = test::model_info();
+  for (const char* request :
+       {R"({"input": "x", "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"}]})",
+        R"({"input": "x", "reasoning": {"summary": "auto"}, "include": ["reasoning.encrypted_content"],
+            "tools": [{"type": "function", "name": "f"}, {"type": "custom", "name": "c"}]})"}) {
+    const std::string stream =
+        streamed(model_info, request,
+                 {test::reasoning("Hm"), test::reasoning("m."), test::text("Wait"), test::text("."),
+                  test::tool_begin("f"), test::tool_arguments("{\"a\":"), test::tool_arguments("1}"),
+                  test::tool_end(), test::tool_begin("c"), test::tool_arguments("{\"input\":\"a"),
+                  test::tool_arguments("b\"}"), test::tool_end(), test::end_event(Finish::kStop)});
+    const auto replayed = stored_response_reply(model_info, "resp_0a", {.stream = "true"});
+    ASSERT_TRUE(replayed.ok());
+    EXPECT_EQ(replayed->type, "text/event-stream; charset=utf-8");
+    const std::vector<test::Frame> then = test::frames(stream), now = test::frames(replayed->body);
+    ASSERT_EQ(now.size(), then.size());
+    for (std::size_t i = 0; i < now.size(); ++i) EXPECT_EQ(now[i].data(), then[i].data()) << i;
+    const auto rest = stored_response_reply(model_info, "resp_0a", {.stream = "true", .starting_after = "5"});
+    ASSERT_TRUE(rest.ok());
+    EXPECT_EQ(test::frames(rest->body).front().data()["sequence_number"], 6);
+    EXPECT_EQ(
+        stored_response_reply(model_info, "resp_0a", {.stream = "true", .starting_after = "x"}).error().field,
+        "starting_after");
+  }
+}
+
+TEST(ResponsesWriter, InputItemsAreListedInPages) {
+  const ModelInfo model_info = test::model_info();
+  streamed(model_info, R"({"input": [{"role": "user", "content": "one"}, {"role": "user", "content": "two"},
+                                     {"role": "user", "content": "three"}]})",
+           {test::text("a"), test::end_event(Finish::kStop)});
+  const auto page = [&](StoredQuery query) {
+    query.path = "/v1/responses/resp_0a/input_items";
+    const auto reply = stored_response_reply(model_info, "resp_0a", query);
+    return reply.ok() ? Json::parse(reply->body) : Json(reply.error().field);
+  };
+  const Json all = page({});
+  ASSERT_EQ(all["data"].size(), 3U);
+  EXPECT_EQ(all["data"][0]["content"][0]["text"], "three");
+  EXPECT_EQ(all["data"][0]["content"][0]["type"], "input_text");
+  const Json first = page({.limit = "2", .order = "asc"});
+  EXPECT_EQ(first["data"][0]["content"][0]["text"], "one");
+  EXPECT_TRUE(first["has_more"].get<bool>());
+  const Json second = page({.limit = "2", .order = "asc", .after = first["last_id"].get<std::string>()});
+  ASSERT_EQ(second["data"].size(), 1U);
+  EXPECT_FALSE(second["has_more"].get<bool>());
+  EXPECT_EQ(page({.limit = "101"}), "limit");
+  EXPECT_EQ(page({.order = "up"}), "order");
+  EXPECT_EQ(page({.after = "nothing"}), "after");
 }
 
 TEST(ResponsesWriter, StreamedAndWholeAnswersAreTheSame) {

@@ -7,6 +7,7 @@
 #include "api/accounting.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "api/openai/sealed_reasoning.h"
 #include "base/json.h"
 
 namespace ft::api {
@@ -18,15 +19,6 @@ Json usage_json(const Account& account) {
               {"output_tokens", account.completion_tokens},
               {"output_tokens_details", {{"reasoning_tokens", account.reasoning_tokens}}},
               {"total_tokens", account.prompt_tokens + account.completion_tokens}};
-}
-
-/// A custom tool's text from the model's arguments; arguments that are not an object are used unchanged.
-std::string custom_input(const std::string& arguments) {
-  const Json json = read_json<Json>(arguments);
-  if (!json.is_object()) return arguments;
-  const auto input = json.find("input");
-  if (input == json.end()) return json.empty() ? "" : arguments;
-  return input->is_string() ? input->get<std::string>() : dump(*input);
 }
 
 }  // namespace
@@ -78,7 +70,8 @@ Json ResponsesWriter::item_json(const Item& item) const {
       } else {
         json["content"] = std::move(parts);
       }
-      json["encrypted_content"] = nullptr;
+      const bool sealed = request_.seals_reasoning && filled;
+      json["encrypted_content"] = sealed ? Json(seal_reasoning(item.text)) : Json();
       json["status"] = item.status;
       return json;
     }
@@ -118,12 +111,12 @@ void ResponsesWriter::open(Item item, std::string& out) {
 void ResponsesWriter::grow(Kind kind, const std::string& text, std::string& out) {
   if (!is_open_ || items_.back().kind != kind) {
     const std::size_t unshown = shown_;
-    open(Item{kind, random_id(kind == Kind::kReasoning ? "rs_" : "msg_"), "", "", "", 0, 0, "in_progress"},
-         out);
+    open(Item{.kind = kind, .id = random_id(kind == Kind::kReasoning ? "rs_" : "msg_")}, out);
     if (kind == Kind::kMessage) items_.back().first_token = unshown;
   }
   Item& item = items_.back();
   item.text += text;
+  item.deltas.push_back(text.size());
   Json data = place();
   if (kind == Kind::kReasoning) {
     data[request_.summarises ? "summary_index" : "content_index"] = 0;
@@ -155,17 +148,27 @@ void ResponsesWriter::close_text(const Item& item, std::string& out) {
   frame(summary ? "response.reasoning_summary_part.done" : "response.content_part.done", data, out);
 }
 
+/// Adds a piece of the open call's arguments or of its input.
+void ResponsesWriter::grow_call(const std::string& text, std::string& out) {
+  if (text.empty()) return;
+  Item& item = items_.back();
+  item.text += text;
+  item.deltas.push_back(text.size());
+  Json data = place();
+  data["delta"] = text;
+  const bool custom = item.kind == Kind::kCustom;
+  frame(custom ? "response.custom_tool_call_input.delta" : "response.function_call_arguments.delta", data,
+        out);
+}
+
 void ResponsesWriter::close_call(Item& item, std::string& out) {
+  if (item.kind == Kind::kCustom) grow_call(input_.finish(), out);
   Json data = place();
   if (item.kind == Kind::kFunction) {
     data["arguments"] = item.text;
     frame("response.function_call_arguments.done", data, out);
     return;
   }
-  item.text = custom_input(item.text);
-  Json delta = data;
-  delta["delta"] = item.text;
-  if (!item.text.empty()) frame("response.custom_tool_call_input.delta", delta, out);
   data["input"] = item.text;
   frame("response.custom_tool_call_input.done", data, out);
 }
@@ -225,8 +228,11 @@ Json ResponsesWriter::response(const char* status) const {
 void ResponsesWriter::keep(const Json& response) const {
   if (!request_.store || model_info_.responses == nullptr || choice_.failed()) return;
   Json history = read_json<Json>(request_.items);
+  const std::size_t inputs = history.size();
   for (const Json& item : response["output"]) history.push_back(item);
-  model_info_.responses->put(id(), {dump(response), dump(history)});
+  Json deltas = Json::array();
+  for (const Item& item : items_) deltas.push_back(item.deltas);
+  model_info_.responses->put(id(), {dump(response), dump(history), dump(deltas), inputs});
 }
 
 void ResponsesWriter::begin(std::string& out) {
@@ -245,22 +251,19 @@ void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
       grow(Kind::kReasoning, event.text, out);
       break;
     case Event::Kind::kToolBegin: {
-      const bool custom = request_.customs.contains(event.text);
-      open(Item{custom ? Kind::kCustom : Kind::kFunction, random_id(custom ? "ctc_" : "fc_"),
-                choice_.calls.back().id, event.text, "", 0, 0, "in_progress"},
+      const bool custom = request_.call.custom_tools.contains(event.text);
+      open(Item{.kind = custom ? Kind::kCustom : Kind::kFunction,
+                .id = random_id(custom ? "ctc_" : "fc_"),
+                .call_id = choice_.calls.back().id,
+                .name = event.text},
            out);
+      input_ = {};
       break;
     }
-    case Event::Kind::kToolArguments: {
+    case Event::Kind::kToolArguments:
       if (!is_open_) break;
-      Item& item = items_.back();
-      item.text += event.text;
-      if (item.kind != Kind::kFunction) break;
-      Json data = place();
-      data["delta"] = event.text;
-      frame("response.function_call_arguments.delta", data, out);
+      grow_call(items_.back().kind == Kind::kCustom ? input_.push(event.text) : event.text, out);
       break;
-    }
     case Event::Kind::kToolEnd:
       shown_ = choice_.tokens.size();
       close("completed", out);

@@ -1,7 +1,6 @@
 // Writes the answer of POST /v1/responses: a response object, or its events, each with its own type and a
 // sequence_number. Items are written in sequence: reasoning, message, each call. The last event is always
-// response.completed, response.incomplete, or response.failed, and contains the whole response. A custom
-// tool's input is sent when its call is complete. The answer is stored for previous_response_id unless the
+// response.completed, response.incomplete, or response.failed, and contains the whole response. The answer is stored for previous_response_id unless the
 // request says store: false. Source: OpenAI's API reference. See writer.h.
 #pragma once
 
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "api/choice.h"
+#include "api/openai/custom_tool.h"
 #include "api/openai/responses_request.h"
 #include "api/writer.h"
 
@@ -31,9 +31,10 @@ class ResponsesWriter final : public AnswerWriter {
   enum class Kind { kReasoning, kMessage, kFunction, kCustom };
   struct Item {
     Kind kind = Kind::kMessage;
-    std::string id, call_id, name;
-    std::string text;             // text, arguments, or a custom tool's input
-    std::size_t first_token = 0;  // index of the message's first token in the choice
+    std::string id = {}, call_id = {}, name = {};
+    std::string text = {};                 // text, arguments, or a custom tool's input
+    std::vector<std::size_t> deltas = {};  // the bytes of each piece of it that was sent
+    std::size_t first_token = 0;           // index of the message's first token in the choice
     std::size_t end_token = 0;
     std::string status = "in_progress";
   };
@@ -44,6 +45,7 @@ class ResponsesWriter final : public AnswerWriter {
   void close_text(const Item& item, std::string& out);
   void close_call(Item& item, std::string& out);
   void grow(Kind kind, const std::string& text, std::string& out);
+  void grow_call(const std::string& text, std::string& out);
   void finish(std::string& out);
   Json place() const;
   Json part(const Item& item, bool filled) const;
@@ -58,6 +60,7 @@ class ResponsesWriter final : public AnswerWriter {
   const ResponseMeta meta_;
   const std::string model_;
   Choice choice_;
+  CustomInput input_;  // of the open item
   std::vector<Item> items_;
   bool is_open_ = false;     // the last item is open
   std::size_t shown_ = 0;    // tokens whose log-probabilities were sent

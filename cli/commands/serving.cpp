@@ -67,6 +67,9 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
                  "(repeatable). localhost and addresses of this machine are always accepted");
   flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
   flags.add_switch("any-model", serve.any_model, "Accept every model name (default: refuse unknown names)");
+  flags.add_switch("strict-fields", serve.strict_fields,
+                   "Refuse requests with unknown fields (default: name them in the answer's X-Unknown-Fields "
+                   "header and once in the log)");
   flags.add_switch("image-urls", serve.image_urls,
                    "Fetch images that a request names by an http or https address (default: refuse them). "
                    "Only public addresses are asked, for at most 10 s and 20 MiB an image");
@@ -224,6 +227,7 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->default_drafter = choice.drafter, model_info->default_depth = choice.depth;
   model_info->id = model.name;
   model_info->aliases = choice.aliases, model_info->any_model = choice.any_model;
+  model_info->strict_fields = choice.strict_fields;
   model_info->created_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();

@@ -31,7 +31,7 @@ struct ServeOptions {
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
   std::string api_key_file;
-  bool any_model = false, log_json = false, image_urls = false;
+  bool any_model = false, log_json = false, image_urls = false, strict_fields = false;
   DrafterKind drafter = DrafterKind::kAuto;
   int depth = -1;
 };
