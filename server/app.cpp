@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "api/notes.h"
 #include "base/log.h"
 
 namespace ft::server {
