@@ -27,9 +27,23 @@ Result<std::string> read_all(int file, const std::string& name, std::size_t limi
   }
 }
 
+Result<std::string> as_text(Result<std::string> read) {
+  if (read.ok()) read->erase(0, read->size() - without_byte_order_mark(*read).size());
+  return read;
+}
+
 }  // namespace
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
+}
+
 Result<std::string> read_text_file(const std::string& path, std::size_t limit_bytes) {
+  return as_text(read_binary_file(path, limit_bytes));
+}
+
+Result<std::string> read_binary_file(const std::string& path, std::size_t limit_bytes) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
     const Code code = errno == ENOENT || errno == ENOTDIR ? Code::kNotFound : Code::kIo;
@@ -46,7 +60,7 @@ Result<std::string> read_text_file(const std::string& path, std::size_t limit_by
 }
 
 Result<std::string> read_standard_input(std::size_t limit_bytes) {
-  return read_all(STDIN_FILENO, "standard input", limit_bytes);
+  return as_text(read_all(STDIN_FILENO, "standard input", limit_bytes));
 }
 
 Status write_text_file(const std::string& path, const std::string& text) {

@@ -41,7 +41,7 @@ int report(Terminal& terminal, const Error& error, bool json, int status) {
 
 /// For errors before the flags are parsed.
 bool asks_for_json(int argc, const char* const* argv) {
-  for (int i = 1; i < argc; ++i) {
+  for (int i = 1; i < argc && std::strcmp(argv[i], "--") != 0; ++i) {
     if (std::strcmp(argv[i], "--json") == 0 || std::strcmp(argv[i], "--json=true") == 0) return true;
   }
   const char* variable = std::getenv("FORETOKEN_JSON");

@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/mapped_file.h"
+#include "base/text_file.h"
 
 namespace ft::convert {
 namespace {
@@ -256,6 +257,7 @@ Status write_side_files(const Source& source, const Recipe& recipe, const Plan& 
   std::error_code ignored;
   if (const fs::path card = fs::path(source.directory) / "README.md"; fs::is_regular_file(card, ignored)) {
     FT_ASSIGN(original, read_text(card.string()));
+    original.erase(0, original.size() - without_byte_order_mark(original).size());
   }
   FT_TRY(write_whole((folder / "README.md").string(), card_text(source, recipe, plan, original)));
   return write_whole((folder / "foretoken.json").string(), origin_text(source, recipe, plan));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/text_file.h"
 #include "format/out_of_memory.h"
 
 namespace ft::format {
@@ -56,7 +57,8 @@ Result<std::string> read_text(const std::string& path, bool required) {
     return Error{Code::kCorrupt,
                  path + ": expected a JSON object, found an empty file; download the file again"};
   }
-  return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  return std::string(
+      without_byte_order_mark({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}));
 }
 
 }  // namespace

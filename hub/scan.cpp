@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <utility>
 
+#include "base/text_file.h"
 #include "format/json_text.h"
 #include "hub/repository.h"
 
@@ -36,7 +37,7 @@ std::string small_text(const fs::path& path, std::size_t limit) {
   std::string text(limit, '\0');
   file.read(text.data(), static_cast<std::streamsize>(limit));
   text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
-  return text;
+  return std::string(without_byte_order_mark(text));
 }
 
 class Scanner {

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/text_file.h"
+
 namespace ft::hub {
 namespace {
 
@@ -104,7 +106,7 @@ Status read_token(const Variables& variables, const std::string& home, HubSettin
   std::string text(kMaxTokenBytes + 2, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  settings.token = trimmed(text);
+  settings.token = trimmed(without_byte_order_mark(text));
   if (!settings.token.empty()) settings.token_source = path;
   return check_token(settings.token, path);
 }

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "base/text_file.h"
+
 namespace ft {
 
 Error ffi_error(ft_text_code code, const FfiBytes& message, const std::string& context) {
@@ -52,7 +54,7 @@ Result<std::string> read_model_text(const std::string& path, size_t max_bytes) {
     return Error{Code::kIo, path + " ended after " + std::to_string(got) + " of " + std::to_string(size) +
                                 " bytes; try again, or fetch the model again"};
   }
-  return text;
+  return std::string(without_byte_order_mark(text));
 }
 
 }  // namespace ft

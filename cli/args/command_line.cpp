@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <span>
 
 namespace ft::cli {
 namespace {
@@ -75,6 +76,71 @@ Typed typed_flags(const CLI::App& app, const Command& command) {
   return typed;
 }
 
+/// The subcommand that the first words name; null if there is none.
+const Command* named_command(std::span<const std::string> words, const std::vector<Command>& commands) {
+  const Command* found = nullptr;
+  for (const Command& command : commands) {
+    const std::size_t space = command.name.find(' ');
+    const bool one_word = space == std::string::npos;
+    if (words.size() < (one_word ? 1U : 2U) || words[0] != command.name.substr(0, space)) continue;
+    if (one_word || words[1] == command.name.substr(space + 1)) found = &command;
+  }
+  return found;
+}
+
+/// True if `word` is a flag whose value is the next word.
+bool takes_next_word(const std::string& word, const Command& command) {
+  if (word == "--config") return true;
+  const auto takes = [&](const Flag& flag) {
+    const bool named = word == "--" + flag.name || (!flag.old_name.empty() && word == "--" + flag.old_name) ||
+                       (!flag.letter.empty() && word == "-" + flag.letter);
+    return named && flag.kind != Flag::Kind::kSwitch;
+  };
+  return std::ranges::any_of(command.flags.flags(), takes);
+}
+
+/// Removes a bare "--" and all words after it from `words` and returns the latter: no flags, even where they
+/// begin with a dash (POSIX). CLI11 would give them to the parent of a subcommand.
+std::vector<std::string> take_operands(std::vector<std::string>& words,
+                                       const std::vector<Command>& commands) {
+  const Command* command = named_command(words, commands);
+  if (command == nullptr) return {};
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (takes_next_word(words[i], *command)) {
+      ++i;
+    } else if (words[i] == "--") {
+      const auto end = words.begin() + static_cast<std::ptrdiff_t>(i);
+      std::vector<std::string> operands(end + 1, words.end());
+      words.erase(end, words.end());
+      return operands;
+    }
+  }
+  return {};
+}
+
+Error word_too_many(const std::string& word, const Command& command) {
+  return {Code::kInvalid,
+          command.name + ": '" + word +
+              "' is one word too many; write a text with spaces in quotes, or see foretoken " + command.name +
+              " --help"};
+}
+
+/// Gives each operand to the first flag without a value whose name may be omitted.
+Status add_operands(const std::vector<std::string>& operands, const Command& command, Typed& typed) {
+  for (const std::string& operand : operands) {
+    const auto is_free = [&](const std::string& name) { return !name.empty() && !typed.contains(name); };
+    const FlagSet& flags = command.flags;
+    if (is_free(flags.positional)) {
+      typed[flags.positional] = {operand};
+    } else if (is_free(flags.second_positional)) {
+      typed[flags.second_positional] = {operand};
+    } else {
+      return word_too_many(operand, command);
+    }
+  }
+  return {};
+}
+
 /// CLI11's message as one sentence.
 std::string sentence(std::string said, const std::string& command) {
   std::replace(said.begin(), said.end(), '\n', ' ');
@@ -119,8 +185,10 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     for (std::size_t i = 0; i < commands.size(); ++i) last = parsers[i]->parsed() ? &commands[i] : last;
     return last;
   };
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::vector<std::string> operands = take_operands(words, commands);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 wants the last word first
   } catch (const CLI::CallForHelp&) {
     line.help = app.help();  // of the subcommand, if there is one
     return line;
@@ -144,10 +212,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     if (!parsers[i]->parsed()) continue;
     if (const auto extras = parsers[i]->remaining(); !extras.empty()) {
       if (!extras.front().starts_with('-')) {
-        return Error{Code::kInvalid, commands[i].name + ": '" + extras.front() +
-                                         "' is one word too many; write a text with spaces in quotes, or see "
-                                         "foretoken " +
-                                         commands[i].name + " --help"};
+        return word_too_many(extras.front(), commands[i]);
       }
       const std::string near = meant(extras.front(), commands[i]);
       const std::string next =
@@ -157,6 +222,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     if (line.command == &commands[i]) line.typed = typed_flags(*parsers[i], commands[i]);
   }
   if (line.command == nullptr) line.help = app.help();
+  if (line.command != nullptr) FT_TRY(add_operands(operands, *line.command, line.typed));
   return line;
 }
 

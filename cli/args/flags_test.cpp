@@ -186,6 +186,39 @@ TEST_F(CommandLines, OldNamesAreReadAndNotInTheHelp) {
   EXPECT_EQ(help->help.find("--prepared"), std::string::npos);
 }
 
+TEST_F(CommandLines, TwoDashesEndTheFlags) {
+  const auto line = parse({"run", "-n", "4", "--", "-5 + 3 = ?"});
+  ASSERT_TRUE(line.ok()) << line.error().message;
+  EXPECT_EQ(line->typed.at("prompt"), std::vector<std::string>{"-5 + 3 = ?"});
+  EXPECT_EQ(line->typed.at("max-tokens"), std::vector<std::string>{"4"});
+  const auto flag = parse({"run", "--json", "--", "--help"});
+  ASSERT_TRUE(flag.ok()) << flag.error().message;
+  EXPECT_EQ(flag->typed.at("prompt"), std::vector<std::string>{"--help"});
+  const auto model = parse({"inspect", "--program", "--", "-odd"});
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  EXPECT_EQ(model->typed.at("model"), std::vector<std::string>{"-odd"});
+  EXPECT_EQ(parse({"run", "--", "--"})->typed.at("prompt"), std::vector<std::string>{"--"});
+}
+
+TEST_F(CommandLines, TwoDashesMayStandAloneOrBeAValue) {
+  const auto alone = parse({"run", "--json", "--"});
+  ASSERT_TRUE(alone.ok()) << alone.error().message;
+  EXPECT_FALSE(alone->typed.contains("prompt"));
+  const auto value = parse({"run", "--stop", "--", "-p", "--", "--json"});
+  ASSERT_TRUE(value.ok()) << value.error().message;
+  EXPECT_EQ(value->typed.at("stop"), std::vector<std::string>{"--"});
+  EXPECT_EQ(value->typed.at("prompt"), std::vector<std::string>{"--"});
+  EXPECT_EQ(value->typed.at("json"), std::vector<std::string>{"true"});
+}
+
+TEST_F(CommandLines, WordsAfterTwoDashesAreCounted) {
+  const auto two = parse({"run", "one", "--", "-two"});
+  ASSERT_FALSE(two.ok());
+  EXPECT_EQ(two.error().message,
+            "run: '-two' is one word too many; write a text with spaces in quotes, or see foretoken run "
+            "--help");
+}
+
 TEST_F(CommandLines, TheLastOfTwoValuesCounts) {
   const auto line = parse({"run", "--seed", "1", "--seed=2", "--json"});
   ASSERT_TRUE(line.ok());

@@ -94,7 +94,7 @@ bool take_content(const Json& content, Message& message) {
 }  // namespace
 
 Result<std::string> image_uri(const std::string& path) {
-  FT_ASSIGN(const std::string file, read_text_file(path, images::kMaxFileBytes));
+  FT_ASSIGN(const std::string file, read_binary_file(path, images::kMaxFileBytes));
   if (const auto decoded = images::decode(file); !decoded.ok()) return wrong(path, decoded.error().message);
   return "data:image;base64," + api::encode_base64(file);
 }

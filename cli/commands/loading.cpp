@@ -15,6 +15,7 @@
 #include "lab/synth_model.h"
 #include "sched/admission.h"
 #include "sched/memory_plan.h"
+#include "text/end_token.h"
 
 namespace ft::cli {
 namespace {
@@ -163,11 +164,19 @@ Status check_tokens(const std::string& directory, const Tokenizer& own) {
 
 namespace {
 
+/// The tokenizer's end token ends an answer too, where the configuration of the model lacks it.
+void add_end_token(const std::string& directory, const Tokenizer& tokenizer, ModelFacts& facts) {
+  const std::optional<std::int32_t> end = end_token_of(directory, tokenizer);
+  if (!end || *end >= facts.vocabulary) return;
+  if (std::ranges::find(facts.eos_ids, *end) == facts.eos_ids.end()) facts.eos_ids.push_back(*end);
+}
+
 Status load_text(const std::string& directory, LoadedModel& loaded) {
   const auto start = std::chrono::steady_clock::now();
   Result<Tokenizer> tokenizer = Tokenizer::load(directory);
   if (!tokenizer.ok()) return model_error(tokenizer.error());
   loaded.tokenizer.emplace(std::move(*tokenizer));
+  add_end_token(directory, *loaded.tokenizer, loaded.model.facts);
   for (const DraftNetwork& network : loaded.model.drafters) {
     if (network.name == DrafterKind::kModel.name())
       FT_TRY(check_tokens(network.directory, *loaded.tokenizer));

@@ -35,7 +35,8 @@ Result<Json> image_of(const Json& part, const std::string& path) {
   const auto type = part["type"].get<std::string>();
   if (type == "image_url" || type == "input_image") return api::read_openai_image(part, path);
   if (type != "image" || !part.contains("image") || !part["image"].is_string()) return Json();
-  FT_ASSIGN(const std::string file, read_text_file(part["image"].get<std::string>(), images::kMaxFileBytes));
+  FT_ASSIGN(const std::string file,
+            read_binary_file(part["image"].get<std::string>(), images::kMaxFileBytes));
   return api::image_part(file, path);
 }
 

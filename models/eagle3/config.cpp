@@ -81,7 +81,12 @@ void check_supported(KeyReader& top, KeyReader& sizes) {
   }
 }
 
-/// Boundaries between layers of the target: k is the stream that enters layer k, the output of layer k - 1.
+/// The layers whose output the drafter reads. Lists have two conventions. In most, k is the boundary before
+/// layer k, so the output of layer k - 1. Some trainers write the layers themselves; their default list for n
+/// layers, {1, n / 2 - 1, n - 4}, is that of the boundaries {2, n / 2, n - 3} less one. No field of the file
+/// says which, and no trainer takes boundary 1, so a list that begins with 1 is one of layers.
+int layer_of(int id, int first_id) { return first_id == 1 ? id : id - 1; }
+
 void read_layers(KeyReader& top, Config& c, int layers) {
   KeyReader own(top.object("eagle_config"), top.where() + ": eagle_config");
   const char* key = "eagle_aux_hidden_state_layer_ids";
@@ -95,9 +100,9 @@ void read_layers(KeyReader& top, Config& c, int layers) {
   for (std::size_t i = 0; good && i < list->size(); ++i) {
     const json& id = (*list)[i];
     good = id.is_number_unsigned() && id.get<std::uint64_t>() < (1U << 16);
-    if (good) c.captures.layers.push_back(id.get<int>() - 1);
+    if (good) c.captures.layers.push_back(layer_of(id.get<int>(), list->front().get<int>()));
   }
-  if (!good) level.fail(key, "a list of up to 8 boundaries between layers", list);
+  if (!good) level.fail(key, "a list of up to 8 layers", list);
   if (!level.status().ok() && top.status().ok())
     top.fail(level.status().error().code, level.status().error().message);
 }

@@ -48,12 +48,25 @@ TEST(Eagle3Config, ABoundaryIsTheOutputOfTheLayerBeforeIt) {
   EXPECT_EQ(usual->captures.layers, (std::vector<int>{1, 5, 8})) << "2, half, 3 from the end";
 }
 
+TEST(Eagle3Config, AListThatBeginsWithOneHasLayersAndAnyOtherHasBoundaries) {
+  const struct {
+    const char* list;
+    std::vector<int> layers;
+  } cases[] = {{"[1, 5, 8]", {1, 5, 8}}, {"[1]", {1}},        {"[2, 6, 9]", {1, 5, 8}},
+               {"[3, 1, 9]", {2, 0, 8}}, {"[0, 6]", {-1, 5}}, {"[9]", {8}}};
+  for (const auto& [list, layers] : cases) {
+    const Result<Config> config = read(with("[2, 6, 9]", list));
+    ASSERT_TRUE(config.ok()) << config.error().message;
+    EXPECT_EQ(config->captures.layers, layers) << list;
+  }
+}
+
 TEST(Eagle3Config, TheOriginalLayoutHasItsSizesAtTheTop) {
   const Result<Config> config = read(R"({"architectures": ["LlamaForCausalLMEagle3"], "hidden_size": 320,
     "intermediate_size": 1152, "num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 8192,
     "draft_vocab_size": 1000, "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 5, 10]}})");
   ASSERT_TRUE(config.ok()) << config.error().message;
-  EXPECT_EQ(config->captures.layers, (std::vector<int>{0, 4, 9}));
+  EXPECT_EQ(config->captures.layers, (std::vector<int>{1, 5, 10})) << "a list that begins with 1 has layers";
   EXPECT_EQ(config->head_dim, 40);
   EXPECT_EQ(config->draft_vocabulary, 1000);
   EXPECT_FALSE(config->norm_before_residual);

@@ -1,0 +1,17 @@
+// The token that a tokenizer's configuration names as the end of a text. transformers stops at it too, beside
+// the ids of generation_config.json and config.json, which may lack it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "text/tokenizer.h"
+
+namespace ft {
+
+/// The id of `eos_token` in tokenizer_config.json, else in special_tokens_map.json; nullopt if neither names
+/// a token of `tokenizer`. ChatTemplate::load reports a file that cannot be read.
+std::optional<std::int32_t> end_token_of(const std::string& model_dir, const Tokenizer& tokenizer);
+
+}  // namespace ft
