@@ -4,10 +4,17 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "base/ordered_json.h"
 #include "text/chat_template.h"
 #include "text/json_text.h"
 
 namespace ft::api {
+namespace {
+
+/// Code that looks for a key in an object reads them all.
+constexpr std::size_t kMaxObjectKeys = 10'000;
+
+}  // namespace
 
 Error wrong(const std::string& field, const std::string& sentence) {
   return Error{Code::kInvalid, field.empty() ? sentence : fmt::format("{}: {}", field, sentence), field};
@@ -18,17 +25,22 @@ Result<Json> parse_body(std::string_view body) {
   if (json_depth(body) > kMaxJsonDepth) {
     return wrong("", fmt::format("the body is nested deeper than {}; flatten it", kMaxJsonDepth));
   }
-  try {
-    Json json = Json::parse(body);
-    if (!json.is_object()) {
-      return wrong("", fmt::format("the body must be a JSON object, found {}", kind_of(json)));
-    }
-    return json;
-  } catch (const Json::parse_error& error) {
-    return wrong("", fmt::format("invalid JSON: unexpected input at byte {}", error.byte));
-  } catch (const Json::exception&) {
-    return wrong("", "invalid JSON: a value cannot be read; check that numbers are in range");
+  OrderedJson read = read_ordered_json(body, kMaxObjectKeys);
+  switch (read.problem) {
+    case OrderedJson::Problem::kSyntax:
+      return wrong("", fmt::format("invalid JSON: unexpected input at byte {}", read.byte));
+    case OrderedJson::Problem::kNumber:
+      return wrong("", "invalid JSON: a value cannot be read; check that numbers are in range");
+    case OrderedJson::Problem::kKeys:
+      return wrong("", fmt::format("an object of the body has more than {} keys; send a list, or fewer keys",
+                                   kMaxObjectKeys));
+    case OrderedJson::Problem::kNone:
+      break;
   }
+  if (!read.value.is_object()) {
+    return wrong("", fmt::format("the body must be a JSON object, found {}", kind_of(read.value)));
+  }
+  return std::move(read.value);
 }
 
 std::string kind_of(const Json& value) {

@@ -5,6 +5,7 @@
 
 #include "api/base64.h"
 #include "api/fields.h"
+#include "base/heavy_work.h"
 
 namespace ft::api {
 namespace {
@@ -36,6 +37,7 @@ Result<std::string> fetched(const ImageInput& input, const std::string& url) {
                  "images are not fetched from other servers, unless foretoken serve runs with --image-urls; "
                  "send the image itself as a data URI (data:image/png;base64,...)"};
   }
+  begin_heavy_work(HeavyWork::kFetch);
   Result<std::string> file = input.fetch(url);
   if (file.ok()) return file;
   const Error& error = file.error();
@@ -146,13 +148,6 @@ Result<Pictures> load_images(const ImageInput& input, const std::vector<GivenIma
     pictures.push_back(std::move(*picture));
   }
   return pictures;
-}
-
-bool may_fetch_images(std::string_view body) {
-  for (const std::string_view sign : {"\"http", "previous_response_id"}) {
-    if (body.find(sign) != std::string_view::npos) return true;
-  }
-  return false;
 }
 
 }  // namespace ft::api

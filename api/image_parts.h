@@ -31,8 +31,5 @@ struct GivenImage {
 Result<std::vector<GivenImage>> take_images(Json& messages);
 /// Decodes them, and fetches those at web addresses first if `input` may; kInvalid beyond kMaxImages.
 Result<Pictures> load_images(const ImageInput& input, const std::vector<GivenImage>& given);
-/// Whether load_images() may have to fetch something for this body. A text that begins with an address counts
-/// too, and so does a conversation that continues a stored one.
-bool may_fetch_images(std::string_view body);
 
 }  // namespace ft::api

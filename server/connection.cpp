@@ -146,14 +146,20 @@ Answer Connection::route(const HttpRequest& http_request) const {
   }
 }
 
-/// GET runs at once; POST runs on the text lanes because rendering and encoding take time.
+/// GET runs at once; POST runs on the text lanes because rendering and encoding take time. Nothing is done
+/// for a client that has left while it waited for its lane.
 awaitable<Answer> Connection::answer(const HttpRequest& http_request) {
   if (http_request.method != "POST") co_return route(http_request);
   const TextLanes::Lane lane =
       co_await server_context_.text.lane_of(http_request, server_context_.app.model_info());
   std::optional<Answer> given;
-  co_await server_context_.text.run(lane, [&] { given = route(http_request); });
-  co_return std::move(*given);
+  const int socket = beast::get_lowest_layer(stream_).socket().native_handle();
+  co_await server_context_.text.run(lane, [&] {
+    if (!has_hung_up(socket)) given = route(http_request);
+  });
+  if (given) co_return std::move(*given);
+  co_return api::error_reply(http_request.dialect(), {Code::kCancelled, "the request was not begun"},
+                             http_request.id);
 }
 
 /// An exception ends its answer; without this, the parallel watch() would wait for the client.

@@ -1,15 +1,18 @@
 // TextLanes: renders and encodes the texts of POST requests. Short and long texts have one thread each, so a
 // text of megabytes delays only other long ones. One long text at a time bounds the memory of encoding.
-// Requests that may name images at web addresses have threads of their own, where --image-urls is on: a slow
-// server elsewhere delays only them. Any thread may call it; a coroutine resumes on its own executor. A text
-// that continues a stored response is parsed twice.
+// Both leave heavy work (base/heavy_work.h) to other threads: a request that turns out to compile a grammar
+// or to fetch an image is done again there, so a slow grammar or a slow server elsewhere delays only its like.
+// Any thread may call it; a coroutine resumes on its own executor. A text that continues a stored response is
+// parsed twice.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "api/model_info.h"
 #include "server/http_request.h"
@@ -20,25 +23,30 @@ namespace ft::server {
 inline constexpr std::size_t kLongTextBytes = std::size_t{256} << 10;
 
 inline constexpr std::size_t kFetchingThreads = 4;
+inline constexpr std::size_t kGrammarThreads = 2;
 
 class TextLanes {
  public:
-  enum class Lane { kShort, kLong, kFetching };
+  enum class Lane { kShort, kLong, kFetching, kGrammar };
 
-  /// The lane of a request. `model_info` may be null.
+  /// The first lane of a request. `model_info` may be null.
   boost::asio::awaitable<Lane> lane_of(const HttpRequest& http_request,
                                        std::shared_ptr<const api::ModelInfo> model_info);
-  /// Runs `work` on the lane's thread and rethrows its exceptions. Memory of a long text is then returned to
-  /// the system.
+  /// Runs `work` on the lane's thread and rethrows its exceptions. Work that needs another lane is run again
+  /// there, from its beginning. Memory of a long text is then returned to the system.
   boost::asio::awaitable<void> run(Lane lane, std::function<void()> work);
   /// Waits until the threads of texts have done what was posted so far. For tests.
   void settle();
+  /// Ends what runs; what still waits is not begun.
   void join();
 
  private:
   boost::asio::thread_pool& pool(Lane lane);
+  /// One run; the lane that the work needs instead, if any.
+  boost::asio::awaitable<std::optional<Lane>> try_on(Lane lane, const std::function<void()>& work);
 
-  boost::asio::thread_pool short_{1}, long_{1}, fetching_{kFetchingThreads};
+  std::atomic<bool> stopping_{false};
+  boost::asio::thread_pool short_{1}, long_{1}, fetching_{kFetchingThreads}, grammar_{kGrammarThreads};
 };
 
 }  // namespace ft::server

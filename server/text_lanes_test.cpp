@@ -5,7 +5,10 @@
 #include <boost/asio/io_context.hpp>
 #include <future>
 #include <gtest/gtest.h>
+#include <set>
 #include <thread>
+
+#include "base/heavy_work.h"
 
 namespace ft::server {
 namespace {
@@ -86,17 +89,53 @@ TEST_F(TextLanesTest, ABodyIsLongBeyondTheLimit) {
   EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'))), Lane::kLong);
 }
 
-TEST_F(TextLanesTest, OnlyWhereImagesAreFetchedARequestThatMayNameOneHasItsOwnLane) {
-  const HttpRequest named = with_body("/v1/chat/completions", R"({"url": "https://example.org/a.png"})");
-  const HttpRequest continued = with_body("/v1/responses", R"({"previous_response_id": "a"})");
-  const HttpRequest text = with_body("/v1/chat/completions", R"({"content": "see https://example.org"})");
-  auto model_info = std::make_shared<api::ModelInfo>();
-  model_info_ = model_info;
-  EXPECT_EQ(lane_of(named), Lane::kShort);
-  model_info->images.fetch = [](const std::string&) { return Result<std::string>(std::string()); };
-  EXPECT_EQ(lane_of(named), Lane::kFetching);
-  EXPECT_EQ(lane_of(continued), Lane::kFetching);
-  EXPECT_EQ(lane_of(text), Lane::kShort);
+TEST_F(TextLanesTest, WhatARequestDoesDecidesWhereItIsDone) {
+  const HttpRequest body = with_body("/v1/chat/completions", R"({"url": "\\u0068ttps://example.org/a.png"})");
+  std::vector<std::string> runs;
+  std::set<std::thread::id> threads;
+  spawn(body, [&](Lane) {
+    threads.insert(std::this_thread::get_id());
+    runs.push_back("begun");
+    begin_heavy_work(HeavyWork::kGrammar);
+    runs.push_back("grammar");
+    begin_heavy_work(HeavyWork::kFetch);
+    runs.push_back("fetched");
+  });
+  io_.run();
+  EXPECT_EQ(done_, 1);
+  EXPECT_EQ(runs, (std::vector<std::string>{"begun", "begun", "grammar", "begun", "grammar", "fetched"}));
+  EXPECT_EQ(threads.size(), 3u) << "one thread each of short work, grammars and fetches";
+}
+
+TEST_F(TextLanesTest, HeavyWorkDelaysNoShortText) {
+  for (const HeavyWork kind : {HeavyWork::kGrammar, HeavyWork::kFetch}) {
+    std::promise<void> short_is_done;
+    std::future<void> done = short_is_done.get_future();
+    std::string order;
+    spawn(with_body("/v1/completions", "{}"), [&](Lane) {
+      begin_heavy_work(kind);
+      constexpr std::chrono::minutes kHangs{1};  // only if both share a thread
+      EXPECT_EQ(done.wait_for(kHangs), std::future_status::ready);
+      order += "heavy";
+    });
+    spawn(with_body("/v1/completions", "{}"), [&](Lane) {
+      order += "short ";
+      short_is_done.set_value();
+    });
+    io_.restart();
+    io_.run();
+    EXPECT_EQ(order, "short heavy");
+  }
+}
+
+TEST_F(TextLanesTest, WhatWaitsWhileTheServerStopsIsNotBegun) {
+  lanes_.join();
+  bool begun = false;
+  net::co_spawn(
+      io_, [&]() -> net::awaitable<void> { co_await lanes_.run(Lane::kShort, [&] { begun = true; }); },
+      net::detached);
+  io_.run();
+  EXPECT_FALSE(begun);
 }
 
 TEST_F(TextLanesTest, ALongConversationMakesAShortBodyLong) {

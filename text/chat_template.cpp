@@ -243,7 +243,8 @@ Result<ChatTemplate> ChatTemplate::from_source(std::string_view source, std::str
 }
 
 Result<ChatTemplate::Handle> ChatTemplate::compile(std::string_view source, const TemplateLimits& limits) {
-  const ft_text_limits raw{limits.fuel, limits.recursion_depth, limits.template_bytes, limits.output_bytes};
+  const ft_text_limits raw{limits.fuel, limits.recursion_depth, limits.template_bytes, limits.output_bytes,
+                           limits.work, limits.memory_bytes};
   ft_text_template* handle = nullptr;
   FfiBytes message;
   if (const auto code = ft_text_template_new(ffi_data(source), source.size(), &raw, &handle, &message.raw);

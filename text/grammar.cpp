@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "base/heavy_work.h"
 #include "text/ffi.h"
 #include "text/json_text.h"
 #include "text/tool_grammar.h"
@@ -97,6 +98,7 @@ GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view so
     return Error{Code::kInvalid, fmt::format("{} has {} bytes, more than the limit of {}; make it smaller",
                                              name, source.size(), max_bytes)};
   }
+  begin_heavy_work(HeavyWork::kGrammar);
   const bool json = kind == FT_TEXT_GRAMMAR_JSON_SCHEMA || kind == FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA;
   if (const int depth = json ? json_depth(source) : 0; depth > kMaxGrammarDepth) {
     return Error{Code::kInvalid, fmt::format("{} is nested {} deep, more than the limit of {}; move "

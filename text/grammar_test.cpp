@@ -236,5 +236,25 @@ TEST(Grammar, TooMuchWorkIsRefused) {
   EXPECT_NE(refusal(beyond).find("units of lexer work"), std::string::npos) << refusal(beyond);
 }
 
+TEST(Grammar, NumbersThatMakeLargeAutomataAreRefusedBeforeTheyAreBuilt) {
+  const GrammarCompiler& grammars = compiler();
+  for (const char* schema :
+       {R"({"type": "integer", "multipleOf": 9999991})", R"({"type": "number", "multipleOf": 0.12345678})",
+        R"({"items": {"allOf": [{"multipleOf": 997}, {"multipleOf": 991}]}})",
+        R"({"type": "string", "pattern": "^(a{1000}){1000}$"})"}) {
+    for (const SchemaRule rule : {SchemaRule::kStrict, SchemaRule::kLenient}) {
+      const auto refused = grammars.json_schema(schema, rule);
+      ASSERT_FALSE(refused.ok()) << schema;
+      EXPECT_NE(refused.error().message.find("more than the limit of"), std::string::npos)
+          << refused.error().message;
+    }
+  }
+  EXPECT_FALSE(grammars.regex("(a{1000}){1000}").ok());
+  EXPECT_FALSE(grammars.lark("start: %json {\"multipleOf\": 99999999}").ok());
+  EXPECT_FALSE(grammars.lark("start: (\"a\"{1000}){1000}").ok());
+  EXPECT_TRUE(grammars.json_schema(R"({"type": "integer", "multipleOf": 5})").ok());
+  EXPECT_TRUE(grammars.regex("[0-9]{1,1000}").ok());
+}
+
 }  // namespace
 }  // namespace ft

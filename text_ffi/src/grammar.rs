@@ -9,6 +9,7 @@ use llguidance::toktrie::{InferenceCapabilities, TokEnv, TokRxInfo, TokTrie, Tok
 use llguidance::{Matcher, ParserFactory};
 use serde_json::{json, Value as Json};
 
+use crate::cost;
 use crate::memory::with_reserve;
 use crate::tokens::TextTokenizer;
 use crate::{Code, Failure};
@@ -146,10 +147,19 @@ impl GrammarEnv {
 
     fn compile_here(&self, kind: Kind, source: &str) -> Result<GrammarMatcher, Failure> {
         let grammar = match kind {
-            Kind::JsonSchema => TopLevelGrammar::from_json_schema(schema_of(source, false)?),
-            Kind::LenientJsonSchema => TopLevelGrammar::from_json_schema(schema_of(source, true)?),
-            Kind::Regex => TopLevelGrammar::from_regex(source),
-            Kind::Lark => TopLevelGrammar::from_lark(source.to_string()),
+            Kind::JsonSchema | Kind::LenientJsonSchema => {
+                let schema = schema_of(source, matches!(kind, Kind::LenientJsonSchema))?;
+                cost::check_schema(&schema)?;
+                TopLevelGrammar::from_json_schema(schema)
+            }
+            Kind::Regex => {
+                cost::check_regex(source)?;
+                TopLevelGrammar::from_regex(source)
+            }
+            Kind::Lark => {
+                cost::check_lark(source)?;
+                TopLevelGrammar::from_lark(source.to_string())
+            }
         };
         let parser = self.factory.create_parser(grammar).map_err(|e| self.failure(&e.to_string()))?;
         if !parser.parser.grammar().lexer_spec().can_rollback() {

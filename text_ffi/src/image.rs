@@ -49,6 +49,42 @@ fn kind_of(bytes: &[u8]) -> Result<ImageFormat, Failure> {
     }
 }
 
+/// False if the file ends before its picture does. Decoders of JPEG and WebP fill what is missing with grey;
+/// Pillow refuses such files. The decoders of the other kinds refuse them too.
+fn is_whole(kind: ImageFormat, bytes: &[u8]) -> bool {
+    match kind {
+        ImageFormat::Jpeg => jpeg_has_end(bytes),
+        ImageFormat::WebP => match bytes.get(4..8) {
+            // "RIFF", the size of what follows, "WEBP" and the chunks. The last padding may lack.
+            Some(&[a, b, c, d]) => {
+                bytes.len() as u64 + 1 >= u64::from(u32::from_le_bytes([a, b, c, d])) + 8
+            }
+            _ => false,
+        },
+        _ => true,
+    }
+}
+
+/// True if the segments of a JPEG lead to its end marker; a thumbnail inside a segment has another one.
+fn jpeg_has_end(bytes: &[u8]) -> bool {
+    let mut at = 2; // after the start marker
+    loop {
+        // The data of a scan, or padding, until a marker that neither stands for 0xFF nor restarts.
+        while let (Some(&first), Some(&second)) = (bytes.get(at), bytes.get(at + 1)) {
+            if first == 0xff && !matches!(second, 0x00 | 0x01 | 0xd0..=0xd7 | 0xff) {
+                break;
+            }
+            at += 1;
+        }
+        let Some(&marker) = bytes.get(at + 1) else { return false };
+        if marker == 0xd9 {
+            return true;
+        }
+        let Some(&[high, low]) = bytes.get(at + 2..at + 4) else { return false };
+        at += 2 + usize::from(u16::from_be_bytes([high, low])).max(2);
+    }
+}
+
 fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), Failure> {
     if width == 0 || height == 0 {
         return Err(corrupt("it has no pixels"));
@@ -85,6 +121,9 @@ pub fn decode(bytes: &[u8], limits: &PictureLimits) -> Result<Picture, Failure> 
         ));
     }
     let kind = kind_of(bytes)?;
+    if !is_whole(kind, bytes) {
+        return Err(corrupt("it ends too early"));
+    }
     let mut memory = Limits::no_limits();
     memory.max_alloc = Some(limits.pixels.saturating_mul(DECODER_BYTES_PER_PIXEL) + DECODER_BYTES);
     let mut reader = ImageReader::with_format(Cursor::new(bytes), kind);
@@ -116,6 +155,22 @@ mod tests {
         assert_eq!(decode(&png(32, 32), &LIMITS).unwrap().rgb.len(), 3072);
         assert_eq!(decode(&png(33, 32), &LIMITS).unwrap_err().code, Code::Limit);
         assert_eq!(decode(&png(65, 1), &LIMITS).unwrap_err().code, Code::Limit);
+    }
+
+    #[test]
+    fn a_jpeg_ends_at_its_own_end_marker() {
+        // A thumbnail with an end marker inside a segment, padding, a scan with a stuffed byte and a restart.
+        let head = [0xff, 0xd8, 0xff, 0xe1, 0, 6, 0xff, 0xd8, 0xff, 0xd9, 0xff, 0xff, 0xda, 0, 3, 1];
+        let scan = [7, 0xff, 0x00, 8, 0xff, 0xd3, 9];
+        let whole = [&head[..], &scan[..], &[0xff, 0xd9]].concat();
+        assert!(jpeg_has_end(&whole));
+        assert!(jpeg_has_end(&[&whole[..], b"after it"].concat()));
+        for size in 2..whole.len() {
+            assert!(!jpeg_has_end(&whole[..size]), "{size}");
+        }
+        let progressive = [&head[..], &scan[..], &head[12..], &scan[..], &[0xff, 0xd9]].concat();
+        assert!(jpeg_has_end(&progressive));
+        assert!(!jpeg_has_end(&progressive[..progressive.len() - 2]));
     }
 
     #[test]

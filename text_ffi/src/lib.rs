@@ -1,13 +1,18 @@
-//! The C boundary (foretoken_text.h): pointers become slices, results become codes, panics stop here. The
-//! modules `tokens`, `template`, `grammar`, and `python` do the work; `memory` handles failed
-//! allocations.
-
-// foretoken_text.h documents the pointer contract of all functions.
+//! The C boundary (foretoken_text.h): pointers become slices, results become codes, panics stop here.
+// The header documents the pointer contract of all functions.
 #![allow(clippy::missing_safety_doc)]
 
+mod bounds;
+mod containers;
+mod cost;
+mod filters;
 mod grammar;
 mod image;
 mod memory;
+mod methods;
+mod numbers;
+mod operators;
+mod program;
 mod python;
 mod template;
 mod tokens;

@@ -20,6 +20,21 @@ thread_local! {
     // These cells have no destructor and no allocation, so an allocator may use them.
     static RESERVE: Cell<(*mut u8, usize)> = const { Cell::new((null_mut(), 0)) };
     static SHORT: Cell<bool> = const { Cell::new(false) };
+    // Bytes that this thread has allocated and not freed since begin_count().
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: usize, sign: isize) {
+    HELD.set(HELD.get().wrapping_add(sign.wrapping_mul(bytes as isize)));
+}
+
+pub fn begin_count() {
+    HELD.set(0);
+}
+
+/// Bytes that this thread holds of what it has allocated since begin_count().
+pub fn held() -> u64 {
+    HELD.get().max(0) as u64
 }
 
 fn layout(size: usize) -> Option<Layout> {
@@ -50,6 +65,7 @@ struct Reserving;
 // SAFETY: every call goes to System with the caller's own arguments; nothing here unwinds or allocates.
 unsafe impl GlobalAlloc for Reserving {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 1);
         let block = System.alloc(layout);
         if block.is_null() && release() {
             return System.alloc(layout);
@@ -58,6 +74,7 @@ unsafe impl GlobalAlloc for Reserving {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 1);
         let block = System.alloc_zeroed(layout);
         if block.is_null() && release() {
             return System.alloc_zeroed(layout);
@@ -67,6 +84,8 @@ unsafe impl GlobalAlloc for Reserving {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let grown = System.realloc(block, layout, size);
+        count(size, 1);
+        count(layout.size(), -1);
         if grown.is_null() && release() {
             return System.realloc(block, layout, size); // on failure the block is unchanged
         }
@@ -74,6 +93,7 @@ unsafe impl GlobalAlloc for Reserving {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(layout.size(), -1);
         System.dealloc(block, layout);
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Write;
 use minijinja::value::{ValueIter, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
+use crate::bounds::{extent, spend, too_deep, MAX_DEPTH};
+
 /// str.isspace() of one character: Unicode White_Space and the four ASCII separators.
 pub fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
@@ -37,24 +39,53 @@ fn number_text(value: &Value, float: impl Fn(f64) -> String) -> String {
 }
 
 /// str(value). Undefined prints as an empty text, as in Jinja.
-pub fn str_of(value: &Value) -> String {
-    match value.kind() {
+pub fn str_of(value: &Value) -> Result<String, Error> {
+    spend(extent(value))?;
+    Ok(match value.kind() {
         ValueKind::String => value.as_str().unwrap_or_default().to_string(),
         ValueKind::Number => number_text(value, float_repr),
-        ValueKind::Seq | ValueKind::Map => {
+        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
             let mut out = String::new();
-            write_repr(&mut out, value);
+            write_repr(&mut out, value, 0)?;
             out
         }
-        _ => value.to_string(),
-    }
+        _ => str_of_leaf(value),
+    })
 }
 
-fn write_repr(out: &mut String, value: &Value) {
+/// repr(value).
+pub fn repr_of(value: &Value) -> Result<String, Error> {
+    let mut out = String::new();
+    write_repr(&mut out, value, 0)?;
+    Ok(out)
+}
+
+/// str.splitlines().
+pub fn lines(text: &str) -> impl Iterator<Item = &str> {
+    const ENDS: [char; 10] =
+        ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest.find(ENDS).unwrap_or(rest.len());
+        let (line, after) = rest.split_at(end);
+        let length = after.chars().next().map_or(0, char::len_utf8);
+        rest = if after.starts_with("\r\n") { &after[2..] } else { &after[length..] };
+        Some(line)
+    })
+}
+
+fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    spend(extent(value))?;
     match value.kind() {
         ValueKind::String => write_string_repr(out, value.as_str().unwrap_or_default()),
         ValueKind::Undefined => out.push_str("Undefined"),
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable => {
             let (open, close) = if value.is_tuple() { ('(', ')') } else { ('[', ']') };
             out.push(open);
             let mut count = 0;
@@ -62,7 +93,7 @@ fn write_repr(out: &mut String, value: &Value) {
                 if count > 0 {
                     out.push_str(", ");
                 }
-                write_repr(out, &item);
+                write_repr(out, &item, depth + 1)?;
                 count += 1;
             }
             if value.is_tuple() && count == 1 {
@@ -76,21 +107,23 @@ fn write_repr(out: &mut String, value: &Value) {
                 if i > 0 {
                     out.push_str(", ");
                 }
-                write_repr(out, &key);
+                write_repr(out, &key, depth + 1)?;
                 out.push_str(": ");
-                write_repr(out, &value.get_item(&key).unwrap_or_default());
+                write_repr(out, &value.get_item(&key).unwrap_or_default(), depth + 1)?;
             }
             out.push('}');
         }
         _ => out.push_str(&str_of_leaf(value)),
     }
+    Ok(())
 }
 
 fn str_of_leaf(value: &Value) -> String {
-    if value.kind() == ValueKind::Number {
-        number_text(value, float_repr)
-    } else {
-        value.to_string()
+    match value.kind() {
+        ValueKind::Number => number_text(value, float_repr),
+        ValueKind::Bool => if value.is_true() { "True" } else { "False" }.into(),
+        ValueKind::None => "None".into(),
+        _ => value.to_string(),
     }
 }
 
@@ -150,12 +183,16 @@ pub fn to_json(value: &Value, style: &JsonStyle) -> Result<String, Error> {
 }
 
 fn write_json(out: &mut String, value: &Value, style: &JsonStyle, depth: usize) -> Result<(), Error> {
+    if depth > MAX_DEPTH {
+        return Err(too_deep());
+    }
+    spend(extent(value))?;
     match value.kind() {
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
         ValueKind::Number => out.push_str(&number_text(value, json_float)),
         ValueKind::String => write_json_string(out, value.as_str().unwrap_or_default(), style.ensure_ascii),
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable => {
             let children: Vec<Value> = items(value).collect();
             write_container(out, ('[', ']'), &children, style, depth, |out, child| {
                 write_json(out, child, style, depth + 1)
@@ -170,7 +207,7 @@ fn write_json(out: &mut String, value: &Value, style: &JsonStyle, depth: usize) 
                 let name = match key.kind() {
                     ValueKind::Bool => if key.is_true() { "true" } else { "false" }.to_string(),
                     ValueKind::None => "null".to_string(),
-                    _ => str_of(key),
+                    _ => str_of(key)?,
                 };
                 write_json_string(out, &name, style.ensure_ascii);
                 out.push_str(&style.separators.1);

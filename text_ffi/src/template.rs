@@ -1,16 +1,20 @@
 //! A chat template in transformers' environment: Jinja2 with trim_blocks, lstrip_blocks, loop controls,
 //! raise_exception, strftime_now, and Python's str and json. Templates are untrusted, so source,
-//! instructions, recursion, and output are limited.
+//! instructions, recursion, work, memory and output are limited.
 
 use std::fmt;
-use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
+use minijinja::machinery::{eval, make_string_output};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::ValueKind;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, UndefinedBehavior, Value};
 use serde_json::Value as Json;
 
-use crate::memory::with_reserve;
-use crate::{python, Code, Failure};
+use crate::bounds::{self, Budget, Exceeded};
+use crate::memory::{self, with_reserve};
+use crate::program::Program;
+use crate::{containers, filters, methods, operators, python, Code, Failure};
 
 const NAME: &str = "chat template";
 /// The variable that passes the clock to strftime_now; templates cannot write this name.
@@ -20,6 +24,12 @@ const NOW: &str = "now in s";
 const STACK_SIZE: usize = 512 << 20; // bytes
 /// Max memory of rendering per byte of variables: JSON, the template's values, and the text.
 const RENDER_NEED: usize = 192; // bytes
+/// Work that a rendering may do per byte of variables: how often it may read them.
+const RENDER_WORK: u64 = 256; // bytes
+/// Memory that all renderings of a template may lose together: a namespace that holds itself is never freed.
+const MAX_LOST: u64 = 64 << 20; // bytes
+/// Less than this is what threads and errors keep of their own.
+const MIN_LOST: u64 = 64 << 10; // bytes
 
 /// Mirrors ft_text_limits.
 #[derive(Clone, Copy)]
@@ -29,11 +39,15 @@ pub struct Limits {
     pub recursion_depth: u64,
     pub template_size: u64,
     pub output_size: u64,
+    pub work: u64,
+    pub memory: u64,
 }
 
 pub struct ChatTemplate {
+    program: Program,
     env: Environment<'static>,
     limits: Limits,
+    lost: AtomicU64, // bytes
 }
 
 /// Marks the error of raise_exception at any depth of macros.
@@ -48,24 +62,18 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-/// Collects the output up to the limit.
-struct Bounded {
-    text: Vec<u8>,
-    limit: usize, // bytes
-}
-
-impl io::Write for &mut Bounded {
-    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        if self.text.len() + data.len() > self.limit {
-            return Err(io::Error::other("the output limit"));
-        }
-        self.text.extend_from_slice(data);
-        Ok(data.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
+/// Runs `work` on a thread with a large stack.
+fn on_large_stack<T: Send>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> Result<T, Failure> {
+    std::thread::scope(|scope| {
+        let roomy = std::thread::Builder::new().name("chat template".into()).stack_size(STACK_SIZE);
+        let thread = roomy.spawn_scoped(scope, work).map_err(|e| {
+            Failure::new(Code::Exhausted, format!("no thread to {what} on ({e}); free memory"))
+        })?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 impl ChatTemplate {
@@ -78,24 +86,38 @@ impl ChatTemplate {
             );
             return Err(Failure::new(Code::Limit, text));
         }
+        let syntax = SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()
+            .map_err(|e| Failure::new(Code::Panic, e.to_string()))?;
+        let program = on_large_stack("compile", || {
+            Program::compile(NAME, source, &syntax).map_err(|e| Failure::new(Code::Corrupt, sentence(&e)))
+        })?;
         let mut env = environment();
         env.set_fuel(Some(limits.fuel));
         env.set_recursion_limit(limits.recursion_depth as usize);
-        env.add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|e| Failure::new(Code::Corrupt, sentence(&e)))?;
-        Ok(ChatTemplate { env, limits })
+        Ok(ChatTemplate { program, env, limits, lost: AtomicU64::new(0) })
     }
 
     pub fn render(&self, context: &[u8], now_s: i64) -> Result<Vec<u8>, Failure> {
-        std::thread::scope(|scope| {
-            let roomy = std::thread::Builder::new().name("chat template".into()).stack_size(STACK_SIZE);
-            let render = || {
-                with_reserve("the chat", RENDER_NEED, context.len(), || self.render_here(context, now_s))
-            };
-            let thread = roomy.spawn_scoped(scope, render).map_err(|e| {
-                Failure::new(Code::Exhausted, format!("no thread to render on ({e}); free memory"))
-            })?;
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        if self.lost.load(Ordering::Relaxed) > MAX_LOST {
+            let text = "it keeps memory after each rendering, as a namespace does that holds itself";
+            return Err(Failure::new(Code::Limit, text));
+        }
+        on_large_stack("render", || {
+            with_reserve("the chat", RENDER_NEED, context.len(), || {
+                let size = context.len() as u64;
+                bounds::begin(Budget {
+                    work: self.limits.work.saturating_add(RENDER_WORK.saturating_mul(size)),
+                    memory: self.limits.memory.saturating_add((RENDER_NEED as u64).saturating_mul(size)),
+                });
+                let outcome = self.render_here(context, now_s);
+                let kept = outcome.as_ref().map_or_else(|e| e.message.capacity(), Vec::capacity) as u64;
+                let lost = memory::held().saturating_sub(kept);
+                self.lost.fetch_add(if lost > MIN_LOST { lost } else { 0 }, Ordering::Relaxed);
+                outcome
+            })
         })
     }
 
@@ -107,12 +129,17 @@ impl ChatTemplate {
         };
         let now = (NOW.to_string(), Value::from(now_s));
         let root = Value::from_pairs(variables.into_iter().map(|(k, v)| (k, value_of(v))).chain([now]));
-        let mut out = Bounded { text: Vec::new(), limit: self.limits.output_size as usize };
-        let template =
-            self.env.get_template(NAME).map_err(|e| Failure::new(Code::Corrupt, sentence(&e)))?;
-        let outcome = template.render_captured_to(root, &mut out).map(drop);
+        let mut text = String::new();
+        let Program { main, blocks, .. } = &self.program;
+        let outcome =
+            eval(&self.env, main, root, blocks, &mut make_string_output(&mut text), AutoEscape::None)
+                .map(drop);
         match outcome {
-            Ok(()) => Ok(out.text),
+            Ok(()) if text.len() as u64 > self.limits.output_size => Err(stopped(
+                String::new(),
+                format!("more than {} bytes of output", self.limits.output_size),
+            )),
+            Ok(()) => Ok(text.into_bytes()),
             Err(error) => Err(self.failure(&error)),
         }
     }
@@ -122,19 +149,22 @@ impl ChatTemplate {
             return Failure::new(Code::Raised, raised);
         }
         let at = error.line().map(|line| format!(" at line {line}")).unwrap_or_default();
-        let limit =
-            |what: String| Failure::new(Code::Limit, format!("the template was stopped{at}: {what}"));
+        let limit = |what: String| stopped(at.clone(), what);
+        if let Some(exceeded) = causes(error).find_map(|e| e.downcast_ref::<Exceeded>()) {
+            return limit(exceeded.0.clone());
+        }
         match chain_kind(error) {
             ErrorKind::OutOfFuel => limit(format!("more than {} instructions", self.limits.fuel)),
-            ErrorKind::WriteFailure => {
-                limit(format!("more than {} bytes of output", self.limits.output_size))
-            }
             _ if format!("{error:#}").contains("recursion limit") => {
                 limit(format!("more than {} calls inside each other", self.limits.recursion_depth))
             }
             _ => Failure::new(Code::Raised, sentence(error)),
         }
     }
+}
+
+fn stopped(at: String, what: String) -> Failure {
+    Failure::new(Code::Limit, format!("the template was stopped{at}: {what}"))
 }
 
 /// "line 3: undefined value: ..."
@@ -160,10 +190,7 @@ fn raised_message(error: &Error) -> Option<String> {
 
 fn chain_kind(error: &Error) -> ErrorKind {
     let kinds = causes(error).filter_map(|e| e.downcast_ref::<Error>()).map(Error::kind);
-    kinds
-        .into_iter()
-        .find(|k| matches!(k, ErrorKind::OutOfFuel | ErrorKind::WriteFailure))
-        .unwrap_or(error.kind())
+    kinds.into_iter().find(|k| matches!(k, ErrorKind::OutOfFuel)).unwrap_or(error.kind())
 }
 
 /// Keeps the insertion order; an integer beyond 64 bits becomes a float, as in serde_json.
@@ -184,117 +211,65 @@ fn value_of(json: Json) -> Value {
 
 fn environment() -> Environment<'static> {
     let mut env = Environment::new();
-    let mut syntax = minijinja::syntax::SyntaxConfig::builder();
-    syntax.trim_blocks(true).lstrip_blocks(true);
-    if let Ok(syntax) = syntax.build() {
-        env.set_syntax(syntax);
-    }
     env.set_undefined_behavior(UndefinedBehavior::Lenient);
-    env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    env.set_formatter(|out, _state, value| out.write_str(&python::str_of(value)).map_err(Error::from));
-    env.set_unknown_method_callback(method);
-    env.add_filter("tojson", tojson);
-    env.add_filter("string", |value: &Value| python::str_of(value));
-    env.add_filter("trim", |value: &Value, chars: Option<String>| {
-        strip(&python::str_of(value), chars.as_deref(), "strip")
+    env.set_auto_escape_callback(|_| AutoEscape::None);
+    env.set_formatter(|out, _state, value| {
+        let text = python::str_of(value)?;
+        bounds::spend_memory(text.len() as u64)?;
+        out.write_str(&text).map_err(Error::from)
     });
-    env.add_filter("upper", |value: &Value| python::str_of(value).to_uppercase());
-    env.add_filter("lower", |value: &Value| python::str_of(value).to_lowercase());
+    env.set_unknown_method_callback(methods::method);
+    env.remove_global("debug");
+    operators::add_to(&mut env);
+    containers::add_to(&mut env);
+    filters::add_to(&mut env);
     env.add_function("raise_exception", raise_exception);
     env.add_function("strftime_now", strftime_now);
+    env.add_function("range", range);
     // Jinja2's tests use Python's protocols: a string and a mapping are sequences, a bool is a number.
     env.add_test("sequence", |v: &Value| {
         v.is_undefined() || matches!(v.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Map)
     });
-    env.add_test("iterable", |v: &Value| v.kind() == ValueKind::String || v.try_iter().is_ok());
+    env.add_test("iterable", |v: &Value| {
+        v.kind() == ValueKind::String || (!v.is_none() && v.try_iter().is_ok())
+    });
+    env.add_test("callable", |v: &Value| v.kind() == ValueKind::Plain);
     env.add_test("number", |v: &Value| matches!(v.kind(), ValueKind::Number | ValueKind::Bool));
     env
 }
 
 fn raise_exception(message: &Value) -> Result<Value, Error> {
-    let text = python::str_of(message);
+    let text = python::str_of(message)?;
     Err(Error::new(ErrorKind::InvalidOperation, text.clone()).with_source(Raised(text)))
+}
+
+/// A list, since Python's range is a sequence.
+fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<Vec<i64>, Error> {
+    const MAX_ITEMS: usize = 100_000; // as in Jinja2's sandbox
+    let (start, end) = end.map_or((0, first), |end| (first, end));
+    let step = step.unwrap_or(1);
+    if step == 0 {
+        return Err(Error::new(ErrorKind::InvalidOperation, "range: the step cannot be zero"));
+    }
+    let next = |at: &i64| at.checked_add(step);
+    let items: Vec<i64> = std::iter::successors(Some(start), next)
+        .take_while(|at| if step > 0 { *at < end } else { *at > end })
+        .take(MAX_ITEMS + 1)
+        .collect();
+    if items.len() > MAX_ITEMS {
+        let text = format!("range: more than {MAX_ITEMS} items");
+        return Err(Error::new(ErrorKind::InvalidOperation, text));
+    }
+    bounds::spend(items.len() as u64)?;
+    Ok(items)
 }
 
 fn strftime_now(state: &State, format: &str) -> Result<String, Error> {
     let now_s = state.lookup(NOW).and_then(|v| v.as_i64()).unwrap_or(0);
+    // The C locale's forms, which jiff writes in its own way.
+    let format = &format.replace("%c", "%a %b %e %H:%M:%S %Y").replace("%x", "%m/%d/%y");
     let shown = jiff::Timestamp::from_second(now_s).and_then(|now| jiff::fmt::strtime::format(format, now));
     shown.map_err(|_| {
         Error::new(ErrorKind::InvalidOperation, format!("strftime_now does not know the format {format:?}"))
     })
-}
-
-fn tojson(value: &Value, ensure_ascii: Option<bool>, options: Kwargs) -> Result<String, Error> {
-    let indent = match options.get::<Option<Value>>("indent")? {
-        Some(text) if text.as_str().is_some() => text.as_str().map(str::to_string),
-        Some(count) if !count.is_none() => Some(" ".repeat(count.as_usize().unwrap_or(0).min(64))),
-        _ => None,
-    };
-    let separators = match options.get::<Option<Vec<String>>>("separators")?.as_deref() {
-        Some([item, key]) => (item.clone(), key.clone()),
-        Some(_) => {
-            return Err(Error::new(ErrorKind::InvalidOperation, "tojson: separators must be two strings"))
-        }
-        None => (if indent.is_some() { "," } else { ", " }.to_string(), ": ".to_string()),
-    };
-    let keyword: Option<bool> = options.get("ensure_ascii")?;
-    let style = python::JsonStyle {
-        ensure_ascii: keyword.or(ensure_ascii).unwrap_or(false),
-        indent,
-        separators,
-        sort_keys: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
-    };
-    options.assert_all_used()?;
-    python::to_json(value, &style)
-}
-
-fn strip(text: &str, chars: Option<&str>, which: &str) -> String {
-    let set: Option<Vec<char>> = chars.map(|c| c.chars().collect());
-    let gone = |c: char| set.as_ref().map_or_else(|| python::is_space(c), |set| set.contains(&c));
-    match which {
-        "lstrip" => text.trim_start_matches(gone),
-        "rstrip" => text.trim_end_matches(gone),
-        _ => text.trim_matches(gone),
-    }
-    .to_string()
-}
-
-/// Python's methods; the strip methods are custom because Python's whitespace is wider than Unicode's.
-fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
-    if let (Some(text), "strip" | "lstrip" | "rstrip") = (value.as_str(), name) {
-        let (chars,): (Option<String>,) = minijinja::value::from_args(args)?;
-        return Ok(Value::from(strip(text, chars.as_deref(), name)));
-    }
-    if let (Some(text), "removeprefix" | "removesuffix") = (value.as_str(), name) {
-        let (part,): (&str,) = minijinja::value::from_args(args)?;
-        let rest = if name == "removeprefix" { text.strip_prefix(part) } else { text.strip_suffix(part) };
-        return Ok(Value::from(rest.unwrap_or(text)));
-    }
-    minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)
-}
-
-/// Replaces transformers' {% generation %}, which marks assistant text for training masks and renders its
-/// body. Only the keyword changes: `{%- generation %}` becomes `{%- if true %}`.
-fn without_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(open) = rest.find("{%") {
-        let Some(length) = rest[open..].find("%}") else { break };
-        let tag = &rest[open..open + length];
-        let word = tag[2..].trim_matches(|c: char| c == '-' || c == '+' || c.is_whitespace());
-        out.push_str(&rest[..open]);
-        match word {
-            "generation" => out.push_str(&tag.replace("generation", "if true")),
-            "endgeneration" => out.push_str(&tag.replace("endgeneration", "endif")),
-            _ => {
-                // A string in this tag may contain "{%": continue right after its opening.
-                out.push_str("{%");
-                rest = &rest[open + 2..];
-                continue;
-            }
-        }
-        rest = &rest[open + length..];
-    }
-    out.push_str(rest);
-    out
 }

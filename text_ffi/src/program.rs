@@ -1,0 +1,176 @@
+//! A chat template as instructions for minijinja's machine. The machine runs with the operators of this
+//! library: Jinja2's own, and paid for. Sources are untrusted: an expression has a limited number of parts,
+//! since the parser calls itself for each (`not not not ...`).
+
+use std::collections::BTreeMap;
+
+use minijinja::machinery::{parse, tokenize, CodeGenerator, Instruction, Instructions, Token};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::{Error, ErrorKind, Value};
+
+use crate::containers::attribute_filter;
+
+/// Parts of one tag or expression. The longest of published templates has about 300.
+const MAX_PARTS: usize = 4096;
+/// `elif` branches of a template; the parser calls itself for each.
+const MAX_BRANCHES: usize = 1000;
+
+pub type Blocks = BTreeMap<&'static str, Instructions<'static>>;
+
+pub struct Program {
+    pub main: Instructions<'static>,
+    pub blocks: Blocks,
+    /// What the instructions point into.
+    _source: Source,
+}
+
+/// A text whose address does not change, freed after those who point into it.
+struct Source(*mut str);
+
+// SAFETY: the text is never written.
+unsafe impl Send for Source {}
+unsafe impl Sync for Source {}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from Box::into_raw, and Program drops its instructions first.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+impl Program {
+    pub fn compile(name: &'static str, source: &str, syntax: &SyntaxConfig) -> Result<Program, Error> {
+        let source = with_unix_lines(source.strip_prefix('\u{feff}').unwrap_or(source));
+        let source = without_generation_tags(&source, syntax)?;
+        let source = Source(Box::into_raw(source.into_boxed_str()));
+        // SAFETY: the text lives as long as Program, which gives out no instructions.
+        let text: &'static str = unsafe { &*source.0 };
+        let tree = parse(text, name, syntax.clone())?;
+        let mut generator = CodeGenerator::new(name, text);
+        generator.compile_stmt(&tree);
+        let (main, blocks) = generator.finish();
+        let blocks = blocks.into_iter().map(|(key, block)| (key, with_operators(&block))).collect();
+        Ok(Program { main: with_operators(&main), blocks, _source: source })
+    }
+}
+
+/// Jinja2 reads CR LF and CR as LF, in texts of expressions too.
+fn with_unix_lines(source: &str) -> String {
+    source.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// Replaces transformers' {% generation %}, which marks assistant text for training masks and renders its
+/// body. Only the keyword changes: `{%- generation %}` becomes `{%- if true %}`. Counts parts on the way.
+fn without_generation_tags(source: &str, syntax: &SyntaxConfig) -> Result<String, Error> {
+    let mut out = String::with_capacity(source.len());
+    let mut copied = 0;
+    let (mut parts, mut branches) = (0, 0);
+    let mut is_keyword = false; // the next token is the first of a tag
+    for token in tokenize(source, false, syntax.clone()) {
+        let (token, span) = token?;
+        let refuse = |what: String| {
+            let text = format!("line {}: {what}", span.start_line);
+            Err(Error::new(ErrorKind::SyntaxError, text))
+        };
+        let other = match token {
+            Token::Ident("generation") if is_keyword => Some("if true"),
+            Token::Ident("endgeneration") if is_keyword => Some("endif"),
+            _ => None,
+        };
+        if let Some(other) = other {
+            out.push_str(&source[copied..span.start_offset as usize]);
+            out.push_str(other);
+            copied = span.end_offset as usize;
+        }
+        if is_keyword && matches!(token, Token::Ident("elif")) {
+            branches += 1;
+        }
+        is_keyword = matches!(token, Token::BlockStart);
+        let opens = matches!(token, Token::BlockStart | Token::VariableStart | Token::TemplateData(_));
+        parts = if opens { 0 } else { parts + 1 };
+        if parts > MAX_PARTS {
+            return refuse(format!("an expression has more than {MAX_PARTS} parts"));
+        }
+        if branches > MAX_BRANCHES {
+            return refuse(format!("there are more than {MAX_BRANCHES} elif branches"));
+        }
+    }
+    out.push_str(&source[copied..]);
+    Ok(out)
+}
+
+fn filter(name: &'static str, arguments: u16) -> Instruction<'static> {
+    const NOT_CACHED: u8 = !0;
+    Instruction::ApplyFilter(name, Some(arguments), NOT_CACHED)
+}
+
+/// The instructions in the place of one. Filters take their arguments from the same stack as operators.
+fn replaced(instruction: &Instruction<'static>) -> Vec<Instruction<'static>> {
+    use Instruction as I;
+    vec![match instruction {
+        // The formatter pays for what is emitted.
+        I::EmitRaw(text) => return vec![I::LoadConst(Value::from(*text)), I::Emit],
+        I::PushLoop(_) => return vec![filter("for", 1), instruction.clone()],
+        // A chained comparison, `a < b < c`, and loop.changed() compare whole values.
+        I::CompareAndPreserve(_) => return vec![filter("chained", 1), instruction.clone()],
+        I::CallMethod("changed", Some(count)) => filter("changed", *count),
+        I::EndCapture => return vec![instruction.clone(), filter("captured", 1)],
+        I::BuildMap(pairs) if *pairs < 10_000 => filter("{}", 2 * *pairs as u16),
+        I::GetAttr(name) => match attribute_filter(name) {
+            Some(name) => filter(name, 1),
+            None => instruction.clone(),
+        },
+        I::GetItem => filter("[]", 2),
+        I::Slice => filter("[:]", 4),
+        I::Add => filter("+", 2),
+        I::Sub => filter("-", 2),
+        I::Mul => filter("*", 2),
+        I::Div => filter("/", 2),
+        I::IntDiv => filter("//", 2),
+        I::Rem => filter("%", 2),
+        I::Pow => filter("**", 2),
+        I::Neg => filter("-x", 1),
+        I::Eq => filter("==", 2),
+        I::Ne => filter("!=", 2),
+        I::Lt => filter("<", 2),
+        I::Lte => filter("<=", 2),
+        I::Gt => filter(">", 2),
+        I::Gte => filter(">=", 2),
+        I::In => filter("in", 2),
+        I::StringConcat => filter("~", 2),
+        other => other.clone(),
+    }]
+}
+
+fn with_operators(old: &Instructions<'static>) -> Instructions<'static> {
+    use Instruction as I;
+    let all = || (0u32..).map_while(|at| old.get(at).map(|instruction| (at, instruction)));
+    let mut place = Vec::new(); // of each old instruction in the new ones
+    let mut count = 0u32;
+    for (_, instruction) in all() {
+        place.push(count);
+        count += replaced(instruction).len() as u32;
+    }
+    place.push(count);
+    let moved = |target: u32| place.get(target as usize).copied().unwrap_or(count);
+    let mut new = Instructions::new(old.name(), old.source());
+    for (at, instruction) in all() {
+        for mut one in replaced(instruction) {
+            match &mut one {
+                I::Iterate(target)
+                | I::Jump(target)
+                | I::JumpIfFalse(target)
+                | I::JumpIfFalseOrPop(target)
+                | I::JumpIfTrueOrPop(target)
+                | I::BuildMacro(_, target, _) => *target = moved(*target),
+                _ => {}
+            }
+            match (old.get_span(at), old.get_line(at)) {
+                (Some(span), _) => new.add_with_span(one, span),
+                (None, Some(line)) => new.add_with_line(one, line as u16),
+                (None, None) => new.add(one),
+            };
+        }
+    }
+    new
+}
