@@ -41,6 +41,7 @@ def build(arguments: dict[str, Any]) -> Application:
         arguments = yaml.safe_load(Path(arguments["config"]).read_text(encoding="utf-8"))
     settings = Settings.model_validate(arguments)
     handles = {model.name: _replicas(model, settings.program) for model in settings.models}
+    # The door reserves no core: replicas may take all of them, and clients must hear that they wait for one.
     return serve.deployment(Door, name="door", num_replicas=settings.doors, max_ongoing_requests=4096,
-                            graceful_shutdown_timeout_s=GRACE_S, ray_actor_options={"num_cpus": 0.1},
+                            graceful_shutdown_timeout_s=GRACE_S, ray_actor_options={"num_cpus": 0},
                             ).bind(settings, handles)

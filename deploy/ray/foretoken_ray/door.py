@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 import random
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,19 @@ def ended(message: str) -> bytes:
     return b"event: error\ndata: " + json.dumps(body).encode() + b"\n\n"
 
 
+class NoReplica(Exception):
+    """No replica of a model runs."""
+
+
+def running(model: str) -> bool:
+    """By Serve's controller."""
+    found = serve.status().applications[serve.get_replica_context().app_name].deployments.get(f"model-{model}")
+    return bool(found and found.replica_states.get("RUNNING"))
+
+
 def health(settings: Settings) -> JSONResponse:
     """Ready while each model that should have a replica has one."""
-    states = serve.status().applications[serve.get_replica_context().app_name].deployments
-    wanted = {f"model-{one.name}": one.name for one in settings.models if one.replicas.least}
-    absent = ", ".join(wanted[name] for name in wanted if not states[name].replica_states.get("RUNNING"))
+    absent = ", ".join(one.name for one in settings.models if one.replicas.least and not running(one.name))
     return error(503, f"{absent}: no replica runs", "overloaded_error") if absent else JSONResponse({"status": "ready"})
 
 
@@ -69,7 +78,9 @@ def prefixes(body: dict[str, Any]) -> list[str]:
 class Call:
     """One request to the replicas of a model, and to another replica if one fails or refuses it."""
 
-    def __init__(self, handle: DeploymentHandle, session: ClientSession, request: Request, raw: bytes, body: dict):
+    def __init__(self, handle: DeploymentHandle, session: ClientSession, request: Request, raw: bytes, body: dict,
+                 model: str, wait_s: float):
+        self._model, self._wait_s = model, wait_s
         self._ask, self._affinity, self._session = handle.options(stream=True).answer, prefixes(body), session
         self._headers = {name: request.headers[name] for name in PASSED if name in request.headers}
         self._method, self._path, self._raw = request.method, f"{request.url.path}?{request.url.query}", raw
@@ -80,7 +91,7 @@ class Call:
         """Status, headers and type of the answer. A replica says where its program is; the answer comes from there."""
         self.close()
         items = self._ask.remote(affinity=self._affinity, asked=self.asked)
-        place = await anext(items)
+        place = await self._first(items)
         self._opened.callback(lambda: asyncio.gather(anext(items, None), return_exceptions=True))  # to its end
         _, hold = await asyncio.open_connection(*place["holds"])
         self._opened.callback(hold.close)
@@ -90,6 +101,19 @@ class Call:
         self._opened.callback(reply.close)
         self.reply, kept = reply, {name: reply.headers[name] for name in KEPT if name in reply.headers}
         return {"status_code": reply.status, "headers": kept, "media_type": reply.content_type}
+
+    async def _first(self, items: Any) -> dict[str, Any]:
+        """From a replica that is free; NoReplica after `wait_s` in which none ran."""
+        place, since = asyncio.ensure_future(anext(items)), time.monotonic()
+        try:
+            while not (await asyncio.wait({place}, timeout=1))[0]:
+                if await asyncio.to_thread(running, self._model):
+                    since = time.monotonic()
+                elif time.monotonic() - since >= self._wait_s:
+                    raise NoReplica(f"{self._model}: no replica runs; send the request again later")
+            return place.result()
+        finally:
+            place.cancel()
 
     async def events(self) -> AsyncIterator[list[bytes]]:
         """Whole events, those together that have come by now; a replica that fails inside of one sends none of it."""
@@ -115,6 +139,8 @@ class Door:
         self._keys = [line.strip().encode() for line in lines if line.strip() and not line.startswith("#")]
         if file and not self._keys:
             raise ValueError(f"{file} has no key; write one a line")
+        # Models that have had a replica, or begin with none: their requests wait for it.
+        self._begun = {one.name for one in settings.models if not one.replicas.least}
         self._session = ClientSession(connector=TCPConnector(limit=0), timeout=ClientTimeout(sock_connect=10))
 
     def _may_enter(self, request: Request) -> bool:
@@ -140,14 +166,16 @@ class Door:
             return error(404, f"{name!r} is not served here; use one of {', '.join(self._handles)}", "not_found_error")
         if body and path in GENERATING and body.get("seed") is None:  # else a second answer would be another one
             raw = json.dumps({**body, "seed": random.getrandbits(31)}).encode()
-        return await self._answer(Call(self._handles[name], self._session, request, raw, body))
+        wait_s = self._settings.start_s if name in self._begun else 0
+        return await self._answer(Call(self._handles[name], self._session, request, raw, body, name, wait_s), name)
 
-    async def _answer(self, call: Call) -> Response:
+    async def _answer(self, call: Call, model: str) -> Response:
         with contextlib.ExitStack() as leaving:
             leaving.callback(call.close)
             for failures in range(1, self._settings.retries + 2):
                 try:
                     head = await call.begin()
+                    self._begun.add(model)
                     more = failures <= self._settings.retries and len(set(call.asked)) == len(call.asked)
                     if head["status_code"] in REFUSED and more:
                         continue
@@ -155,6 +183,8 @@ class Door:
                         leaving.pop_all()  # the stream closes it
                         return StreamingResponse(self._stream(call), **head)
                     return Response(await call.reply.read(), **head)
+                except NoReplica as absent:
+                    return error(503, str(absent), "overloaded_error")
                 except RayServeException as busy:
                     return error(503, f"no replica takes the request: {busy}", "overloaded_error")
                 except FAILED as failure:
@@ -175,7 +205,7 @@ class Door:
                         if events:
                             yield b"".join(events)
                     return
-                except (*FAILED, RayServeException) as failure:
+                except (*FAILED, RayServeException, NoReplica) as failure:
                     failures += 1
                     if not self._settings.resume or failures > self._settings.retries:
                         yield ended(LOST)
