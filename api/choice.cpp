@@ -3,23 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <random>
 
+#include "base/random_source.h"
 #include "base/utf8.h"
 
 namespace ft::api {
 
-std::uint64_t random_seed() {
-  static std::mutex mutex;
-  static std::mt19937_64 generator{std::random_device{}()};
-  const std::lock_guard lock(mutex);
-  return generator();
-}
+std::uint64_t random_seed() { return random_64(); }
 
 std::string random_id(std::string_view prefix) {
-  return fmt::format("{}{:016x}{:08x}", prefix, random_seed(), random_seed() & 0xFFFFFFFFU);
+  const std::uint64_t high = random_64(), low = random_64();
+  return fmt::format("{}{:016x}{:016x}", prefix, high, low);
 }
 
 void Choice::take(const Event& event, const std::vector<std::int32_t>& eos, std::string_view call_prefix) {

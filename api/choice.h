@@ -40,8 +40,9 @@ struct Choice {
   Error failure() const;
 };
 
-/// `prefix` followed by 24 random hexadecimal digits.
+/// `prefix` followed by 32 hexadecimal digits: 128 bits of the system's random source.
 std::string random_id(std::string_view prefix);
+/// Drawn from the same source for itself, so that no id tells anything about it.
 std::uint64_t random_seed();
 
 /// OpenAI's {content: [{token, logprob, bytes, top_logprobs}]} for tokens [from, to).

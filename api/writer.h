@@ -21,7 +21,7 @@ namespace ft::api {
 
 /// The metadata that the server gives to every answer.
 struct ResponseMeta {
-  std::string id;  // 24 random hexadecimal digits; each dialect adds its prefix
+  std::string id;  // 32 random hexadecimal digits; each dialect adds its prefix
   std::int64_t created_s = 0;
   std::uint64_t seed = 0;   // random; for requests without a seed
   std::string request_id;   // of the HTTP request, for errors within a stream
