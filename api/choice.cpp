@@ -36,12 +36,14 @@ void Choice::take(const Event& event, const std::vector<std::int32_t>& eos, std:
       reasoning += event.text;
       break;
     case Event::Kind::kToolBegin:
-      calls.push_back({random_id(call_prefix), event.text, ""});
+      calls.push_back({random_id(call_prefix), event.text, "", false});
       break;
     case Event::Kind::kToolArguments:
       if (!calls.empty()) calls.back().arguments += event.text;
       break;
     case Event::Kind::kToolEnd:
+      if (!calls.empty()) calls.back().complete = true;
+      break;
     case Event::Kind::kDepth:
       break;
     case Event::Kind::kEnd:

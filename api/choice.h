@@ -15,6 +15,7 @@ namespace ft::api {
 struct Choice {
   struct GenerateParams {
     std::string id, name, arguments;
+    bool complete = false;  // otherwise the answer was cut inside it
   };
   struct Token {
     std::int32_t id = -1;
@@ -38,6 +39,8 @@ struct Choice {
   /// The engine failed or stopped; the answer is an error.
   bool failed() const { return finish == Finish::kError || finish == Finish::kCancelled; }
   Error failure() const;
+  /// There are calls, and the last one was not cut.
+  bool called() const { return !calls.empty() && calls.back().complete; }
 };
 
 /// `prefix` followed by 32 hexadecimal digits: 128 bits of the system's random source.

@@ -92,7 +92,7 @@ void Scheduler::end(Job& job, Finish finish, Error error) {
   event.finish = finish;
   event.error = std::move(error);
   if (job.slot) {
-    post_pieces(job, job.answer->finish());
+    post_pieces(job, job.answer->finish(finish != Finish::kStop));
     if (job.unread)
       event.error = {Code::kCancelled,
                      "the reader left events unread for too long; read an answer while it is decoded, or "

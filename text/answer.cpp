@@ -47,13 +47,13 @@ std::vector<AnswerEvent> Answer::push(int32_t id) {
   return events;
 }
 
-std::vector<AnswerEvent> Answer::finish() {
+std::vector<AnswerEvent> Answer::finish(bool cut) {
   std::vector<AnswerEvent> events;
   if (!matched_stop_) take_text(detokenizer_.flush(), events);
   if (thinking_ && !matched_stop_) take_piece(thinking_->finish(), events);
   if (tools_ && !matched_stop_) {
     std::vector<ToolEvent> found;
-    tools_->finish(found);
+    tools_->finish(cut, found);
     take_tool_events(std::move(found), events);
   }
   if (!matched_stop_) add(AnswerEvent::Kind::kContent, stops_.flush(), events);

@@ -35,7 +35,7 @@ std::string shown(Answer& answer, const std::string& text) {
       break;
     }
   }
-  take(answer.finish());
+  take(answer.finish(false));
   std::string out;
   for (const AnswerEvent& event : all) {
     out += std::string(kNames[static_cast<size_t>(event.kind)]) + ":" + event.text + ";";

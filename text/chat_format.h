@@ -5,7 +5,7 @@
 
 #include <array>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +17,8 @@
 
 namespace ft {
 
+class SchemaGraph;
+
 /// Empty tags: the model does not reason.
 struct ReasoningTags {
   std::string_view open, close;
@@ -26,7 +28,13 @@ struct ReasoningTags {
 /// A function that the model may call. The references are of the request's tools.
 struct ToolFunction {
   const std::string& name;
-  const nlohmann::ordered_json& parameters;  // the schema
+  const SchemaGraph& parameters;
+};
+
+/// What writing a function's rules gives.
+struct CallBody {
+  std::string expression;
+  std::set<std::string> unenforced;  // keywords and parts of the schema that an answer may break
 };
 
 struct CallForm {
@@ -39,8 +47,7 @@ struct CallForm {
 
   /// The Lark expression between `begin` and `end`. Rules that it needs are appended to `lark`, under names
   /// that begin with `prefix`. Null: calls cannot be enforced.
-  Result<std::string> (*body)(const ToolFunction&, const std::string& prefix, const ToolSchemas&,
-                              std::string& lark) = nullptr;
+  Result<CallBody> (*body)(const ToolFunction&, const std::string& prefix, std::string& lark) = nullptr;
   /// Lark rules that all calls share.
   std::string (*rules)() = nullptr;
   std::string_view between = "\n";  // two calls

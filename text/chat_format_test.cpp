@@ -20,7 +20,7 @@ using namespace grammar_fixture;
 class MadeUpParser final : public ToolParser {
  public:
   void push(std::string_view text, std::vector<ToolEvent>& /*out*/) override { held_ += text; }
-  void finish(std::vector<ToolEvent>& out) override {
+  void finish(bool /*cut*/, std::vector<ToolEvent>& out) override {
     const size_t begin = held_.find("@@");
     if (begin > 0) out.push_back({ToolEvent::Kind::kContent, held_.substr(0, begin)});
     if (begin == std::string::npos) return;
@@ -38,10 +38,9 @@ class MadeUpParser final : public ToolParser {
   size_t calls_ = 0;
 };
 
-Result<std::string> made_up_body(const ToolFunction& function, const std::string& prefix,
-                                 const ToolSchemas& /*types*/, std::string& lark) {
+Result<CallBody> made_up_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
   lark += fmt::format("{}_any: /[a-z]+/\n", prefix);
-  return fmt::format("\"{} \" {}_any", function.name, prefix);
+  return CallBody{fmt::format("\"{} \" {}_any", function.name, prefix), {}};
 }
 
 constexpr std::string_view kOpenings[] = {"@@", "a.b|c"};
@@ -64,7 +63,7 @@ std::string shown(const ChatFormat& format, const std::string& text, bool starts
   for (const int32_t id : ids_of(text)) {
     for (AnswerEvent& event : answer->push(id)) all.push_back(std::move(event));
   }
-  for (AnswerEvent& event : answer->finish()) all.push_back(std::move(event));
+  for (AnswerEvent& event : answer->finish(false)) all.push_back(std::move(event));
   std::string out;
   std::optional<AnswerEvent::Kind> kind;
   for (const AnswerEvent& event : all) {

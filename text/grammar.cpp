@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/heavy_work.h"
+#include "base/json.h"
 #include "text/ffi.h"
 #include "text/json_text.h"
+#include "text/schema_grammar.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -21,6 +24,8 @@ constexpr ft_text_grammar_limits kLimits = {.grammar_size = kMaxGrammarSymbols,
                                             .step_fuel = 2'000'000,
                                             .step_items = 500'000,
                                             .lexer_states = 250'000};
+
+constexpr size_t kMaxLarkBytes = 4 * kMaxSchemaBytes;  // of rules made from a schema
 
 const uint32_t* ffi_ids(std::span<const int32_t> tokens) {
   return reinterpret_cast<const uint32_t*>(tokens.data());  // a negative id is not in any vocabulary
@@ -127,9 +132,17 @@ GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view so
 }
 
 GrammarCompiler::Compiled GrammarCompiler::json_schema(std::string_view schema, SchemaRule rule) const {
+  constexpr std::string_view kName = "the JSON schema";
+  if (schema.size() <= kMaxSchemaBytes && is_json(schema, kMaxGrammarDepth)) {
+    std::string lark;
+    const auto parsed = read_json<nlohmann::ordered_json>(schema);
+    FT_ASSIGN(const std::optional<std::string> start, counted_schema_rule(parsed, rule, "s", lark));
+    if (start)
+      return compile(FT_TEXT_GRAMMAR_LARK, fmt::format("start: {}\n{}", *start, lark), kMaxLarkBytes, kName);
+  }
   const bool strict = rule == SchemaRule::kStrict;
   return compile(strict ? FT_TEXT_GRAMMAR_JSON_SCHEMA : FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA, schema,
-                 kMaxSchemaBytes, "the JSON schema");
+                 kMaxSchemaBytes, kName);
 }
 
 GrammarCompiler::Compiled GrammarCompiler::json_object() const {
@@ -146,7 +159,7 @@ GrammarCompiler::Compiled GrammarCompiler::lark(std::string_view source) const {
 
 GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules) const {
   FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
-  return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxSchemaBytes, "the grammar of the tools");
+  return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools");
 }
 
 }  // namespace ft

@@ -1,5 +1,6 @@
 #include "text/hermes_call.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
@@ -12,11 +13,21 @@ namespace {
 
 constexpr int kMaxCallDepth = 100;
 
+bool is_object(std::string_view text) {
+  return is_json(text, kMaxCallDepth) && text[text.find_first_not_of(kTagSpace)] == '{';
+}
+
 }  // namespace
 
 std::optional<HermesCall> parse_hermes_call(std::string_view json) {
   if (!is_json(json, kMaxCallDepth)) {
     return std::nullopt;
+  }
+  // Arguments are passed on as they are written: numbers may have more digits than a double.
+  std::optional<HermesCall> written = parse_cut_hermes_call(json);
+  if (written && written->arguments.rfind('}') != std::string::npos) {
+    written->arguments.erase(written->arguments.rfind('}'));
+    if (is_object(written->arguments)) return written;
   }
   const auto call = read_json<nlohmann::ordered_json>(json);
   if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) {
@@ -28,10 +39,26 @@ std::optional<HermesCall> parse_hermes_call(std::string_view json) {
   if (arguments != call.end() && arguments->is_string()) {
     text = arguments->get<std::string>();
   }
-  if (!is_json(text, kMaxCallDepth) || text[text.find_first_not_of(kTagSpace)] != '{') {
-    return std::nullopt;
-  }
+  if (!is_object(text)) return std::nullopt;
   return HermesCall{call["name"].get<std::string>(), std::move(text)};
+}
+
+std::optional<HermesCall> parse_cut_hermes_call(std::string_view json) {
+  const auto take = [&json](std::string_view word) {
+    json.remove_prefix(std::min(json.find_first_not_of(kTagSpace), json.size()));
+    if (!json.starts_with(word)) return false;
+    json.remove_prefix(word.size());
+    return true;
+  };
+  if (!take("{") || !take("\"name\"") || !take(":") || !take("\"")) return std::nullopt;
+  const size_t end = json.find('"');
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto name = read_json<nlohmann::ordered_json>("\"" + std::string(json.substr(0, end + 1)));
+  json.remove_prefix(end + 1);
+  if (!name.is_string()) return std::nullopt;
+  const bool arguments = take(",") && (take("\"arguments\"") || take("\"parameters\"")) && take(":");
+  const bool object = arguments && take("{");
+  return HermesCall{name.get<std::string>(), object ? "{" + std::string(json) : std::string()};
 }
 
 }  // namespace ft

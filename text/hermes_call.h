@@ -16,4 +16,7 @@ struct HermesCall {
 /// Nullopt if `json` is not such a call, or is nested deeper than 100.
 std::optional<HermesCall> parse_hermes_call(std::string_view json);
 
+/// The same of a call that was cut: its name is whole, its arguments are what was written of them.
+std::optional<HermesCall> parse_cut_hermes_call(std::string_view json);
+
 }  // namespace ft

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
 #include "text/chat_format.h"
 #include "text/json_text.h"
+#include "text/pattern.h"
+#include "text/schema_grammar.h"
+#include "text/schema_graph.h"
+#include "text/tags.h"
 
 namespace ft {
 
@@ -20,6 +25,7 @@ constexpr std::string_view kAnswer = "answer";  // the same, of a schema
 struct Function {
   std::string name;
   Json parameters;  // the schema
+  bool strict = false;
 };
 
 Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
@@ -40,7 +46,11 @@ Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
     const auto name = function["name"].get<std::string>();
     const bool wanted = rules.allowed.empty() ||
                         std::find(rules.allowed.begin(), rules.allowed.end(), name) != rules.allowed.end();
-    if (wanted) functions.push_back({name, function.value("parameters", Json::object())});
+    if (!wanted) continue;
+    const Json parameters = function.value("parameters", Json::object());
+    const bool given = parameters.is_object() || parameters.is_boolean();
+    functions.push_back(
+        {name, given ? parameters : Json::object(), function.value("strict", Json()) == true});
   }
   if (functions.size() > kMaxToolsOffered) {
     return Error{Code::kInvalid, fmt::format("{} tools can be called, more than the limit of {}; offer fewer",
@@ -55,24 +65,17 @@ Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
 }
 
 /// The answer without a call.
-Result<std::string> answer_rule(const ToolCallRules& rules) {
+Result<std::string> answer_rule(const ToolCallRules& rules, std::string& lark) {
   const bool readable = is_json(rules.answer_schema, kMaxGrammarDepth);
   Json schema = readable ? read_json<Json>(rules.answer_schema) : Json();
   if (schema == true) schema = Json::object();
-  if (schema.is_object()) return json_rule(schema, {}, rules.answer_rule);
+  if (schema.is_object()) {
+    FT_ASSIGN(std::optional<std::string> counted, counted_schema_rule(schema, rules.answer_rule, "a", lark));
+    return counted ? *counted : json_rule(schema, rules.answer_rule);
+  }
   return Error{Code::kInvalid,
                fmt::format("the JSON schema must be an object or true, nested at most {} levels deep",
                            kMaxGrammarDepth)};
-}
-
-/// `text` for a regular expression of Lark.
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (std::string_view(R"(\/.*+?()[]{}|^$)").find(c) != std::string_view::npos) result += '\\';
-    result += c;
-  }
-  return result;
 }
 
 /// A tag is one token of the vocabulary, or text where it has none.
@@ -83,24 +86,50 @@ std::string tag(std::string_view text, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Status check_name(std::string_view name, std::string_view what) {
-  if (!name.empty() && name.find_first_of("<>\n") == std::string_view::npos) return {};
-  return Error{Code::kInvalid, fmt::format("tools: the {} '{}' cannot be written in a call; use letters, "
-                                           "digits, _ and -",
-                                           what, name)};
+Status check_name(std::string_view name, std::string_view what, std::string_view reserved) {
+  const bool blank = name.find_first_not_of(kTagSpace) == std::string_view::npos;
+  const bool spaced = !blank && (kTagSpace.find(name.front()) != std::string_view::npos ||
+                                 kTagSpace.find(name.back()) != std::string_view::npos);
+  const bool reserves = name.find_first_of(reserved) != std::string_view::npos;
+  if (!blank && !spaced && !reserves && name.size() <= kMaxCallName) return {};
+  return Error{Code::kInvalid,
+               fmt::format("the {} '{}' cannot be written in a call of this model; use at most {} letters, "
+                           "digits, _ and -",
+                           what, name.substr(0, 2 * kMaxCallName), kMaxCallName)};
 }
 
-std::string json_rule(const Json& schema, const Json& root, SchemaRule rule) {
+std::string json_rule(const Json& schema, SchemaRule rule) {
   Json whole = schema.is_object() ? schema : Json::object();
-  for (const char* shared : {"$defs", "definitions"}) {
-    if (root.is_object() && root.contains(shared) && !whole.contains(shared)) whole[shared] = root[shared];
-  }
   whole["x-guidance"] = {{"whitespace_flexible", false},
                          {"item_separator", ", "},
                          {"key_separator", ": "},
                          {"lenient", rule == SchemaRule::kLenient}};
   return "%json " + write_json(whole);
 }
+
+namespace {
+
+/// The rules of one function; refused where its schema is broken, or strict and not to be kept.
+Result<std::string> function_body(const CallForm& form, const Function& function, const std::string& prefix,
+                                  std::string& lark) {
+  const SchemaGraph graph = SchemaGraph::build(function.parameters, true);
+  if (!graph.broken().empty()) {
+    return Error{Code::kInvalid, fmt::format("the parameters of '{}' cannot be used: {}", function.name,
+                                             graph.broken().front())};
+  }
+  FT_ASSIGN(CallBody body, form.body({function.name, graph}, prefix, lark));
+  body.unenforced.insert(graph.unenforced().begin(), graph.unenforced().end());
+  if (function.strict && !body.unenforced.empty()) {
+    return Error{
+        Code::kInvalid,
+        fmt::format("'{}' has \"strict\": true, but {} in its parameters cannot be enforced; leave it "
+                    "out, or strict",
+                    function.name, fmt::join(body.unenforced, ", "))};
+  }
+  return std::move(body.expression);
+}
+
+}  // namespace
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer) {
   if (rules.format == nullptr || rules.format->calls.body == nullptr) {
@@ -111,17 +140,15 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   }
   const CallForm& form = rules.format->calls;
   FT_ASSIGN(const std::vector<Function> functions, functions_of(rules));
-  FT_ASSIGN(const ToolSchemas types, ToolSchemas::parse(rules.tools_json));
   std::string lark, bodies;
   for (size_t i = 0; i < functions.size(); ++i) {
     const std::string prefix = fmt::format("f{}", i);
-    FT_TRY(check_name(functions[i].name, "name"));
-    const ToolFunction function = {functions[i].name, functions[i].parameters};
     const auto text_format = rules.text_formats.find(functions[i].name);
     const bool is_text = text_format != rules.text_formats.end();
+    if (is_text) FT_TRY(check_name(functions[i].name, "function", "<>{}\n"));
     FT_ASSIGN(const std::string body,
               is_text ? form.text_body(functions[i].name, text_format->second, prefix, lark)
-                      : form.body(function, prefix, types, lark));
+                      : function_body(form, functions[i], prefix, lark));
     lark += fmt::format("{}: {}\n", prefix, body);
     bodies += (i == 0 ? "" : " | ") + prefix;
   }
@@ -131,7 +158,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   std::string start = calls;
   if (text) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
   if (!rules.required && !text) {
-    FT_ASSIGN(const std::string answer, answer_rule(rules));
+    FT_ASSIGN(const std::string answer, answer_rule(rules, lark));
     lark += fmt::format("{}: {}\n", kAnswer, answer);
     start = fmt::format("{} | {}", calls, kAnswer);
   }
@@ -141,7 +168,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     // Text that the parser of calls would take for one is left to the calls.
     std::string openings;
     for (const std::string_view opening : form.openings)
-      openings += (openings.empty() ? "" : "|") + escaped(opening);
+      openings += (openings.empty() ? "" : "|") + escaped_for_lark(opening);
     head += fmt::format("{}: /(?s:.+)/ & ~/(?s:.*)({})(?s:.*)/\n", kText, openings);
   }
   if (!form.quote.empty()) head += fmt::format("quote: {}\n", tag(form.quote, tokenizer));

@@ -1,7 +1,7 @@
 // The Lark grammar of tool calls in a model's own form: names and parameters as the request's tools declare
 // them, in the order of the schema, required ones always. The chat format writes what is inside a call. Pure;
 // any thread; linear in the tools. Errors: tools that are not a list, a name that is not offered, a form
-// without a grammar.
+// without a grammar, a reference that leads nowhere, a part of a strict schema that cannot be enforced.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,10 +14,11 @@ namespace ft {
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer);
 
-/// For chat formats: `schema` as a %json rule; `root` holds what it refers to.
-std::string json_rule(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root,
-                      SchemaRule rule = SchemaRule::kLenient);
-/// An error unless `name` can be written in a tag; `what` is "name" or "parameter".
-Status check_name(std::string_view name, std::string_view what);
+/// `schema` as a %json rule.
+std::string json_rule(const nlohmann::ordered_json& schema, SchemaRule rule = SchemaRule::kLenient);
+
+/// An error unless `name` can be written in a call, whose syntax has `reserved` characters; `what` is
+/// "function" or "parameter".
+Status check_name(std::string_view name, std::string_view what, std::string_view reserved);
 
 }  // namespace ft

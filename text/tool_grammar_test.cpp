@@ -125,7 +125,7 @@ TEST(ToolGrammar, TheParserReadsWhatTheGrammarAllows) {
     Qwen35Parser parser(*ToolSchemas::parse(kTools));
     std::vector<ToolEvent> events;
     parser.push(text, events);
-    parser.finish(events);
+    parser.finish(false, events);
     EXPECT_EQ(parser.calls(), 1U) << text;
     std::string arguments;
     for (const ToolEvent& event : events) {
@@ -172,6 +172,104 @@ TEST(ToolGrammar, AReferenceInASchemaIsFollowed) {
   };
   EXPECT_TRUE(accepts(*grammar, call("{\"x\": 1}")));
   EXPECT_FALSE(accepts(*grammar, call("{\"y\": 1}")));
+}
+
+/// True if a required call of `f` with this text between the parameters' tags is allowed.
+bool allowed(const std::string& parameters, const std::string& inside, bool strict = false) {
+  ToolCallRules rules = qwen_rules();
+  rules.required = true, rules.parallel = false;
+  rules.tools_json = fmt::format(R"([{{"name": "f", "parameters": {}, "strict": {}}}])", parameters, strict);
+  return accepts(*tools(rules), "<tool_call>\n<function=f>\n" + inside + "</function>\n</tool_call>");
+}
+
+std::string given(const std::string& name, const std::string& value) {
+  return "<parameter=" + name + ">\n" + value + "\n</parameter>\n";
+}
+
+TEST(ToolGrammar, AParameterIsWhatItsSchemaComesTo) {
+  struct Row {
+    const char* schema;
+    const char* right;
+    const char* wrong;
+  };
+  for (const Row& row : {
+           Row{R"({"$ref": "#/$defs/U"})", "C", "K"},
+           {R"({"allOf": [{"$ref": "#/$defs/U"}]})", "F", "K"},
+           {R"({"anyOf": [{"$ref": "#/$defs/U"}, {"type": "null"}]})", "null", "K"},
+           {R"({"oneOf": [{"const": 7}, {"const": "x"}]})", "7", "8"},
+           {R"({"enum": [1, 2.5, null]})", "2.5", "x"},
+           {R"({"$ref": "#/$defs/P"})", "{\"x\": 1}", "1"},
+           {R"({"allOf": [{"$ref": "#/$defs/P"}], "description": "d"})", "{\"x\": 9}", "{\"x\": 10}"},
+           {R"({"$ref": "#/properties/b"})", "5", "five"},
+           {R"({"$ref": "#/$defs/a~1b%25"})", "true", "x"},
+           {R"({"type": "string", "pattern": "^[0-9]{5}$"})", "01234", "0123"},
+           {R"({"type": "string", "minLength": 2, "maxLength": 3})", "ab", "abcd"},
+           {R"({"type": "string", "format": "date"})", "2026-02-28", "2026-13-01"},
+           {R"({"type": ["string", "integer"], "enum": ["00123"]})", "00123", "123"},
+           {R"({"type": "array", "items": {"enum": ["x"]}, "minItems": 2, "maxItems": 2})", "[\"x\", \"x\"]",
+            "[\"x\"]"},
+           {R"({"type": "array", "prefixItems": [{"type": "integer"}], "items": false, "minItems": 1})",
+            "[1]", "[1, 2]"},
+           {R"({"type": "object", "additionalProperties": {"type": "integer"}})", "{\"k\": 1}",
+            "{\"k\": \"a\"}"},
+           {R"({"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 2})",
+            "{\"a\": 1, \"b\": 2}", "{\"a\": 1, \"a\": 2}"},
+           {R"({"type": "number", "minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308})",
+            "-1.5", "1e400"},
+       }) {
+    const std::string parameters = fmt::format(
+        R"({{"properties": {{"a": {}, "b": {{"type": "integer"}}}}, "required": ["a"], "$defs": {{
+        "U": {{"type": "string", "enum": ["C", "F"]}}, "a/b%": {{"type": "boolean"}}, "P": {{"type": "object",
+        "properties": {{"x": {{"type": "integer", "minimum": 0, "maximum": 9}}}}, "required": ["x"]}}}}}})",
+        row.schema);
+    EXPECT_TRUE(allowed(parameters, given("a", row.right))) << row.schema;
+    EXPECT_FALSE(allowed(parameters, given("a", row.wrong))) << row.schema;
+    EXPECT_FALSE(allowed(parameters, "")) << row.schema;
+    EXPECT_TRUE(allowed(parameters, given("a", row.right), true)) << "strict: " << row.schema;
+  }
+}
+
+TEST(ToolGrammar, ParametersMayBeAReferenceOrAUnion) {
+  const std::string reference = R"({"$ref": "#/$defs/A", "$defs": {"A": {"type": "object",
+    "properties": {"n": {"type": "integer"}}, "required": ["n"]}}})";
+  EXPECT_TRUE(allowed(reference, given("n", "1")));
+  EXPECT_FALSE(allowed(reference, ""));
+  const std::string either = R"({"anyOf": [
+    {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
+    {"type": "object", "properties": {"s": {"enum": ["x"]}}, "required": ["s"]}]})";
+  EXPECT_TRUE(allowed(either, given("n", "1")));
+  EXPECT_TRUE(allowed(either, given("s", "x")));
+  EXPECT_FALSE(allowed(either, given("n", "1") + given("s", "x")));
+  const std::string tree =
+      R"({"type": "object", "properties": {"l": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+    "required": ["l"]})";
+  EXPECT_TRUE(allowed(tree, given("l", "{\"l\": {\"l\": null}}")));
+  EXPECT_FALSE(allowed(tree, given("l", "{\"l\": {}}")));
+}
+
+TEST(ToolGrammar, WhatStrictCannotKeepIsRefusedByName) {
+  const auto said = [](const std::string& schema, bool strict) {
+    ToolCallRules rules = qwen_rules();
+    rules.required = true;
+    rules.tools_json = fmt::format(
+        R"([{{"name": "f", "parameters": {{"properties": {{"a": {}}}}}, "strict": {}}}])", schema, strict);
+    const auto compiled = compiler().tool_calls(rules);
+    return compiled.ok() ? std::string() : compiled.error().message;
+  };
+  for (const auto& [schema, word] : {
+           std::pair{R"({"type": "array", "uniqueItems": true})", "uniqueItems"},
+           {R"({"type": "string", "pattern": "^(?=a)b"})", "pattern"},
+           {R"({"type": "string", "format": "isbn"})", "isbn"},
+           {R"({"oneOf": [{"type": "integer"}, {"minimum": 1}]})", "oneOf"},
+       }) {
+    EXPECT_NE(said(schema, true).find(word), std::string::npos) << said(schema, true);
+    EXPECT_NE(said(schema, true).find("'f'"), std::string::npos);
+    EXPECT_EQ(said(schema, false), "") << schema;
+  }
+  for (const bool strict : {false, true}) {
+    EXPECT_NE(said(R"({"$ref": "#/$defs/none"})", strict).find("#/$defs/none"), std::string::npos);
+    EXPECT_NE(said(R"({"$id": "x", "type": "string"})", strict).find("$id"), std::string::npos);
+  }
 }
 
 TEST(ToolGrammar, BadToolsAreNamed) {

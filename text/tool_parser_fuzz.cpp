@@ -13,14 +13,15 @@ const char kTools[] = R"([{"function":{"name":"f","parameters":{"properties":{"s
   "o":{"type":"object"},"a":{"type":"array"},
   "u":{"type":["null","integer","string"]}}}}}])";
 
-std::string joined(const std::string& text, size_t most) {
+/// `cut`: the last call may stay open, but what ended is one JSON object.
+std::string joined(const std::string& text, size_t most, bool cut) {
   static const auto schemas = ft::ToolSchemas::parse(kTools);
   ft::Qwen35Parser parser(*schemas);
   std::vector<ft::ToolEvent> events;
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);
   }
-  parser.finish(events);
+  parser.finish(cut, events);
   std::string all;
   std::string arguments;
   for (const ft::ToolEvent& event : events) {
@@ -41,9 +42,11 @@ std::string joined(const std::string& text, size_t most) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text = ft::utf8_replace_invalid({reinterpret_cast<const char*>(data), size});
-  const std::string whole = joined(text, text.size() + 1);
-  if (joined(text, 1) != whole || joined(text, 5) != whole) {
-    std::abort();
+  for (const bool cut : {false, true}) {
+    const std::string whole = joined(text, text.size() + 1, cut);
+    if (joined(text, 1, cut) != whole || joined(text, 5, cut) != whole) {
+      std::abort();
+    }
   }
   return 0;
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "base/json.h"
 #include "text/json_text.h"
+#include "text/schema_graph.h"
 #include "text/tags.h"
 
 namespace ft {
@@ -17,71 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kMaxSchemaDepth = 100;
-constexpr int kMaxSchemaVisits = 256;  // per parameter, through anyOf and "$ref"
-constexpr int kMaxReferences = 8;      // chained "$ref"
-constexpr int kMaxValueDepth = 100;    // per argument that is an object or array
-
-void add_type(const std::string& name, ParameterType& out) {
-  static const std::map<std::string, JsonType> kNames = {
-      {"string", JsonType::kString},   {"integer", JsonType::kInteger}, {"number", JsonType::kNumber},
-      {"boolean", JsonType::kBoolean}, {"object", JsonType::kObject},   {"array", JsonType::kArray}};
-  if (name == "null") {
-    out.null = true;
-  } else if (const auto found = kNames.find(name); found != kNames.end()) {
-    out.types.push_back(found->second);
-  }
-}
-
-/// Follows "#/..." references in `root`; other references leave the schema unchanged.
-const Json& resolved(const Json& schema, const Json& root) {
-  const Json* at = &schema;
-  for (int i = 0; i < kMaxReferences && at->is_object() && at->contains("$ref"); ++i) {
-    const Json& reference = (*at)["$ref"];
-    const std::string path = reference.is_string() ? reference.get<std::string>() : "";
-    if (!path.starts_with("#/")) {
-      break;
-    }
-    const Json* next = &root;
-    for (size_t from = 2; from <= path.size() && next != nullptr;) {
-      const size_t to = std::min(path.find('/', from), path.size());
-      const auto child = next->is_object() ? next->find(path.substr(from, to - from)) : next->end();
-      next = next->is_object() && child != next->end() ? &*child : nullptr;
-      from = to + 1;
-    }
-    if (next == nullptr) {
-      break;
-    }
-    at = next;
-  }
-  return *at;
-}
-
-/// `budget` bounds the visits because references may form cycles.
-void collect_types(const Json& unresolved, const Json& root, ParameterType& out, int& budget) {
-  const Json& schema = resolved(unresolved, root);
-  if (!schema.is_object() || --budget < 0) {
-    return;
-  }
-  if (schema.value("nullable", Json()) == true) {
-    out.null = true;
-  }
-  const Json type = schema.value("type", Json());
-  if (type.is_string()) {
-    add_type(type.get<std::string>(), out);
-  } else if (type.is_array()) {
-    for (const Json& one : type) {
-      add_type(one.is_string() ? one.get<std::string>() : "", out);
-    }
-  }
-  for (const char* key : {"anyOf", "oneOf"}) {
-    const auto members = schema.find(key);
-    if (members != schema.end() && members->is_array()) {
-      for (const Json& member : *members) {
-        collect_types(member, root, out, budget);
-      }
-    }
-  }
-}
+constexpr int kMaxValueDepth = 100;  // per argument that is an object or array
 
 std::string_view trimmed(std::string_view text) {
   const size_t from = text.find_first_not_of(kTagSpace);
@@ -133,25 +71,38 @@ std::optional<std::string> json_container(std::string_view text, char open) {
   return converted.starts_with(open) ? std::optional(std::move(converted)) : std::nullopt;
 }
 
-std::optional<std::string> json_of_type(std::string_view text, JsonType type) {
-  switch (type) {
-    case JsonType::kInteger:
+std::optional<std::string> json_of_kind(std::string_view text, JsonKind kind) {
+  switch (kind) {
+    case JsonKind::kInteger:
       return json_integer(text);
-    case JsonType::kNumber:
+    case JsonKind::kNumber:
       return json_number(text);
-    case JsonType::kBoolean:
+    case JsonKind::kBoolean:
       return json_boolean(text);
-    case JsonType::kObject:
+    case JsonKind::kObject:
       return json_container(text, '{');
-    case JsonType::kArray:
+    case JsonKind::kArray:
       return json_container(text, '[');
-    case JsonType::kString:
+    case JsonKind::kNull:
+    case JsonKind::kString:
       break;
   }
   return std::nullopt;
 }
 
+/// True if `text` is JSON, but no string, that follows the type.
+bool is_value(std::string_view text, const ParameterType& type) {
+  if (text.starts_with('"') || !is_json(text, kMaxValueDepth)) return false;
+  return type.fits(read_json<Json>(text));
+}
+
 }  // namespace
+
+struct ToolSchemas::Tools {
+  std::map<std::string, SchemaGraph, std::less<>> graphs;
+};
+
+ToolSchemas::ToolSchemas() : tools_(std::make_shared<const Tools>()) {}
 
 Result<ToolSchemas> ToolSchemas::parse(std::string_view tools_json) {
   ToolSchemas schemas;
@@ -166,50 +117,94 @@ Result<ToolSchemas> ToolSchemas::parse(std::string_view tools_json) {
     return Error{Code::kInvalid, "tools must be a JSON array of {type, function}, nested at most " +
                                      std::to_string(kMaxSchemaDepth) + " levels deep"};
   }
-  std::map<std::string, Parameters, std::less<>> all;
+  Tools all;
   for (const Json& tool : tools) {
     const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
     if (!function.is_object() || !function.value("name", Json()).is_string()) {
-      return Error{Code::kInvalid,
-                   "every tool needs a function with a name; see tools[" + std::to_string(all.size()) + "]"};
+      return Error{Code::kInvalid, "every tool needs a function with a name; see tools[" +
+                                       std::to_string(all.graphs.size()) + "]"};
     }
-    Parameters& parameters = all[function["name"].get<std::string>()];
-    const Json schema = function.value("parameters", Json::object());
-    const Json properties = schema.is_object() ? schema.value("properties", Json::object()) : Json::object();
-    if (properties.is_object()) {
-      for (const auto& [name, property] : properties.items()) {
-        int budget = kMaxSchemaVisits;
-        collect_types(property, schema, parameters[name], budget);
-      }
-    }
+    const auto parameters = function.find("parameters");
+    static const Json kNoParameters = Json::object();
+    const bool given = parameters != function.end() && (parameters->is_object() || parameters->is_boolean());
+    all.graphs.insert_or_assign(function["name"].get<std::string>(),
+                                SchemaGraph::build(given ? *parameters : kNoParameters, true));
   }
-  schemas.tools_ = std::make_shared<const std::map<std::string, Parameters, std::less<>>>(std::move(all));
+  schemas.tools_ = std::make_shared<const Tools>(std::move(all));
   return schemas;
 }
 
-bool ToolSchemas::has_tool(std::string_view name) const { return tools_->find(name) != tools_->end(); }
+bool ToolSchemas::has_tool(std::string_view name) const { return tools_->graphs.contains(name); }
 
-const ParameterType& ToolSchemas::type_of(std::string_view tool, std::string_view parameter) const {
-  static const ParameterType kText;
-  const auto found = tools_->find(tool);
-  if (found == tools_->end()) {
-    return kText;
+ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view parameter) const {
+  const auto found = tools_->graphs.find(tool);
+  if (found == tools_->graphs.end()) return {};
+  const SchemaGraph& graph = found->second;
+  std::vector<int> nodes;
+  for (const SchemaShape& shape : graph.node(graph.root()).shapes) {
+    const auto property = std::ranges::find(shape.properties, parameter, &SchemaShape::Property::name);
+    if (property != shape.properties.end()) {
+      nodes.push_back(property->node);
+      continue;
+    }
+    for (const auto& [pattern, node] : shape.patterns) nodes.push_back(node);
+    if (shape.rest != SchemaShape::kNever) nodes.push_back(shape.rest);
   }
-  const auto type = found->second.find(parameter);
-  return type == found->second.end() ? kText : type->second;
+  std::erase(nodes, SchemaShape::kNever);
+  return {graph, std::move(nodes)};
+}
+
+bool ParameterType::is_anything() const {
+  return nodes_.empty() || std::ranges::any_of(nodes_, [&](int id) { return graph_->node(id).anything; });
+}
+
+bool ParameterType::is_plain_string() const {
+  const auto plain = [&](int id) {
+    const SchemaNode& node = graph_->node(id);
+    const auto is_text = [](const SchemaShape& shape) { return shape.kind == JsonKind::kString; };
+    return node.anything || (std::ranges::all_of(node.shapes, is_text) &&
+                             std::ranges::all_of(node.literals, &Json::is_string));
+  };
+  return std::ranges::all_of(nodes_, plain);
+}
+
+bool ParameterType::allows(JsonKind kind) const {
+  if (nodes_.empty()) return kind == JsonKind::kString;
+  return std::ranges::any_of(nodes_, [&](int id) { return graph_->node(id).allows(kind); });
+}
+
+bool ParameterType::fits(const Json& value) const {
+  if (nodes_.empty()) return value.is_string();
+  return std::ranges::any_of(nodes_, [&](int id) { return graph_->fits(value, id); });
 }
 
 std::string json_of_parameter(std::string_view text, const ParameterType& type) {
   const std::string_view bare = trimmed(text);
-  if (type.null && bare == "null") {
-    return "null";
+  if (type.is_plain_string()) return json_quoted(text);
+  if (is_value(bare, type)) {
+    const bool whole = type.allows(JsonKind::kInteger) && !type.allows(JsonKind::kNumber);
+    if (auto integer = whole ? json_integer(bare) : std::nullopt) return *integer;
+    return std::string(bare);
   }
-  for (const JsonType one : type.types) {
-    if (auto json = json_of_type(bare, one)) {
-      return *json;
-    }
+  if (type.fits(std::string(text))) return json_quoted(text);
+  if (bare == "null" && type.allows(JsonKind::kNull)) return "null";
+  for (const JsonKind kind :
+       {JsonKind::kInteger, JsonKind::kNumber, JsonKind::kBoolean, JsonKind::kObject, JsonKind::kArray}) {
+    if (!type.allows(kind)) continue;
+    if (auto json = json_of_kind(bare, kind)) return *json;
   }
   return json_quoted(text);
+}
+
+std::string cut_json_of_parameter(std::string_view text, const ParameterType& type) {
+  const std::string_view begun = text.substr(std::min(text.find_first_not_of(kTagSpace), text.size()));
+  if (begun.empty()) return {};
+  if (!type.allows(JsonKind::kString)) return std::string(begun);
+  const bool value = std::string_view("{[-0123456789tfn").find(begun[0]) != std::string_view::npos;
+  if (value && !type.is_plain_string()) return {};
+  std::string open = json_quoted(text);
+  open.pop_back();
+  return open;
 }
 
 }  // namespace ft

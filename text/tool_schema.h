@@ -1,12 +1,12 @@
-// ToolSchemas: the JSON type of each parameter of a request's tools, and the conversion of a model's text to
-// JSON of that type. Sharing by value is cheap (one pointer). parse() refuses anything that is not an array
-// of tools. Source: mlx-lm's qwen3_coder tool parser, with one difference that users of chat templates
-// expect: a string "null" stays a string unless null is allowed.
+// ToolSchemas: the schemas of a request's tools, and the conversion of a model's text to JSON that follows
+// them. Sharing by value is cheap (one pointer). parse() refuses anything that is not an array of tools; a
+// schema that makes no sense lets its parameters be text. A value is what was written: text stays text where
+// the schema allows text and the text is not JSON of another allowed kind.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,39 +15,51 @@
 
 namespace ft {
 
-enum class JsonType : uint8_t { kString, kInteger, kNumber, kBoolean, kObject, kArray };
+class SchemaGraph;
+enum class JsonKind : uint8_t;
 
-/// The types that a schema allows: null, then other types in the schema's order. A schema without a type is a
-/// string.
-struct ParameterType {
-  std::vector<JsonType> types;
-  bool null = false;
+/// What a parameter may be. Valid as long as its ToolSchemas.
+class ParameterType {
+ public:
+  ParameterType() = default;
+  ParameterType(const SchemaGraph& graph, std::vector<int> nodes)
+      : graph_(&graph), nodes_(std::move(nodes)) {}
 
-  /// True if only a string is allowed: its value can be shown before it ends.
-  bool is_plain_string() const {
-    return !null && (types.empty() || (types.size() == 1 && types[0] == JsonType::kString));
-  }
+  /// True if the value is a string whatever is written: it can be shown before it ends.
+  bool is_plain_string() const;
+  /// True if the schema asks for nothing.
+  bool is_anything() const;
+  bool allows(JsonKind kind) const;
+  bool fits(const nlohmann::ordered_json& value) const;
+
+ private:
+  const SchemaGraph* graph_ = nullptr;
+  std::vector<int> nodes_;  // one for each alternative of the parameters; none: unknown
 };
 
 class ToolSchemas {
  public:
+  ToolSchemas();  // without tools
   /// `tools_json` is the request's array of {type, function: {name, parameters}} (or of bare functions);
   /// empty for none.
   static Result<ToolSchemas> parse(std::string_view tools_json);
 
   bool has_tool(std::string_view name) const;
   /// A parameter without a schema is a string.
-  const ParameterType& type_of(std::string_view tool, std::string_view parameter) const;
+  ParameterType type_of(std::string_view tool, std::string_view parameter) const;
 
  private:
-  using Parameters = std::map<std::string, ParameterType, std::less<>>;
+  struct Tools;
 
-  std::shared_ptr<const std::map<std::string, Parameters, std::less<>>> tools_ =
-      std::make_shared<const std::map<std::string, Parameters, std::less<>>>();
+  std::shared_ptr<const Tools> tools_;
 };
 
-/// `text` as JSON of the first type that matches, or else as a JSON string.
+/// `text` as JSON that follows the type where it can be read so, or else as a JSON string.
 std::string json_of_parameter(std::string_view text, const ParameterType& type);
+
+/// The same of a text that was cut: the beginning of the JSON, or nothing where it is not known what it
+/// begins.
+std::string cut_json_of_parameter(std::string_view text, const ParameterType& type);
 
 /// Converts Python literals ({'a': True, 'b': None}) to JSON; empty if `text` is not a literal.
 std::string json_of_python_literal(std::string_view text);

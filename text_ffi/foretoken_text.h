@@ -142,6 +142,13 @@ ft_text_code ft_text_matcher_forced(ft_text_matcher* matcher, ft_text_ids* ids, 
 ft_text_code ft_text_matcher_state(ft_text_matcher* matcher, int32_t* accepting, int32_t* stopped,
                                    ft_text_bytes* error);
 
+/* ---- patterns of JSON schemas ---- */
+/* found: `text` has a match. lark: the pattern as a regular expression of Lark, without its slashes.
+ * FT_TEXT_INVALID: not a regular expression, look-around, or too large. */
+ft_text_code ft_text_pattern_search(const uint8_t* pattern, size_t pattern_size, const uint8_t* text,
+                                    size_t text_size, ft_text_bytes* lark, int32_t* found,
+                                    ft_text_bytes* error);
+
 /* ---- pictures ---- */
 typedef struct {
   uint64_t bytes;  /* of the file */

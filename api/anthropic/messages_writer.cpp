@@ -77,7 +77,7 @@ const char* MessagesWriter::stop_reason() const {
   if (out_of_context) return "model_context_window_exceeded";
   if (choice.finish == Finish::kLength) return "max_tokens";
   if (!choice.stop_string.empty()) return "stop_sequence";
-  return choice.calls.empty() ? "end_turn" : "tool_use";
+  return choice.called() ? "tool_use" : "end_turn";
 }
 
 Json MessagesWriter::stop_sequence() const {
@@ -204,7 +204,8 @@ Json MessagesWriter::whole(const Block& block) {
           {"type", "thinking"}, {"thinking", block.text}, {"signature", thinking_signature(block.text)}};
     case Block::Kind::kToolUse: {
       Json input = read_json<Json>(block.text);
-      if (!input.is_object()) input = Json::object();  // a tool without arguments sends no pieces
+      // A tool without arguments sends no pieces. Of a call that was cut only the stream shows a part.
+      if (!input.is_object()) input = Json::object();
       return Json{{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", std::move(input)}};
     }
     case Block::Kind::kText:

@@ -13,7 +13,7 @@ namespace ft::api {
 namespace {
 
 std::string finish_reason(const Choice& choice, bool legacy) {
-  if (choice.finish == Finish::kStop && !choice.calls.empty()) return legacy ? "function_call" : "tool_calls";
+  if (choice.finish == Finish::kStop && choice.called()) return legacy ? "function_call" : "tool_calls";
   return std::string(finish_name(choice.finish));
 }
 

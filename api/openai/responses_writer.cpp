@@ -166,11 +166,11 @@ void ResponsesWriter::close_call(Item& item, std::string& out) {
   Json data = place();
   if (item.kind == Kind::kFunction) {
     data["arguments"] = item.text;
-    frame("response.function_call_arguments.done", data, out);
+    if (item.status != "incomplete") frame("response.function_call_arguments.done", data, out);
     return;
   }
   data["input"] = item.text;
-  frame("response.custom_tool_call_input.done", data, out);
+  if (item.status != "incomplete") frame("response.custom_tool_call_input.done", data, out);
 }
 
 /// Closes the open item, if any.
@@ -229,7 +229,11 @@ void ResponsesWriter::keep(const Json& response) const {
   if (!request_.store || model_info_.responses == nullptr || choice_.failed()) return;
   Json history = read_json<Json>(request_.items);
   const std::size_t inputs = history.size();
-  for (const Json& item : response["output"]) history.push_back(item);
+  for (const Json& item : response["output"]) {
+    // Nobody can answer a call that was cut.
+    const bool call = item["type"] == "function_call" || item["type"] == "custom_tool_call";
+    if (!call || item["status"] == "completed") history.push_back(item);
+  }
   Json deltas = Json::array();
   for (const Item& item : items_) deltas.push_back(item.deltas);
   model_info_.responses->put(id(), {dump(response), dump(history), dump(deltas), inputs});
@@ -281,7 +285,10 @@ void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
 /// Ends the answer; an answer without items becomes an empty message.
 void ResponsesWriter::finish(std::string& out) {
   if (items_.empty() && !choice_.failed()) grow(Kind::kMessage, "", out);
-  close(choice_.failed() || choice_.finish == Finish::kLength ? "incomplete" : "completed", out);
+  const bool call =
+      is_open_ && (items_.back().kind == Kind::kFunction || items_.back().kind == Kind::kCustom);
+  const bool cut = call || choice_.failed() || choice_.finish == Finish::kLength;  // a whole call is closed
+  close(cut ? "incomplete" : "completed", out);
 }
 
 void ResponsesWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }

@@ -1,158 +1,45 @@
 #include "text/chat_format/gemma4.h"
 
-#include <algorithm>
 #include <fmt/format.h>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "text/chat_format/gemma4_parser.h"
 #include "text/chat_format/gemma4_tags.h"
 #include "text/json_text.h"
+#include "text/schema_lark.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-constexpr int kMaxNesting = 16;  // of schemas in the grammar; deeper values may be anything
 constexpr std::string_view kOpenings[] = {gemma4_tags::kCallOpen};
 constexpr std::string_view kMarks[] = {gemma4_tags::kChannelOpen, gemma4_tags::kChannelClose,
                                        gemma4_tags::kCallOpen, gemma4_tags::kCallClose, gemma4_tags::kQuote};
 
-/// Writes rules into `lark` under names that begin with `prefix`.
-class CallArguments {
- public:
-  CallArguments(std::string& lark, const ToolFunction& function, std::string prefix)
-      : lark_(lark), root_(function.parameters), prefix_(std::move(prefix)) {}
+constexpr ValueNotation kNotation = {.comma = ",",
+                                     .colon = ":",
+                                     .quoted_keys = false,
+                                     .sorted_keys = true,  // as the template writes them
+                                     .string_quote = "quote",
+                                     .tag = gemma4_tags::kQuote,
+                                     .any_text = "text",
+                                     .anything = "any_value"};
 
-  Result<std::string> object(const Json& schema, int depth) {
-    const Json properties = schema.is_object() ? schema.value("properties", Json()) : Json();
-    if (!properties.is_object() || properties.empty()) {
-      const bool open = schema.is_object() && schema.value("additionalProperties", Json()) != Json(false) &&
-                        (depth > 0 || schema.contains("additionalProperties"));
-      return std::string(open ? "any_object" : R"("{}")");
-    }
-    // The template writes keys in this order, so the model does.
-    std::map<std::string, const Json*> sorted;
-    for (const auto& [name, property] : properties.items()) sorted.emplace(name, &property);
-    const Json required = schema.value("required", Json::array());
-    std::vector<Item> items;
-    for (const auto& [name, property] : sorted) {
-      FT_TRY(check_name(name, "parameter"));
-      if (name.find_first_of(":,{}[]\"") != std::string::npos) return check_name("", "parameter").error();
-      FT_ASSIGN(const std::string value, expression(*property, depth + 1));
-      const bool needed = required.is_array() && std::ranges::find(required, Json(name)) != required.end();
-      items.push_back({rule(fmt::format("{} {}", json_quoted(name + ":"), value)), needed});
-    }
-    return R"("{" )" + sequence(items) + R"( "}")";
+Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+  // The parser skips colons before a name.
+  FT_TRY(check_name(function.name, "function", function.name.starts_with(':') ? ":" : "{}<>\n"));
+  SchemaLark rules(function.parameters, kNotation, prefix, lark);
+  const std::string arguments = rules.value(function.parameters.root());
+  rules.finish();
+  if (rules.unwritable()) {
+    return Error{Code::kInvalid,
+                 fmt::format("the parameters of '{}' need a text that holds {}, which cannot be "
+                             "written in a call of this model",
+                             function.name, gemma4_tags::kQuote)};
   }
-
- private:
-  struct Item {
-    std::string rule;
-    bool needed;
-  };
-
-  std::string rule(const std::string& expression) {
-    std::string name = fmt::format("{}_{}", prefix_, rules_++);
-    lark_ += fmt::format("{}: {}\n", name, expression);
-    return name;
-  }
-
-  /// The items in order, those that are not needed or not at all, with commas between.
-  std::string sequence(const std::vector<Item>& items) {
-    std::string after = R"("")", alone = R"("")";  // what may follow an item, and what may begin
-    for (auto item = items.rbegin(); item != items.rend(); ++item) {
-      const std::string begins = fmt::format("{} {}", item->rule, after);
-      alone = rule(item->needed ? begins : fmt::format("{} | {}", begins, alone));
-      after = rule(fmt::format(R"("," {}{})", begins, item->needed ? "" : fmt::format(" | {}", after)));
-    }
-    return alone;
-  }
-
-  Result<std::string> expression(const Json& schema, int depth) {
-    if (!schema.is_object() || depth > kMaxNesting) return std::string("any_value");
-    if (schema.contains("$ref")) return expression(referred(schema["$ref"]), depth + 1);
-    if (schema.contains("const")) return literal(schema["const"]);
-    for (const char* list : {"enum", "anyOf", "oneOf"}) {
-      const Json choices = schema.value(list, Json());
-      if (choices.is_array() && !choices.empty())
-        return any_of(choices, list == std::string_view("enum"), depth);
-    }
-    const Json type = schema.value("type", Json());
-    if (type.is_string()) return of_type(schema, type.get<std::string>(), depth);
-    if (!type.is_array() || type.empty()) return std::string("any_value");
-    std::string all;
-    for (const Json& one : type) {
-      FT_ASSIGN(const std::string part,
-                of_type(schema, one.is_string() ? one.get<std::string>() : std::string(), depth));
-      all += (all.empty() ? "" : " | ") + part;
-    }
-    return "(" + all + ")";
-  }
-
-  Result<std::string> any_of(const Json& choices, bool literals, int depth) {
-    std::string all;
-    for (const Json& choice : choices) {
-      FT_ASSIGN(const std::string part, literals ? literal(choice) : expression(choice, depth + 1));
-      all += (all.empty() ? "" : " | ") + part;
-    }
-    return "(" + all + ")";
-  }
-
-  static Result<std::string> literal(const Json& value) {
-    if (value.is_structured()) return std::string("any_value");
-    if (!value.is_string()) return json_quoted(value.dump());
-    const auto text = value.get<std::string>();
-    return text.empty() ? std::string("quote quote") : fmt::format("quote {} quote", json_quoted(text));
-  }
-
-  Result<std::string> of_type(const Json& schema, const std::string& type, int depth) {
-    if (type == "string") return std::string("text");
-    if (type == "boolean") return std::string(R"(("true" | "false"))");
-    if (type == "null") return std::string(R"("null")");
-    if (type == "object") return object(schema, depth);
-    if (type == "integer" || type == "number") return rule(json_rule(bounds_of(schema, type), root_));
-    if (type != "array") return std::string("any_value");
-    FT_ASSIGN(const std::string item, expression(schema.value("items", Json()), depth + 1));
-    const std::string one = rule(item);
-    return fmt::format(R"("[" ({} ("," {})*)? "]")", one, one);
-  }
-
-  static Json bounds_of(const Json& schema, const std::string& type) {
-    Json number = {{"type", type}};
-    for (const char* bound : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}) {
-      if (schema.contains(bound)) number[bound] = schema[bound];
-    }
-    return number;
-  }
-
-  Json referred(const Json& reference) const {
-    const std::string path = reference.is_string() ? reference.get<std::string>() : std::string();
-    if (!path.starts_with("#/")) return {};
-    const Json* at = &root_;
-    for (size_t from = 2; at != nullptr && from <= path.size();) {
-      const size_t slash = std::min(path.find('/', from), path.size());
-      const auto found = at->is_object() ? at->find(path.substr(from, slash - from)) : at->end();
-      at = at->is_object() && found != at->end() ? &*found : nullptr;
-      from = slash + 1;
-    }
-    return at == nullptr ? Json() : *at;
-  }
-
-  std::string& lark_;
-  const Json& root_;
-  const std::string prefix_;
-  int rules_ = 0;
-};
-
-Result<std::string> call_body(const ToolFunction& function, const std::string& prefix,
-                              const ToolSchemas& /*types*/, std::string& lark) {
-  FT_ASSIGN(const std::string arguments,
-            CallArguments(lark, function, prefix).object(function.parameters, 0));
-  return fmt::format("{} {}", json_quoted(std::string(gemma4_tags::kCallWord) + function.name), arguments);
+  return CallBody{
+      fmt::format("{} {}", json_quoted(std::string(gemma4_tags::kCallWord) + function.name), arguments),
+      rules.unenforced()};
 }
 
 Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
@@ -164,7 +51,7 @@ Result<std::string> text_body(const std::string& tool, const TextFormat& format,
 
 std::string shared_rules() {
   return "text: quote /(?s:.*)/ quote\n"
-         "any_value: text | /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]+)?/ | \"true\" | \"false\" | "
+         "any_value: text | /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?/ | \"true\" | \"false\" | "
          "\"null\" "
          "| any_object | any_array\n"
          "any_object: \"{\" (any_pair (\",\" any_pair)*)? \"}\"\n"

@@ -16,7 +16,7 @@ using gemma4_tags::kCallOpen;
 using gemma4_tags::kCallWord;
 using gemma4_tags::kQuote;
 
-constexpr size_t kMaxName = 256;  // bytes of a function's name or of a key
+constexpr size_t kMaxName = kMaxCallName;
 
 size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
 
@@ -48,16 +48,26 @@ void Gemma4Parser::push(std::string_view text, std::vector<ToolEvent>& out) {
   }
 }
 
-void Gemma4Parser::finish(std::vector<ToolEvent>& out) {
-  last_ = true;
+void Gemma4Parser::finish(bool cut, std::vector<ToolEvent>& out) {
+  last_ = !cut || (state_ == State::kText && calls_ == 0);
   while (!held_.empty() && step(out) == Progress::kMore) {
   }
+  if (!cut) {
+    finish_ended(out);
+  } else if (state_ == State::kValue && !repeated_) {
+    emit(ToolEvent::Kind::kArguments, cut_json_of_gemma4_value(value_, schemas_.type_of(name_, key_)), out);
+  }
+  if (state_ == State::kText && calls_ == 0) emit(ToolEvent::Kind::kContent, std::exchange(space_, {}), out);
+  held_.clear();
+  state_ = State::kText;
+}
+
+/// Closes what the model left open.
+void Gemma4Parser::finish_ended(std::vector<ToolEvent>& out) {
   if (state_ == State::kString) emit(ToolEvent::Kind::kArguments, repeated_ ? "" : "\"", out);
   if (state_ == State::kValueStart || state_ == State::kValue) end_value(out);
   if (state_ != State::kText && state_ != State::kName && state_ != State::kAfter) end_call(out);
   if (state_ == State::kName) content(kCallOpen, out);
-  if (state_ == State::kText && calls_ == 0) emit(ToolEvent::Kind::kContent, std::exchange(space_, {}), out);
-  state_ = State::kText;
 }
 
 Gemma4Parser::Progress Gemma4Parser::step(std::vector<ToolEvent>& out) {
@@ -101,6 +111,11 @@ Gemma4Parser::Progress Gemma4Parser::step_text(std::vector<ToolEvent>& out) {
   return become(State::kText, 1);
 }
 
+bool Gemma4Parser::is_name(std::string_view text) const {
+  return !text.empty() && text.size() <= kMaxName &&
+         (schemas_.has_tool(text) || std::ranges::all_of(text, in_name));
+}
+
 /// Reads "call:NAME{", or shows what is something else.
 Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<ToolEvent>& out) {
   size_t from = space_at(held_);
@@ -108,19 +123,22 @@ Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<ToolEvent>& out) {
   if (word.kind == TagMatch::kPartial && !last_) return Progress::kWait;
   if (word.kind == TagMatch::kFull) from += word.size;
   while (from < held_.size() && held_[from] == ':') ++from;
-  size_t end = from;
-  while (end < held_.size() && end - from <= kMaxName && in_name(held_[end])) ++end;
+  const size_t end = std::min(held_.find_first_of("{<\n", from), held_.size());
   const std::string_view rest = std::string_view(held_).substr(end);
+  const bool readable = end - from <= kMaxName + kMaxTagGap;
+  if (rest.empty() && readable && !last_) return Progress::kWait;
+  std::string_view name = std::string_view(held_).substr(from, end - from);
+  name = name.substr(0, name.find_last_not_of(kTagSpace) + 1);
   const size_t gap = space_at(rest);
-  if (gap == rest.size() && gap < kMaxTagGap && end - from <= kMaxName && !last_) return Progress::kWait;
+  if (gap == rest.size() && gap < kMaxTagGap && is_name(name) && !last_) return Progress::kWait;
   const TagMatch close = match_tag(rest.substr(gap), kCallClose, {});
   if (close.kind == TagMatch::kPartial && gap < rest.size() && !last_) return Progress::kWait;
   const bool opens = rest.substr(gap).starts_with('{');
-  if (end == from || end - from > kMaxName || !(opens || close.kind == TagMatch::kFull)) {
+  if (!is_name(name) || !(opens || close.kind == TagMatch::kFull)) {
     content(kCallOpen, out);
     return become(State::kText, 0);
   }
-  begin_call(std::string_view(held_).substr(from, end - from), out);
+  begin_call(name, out);
   if (opens) return become(State::kKey, end + gap + 1);
   end_call(out);
   return become(State::kText, end + gap + close.size);

@@ -3,9 +3,10 @@
 // A value is a string between two <|"|>, an object, an array, or bare text. Values are typed by the request's
 // schemas. String parameters stream; others come when complete. Tags inside a string are part of it. Of a
 // repeated key the first counts.
+// NAME may be any tool of the request; other names are of letters, digits and _.:-
 // Repairs: a missing <tool_call|>, or one too many; a missing "call:"; strings between ordinary quotes; an
-// answer that ends inside a call. What begins like a call and is none is content. Cost: O(bytes), amortised;
-// holds a tag, or one parameter that is not a string.
+// answer that the model ends inside a call. What begins like a call and is none is content. Cost: O(bytes),
+// amortised; holds a tag, or one parameter that is not a string.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ class Gemma4Parser final : public ToolParser {
   explicit Gemma4Parser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
 
   void push(std::string_view text, std::vector<ToolEvent>& out) override;
-  void finish(std::vector<ToolEvent>& out) override;
+  void finish(bool cut, std::vector<ToolEvent>& out) override;
   size_t calls() const override { return calls_; }
 
  private:
@@ -47,6 +48,8 @@ class Gemma4Parser final : public ToolParser {
   void begin_call(std::string_view name, std::vector<ToolEvent>& out);
   void end_call(std::vector<ToolEvent>& out);
   void end_value(std::vector<ToolEvent>& out);
+  void finish_ended(std::vector<ToolEvent>& out);
+  bool is_name(std::string_view text) const;
   void take_character(char c);
 
   ToolSchemas schemas_;

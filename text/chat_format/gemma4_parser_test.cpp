@@ -20,7 +20,7 @@ std::string parsed(const std::string& text, size_t most = 1 << 20) {
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);
   }
-  parser.finish(events);
+  parser.finish(false, events);
   std::string shown;
   for (const ToolEvent& event : events) {
     const bool begins = event.kind == ToolEvent::Kind::kBegin;
@@ -119,7 +119,7 @@ TEST(Gemma4Parser, GivesTheSameForEverySplitAndAlwaysJson) {
     Gemma4Parser parser(*ToolSchemas::parse(kTools));
     std::vector<ToolEvent> events;
     parser.push(text, events);
-    parser.finish(events);
+    parser.finish(false, events);
     std::string arguments;
     for (const ToolEvent& event : events) {
       arguments += event.kind == ToolEvent::Kind::kArguments ? event.text : "";
@@ -134,6 +134,64 @@ TEST(Gemma4Parser, GivesTheSameForEverySplitAndAlwaysJson) {
 TEST(Gemma4Parser, ADeepValueIsAString) {
   const std::string deep = std::string(500, '[') + std::string(500, ']');
   EXPECT_EQ(value_of("a", deep), "\"" + deep + "\"");
+}
+
+/// The arguments of a call whose text was cut, and "|" if the call has ended.
+std::string cut(const std::string& text) {
+  static const auto schemas = ToolSchemas::parse(kTools);
+  Gemma4Parser parser(*schemas);
+  std::vector<ToolEvent> events;
+  parser.push(text, events);
+  parser.finish(true, events);
+  std::string shown;
+  for (const ToolEvent& event : events) {
+    shown += event.kind == ToolEvent::Kind::kBegin ? event.text + " " : event.text;
+    if (event.kind == ToolEvent::Kind::kEnd) shown += "|";
+  }
+  return shown;
+}
+
+TEST(Gemma4Parser, ACutCallIsWhatWasWrittenOfIt) {
+  EXPECT_EQ(cut("<|tool_call>call:f{s:<|\"|>half"), R"(f {"s":"half)");
+  EXPECT_EQ(cut("<|tool_call>call:f{s:<|\"|>a<|\"|>"), R"(f {"s":"a")");
+  EXPECT_EQ(cut("<|tool_call>call:f{s:<|\"|>a<|\"|>,i:12"), R"(f {"s":"a","i":12)");
+  EXPECT_EQ(cut("<|tool_call>call:f{o:{k:[<|\"|>x<|\"|>,<|\"|>y"), R"(f {"o":{"k":["x","y)");
+  EXPECT_EQ(cut("<|tool_call>call:f{o:{k:1,lo"), R"(f {"o":{"k":1,)");
+  EXPECT_EQ(cut("<|tool_call>call:f{s"), "f ");
+  for (const char* nothing : {"<|tool_call>", "<|tool_call>call", "<|tool_call>call:f"})
+    EXPECT_EQ(cut(nothing), "");
+  EXPECT_EQ(cut("<|tool_call>call:f{i:1}"), R"(f {"i":1}|)");
+  EXPECT_EQ(cut("text"), "text");
+  const std::string whole = call("s:<|\"|>x<|\"|>,o:{k:{l:[1,2]}},a:[<|\"|>y<|\"|>],b:true");
+  for (size_t size = std::string_view("<|tool_call>").size(); size < whole.size(); ++size) {
+    const std::string shown = cut(whole.substr(0, size));
+    ASSERT_EQ(shown.find('<'), std::string::npos) << shown;
+    if (shown.ends_with("|") || shown.empty()) continue;
+    ASSERT_FALSE(nlohmann::json::accept(shown.substr(shown.find(' ') + 1))) << shown;
+  }
+}
+
+TEST(Gemma4Parser, ReadsTheNamesOfMcpServers) {
+  const std::string tools = R"([{"name":"files/read"},{"name":"größe ändern"}])";
+  for (const std::string& name : {std::string("files/read"), std::string("größe ändern")}) {
+    for (const size_t most : {1, 3, 100}) {
+      Gemma4Parser parser(*ToolSchemas::parse(tools));
+      std::vector<ToolEvent> events;
+      const std::string text = call("filter[status]:<|\"|>open<|\"|>", name);
+      for (size_t from = 0; from < text.size(); from += most) {
+        parser.push(std::string_view(text).substr(from, most), events);
+      }
+      parser.finish(false, events);
+      ASSERT_EQ(events.front().kind, ToolEvent::Kind::kBegin) << events.front().text;
+      EXPECT_EQ(events.front().text, name);
+      std::string arguments;
+      for (const ToolEvent& event : events) {
+        if (event.kind == ToolEvent::Kind::kArguments) arguments += event.text;
+      }
+      EXPECT_EQ(arguments, R"({"filter[status]":"open"})");
+    }
+  }
+  EXPECT_EQ(parsed("<|tool_call>call:no such tool{a:1}"), "<|tool_call>call:no such tool{a:1}");
 }
 
 }  // namespace

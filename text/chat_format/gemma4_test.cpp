@@ -55,7 +55,7 @@ std::string shown(const std::string& text, bool starts_in_reasoning = false) {
     events.insert(events.end(), some.begin(), some.end());
   };
   for (const int32_t id : ids_of(text)) take(answer.push(id));
-  take(answer.finish());
+  take(answer.finish(false));
   std::string all;
   for (size_t i = 0; i < events.size(); ++i) {
     const bool same = i > 0 && events[i].kind == events[i - 1].kind;
@@ -120,6 +120,60 @@ TEST(Gemma4Format, ARequiredCallFollowsTheSchemas) {
     EXPECT_FALSE(accepts(**grammar, call(wrong))) << wrong;
   }
   EXPECT_FALSE(accepts(**grammar, "text"));
+}
+
+bool allowed(const std::string& parameters, const std::string& inside, const std::string& name = "f") {
+  ToolCallRules rules;
+  rules.format = &kGemma4Format, rules.required = true, rules.parallel = false;
+  rules.tools_json = Json::array({{{"name", name}, {"parameters", Json::parse(parameters)}}}).dump();
+  const auto grammar = GrammarCompiler(tokenizer(), end_tokens()).tool_calls(rules);
+  EXPECT_TRUE(grammar.ok()) << grammar.error().message << "\n" << *tool_call_lark(rules, tokenizer());
+  return grammar.ok() && accepts(**grammar, "<|tool_call>call:" + name + "{" + inside + "}<tool_call|>");
+}
+
+TEST(Gemma4Format, AValueFollowsItsSchema) {
+  const auto one = [](const std::string& schema, const std::string& value) {
+    return allowed(
+        R"({"properties": {"a": )" + schema + R"(}, "required": ["a"], "$defs": {"U": {"enum": ["C", "F"]},
+      "P": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}}})",
+        "a:" + value);
+  };
+  const std::string pair = R"({"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2})";
+  EXPECT_TRUE(one(pair, "[1,2]"));
+  EXPECT_FALSE(one(pair, "[1]"));
+  EXPECT_FALSE(one(pair, "[1,2,3]"));
+  const std::string tuple =
+      R"({"prefixItems": [{"type": "integer"}, {"type": "boolean"}], "items": false, "minItems": 2})";
+  EXPECT_TRUE(one(tuple, "[1,true]"));
+  EXPECT_FALSE(one(tuple, "[true,1]"));
+  const std::string map =
+      R"({"type": "object", "additionalProperties": {"type": "integer"}, "minProperties": 2})";
+  EXPECT_TRUE(one(map, "{k:1,l:2}"));
+  EXPECT_FALSE(one(map, "{k:1}"));
+  EXPECT_FALSE(one(map, "{k:1,k:2}"));
+  EXPECT_FALSE(one(map, "{k:1,l:<|\"|>x<|\"|>}"));
+  EXPECT_TRUE(one(R"({"allOf": [{"$ref": "#/$defs/P"}]})", "{x:1}"));
+  EXPECT_FALSE(one(R"({"allOf": [{"$ref": "#/$defs/P"}]})", "{}"));
+  EXPECT_TRUE(one(R"({"anyOf": [{"$ref": "#/$defs/U"}, {"type": "null"}]})", "<|\"|>C<|\"|>"));
+  EXPECT_FALSE(one(R"({"anyOf": [{"$ref": "#/$defs/U"}, {"type": "null"}]})", "<|\"|>K<|\"|>"));
+  EXPECT_TRUE(one(R"({"type": "string", "pattern": "^[0-9]{3}$"})", "<|\"|>123<|\"|>"));
+  EXPECT_FALSE(one(R"({"type": "string", "pattern": "^[0-9]{3}$"})", "<|\"|>12<|\"|>"));
+  EXPECT_TRUE(one(R"({"const": {"k": [1, "x"]}})", "{k:[1,<|\"|>x<|\"|>]}"));
+}
+
+TEST(Gemma4Format, OddNamesAreWrittenOrRefusedByName) {
+  const char* parameters =
+      R"({"properties": {"filter[status]": {"type": "integer"}}, "required": ["filter[status]"]})";
+  for (const char* name : {"files/read", "größe ändern", "a.b-c"}) {
+    EXPECT_TRUE(allowed(parameters, "filter[status]:1", name)) << name;
+  }
+  EXPECT_TRUE(
+      allowed(R"({"properties": {"a:b": {"type": "integer"}}, "required": ["a:b"]})", "<|\"|>a:b<|\"|>:1"));
+  ToolCallRules rules;
+  rules.format = &kGemma4Format, rules.required = true, rules.tools_json = R"([{"name": "a{b"}])";
+  const auto refused = GrammarCompiler(tokenizer(), end_tokens()).tool_calls(rules);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("'a{b'"), std::string::npos);
 }
 
 TEST(Gemma4Tokenizer, IdsAndTextsAreThoseOfTheLibrary) {

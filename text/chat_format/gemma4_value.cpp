@@ -5,6 +5,7 @@
 
 #include "text/chat_format/gemma4_tags.h"
 #include "text/json_text.h"
+#include "text/schema_graph.h"
 #include "text/tags.h"
 
 namespace ft {
@@ -30,7 +31,8 @@ bool is_literal(std::string_view text) {
 /// Reads one value after another from the front of a text.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : rest_(text) {}
+  /// `cut`: the text may stop anywhere, and so does the JSON.
+  explicit Reader(std::string_view text, bool cut = false) : rest_(text), cut_(cut) {}
 
   /// Appends the JSON of the next value; false if there is none.
   bool value(std::string& out, int depth) {
@@ -42,6 +44,10 @@ class Reader {
     if (eat("[")) return list(']', out, depth);
     const std::string_view bare = trimmed(take_until(",}]"));
     if (bare.empty()) return false;
+    if (cut_ && rest_.empty()) {  // it may be the beginning of anything
+      if (is_literal(bare)) out += bare;
+      return stop();
+    }
     out += is_literal(bare) ? std::string(bare) : json_quoted(bare);
     return true;
   }
@@ -66,10 +72,21 @@ class Reader {
     return taken;
   }
 
+  /// The text was cut here: nothing more is written.
+  bool stop() {
+    stopped_ = true;
+    rest_ = {};
+    return true;
+  }
+
   /// Up to `end`; a text that stops before it ends there.
   bool string(std::string_view end, std::string& out) {
     const size_t size = std::min(rest_.find(end), rest_.size());
     out += json_quoted(rest_.substr(0, size));
+    if (cut_ && size == rest_.size()) {
+      out.pop_back();
+      return stop();
+    }
     rest_.remove_prefix(std::min(size + end.size(), rest_.size()));
     return true;
   }
@@ -94,7 +111,7 @@ class Reader {
     if (eat(kQuote)) {
       string(kQuote, out);
     } else if (!rest_.starts_with('"') || !json_string(out)) {
-      out += json_quoted(trimmed(take_until(":,}]")));
+      out += json_quoted(trimmed(take_until(":,}")));
     }
     skip_space();
     return eat(":");
@@ -107,23 +124,29 @@ class Reader {
       if (!first && !eat(",")) return false;
       out += first ? "" : ",";
       if (end == '}') {
-        if (!key(out)) return false;
+        const size_t before = out.size();
+        if (!key(out) || stopped_) {
+          if (!cut_ || !rest_.empty()) return false;
+          out.erase(before);  // a key without its colon
+          return stop();
+        }
         out += ':';
       }
+      if (cut_ && done()) return stop();
       if (!value(out, depth + 1)) return false;
+      if (stopped_) return true;
       skip_space();
     }
+    if (cut_ && rest_.empty()) return stop();
     eat(close);  // a text that stops inside is closed
     out += end;
     return true;
   }
 
   std::string_view rest_;
+  const bool cut_;
+  bool stopped_ = false;
 };
-
-bool allows_string(const ParameterType& type) {
-  return type.types.empty() || std::ranges::find(type.types, JsonType::kString) != type.types.end();
-}
 
 }  // namespace
 
@@ -132,14 +155,21 @@ std::string json_of_gemma4_value(std::string_view text, const ParameterType& typ
   if (bare.starts_with(kQuote)) {
     std::string_view inside = bare.substr(kQuote.size());
     inside = inside.substr(0, inside.find(kQuote));
-    return allows_string(type) ? json_quoted(inside) : json_of_parameter(inside, type);
+    return type.allows(JsonKind::kString) ? json_quoted(inside) : json_of_parameter(inside, type);
   }
-  const bool untyped = type.types.empty() && !type.null;
   const bool nested = bare.starts_with('{') || bare.starts_with('[') || bare.starts_with('"');
   std::string json;
   Reader reader(bare);
   if (nested && reader.value(json, 1) && reader.done() && is_json(json, kMaxDepth + 1)) return json;
-  return untyped && is_literal(bare) ? std::string(bare) : json_of_parameter(bare, type);
+  return type.is_anything() && is_literal(bare) ? std::string(bare) : json_of_parameter(bare, type);
+}
+
+std::string cut_json_of_gemma4_value(std::string_view text, const ParameterType& type) {
+  const std::string_view begun = trimmed(text);
+  if (begun.starts_with(kQuote) && !type.allows(JsonKind::kString)) return {};
+  std::string json;
+  if (!Reader(begun, true).value(json, 1)) json.clear();
+  return json;
 }
 
 }  // namespace ft

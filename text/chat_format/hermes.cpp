@@ -6,6 +6,7 @@
 #include "text/chat_format/qwen3_5.h"
 #include "text/chat_format/qwen3_5_tags.h"
 #include "text/json_text.h"
+#include "text/schema_lark.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -14,14 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Result<std::string> call_body(const ToolFunction& function, const std::string& prefix,
-                              const ToolSchemas& /*types*/, std::string& lark) {
-  const Json& schema = function.parameters;
-  const bool object = schema.is_object() && schema.contains("type");
-  lark += fmt::format("{}_json: {}\n", prefix,
-                      json_rule(object ? schema : Json{{"type", "object"}}, function.parameters));
+Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
+  const std::string arguments = rules.value(function.parameters.root());
+  rules.finish();
   const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(function.name));
-  return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
+  return CallBody{fmt::format("{} {} \"}}\\n\"", json_quoted(head), arguments), rules.unenforced()};
 }
 
 /// The text is a JSON string, in which a Lark grammar cannot be kept.
@@ -39,7 +38,7 @@ Result<std::string> text_body(const std::string& tool, const TextFormat& format,
                     {"properties", {{kTextParameter, text}}},
                     {"required", Json::array({kTextParameter})},
                     {"additionalProperties", false}};
-  lark += fmt::format("{}_json: {}\n", prefix, json_rule(schema, {}, SchemaRule::kStrict));
+  lark += fmt::format("{}_json: {}\n", prefix, json_rule(schema, SchemaRule::kStrict));
   const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(tool));
   return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
 }

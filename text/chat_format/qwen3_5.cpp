@@ -7,6 +7,7 @@
 #include "text/chat_format/qwen3_5_parser.h"
 #include "text/chat_format/qwen3_5_tags.h"
 #include "text/json_text.h"
+#include "text/schema_lark.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -17,79 +18,92 @@ using Json = nlohmann::ordered_json;
 using qwen3_5_tags::kParameterClose;
 using qwen3_5_tags::kParameterOpen;
 
-constexpr std::string_view kValue = "value";          // of a string: raw text and the parameter's end
-constexpr std::string_view kParameter = "any_named";  // any name, any text
+constexpr std::string_view kValue = "value";  // of a string: raw text and the parameter's end
 constexpr std::string_view kOpenings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
 
-/// The values of an enumeration as literals; empty if it is none of plain strings.
-std::string enumeration(const Json& schema, bool null) {
-  Json values = schema.is_object() ? schema.value("enum", Json()) : Json();
-  if (schema.is_object() && schema.contains("const")) values = Json::array({schema["const"]});
-  if (!values.is_array() || values.empty()) return {};
-  std::string literals;
-  for (const Json& value : values) {
-    if (!value.is_string() && !(null && value.is_null())) return {};
-    const std::string text = value.is_null() ? "null" : value.get<std::string>();
-    if (text.find(kParameterClose) != std::string::npos) return {};
-    literals += (literals.empty() ? "" : " | ") + json_quoted(text);
-  }
-  return "(" + literals + ")";
-}
-
-/// Rules are written into `lark` under names that begin with `prefix`; returned is the arguments' expression.
+/// The parameters of one function. A value is raw text where the schema allows text, and JSON otherwise.
 class XmlArguments {
  public:
-  XmlArguments(std::string& lark, const ToolFunction& function, std::string prefix, const ToolSchemas& types)
-      : lark_(lark), function_(function), prefix_(std::move(prefix)), types_(types) {}
+  XmlArguments(std::string& lark, const ToolFunction& function, const std::string& prefix)
+      : graph_(function.parameters), rules_(graph_, kJsonNotation, prefix, lark) {}
 
-  Result<std::string> expression() {
-    const Json& schema = function_.parameters;
-    const Json properties = schema.is_object() ? schema.value("properties", Json()) : Json();
-    if (!properties.is_object()) {
-      const bool open = schema.is_object() && schema.contains("additionalProperties") &&
-                        schema["additionalProperties"] != false;
-      return open ? std::string(kParameter) + "*" : std::string();
+  Result<CallBody> expression() {
+    std::string all;
+    for (const SchemaShape& shape : graph_.node(graph_.root()).shapes) {
+      FT_ASSIGN(const std::string one, parameters(shape));
+      all += (all.empty() ? "" : " | ") + one;
     }
-    const Json required = schema.value("required", Json::array());
-    std::string sequence;
-    int index = 0;
-    for (const auto& [name, property] : properties.items()) {
-      FT_TRY(check_name(name, "parameter"));
-      const bool needed =
-          required.is_array() && std::find(required.begin(), required.end(), name) != required.end();
-      const std::string rule = fmt::format("{}_{}", prefix_, index++);
-      const std::string open = json_quoted(fmt::format("{}{}>\n", kParameterOpen, name));
-      lark_ += fmt::format("{}: {} {} \"\\n\"\n", rule, open, value(name, property, rule));
-      sequence += fmt::format("{}{} ", rule, needed ? "" : "?");
-    }
-    return sequence;
+    rules_.finish();
+    return CallBody{fmt::format("({})", all), rules_.unenforced()};
   }
 
  private:
-  std::string value(const std::string& name, const Json& property, const std::string& rule) {
-    const ParameterType& type = types_.type_of(function_.name, name);
-    const bool text = type.types.empty() ||
-                      std::find(type.types.begin(), type.types.end(), JsonType::kString) != type.types.end();
-    if (text) {
-      const std::string values = enumeration(property, type.null);
-      return values.empty() ? std::string(kValue) : values + " \"\\n</parameter>\"";
+  /// The parameters of one alternative, in the schema's order.
+  Result<std::string> parameters(const SchemaShape& shape) {
+    std::vector<SchemaLark::Item> items;
+    for (const SchemaShape::Property& property : shape.properties) {
+      if (rules_.never(property.node)) continue;
+      FT_TRY(check_name(property.name, "parameter", "<>\n"));
+      const std::string open = json_quoted(fmt::format("{}{}>\n", kParameterOpen, property.name));
+      items.push_back(
+          {rules_.rule(fmt::format("{} {} \"\\n\"", open, value(property.node))), property.required});
     }
-    lark_ += fmt::format("{}_json: {}\n", rule, json_rule(property, function_.parameters));
-    return rule + "_json \"\\n</parameter>\"";
+    SchemaLark::Names names;
+    names.any = "[^<>\\s]{1,64}";
+    names.quoted = [](std::string_view part) { return std::string(part); };
+    names.entry = [this](const std::string& name, int node) {
+      return fmt::format("\"{}\" {} \">\\n\" {} \"\\n\"", kParameterOpen, name, value(node));
+    };
+    // Other parameters only where the schema describes them, or has no others: models invent some otherwise.
+    const bool described = shape.rest != SchemaGraph::kAnything || !shape.patterns.empty();
+    names.others = (shape.open && (items.empty() || described)) || shape.min > items.size();
+    return rules_.entries(items, shape, names, {});
   }
 
-  std::string& lark_;
-  const ToolFunction& function_;
-  const std::string prefix_;
-  const ToolSchemas& types_;
+  /// The text of a value with the end of its parameter.
+  std::string value(int id) {
+    const SchemaNode& node = graph_.node(id);
+    const auto free = [](const SchemaShape& shape) {
+      return shape.kind == JsonKind::kString && shape.limits.empty() && shape.min == 0 &&
+             shape.max == SchemaShape::kNoLimit;
+    };
+    if (node.anything || std::ranges::any_of(node.shapes, free)) return std::string(kValue);
+    std::string all;
+    const auto add = [&](const std::string& one) { all += (all.empty() ? "" : " | ") + one; };
+    const std::string end = fmt::format("\n{}", kParameterClose);
+    for (const Json& literal : node.literals) {
+      const std::string text = literal.is_string() ? literal.get<std::string>() : std::string();
+      if (text.find(kParameterClose) != std::string::npos) {
+        rules_.unenforced(fmt::format("a value with {}", kParameterClose));
+        return std::string(kValue);
+      }
+      add(literal.is_string() ? json_quoted(text + end)
+                              : fmt::format("{} {}", rules_.literal(literal), json_quoted(end)));
+    }
+    for (const SchemaShape& shape : node.shapes) {
+      const std::string text =
+          shape.kind == JsonKind::kString ? rules_.text_terminal(shape, kParameterClose, end) : std::string();
+      if (shape.kind != JsonKind::kString) {
+        add(fmt::format("{} {}", rules_.shape(shape), json_quoted(end)));
+      } else if (text.empty()) {
+        return std::string(kValue);
+      } else {
+        add(text);
+      }
+    }
+    return rules_.rule(all);
+  }
+
+  const SchemaGraph& graph_;
+  SchemaLark rules_;
 };
 
-Result<std::string> call_body(const ToolFunction& function, const std::string& prefix,
-                              const ToolSchemas& types, std::string& lark) {
-  FT_ASSIGN(const std::string arguments, XmlArguments(lark, function, prefix, types).expression());
+Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+  FT_TRY(check_name(function.name, "function", "<>\n"));
+  FT_ASSIGN(CallBody body, XmlArguments(lark, function, prefix).expression());
   const std::string head = json_quoted(fmt::format("\n{}{}>\n", qwen3_5_tags::kFunctionOpen, function.name));
-  return fmt::format("{} {}\"{}\\n\"", head, arguments + (arguments.empty() ? "" : " "),
-                     qwen3_5_tags::kFunctionClose);
+  body.expression = fmt::format("{} {} \"{}\\n\"", head, body.expression, qwen3_5_tags::kFunctionClose);
+  return body;
 }
 
 Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
@@ -100,11 +114,7 @@ Result<std::string> text_body(const std::string& tool, const TextFormat& format,
   return fmt::format("{} {} \"\\n{}\\n\"", head, text, qwen3_5_tags::kFunctionClose);
 }
 
-std::string shared_rules() {
-  return fmt::format("{}[suffix=\"{}\"]: /(?s:.*)/\n", kValue, kParameterClose) +
-         fmt::format("{}: \"{}\" /[^<>\\n]{{1,64}}/ \">\\n\" {} \"\\n\"\n", kParameter, kParameterOpen,
-                     kValue);
-}
+std::string shared_rules() { return fmt::format("{}[suffix=\"{}\"]: /(?s:.*)/\n", kValue, kParameterClose); }
 
 std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
   return std::make_unique<Qwen35Parser>(std::move(schemas));

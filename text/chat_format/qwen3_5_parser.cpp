@@ -20,8 +20,8 @@ using qwen3_5_tags::kFunctionOpen;
 using qwen3_5_tags::kParameterClose;
 using qwen3_5_tags::kParameterOpen;
 
-constexpr size_t kMaxNameBytes = 256;  // max size of a function or parameter name
-constexpr int kMaxHermesTries = 16;    // "</tool_call>" in the strings of one JSON call
+constexpr size_t kMaxNameBytes = kMaxCallName;
+constexpr int kMaxHermesTries = 16;  // "</tool_call>" in the strings of one JSON call
 
 size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
 
@@ -66,15 +66,15 @@ void Qwen35Parser::push(std::string_view text, std::vector<ToolEvent>& out) {
   }
 }
 
-void Qwen35Parser::finish(std::vector<ToolEvent>& out) {
-  last_ = true;
+void Qwen35Parser::finish(bool cut, std::vector<ToolEvent>& out) {
+  last_ = !cut || (state_ == State::kText && calls_ == 0);
   while (step(out) == Progress::kMore) {
   }
-  if (state_ == State::kValue) {
-    end_value(out);
-  }
-  if (state_ == State::kBody || state_ == State::kKey || state_ == State::kValue) {
-    end_call(out);
+  if (cut) {
+    finish_cut(out);
+  } else {
+    if (state_ == State::kValue) end_value(out);
+    if (state_ == State::kBody || state_ == State::kKey || state_ == State::kValue) end_call(out);
   }
   if (calls_ == 0) {
     emit(ToolEvent::Kind::kContent, space_, out);
@@ -82,6 +82,24 @@ void Qwen35Parser::finish(std::vector<ToolEvent>& out) {
   space_.clear();
   held_.clear();
   state_ = State::kText;
+}
+
+/// The part of a value that was written, or of a call in JSON. Undecided text is markup, or would be.
+void Qwen35Parser::finish_cut(std::vector<ToolEvent>& out) {
+  if (state_ == State::kHermes) {
+    if (hermes_call(held_, out)) return;
+    const std::optional<HermesCall> begun = parse_cut_hermes_call(held_);
+    if (!begun) return;
+    begin_call(begun->name, out);
+    emit(ToolEvent::Kind::kArguments, begun->arguments, out);
+  }
+  if (state_ != State::kValue) return;
+  const size_t newline = held_.starts_with('\n') ? 1 : 0;
+  if (std::string_view(held_).substr(newline).starts_with(kParameterClose)) {
+    end_value(out);
+  } else if (!repeated_ && !streams_) {
+    emit(ToolEvent::Kind::kArguments, cut_json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
+  }
 }
 
 Qwen35Parser::Progress Qwen35Parser::step(std::vector<ToolEvent>& out) {

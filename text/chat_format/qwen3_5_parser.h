@@ -4,9 +4,9 @@
 // ends at the first </parameter> that is followed by <parameter=, </function>, </tool_call> or the end of the
 // text, so it may contain that word. Of a repeated parameter the first counts.
 // Repairs: several functions in one block; a bare <function=NAME> of a known tool; a missing </function> or
-// </tool_call>; an answer that ends inside a call; {"name":..,"arguments":..} inside <tool_call>. What begins
-// like a call and is none is content. Cost: O(bytes), amortised; holds a tag, or one parameter that is not a
-// string.
+// </tool_call>; an answer that the model ends inside a call; {"name":..,"arguments":..} inside <tool_call>.
+// What begins like a call and is none is content. Cost: O(bytes), amortised; holds a tag, or one parameter
+// that is not a string.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class Qwen35Parser final : public ToolParser {
   explicit Qwen35Parser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
 
   void push(std::string_view text, std::vector<ToolEvent>& out) override;
-  void finish(std::vector<ToolEvent>& out) override;
+  void finish(bool cut, std::vector<ToolEvent>& out) override;
   size_t calls() const override { return calls_; }
 
  private:
@@ -50,6 +50,7 @@ class Qwen35Parser final : public ToolParser {
   void end_call(std::vector<ToolEvent>& out);
   void add_value(std::string_view text, std::vector<ToolEvent>& out);
   void end_value(std::vector<ToolEvent>& out);
+  void finish_cut(std::vector<ToolEvent>& out);
   bool known_bare_call(std::string_view text, bool& undecided) const;
   bool hermes_call(std::string_view json, std::vector<ToolEvent>& out);
 

@@ -27,7 +27,7 @@ std::string parsed(const std::string& text, size_t most = 1 << 20) {
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);
   }
-  parser.finish(events);
+  parser.finish(false, events);
   std::string shown;
   for (const ToolEvent& event : events) {
     switch (event.kind) {
@@ -132,7 +132,7 @@ TEST(Qwen35Parser, RepairsWhatModelsWrite) {
 
 TEST(Qwen35Parser, AcceptsHermesJson) {
   EXPECT_EQ(parsed(R"(<tool_call>{"name": "f", "arguments": {"s": "</tool_call>", "i": 1}}</tool_call>)"),
-            R"([f {"s":"</tool_call>","i":1}])");
+            R"([f {"s": "</tool_call>", "i": 1}])");
   EXPECT_EQ(parsed(R"(<tool_call>{"name": "g", "arguments": "{\"a\": 1}"})"), R"([g {"a": 1}])");
   EXPECT_EQ(parsed(R"(<tool_call>{"name": "g"}</tool_call>)"), "[g {}]");
   EXPECT_EQ(parsed("<tool_call>{oops}</tool_call>"), "<tool_call>{oops}</tool_call>");
@@ -190,7 +190,7 @@ TEST(Qwen35Parser, GivesTheSameForEverySplitAndAlwaysJson) {
     Qwen35Parser parser(schemas());
     std::vector<ToolEvent> events;
     parser.push(text, events);
-    parser.finish(events);
+    parser.finish(false, events);
     std::string arguments;
     for (const ToolEvent& event : events) {
       arguments += event.kind == ToolEvent::Kind::kArguments ? event.text : "";
@@ -230,6 +230,83 @@ TEST(Qwen35Parser, NamesAboutAsLongAsAllowedAreTheSameForEverySplit) {
       ASSERT_EQ(parsed(cut, 1), parsed(cut)) << size;
     }
   }
+}
+
+/// The arguments of a call whose text was cut, and "|" if the call has ended.
+std::string cut(const std::string& text, size_t most = 1 << 20) {
+  Qwen35Parser parser(schemas());
+  std::vector<ToolEvent> events;
+  for (size_t from = 0; from < text.size(); from += most) {
+    parser.push(std::string_view(text).substr(from, most), events);
+  }
+  parser.finish(true, events);
+  std::string shown;
+  for (const ToolEvent& event : events) {
+    shown += event.kind == ToolEvent::Kind::kBegin ? event.text + " " : event.text;
+    if (event.kind == ToolEvent::Kind::kEnd) shown += "|";
+  }
+  return shown;
+}
+
+TEST(Qwen35Parser, ACutCallIsWhatWasWrittenOfIt) {
+  const std::string open = "<tool_call>\n<function=f>\n<parameter=s>\na <b";
+  EXPECT_EQ(cut(open), R"(f {"s":"a <b)");
+  EXPECT_EQ(cut(open + "\n"), R"(f {"s":"a <b)");
+  for (const char* markup : {"\n<", "\n</para", "\n</parameter"})
+    EXPECT_EQ(cut(open + markup), R"(f {"s":"a <b)");
+  for (const char* ended :
+       {"\n</parameter>", "\n</parameter>\n", "\n</parameter>\n<para", "\n</parameter>\n</func"}) {
+    EXPECT_EQ(cut(open + ended), R"(f {"s":"a <b")") << ended;
+  }
+  EXPECT_EQ(cut(open + "\n</parameter>\n<parameter=i>\n12"), R"(f {"s":"a <b","i":12)");
+  EXPECT_EQ(cut(open + "\n</parameter>\n<parameter=o>\n{\"k\": [1, \"x"),
+            R"(f {"s":"a <b","o":{"k": [1, "x)");
+  EXPECT_EQ(cut(open + "\n</parameter>\n</function>"), R"(f {"s":"a <b"}|)");
+  EXPECT_EQ(cut("<tool_call>\n<function=f>\n<parameter=m>\nnul"), R"(f {"m":)") << "null, or text";
+  EXPECT_EQ(cut("<tool_call>\n<function=f>\n<parameter=m>\nwor"), R"(f {"m":"wor)");
+  for (const char* nothing : {"<tool_call>", "<tool_call>\n<func", "<tool_call>\n<function=f"}) {
+    EXPECT_EQ(cut(nothing), "") << "no markup in the content";
+  }
+  EXPECT_EQ(cut("<tool_call>\n<function=f>\n<param"), "f ");
+  EXPECT_EQ(cut("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"hal"), R"(f {"s": "hal)");
+  EXPECT_EQ(cut("<tool_call>\n{\"name\": \"f"), "");
+}
+
+TEST(Qwen35Parser, ACutCallNeverLooksComplete) {
+  const std::string whole = call(
+      "<parameter=s>\n{\"a\":1}\n</parameter>\n<parameter=i>\n12\n</parameter>\n"
+      "<parameter=u>\nnull\n</parameter>\n<parameter=a>\n[1, 2]\n</parameter>\n");
+  for (size_t size = std::string_view("<tool_call>").size(); size < whole.size(); ++size) {
+    const std::string shown = cut(whole.substr(0, size));
+    ASSERT_EQ(cut(whole.substr(0, size), 1), shown) << size;
+    ASSERT_EQ(shown.find("<"), std::string::npos) << shown;
+    if (shown.ends_with("|") || shown.empty()) continue;
+    ASSERT_FALSE(nlohmann::json::accept(shown.substr(shown.find(' ') + 1))) << shown;
+  }
+}
+
+TEST(Qwen35Parser, TextStaysTextWhereTheSchemaAllowsIt) {
+  const auto tools = ToolSchemas::parse(R"([{"name":"f","parameters":{"properties":{
+    "zip":{"type":["string","integer"],"enum":["00123"]},"open":{"type":["string","integer"]},
+    "seven":{"const":"7"},"word":{"type":["string","boolean"]},"json":{"type":"string"},
+    "few":{"anyOf":[{"type":"integer","maximum":9},{"type":"string"}]},"n":{"enum":[1,"1",2]},
+    "only":{"enum":["1","2"]},"either":{"type":["object","string"]}}}}])");
+  const auto value = [&](const char* key, const char* text) {
+    return json_of_parameter(text, tools->type_of("f", key));
+  };
+  EXPECT_EQ(value("zip", "00123"), R"("00123")");
+  EXPECT_EQ(value("open", "00123"), R"("00123")");
+  EXPECT_EQ(value("open", "123"), "123");
+  EXPECT_EQ(value("open", "+5"), R"("+5")");
+  EXPECT_EQ(value("seven", "7"), R"("7")");
+  EXPECT_EQ(value("word", "True"), R"("True")");
+  EXPECT_EQ(value("word", "true"), "true");
+  EXPECT_EQ(value("json", R"({"a":1})"), R"("{\"a\":1}")");
+  EXPECT_EQ(value("few", "12"), R"("12")");
+  EXPECT_EQ(value("few", "5"), "5");
+  EXPECT_EQ(value("n", "1"), "1");
+  EXPECT_EQ(value("only", "1"), R"("1")");
+  EXPECT_EQ(value("either", R"({"a": 01})"), R"("{\"a\": 01}")");
 }
 
 TEST(Qwen35Parser, SurvivesSchemasThatReferToThemselves) {

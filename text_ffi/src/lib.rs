@@ -13,6 +13,7 @@ mod methods;
 mod numbers;
 mod operators;
 mod program;
+mod pattern;
 mod python;
 mod template;
 mod tokens;
@@ -368,6 +369,25 @@ pub unsafe extern "C" fn ft_text_matcher_state(
     guarded(error, || {
         *accepting = i32::from((*matcher).is_accepting());
         *stopped = i32::from((*matcher).is_stopped());
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn ft_text_pattern_search(
+    pattern: *const u8,
+    pattern_size: usize,
+    text: *const u8,
+    text_size: usize,
+    lark: *mut Bytes,
+    found: *mut i32,
+    error: *mut Bytes,
+) -> i32 {
+    guarded(error, || {
+        let pattern = view_text(pattern, pattern_size, "the pattern")?;
+        let (expression, is_match) = pattern::search(pattern, view_text(text, text_size, "the text")?)?;
+        give_bytes(lark, expression.into_bytes());
+        *found = i32::from(is_match);
         Ok(())
     })
 }

@@ -1,0 +1,140 @@
+#include "text/pattern.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+#include <vector>
+
+#include "text/ffi.h"
+
+namespace ft {
+
+namespace {
+
+#define FT_DATE                                                                                          \
+  "[12][0-9]{3}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|" \
+  "02-(?:0[1-9]|1[0-9]|2[0-8]))"
+#define FT_TIME \
+  "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+#define FT_OCTET "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+#define FT_LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+
+/// Every text that one of these allows has the format; not every text of the format is allowed.
+constexpr std::pair<std::string_view, const char*> kFormats[] = {
+    {"date", FT_DATE},
+    {"time", FT_TIME},
+    {"date-time", FT_DATE "T" FT_TIME},
+    {"duration",
+     "P(?:[0-9]{1,6}W|(?:[0-9]{1,6}Y(?:[0-9]{1,6}M(?:[0-9]{1,6}D)?)?|[0-9]{1,6}M(?:[0-9]{1,6}D)?|[0-9]{1,6}D)"
+     "(?:T[0-9]{1,6}[HMS])?|T(?:[0-9]{1,6}H(?:[0-9]{1,6}M(?:[0-9]{1,6}S)?)?|[0-9]{1,6}M(?:[0-9]{1,6}S)?|"
+     "[0-9]{1,6}S))"},
+    {"email", "[A-Za-z0-9_+-]+(?:\\.[A-Za-z0-9_+-]+)*@" FT_LABEL "(?:\\." FT_LABEL ")+"},
+    {"hostname", FT_LABEL "(?:\\." FT_LABEL ")*"},
+    {"ipv4", FT_OCTET "(?:\\." FT_OCTET "){3}"},
+    {"ipv6",
+     "(?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,3})?::"
+     "(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,2})?"},
+    {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
+    {"uri", "[a-z][a-z0-9+.-]*:\\/\\/[A-Za-z0-9._~:\\/?@!$&'()*+,;=-]+"},
+    // Words of OpenAPI that tell how a text is used.
+    {"password", ""},
+    {"binary", ""},
+    {"byte", ""},
+};
+
+#undef FT_DATE
+#undef FT_TIME
+#undef FT_OCTET
+#undef FT_LABEL
+
+struct Search {
+  std::string lark;
+  bool found = false;
+};
+
+Result<Search> search(std::string_view pattern, std::string_view text) {
+  FfiBytes lark, message;
+  int32_t found = 0;
+  const ft_text_code code = ft_text_pattern_search(ffi_data(pattern), pattern.size(), ffi_data(text),
+                                                   text.size(), &lark.raw, &found, &message.raw);
+  if (code != FT_TEXT_OK) return ffi_error(code, message, "");
+  return Search{std::string(lark.view()), found != 0};
+}
+
+/// The alternatives of an expression outside of groups and classes.
+std::vector<std::string_view> alternatives(std::string_view pattern) {
+  std::vector<std::string_view> parts;
+  size_t from = 0;
+  int depth = 0;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '\\') {
+      ++i;
+    } else if (in_class) {
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+      if (pattern.substr(i + 1).starts_with('^')) ++i;
+      if (pattern.substr(i + 1).starts_with(']')) ++i;
+    } else if (c == '|' && depth == 0) {
+      parts.push_back(pattern.substr(from, i - from));
+      from = i + 1;
+    } else {
+      depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+    }
+  }
+  parts.push_back(pattern.substr(from));
+  return parts;
+}
+
+bool ends_with_anchor(std::string_view part) {
+  if (!part.ends_with('$')) return false;
+  const std::string_view before = part.substr(0, part.size() - 1);
+  const size_t last = before.find_last_not_of('\\');
+  const size_t escapes = before.size() - (last == std::string_view::npos ? 0 : last + 1);
+  return escapes % 2 == 0;
+}
+
+}  // namespace
+
+Result<bool> pattern_matches(std::string_view pattern, std::string_view text) {
+  FT_ASSIGN(const Search found, search(pattern, text));
+  return found.found;
+}
+
+Result<std::string> whole_pattern(std::string_view pattern) {
+  FT_ASSIGN(const Search found, search(pattern, ""));
+  std::string whole;
+  for (std::string_view part : alternatives(found.lark)) {
+    const bool begins = part.starts_with('^'), ends = ends_with_anchor(part);
+    if (begins) part.remove_prefix(1);
+    if (ends) part.remove_suffix(1);
+    whole += fmt::format("{}{}(?:{}){}", whole.empty() ? "" : "|", begins ? "" : "(?s:.*)", part,
+                         ends ? "" : "(?s:.*)");
+  }
+  return whole;
+}
+
+const char* format_pattern(std::string_view format) {
+  const auto* const found =
+      std::ranges::find(kFormats, format, &std::pair<std::string_view, const char*>::first);
+  return found == std::end(kFormats) ? nullptr : found->second;
+}
+
+std::string escaped_for_lark(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (std::string_view(R"(\/.*+?()[]{}|^$-&~#)").find(c) != std::string_view::npos) {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      result += fmt::format("\\x{:02x}", c);
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+}  // namespace ft

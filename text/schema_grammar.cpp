@@ -1,0 +1,50 @@
+#include "text/schema_grammar.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "text/schema_graph.h"
+#include "text/schema_lark.h"
+
+namespace ft {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kHugeBound = 1e15;
+
+bool needs_rules(const SchemaShape& shape) {
+  if (shape.kind == JsonKind::kObject) return shape.min > 0 || shape.max != SchemaShape::kNoLimit;
+  return std::ranges::any_of(shape.limits.items(), [](const auto& limit) {
+    return limit.value().is_number() && std::abs(limit.value().template get<double>()) > kHugeBound;
+  });
+}
+
+}  // namespace
+
+Result<std::optional<std::string>> counted_schema_rule(const Json& schema, SchemaRule rule,
+                                                       const std::string& prefix, std::string& lark) {
+  const SchemaGraph graph = SchemaGraph::build(schema, false);
+  bool needed = false;
+  for (size_t id = 0; id < graph.size(); ++id) {
+    needed = needed || std::ranges::any_of(graph.node(static_cast<int>(id)).shapes, needs_rules);
+  }
+  if (!needed || !graph.broken().empty()) return std::optional<std::string>();
+  SchemaLark rules(graph, kJsonNotation, prefix, lark);
+  std::string name = rules.value(graph.root());
+  rules.finish();
+  std::set<std::string> unenforced = rules.unenforced();
+  unenforced.insert(graph.unenforced().begin(), graph.unenforced().end());
+  if (rule == SchemaRule::kStrict && !unenforced.empty()) {
+    return Error{Code::kInvalid,
+                 fmt::format("the JSON schema cannot be used: {} cannot be enforced; leave it out",
+                             fmt::join(unenforced, ", "))};
+  }
+  return std::optional(std::move(name));
+}
+
+}  // namespace ft

@@ -1,0 +1,91 @@
+// SchemaGraph: a JSON schema whose references and combinations are resolved. Each node is a union of shapes,
+// and a shape is one kind of value with all that is asked of it: "$ref", allOf, anyOf, oneOf, const, enum,
+// nullable and lists of types are gone. Both chat formats, the grammar and the conversion of values read it.
+// References are RFC 6901 pointers into the schema; recursion gives cycles in the graph. Immutable after
+// build(); any thread. Cost: linear in usual schemas; combinations that multiply are bounded by kMaxShapes
+// and kMaxSchemaNodes. Only .cpp files of text/ include this header, since it holds JSON.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ft {
+
+enum class JsonKind : uint8_t { kNull, kBoolean, kInteger, kNumber, kString, kArray, kObject };
+
+inline constexpr size_t kMaxSchemaNodes = 4096;  // of one graph
+inline constexpr size_t kMaxShapes = 64;         // of one node, before identical ones are joined
+
+struct SchemaShape {
+  static constexpr int kNever = -1;  // no further items or properties
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
+
+  struct Property {
+    std::string name;
+    int node = kNever;
+    bool required = false;
+
+    bool operator==(const Property&) const = default;
+  };
+
+  JsonKind kind = JsonKind::kNull;
+  /// kInteger and kNumber: minimum, maximum, exclusiveMinimum, exclusiveMaximum and a list of multipleOf.
+  /// kString: lists of pattern and format. Empty: unlimited.
+  nlohmann::ordered_json limits = nlohmann::ordered_json::object();
+  uint64_t min = 0, max = kNoLimit;                   // characters, items or properties
+  std::vector<Property> properties;                   // in the schema's order
+  std::vector<std::pair<std::string, int>> patterns;  // patternProperties
+  std::vector<int> prefix;                            // the first items
+  int rest = 0;       // other properties or items: a node, 0 (anything) or kNever
+  bool open = false;  // the schema itself tells what other properties are
+
+  bool operator==(const SchemaShape&) const = default;
+};
+
+struct SchemaNode {
+  bool anything = false;  // no shapes and no literals are needed
+  std::vector<nlohmann::ordered_json> literals;
+  std::vector<SchemaShape> shapes;
+
+  bool allows(JsonKind kind) const;
+  bool impossible() const { return !anything && literals.empty() && shapes.empty(); }
+};
+
+class SchemaGraph {
+ public:
+  using Json = nlohmann::ordered_json;
+  static constexpr int kAnything = 0;  // the node of the schema `true`
+
+  /// The graph of a value of any kind, or of an object (the parameters of a tool).
+  static SchemaGraph build(const Json& schema, bool object);
+
+  const SchemaNode& node(int id) const { return nodes_[static_cast<size_t>(id)]; }
+  int root() const { return root_; }
+  size_t size() const { return nodes_.size(); }
+
+  /// What the graph cannot hold, in words that name the keyword; empty: nothing. A wrong reference or an
+  /// impossible schema is broken; what is unenforced may not hold in the answer.
+  const std::vector<std::string>& broken() const { return broken_; }
+  const std::vector<std::string>& unenforced() const { return unenforced_; }
+
+  /// True if `value` follows the node; patterns and formats of strings are taken to match.
+  bool fits(const Json& value, int id) const;
+
+ private:
+  friend class SchemaBuilder;
+  bool fits_shape(const Json& value, const SchemaShape& shape) const;
+
+  std::vector<SchemaNode> nodes_;
+  std::vector<std::string> broken_, unenforced_;
+  int root_ = kAnything;
+};
+
+/// The JSON pointer after "#" in `root`; null if it leads nowhere. ~0, ~1 and percent escapes are decoded.
+const nlohmann::ordered_json* schema_at(const nlohmann::ordered_json& root, std::string_view pointer);
+
+}  // namespace ft

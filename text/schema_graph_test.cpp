@@ -1,0 +1,146 @@
+// The resolver of JSON schemas: what each combination comes to, and what is named as broken or unenforced.
+#include "text/schema_graph.h"
+
+#include <gtest/gtest.h>
+
+namespace ft {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+SchemaGraph graph(const char* schema) { return SchemaGraph::build(Json::parse(schema), false); }
+
+bool fits(const char* schema, const char* value) {
+  const SchemaGraph built = graph(schema);
+  EXPECT_TRUE(built.broken().empty()) << schema << ": " << built.broken().front();
+  return built.fits(Json::parse(value), built.root());
+}
+
+std::string unenforced(const char* schema) {
+  std::string all;
+  const SchemaGraph built = graph(schema);
+  for (const std::string& one : built.unenforced()) all += (all.empty() ? "" : ", ") + one;
+  return all;
+}
+
+TEST(SchemaGraph, AReferenceLeadsAnywhereInTheSchema) {
+  const char* inside =
+      R"({"properties": {"left": {"type": "integer"}, "right": {"$ref": "#/properties/left"}},
+    "required": ["right"]})";
+  EXPECT_TRUE(fits(inside, R"({"right": 1})"));
+  EXPECT_FALSE(fits(inside, R"({"right": "a"})"));
+  EXPECT_FALSE(fits(inside, "{}"));
+  const char* tree = R"({"type": "object", "properties": {"next": {"$ref": "#"}, "n": {"type": "integer"}},
+    "required": ["n"], "additionalProperties": false})";
+  EXPECT_TRUE(fits(tree, R"({"n": 1, "next": {"n": 2}})"));
+  EXPECT_FALSE(fits(tree, R"({"n": 1, "next": {}})"));
+}
+
+TEST(SchemaGraph, PointersAreUnescaped) {
+  const Json root = Json::parse(R"({"a/b": {"m~n": [1, {"ü": 2}]}, "50%": 3, "": 4})");
+  EXPECT_EQ(*schema_at(root, "/a~1b/m~0n/1/%C3%BC"), 2);
+  EXPECT_EQ(*schema_at(root, "/50%25"), 3);
+  EXPECT_EQ(*schema_at(root, "/"), 4);
+  EXPECT_EQ(schema_at(root, ""), &root);
+  for (const char* wrong : {"/none", "/a~1b/m~0n/2", "/a~1b/m~0n/x", "a", "/50%/x"}) {
+    EXPECT_EQ(schema_at(root, wrong), nullptr) << wrong;
+  }
+}
+
+TEST(SchemaGraph, AReferenceThatCannotBeFollowedIsNamed) {
+  for (const char* wrong :
+       {R"({"$ref": "#/$defs/none"})", R"({"$ref": "other.json#/a"})", R"({"$ref": "#name"})"}) {
+    ASSERT_EQ(graph(wrong).broken().size(), 1U) << wrong;
+    EXPECT_NE(graph(wrong).broken()[0].find(Json::parse(wrong)["$ref"].get<std::string>()),
+              std::string::npos);
+  }
+  EXPECT_NE(graph(R"({"$dynamicRef": "#a"})").broken()[0].find("$dynamicRef"), std::string::npos);
+  EXPECT_NE(graph(R"({"properties": {"a": {"$id": "x", "type": "null"}}})").broken()[0].find("$id"),
+            std::string::npos);
+  EXPECT_TRUE(fits(
+      R"({"$id": "https://a/b", "$defs": {"n": {"type": "null"}}, "$ref": "https://a/b#/$defs/n"})", "null"));
+}
+
+TEST(SchemaGraph, EveryMemberOfAllOfHolds) {
+  const char* both = R"({"allOf": [{"$ref": "#/$defs/a"}, {"properties": {"y": {"type": "string"}}}],
+    "$defs": {"a": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}}})";
+  EXPECT_TRUE(fits(both, R"({"x": 1, "y": "a"})"));
+  EXPECT_FALSE(fits(both, R"({"x": 1, "y": 2})"));
+  EXPECT_FALSE(fits(both, R"({"y": "a"})"));
+  EXPECT_TRUE(fits(R"({"allOf": [{"minimum": 2}, {"type": "integer", "minimum": 5}]})", "5"));
+  EXPECT_FALSE(fits(R"({"allOf": [{"minimum": 2}, {"type": "integer", "minimum": 5}]})", "4"));
+  EXPECT_FALSE(fits(R"({"allOf": [{"enum": [1, 2]}, {"enum": [2, 3]}]})", "1"));
+  EXPECT_EQ(graph(R"({"allOf": [{"type": "string"}, {"type": "null"}]})").broken().size(), 1U)
+      << "no value at all";
+}
+
+TEST(SchemaGraph, UnionsAndTypes) {
+  EXPECT_TRUE(fits(R"({"anyOf": [{"type": "integer"}, {"type": "null"}]})", "null"));
+  EXPECT_TRUE(fits(R"({"type": ["string", "integer"]})", "1"));
+  EXPECT_FALSE(fits(R"({"type": ["string", "integer"]})", "1.5"));
+  EXPECT_TRUE(fits(R"({"type": "string", "nullable": true})", "null"));
+  EXPECT_TRUE(fits(
+      R"({"allOf": [{"$ref": "#/$defs/a"}], "nullable": true, "$defs": {"a": {"type": "object"}}})", "null"));
+  EXPECT_TRUE(fits(R"({"enum": [1, "1", null, {"a": [1]}]})", R"({"a": [1]})"));
+  EXPECT_FALSE(fits(R"({"enum": [1, "2"], "type": "string"})", "1"));
+  EXPECT_FALSE(fits(R"({"const": true})", "1"));
+  EXPECT_TRUE(fits(R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})", "null"));
+  EXPECT_FALSE(fits(R"({"anyOf": [{"$ref": "#"}, {"type": "null"}]})", "1"))
+      << "the whole again adds nothing";
+}
+
+TEST(SchemaGraph, ArraysAndObjectsAreBounded) {
+  const char* pair =
+      R"({"prefixItems": [{"type": "integer"}, {"type": "string"}], "items": false, "minItems": 2})";
+  EXPECT_TRUE(fits(pair, R"([1, "a"])"));
+  EXPECT_FALSE(fits(pair, R"([1, "a", 2])"));
+  EXPECT_FALSE(fits(pair, R"([1])"));
+  const char* older = R"({"items": [{"type": "integer"}], "additionalItems": {"type": "null"}})";
+  EXPECT_TRUE(fits(older, "[1, null, null]"));
+  EXPECT_FALSE(fits(older, "[null]"));
+  const char* map = R"({"additionalProperties": {"type": "integer"}, "minProperties": 2})";
+  EXPECT_TRUE(fits(map, R"({"a": 1, "b": 2})"));
+  EXPECT_FALSE(fits(map, R"({"a": 1})"));
+  EXPECT_FALSE(fits(map, R"({"a": 1, "b": "x"})"));
+  const char* patterns = R"({"properties": {"x-a": {"minimum": 3}}, "additionalProperties": false,
+    "patternProperties": {"^x-": {"type": "integer"}}})";
+  EXPECT_TRUE(fits(patterns, R"({"x-a": 4, "x-b": 1})"));
+  EXPECT_FALSE(fits(patterns, R"({"x-a": 1})"));
+  EXPECT_FALSE(fits(R"({"properties": {"a": true}, "propertyNames": {"enum": ["a", "b"]}})", R"({"c": 1})"));
+}
+
+TEST(SchemaGraph, AnEnumerationIsFilteredByItsPattern) {
+  EXPECT_TRUE(fits(R"({"enum": ["ab", "12"], "pattern": "^[0-9]+$", "type": "string"})", R"("12")"));
+  EXPECT_FALSE(fits(R"({"enum": ["ab", "12"], "pattern": "^[0-9]+$", "type": "string"})", R"("ab")"));
+}
+
+TEST(SchemaGraph, WhatCannotBeEnforcedIsNamed) {
+  EXPECT_EQ(unenforced(R"({"type": "array", "uniqueItems": true})"), "uniqueItems");
+  EXPECT_EQ(unenforced(R"({"properties": {"a": {"not": {"type": "null"}}}})"), "not");
+  EXPECT_EQ(unenforced(R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})"),
+            "oneOf with members that allow the same value");
+  EXPECT_EQ(unenforced(R"({"oneOf": [{"type": "integer"}, {"type": "string"}]})"), "");
+  EXPECT_EQ(unenforced(R"({"oneOf": [
+      {"properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+      {"properties": {"kind": {"const": "b"}}, "required": ["kind"]}]})"),
+            "");
+}
+
+TEST(SchemaGraph, WhatMultipliesIsBounded) {
+  std::string all = R"({"allOf": [)";
+  for (int i = 0; i < 20; ++i) {
+    all += (i > 0 ? "," : "") + std::string(R"({"anyOf": [{"minLength": 1}, {"maxLength": 3}]})");
+  }
+  EXPECT_NE(graph((all + "]}").c_str()).broken()[0].find("alternatives"), std::string::npos);
+  std::string chain = R"({"$ref": "#/$defs/d0", "$defs": {)";
+  for (int i = 0; i < 3000; ++i) {
+    chain +=
+        R"("d)" + std::to_string(i) + R"(": {"items": {"$ref": "#/$defs/d)" + std::to_string(i + 1) + "\"}},";
+  }
+  const SchemaGraph deep = graph((chain + R"("d3000": {"type": "null"}}})").c_str());
+  EXPECT_TRUE(deep.broken().empty());
+  EXPECT_GT(deep.size(), 3000U);
+}
+
+}  // namespace
+}  // namespace ft
