@@ -1,6 +1,6 @@
-// Work that takes long or waits for others, and that some threads must leave to others. Whoever begins it says
-// so; where it is not allowed this throws, and the server runs the request again where such work is due. So
-// the lane of a request follows from what the request does, not from a look at its text.
+// Work that takes long or waits for others, and that some threads must leave to others. Whoever begins it
+// says so; where it is not allowed this throws, and the server runs the request again where such work is
+// due. So the lane of a request follows from what the request does, not from a look at its text.
 #pragma once
 
 #include <initializer_list>

@@ -14,7 +14,7 @@ struct OrderedJson {
     kSyntax,
     kNumber,
     kKeys
-  };                             // kNumber: out of range; kKeys: too many in an object
+  };  // kNumber: out of range; kKeys: too many in an object
   nlohmann::ordered_json value;  // discarded if there is a problem
   Problem problem = Problem::kNone;
   std::size_t byte = 0;  // where the syntax is wrong, from 1

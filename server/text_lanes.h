@@ -1,9 +1,9 @@
 // TextLanes: renders and encodes the texts of POST requests. Short and long texts have one thread each, so a
 // text of megabytes delays only other long ones. One long text at a time bounds the memory of encoding.
 // Both leave heavy work (base/heavy_work.h) to other threads: a request that turns out to compile a grammar
-// or to fetch an image is done again there, so a slow grammar or a slow server elsewhere delays only its like.
-// Any thread may call it; a coroutine resumes on its own executor. A text that continues a stored response is
-// parsed twice.
+// or to fetch an image is done again there, so a slow grammar or a slow server elsewhere delays only its
+// like. Any thread may call it; a coroutine resumes on its own executor. A text that continues a stored
+// response is parsed twice.
 #pragma once
 
 #include <atomic>

@@ -15,10 +15,10 @@ class BatchCosts {
 
   /// A round of `rows` rows of `slots` sequences took `ratio` times what was expected.
   void observe(int rows, int slots, double ratio);
-  /// Measured to expected time of such a round. Between two ranges that were seen it is interpolated; a number
-  /// of sequences that was not seen is taken for the nearest one.
+  /// Measured to expected time of such a round: interpolated between two ranges that were seen, and taken
+  /// from the nearest number of sequences that was seen.
   double ratio(int rows, int slots) const;
-  /// Plain rounds of so many sequences were not seen often enough, or not for a while: the next one should be.
+  /// Plain rounds of this many sequences were not seen often enough, or not for a while.
   bool plain_due(int slots) const;
 
  private:

@@ -105,9 +105,9 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
   if (cost <= 0 || rows < 1 || !measured_) return;
   if (slots > 1) {
     const double verified = cost - draft_steps * draft_ - reading(read);
-    constexpr double kLeast = 0.1;  // of what was expected, whatever the other parts were taken for
+    constexpr double kMinRatio = 0.1;  // of what was expected, whatever the other parts were taken for
     const double expected = unlearnt(rows, slots);
-    return batches_.observe(rows, slots, std::max(kLeast, verified / expected));
+    return batches_.observe(rows, slots, std::max(kMinRatio, verified / expected));
   }
   if (read.sequences > kLongContext * slots) {
     const double expected = verify(rows, slots) + draft_steps * draft_ + reading(read);

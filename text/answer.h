@@ -1,8 +1,8 @@
-// Answer: converts the token ids of one answer to events for a client: detokenizer, thinking, tool calls, then
-// stop strings. Stop strings end the content: they do not match in reasoning or tool calls, where hosted
-// services do not match them either. The engine and the command line make one for each request. The events,
-// joined by kind, are the same for every split of the answer into pushes. create() refuses invalid stop
-// strings and tools; push and finish cannot fail.
+// Answer: converts the token ids of one answer to events for a client: detokenizer, thinking, tool calls,
+// then stop strings. Stop strings end the content: they do not match in reasoning or tool calls, where
+// hosted services do not match them either. The engine and the command line make one for each request. The
+// events, joined by kind, are the same for every split of the answer into pushes. create() refuses invalid
+// stop strings and tools; push and finish cannot fail.
 #pragma once
 
 #include <cstddef>

@@ -97,11 +97,10 @@ std::string SchemaLark::anything() {
   if (!fresh) return name;
   const std::string text = rule(std::string(notation_.any_text)), comma = json_quoted(notation_.comma);
   const std::string pair = fmt::format("{} {} {}", text, json_quoted(notation_.colon), name);
-  lark_ += fmt::format(
-      R"({0}: {1} | {2} | "true" | "false" | "null" )"
-      R"(| "[" ({0} ({3} {0})*)? "]" | "{{" ({4} ({3} {4})*)? "}}")"
-      "\n",
-      name, text, rule(kNumber), comma, pair);
+  lark_ += fmt::format(R"({0}: {1} | {2} | "true" | "false" | "null" )"
+                       R"(| "[" ({0} ({3} {0})*)? "]" | "{{" ({4} ({3} {4})*)? "}}")"
+                       "\n",
+                       name, text, rule(kNumber), comma, pair);
   return name;
 }
 

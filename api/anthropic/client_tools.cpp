@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "base/json.h"
+
 namespace ft::api {
 namespace {
 
@@ -106,7 +108,7 @@ Json computer(std::string_view date, const Json& tool) {
   if (zoom) properties["region"] = integers(4, "For zoom: x and y of two opposite corners");
   const auto pixels = [&](const char* name) {
     const Json size = tool.value(name, Json());
-    return size.is_number_integer() ? size.dump() : std::string("an unknown number of");
+    return size.is_number_integer() ? write_json(size) : std::string("an unknown number of");
   };
   return Json{
       {"name", "computer"},

@@ -226,7 +226,8 @@ TEST(MessageBlocks, BlocksOfOtherServicesAreLeftOutAndCounted) {
 
 TEST(MessageBlocks, ACompactionReplacesWhatIsBeforeIt) {
   EXPECT_EQ(messages_of(R"([{"role":"user","content":"old"},{"role":"assistant","content":[
-      {"type":"text","text":"older"},{"type":"compaction","content":"They spoke."},{"type":"text","text":"Now"}]},
+      {"type":"text","text":"older"},
+      {"type":"compaction","content":"They spoke."},{"type":"text","text":"Now"}]},
       {"role":"user","content":"new"}])"),
             R"([{"role":"user","content":"Summary of the conversation until now:\n\nThey spoke."},)"
             R"({"role":"assistant","content":"Now"},{"role":"user","content":"new"}])");
@@ -276,8 +277,10 @@ TEST(MessagesRequest, SystemBlocksAddAndRemoveTools) {
 
 TEST(MessagesRequest, ToolsThatTheClientRunsHaveTheirParameters) {
   const Result<GenerateParams> call = read(R"(,"tools":[{"type":"bash_20250124","name":"bash"},
-      {"type":"text_editor_20250728","name":"str_replace_based_edit_tool"},{"type":"memory_20250818","name":"memory"},
-      {"type":"computer_20251124","name":"computer","display_width_px":800,"display_height_px":600,"enable_zoom":true},
+      {"type":"text_editor_20250728","name":"str_replace_based_edit_tool"},
+      {"type":"memory_20250818","name":"memory"},
+      {"type":"computer_20251124","name":"computer","display_width_px":800,
+       "display_height_px":600,"enable_zoom":true},
       {"type":"web_search_20250305","name":"web_search"},{"type":"computer_toolset_20260801"}],
       "tool_choice":{"type":"tool","name":"memory"})");
   ASSERT_TRUE(call.ok()) << call.error().message;

@@ -118,8 +118,8 @@ bool ChatWriter::is_custom(const Choice& choice) const {
   return !choice.calls.empty() && custom_tools_.contains(choice.calls.back().name);
 }
 
-/// Sends a call's name and id once, then pieces of its arguments, or of a custom tool's input. The legacy form
-/// holds one call.
+/// Sends a call's name and id once, then pieces of its arguments, or of a custom tool's input. The legacy
+/// form holds one call.
 void ChatWriter::tool_frame(std::size_t index, const Event& event, std::string& out) {
   const Choice& choice = choices_[index];
   if (choice.calls.empty() || (legacy_functions_ && choice.calls.size() > 1)) return;

@@ -52,11 +52,10 @@ std::string field_of(const std::string& tool) {
 }
 
 TEST(CustomTool, BothFormsOfAGrammarAreRead) {
-  for (
-      const char* tool :
-      {R"({"type": "custom", "custom": {"name": "f", "format": {"type": "grammar",
+  for (const char* tool : {R"({"type": "custom", "custom": {"name": "f", "format": {"type": "grammar",
             "grammar": {"syntax": "regex", "definition": "a+"}}}})",
-       R"({"type": "custom", "name": "f", "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}})"}) {
+                           R"({"type": "custom", "name": "f",
+            "format": {"type": "grammar", "syntax": "regex", "definition": "a+"}})"}) {
     const Result<CustomTool> custom = read_custom_tool(Json::parse(tool), "tools[0]");
     ASSERT_TRUE(custom.ok()) << custom.error().message;
     EXPECT_EQ(custom->function["name"], "f");

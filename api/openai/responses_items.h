@@ -1,7 +1,8 @@
 // Converts items of the Responses API to messages of a conversation: message, reasoning, calls of functions,
 // custom tools and tools that the client runs (shell, apply_patch, tool_search), and the outputs of calls.
-// Consecutive reasoning, text, and calls form one assistant message. Items of tools that another service runs,
-// and a client's own records, are left out and counted. Source: OpenAI's API reference. Errors name the item.
+// Consecutive reasoning, text, and calls form one assistant message. Items of tools that another service
+// runs, and a client's own records, are left out and counted. Source: OpenAI's API reference. Errors name
+// the item.
 #pragma once
 
 #include "api/fields.h"

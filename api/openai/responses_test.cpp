@@ -117,9 +117,11 @@ TEST(ResponsesRequest, CodexsOwnCallsStayInItsHistory) {
 
 TEST(ResponsesRequest, ItemsOfOtherServicesAreLeftOutAndCounted) {
   const Result<ResponsesRequest> request = read(R"({"input": [
-    {"role": "user", "content": "a"}, {"type": "web_search_call", "id": "w"}, {"type": "image_generation_call", "id": "i"},
+    {"role": "user", "content": "a"}, {"type": "web_search_call", "id": "w"},
+    {"type": "image_generation_call", "id": "i"},
     {"type": "compaction", "encrypted_content": "zz"}, {"type": "ghost_snapshot", "ghost_commit": {}},
-    {"type": "tool_search_call", "execution": "server", "arguments": {}}, {"type": "mcp_list_tools", "tools": []},
+    {"type": "tool_search_call", "execution": "server", "arguments": {}},
+    {"type": "mcp_list_tools", "tools": []},
     {"type": "computer_call_output", "call_id": "c", "output": {}}, {"type": "configuration_update"},
     {"type": "reasoning", "summary": [], "encrypted_content": "gAAAA"}]})");
   ASSERT_TRUE(request.ok()) << request.error().message;
@@ -143,7 +145,8 @@ TEST(ResponsesRequest, ToolsThatItemsBringAreOfferedOnce) {
 
 TEST(ResponsesRequest, AllowedToolsAreObeyed) {
   const std::string tools = R"({"input": "x", "tools": [{"type": "function", "name": "f"},
-      {"type": "function", "name": "g"}], "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [)";
+      {"type": "function", "name": "g"}],
+      "tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [)";
   const Result<ResponsesRequest> request =
       read(tools + R"({"type": "function", "name": "g"}, {"type": "mcp"}]}})");
   ASSERT_TRUE(request.ok()) << request.error().message;

@@ -1,7 +1,8 @@
 // Writes the answer of POST /v1/responses: a response object, or its events, each with its own type and a
 // sequence_number. Items are written in sequence: reasoning, message, each call. The last event is always
-// response.completed, response.incomplete, or response.failed, and contains the whole response. The answer is stored for previous_response_id unless the
-// request says store: false. Source: OpenAI's API reference. See writer.h.
+// response.completed, response.incomplete, or response.failed, and contains the whole response. The answer
+// is stored for previous_response_id unless the request says store: false. Source: OpenAI's API reference.
+// See writer.h.
 #pragma once
 
 #include <memory>

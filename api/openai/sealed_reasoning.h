@@ -1,6 +1,6 @@
 // Reasoning in the form that clients without stored responses keep and send back (encrypted_content). It is
-// the client's own text, so it is encoded and not secret; a checksum detects damage. It stays readable after a
-// restart and on other servers.
+// the client's own text, so it is encoded and not secret; a checksum detects damage. It stays readable
+// after a restart and on other servers.
 #pragma once
 
 #include <optional>

@@ -55,8 +55,8 @@ Result<std::string> named_tool(const Json& choice, const std::string& path, cons
   return *name;
 }
 
-/// {mode, tools}: nested in allowed_tools in chat, flat in Responses. Hosted tools cannot be called here; where
-/// only they are allowed, none is.
+/// {mode, tools}: nested in allowed_tools in chat, flat in Responses. Hosted tools cannot be called here;
+/// where only they are allowed, none is.
 Status read_allowed_tools(const Json& choice, const std::string& path, const Json& tools,
                           GenerateParams& call) {
   FT_ASSIGN(const Json* nested, Fields(choice, path).object("allowed_tools"));

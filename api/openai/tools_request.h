@@ -14,9 +14,9 @@ namespace ft::api {
 /// Returns the tools as {type: function, function}. `path` names the list.
 Result<Json> read_tools(const Json& list, const std::string& path, GenerateParams& call);
 
-/// tool_choice and parallel_tool_calls: auto, none, required; {type: function} and {type: custom} with a name,
-/// nested as in chat or flat as in Responses; {type: allowed_tools} in both forms. A hosted tool's type is
-/// auto.
+/// tool_choice and parallel_tool_calls: auto, none, required; {type: function} and {type: custom} with a
+/// name, nested as in chat or flat as in Responses; {type: allowed_tools} in both forms. A hosted tool's
+/// type is auto.
 Status read_tool_choice(const Fields& fields, const Json& tools, GenerateParams& call);
 
 }  // namespace ft::api

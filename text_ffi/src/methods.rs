@@ -80,7 +80,8 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
     })))
 }
 
-/// Those that look for a part of a text, between two places if these are given. Their places count characters.
+/// Those that look for a part of a text, between two places if these are given. Their places count
+/// characters.
 fn search(state: &mut State, text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
     let (part, from, to): (&Value, Option<i64>, Option<i64>) = from_args(args)?;
     let length = text.chars().count() as i64;
