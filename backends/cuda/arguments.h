@@ -31,6 +31,17 @@ FT_ON_BOTH int piece_groups(int of_slice) {
   return of_slice > 6 ? 6 : of_slice > 4 ? 5 : of_slice > 2 ? 4 : 2;
 }
 
+/// The first group of a slice of K: slices differ by at most one group.
+FT_ON_BOTH int slice_begin(int groups, int slice) { return groups * slice / kSlices; }
+/// Groups of the largest slice.
+FT_ON_BOTH int slice_groups(int groups) { return (groups + kSlices - 1) / kSlices; }
+/// The record in its tile of the first group of a piece; `start`: that group's number in its slice. In the
+/// last piece slices may have one group less than others.
+FT_ON_BOTH int piece_record(int groups, int slice, int start, int piece) {
+  const bool last = start + piece >= slice_groups(groups);
+  return start * kSlices + (last ? slice_begin(groups, slice) - slice * start : slice * piece);
+}
+
 /// Rows at data + row * stride; stride counts floats.
 struct View {
   float* data = nullptr;
@@ -281,6 +292,12 @@ struct AsyncGemmArgs {
   const unsigned char* rows;  // arranged
 };
 
+/// A second matrix for the same rows, of the same width and kind.
+struct PlainMatrix {
+  const void* weights;
+  View out;
+  int outputs;  // 0: there is none
+};
 struct PlainLinearArgs {
   const void* weights;  // [outputs][padded k], bfloat16 or float
   int wide;
@@ -289,6 +306,8 @@ struct PlainLinearArgs {
   const int* row_list;  // which rows of `in`; null: in order
   View out, residual;
   int rows, outputs;
+  int block_outputs;  // of a block, a warp each
+  PlainMatrix also;
 };
 
 constexpr int kMaxChosen = 32;  // experts of a row
@@ -325,6 +344,36 @@ struct ExpertArgs {
   int pairs_a_row;      // 1: `in` has a row for each pair
   int tiles, groups;    // of one expert
   int wide, k, padded;  // of plain weights
+};
+
+constexpr int kMixtureRows = 8;       // of a step that kernels/mixture.cu takes,
+constexpr int kMixturePairs = 64;     // its pairs of a row and an expert,
+constexpr int kMixtureExperts = 512;  // and the experts that there are
+constexpr int kMixtureHeld = 9;       // experts that a block of mixture_down multiplies at a time
+
+/// The distinct experts of all rows of a step, ascending, and the place of each pair among the codes of inner
+/// rows: those of one expert after those of the one before. The expert that every row passes comes last.
+struct MixtureRoutes {
+  int count, slots;  // without and with that expert
+  int experts[kMixturePairs];
+  int rows[kMixturePairs + 1], first[kMixturePairs + 1];  // rows: bit r is set: row r goes there
+  int lines[kMixturePairs + kMixtureRows];                // of a slot: expert * kMixtureRows + row
+  float weights[kMixturePairs][kMixtureRows];
+};
+
+/// Route and Experts of few rows; with the expert that every row passes, and what is added to the sum.
+struct MixtureArgs {
+  RouteArgs route;
+  MixtureRoutes* routes;
+  const signed char* codes;  // of the rows
+  const float* scales;
+  const unsigned char *inner, *down;                // records: gate and up of each expert; down of each
+  const unsigned char *shared_inner, *shared_down;  // null: no such expert
+  int tiles, shared_tiles;                          // of gate
+  int groups, down_groups, shared_groups;           // of K; shared_groups: of its down matrix
+  int rows, out_tiles, gelu;
+  View inner_rows;                  // [kMixturePairs + 1][kMixtureRows]
+  View shared_gate, residual, out;  // data null: there is none
 };
 
 struct ExpertSumArgs {

@@ -72,6 +72,7 @@ class CudaDevice final : public Device {
     if (context_ == nullptr || lost_) return;  // a lost one would never answer; the process ends soon
     driver_.cuCtxSetCurrent(context_);
     if (stream_ != nullptr) driver_.cuStreamSynchronize(stream_), driver_.cuStreamDestroy(stream_);
+    for (Handle event : stamps_) driver_.cuEventDestroy(event);
     for (Handle module : modules_) driver_.cuModuleUnload(module);
     driver_.cuDevicePrimaryCtxRelease(device_);
   }
@@ -202,6 +203,7 @@ class CudaDevice final : public Device {
     if (early) config.attributes = &dependent, config.attribute_count = 1;
     void* parameters[] = {const_cast<void*>(args)};  // NOLINT(*-const-cast): the driver only reads
     require(driver_.cuLaunchKernelEx(&config, function, parameters, nullptr), launch.kernel);
+    ++launches_;
   }
   int clusters(const Launch& launch) override {
     const auto [place, fresh] = clusters_.try_emplace({launch.kernel, launch.shared_bytes}, 0);
@@ -218,9 +220,11 @@ class CudaDevice final : public Device {
     const int status = driver_.cuStreamBeginCapture(stream_, kCaptureThreadLocal);
     if (status != 0) mutex_.unlock();
     require(status, "recording a graph");
+    recording_ = true;
   }
   std::unique_ptr<Graph> end_graph() override {
     Handle graph = nullptr, instance = nullptr;
+    recording_ = false;
     const int ended = driver_.cuStreamEndCapture(stream_, &graph);
     mutex_.unlock();
     require(ended, "recording a graph");
@@ -234,6 +238,23 @@ class CudaDevice final : public Device {
     bind();
     launched_ = false;
     require(driver_.cuGraphLaunch(static_cast<CudaGraph&>(graph).handle(), stream_), "launching a graph");
+  }
+  void stamp(int number) override {
+    bind_for_copy();
+    while (static_cast<int>(stamps_.size()) <= number) {
+      Handle event = nullptr;
+      require(driver_.cuEventCreate(&event, 0), "measuring");
+      stamps_.push_back(event);
+    }
+    const Handle event = stamps_[static_cast<std::size_t>(number)];
+    require(driver_.cuEventRecordWithFlags(event, stream_, recording_ ? kEventOfAGraph : 0), "measuring");
+  }
+  double stamp_ns(int number) override {
+    bind();
+    float ms = 0;
+    require(driver_.cuEventElapsedTime(&ms, stamps_[0], stamps_[static_cast<std::size_t>(number)]),
+            "measuring");
+    return ms * 1e6;
   }
 
  private:
@@ -339,6 +360,8 @@ class CudaDevice final : public Device {
   std::map<std::pair<const char*, int>, int> clusters_;  // of a kernel and its shared memory
   std::recursive_mutex mutex_;                           // copies of a second thread, and recording
   std::atomic<bool> launched_ = false;                   // a kernel, since the last copy
+  bool recording_ = false;                               // a graph
+  std::vector<Handle> stamps_;                           // events
   std::int64_t patience_ns_;
   mutable std::atomic<bool> lost_ = false;
   mutable std::string why_lost_;  // written once, before lost_

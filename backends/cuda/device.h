@@ -80,6 +80,16 @@ class Device {
   virtual void begin_graph() = 0;
   virtual std::unique_ptr<Graph> end_graph() = 0;
   virtual void launch(Graph& graph) = 0;
+  /// Notes the device's own time when everything before it has ended; in a graph too. `number`: from 0, one
+  /// after the other. The launch after it does not begin early.
+  virtual void stamp(int number) = 0;
+  /// Nanoseconds from stamp 0 to this one, after a wait for both.
+  virtual double stamp_ns(int number) = 0;
+  /// Launches so far, recorded ones too.
+  std::int64_t launches() const { return launches_; }
+
+ protected:
+  std::int64_t launches_ = 0;
 };
 
 /// Memory that a device gave: empty where there was none. Owner: whoever has it.
@@ -115,7 +125,7 @@ class MemoryOf {
 using Memory = MemoryOf<&Device::allocate, &Device::release>;                // of the device
 using HostMemory = MemoryOf<&Device::allocate_host, &Device::release_host>;  // pinned; kernels may read it
 
-inline std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 inline int parts_of(std::int64_t value, std::int64_t unit) {

@@ -11,7 +11,6 @@
 namespace ft::cuda {
 namespace {
 
-constexpr int kGraphRows = 64;  // steps of more rows are launched one by one: their kernels are long
 constexpr int kSeenOften = 4;   // a shape that comes less often is not worth the milliseconds of a graph
 constexpr int kMaxGraphs = 64;  // of one executable; then all are made anew
 
@@ -88,6 +87,7 @@ StepResult CudaExecutable::collect() {
 
 void CudaExecutable::start(const GraphKey& step) {
   try {
+    if (!times_.empty()) return start_timed(step);
     prepare(step.shape);
     const auto graph = graphs_.find(step);
     if (graph != graphs_.end()) return device_->launch(*graph->second);
@@ -121,13 +121,17 @@ void CudaExecutable::prepare(const StepShape& shape) {
 void CudaExecutable::record(const GraphKey& step) {
   if (!device_->facts().graphs || step.shape.rows > kGraphRows) return;
   if (++seen_[step] < kSeenOften) return;
+  record_now(step);
+}
+
+void CudaExecutable::record_now(const GraphKey& step) {
   if (graphs_.size() >= kMaxGraphs) {
     device_->wait();
     graphs_.clear();
   }
   device_->begin_graph();
   try {
-    enqueue(step);
+    times_.empty() ? enqueue(step) : enqueue_timed(step);
   } catch (...) {
     device_->end_graph();
     throw;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/cuda/row_plan.h"
@@ -29,7 +30,21 @@ const char* kernel_name(std::string name);
 
 inline constexpr WeightKind kStreamedKind{4, 64, false};  // of the linears that are made for Hopper
 inline constexpr int kMaxAsyncRows = 96;                  // of a block of kernels/sm90_gemm.cu
+inline constexpr int kGraphRows = 64;  // steps of more rows are launched one by one: their kernels are long
 inline constexpr int kSplitRows = 32;  // steps of more rows attend without splitting the cache
+
+inline constexpr std::int64_t kMixtureRoutesBytes = round_up(sizeof(MixtureRoutes), 256);
+
+/// Instructions that kernels/mixture.cu does together when rows are few, by number; -1: there is none.
+struct Mixture {
+  int linear = -1, first_weight = 0;  // gate and up of the expert that every row passes: two of its matrices
+  int swiglu = -1, route = -1, shared = -1, experts = -1, gate = -1, sum = -1;
+  int last = -1;                     // where it is done
+  int chosen = 0, inner_groups = 0;  // experts of a row; groups of an inner row, the longest one
+
+  /// Shared memory of a block of mixture_down.
+  int shared_bytes(int rows) const;
+};
 
 class CudaExecutable final : public Executable {
  public:
@@ -67,12 +82,18 @@ class CudaExecutable final : public Executable {
     auto operator<=>(const GraphKey&) const = default;
   };
 
+  /// Of a step with a profiler: what ends at each stamp after the first, as a place in times_.
+  using Stamps = std::vector<int>;
+
   /// A product of weights and the rows of one matrix.
   struct Product {
     std::shared_ptr<const PackedMatrix> matrix;
     View in, out, residual;
     int outputs = 0;
-    bool logit_rows = false;  // of the step's wanted rows only
+    bool logit_rows = false;                   // of the step's wanted rows only
+    int first_weight = 0;                      // of its linear
+    std::shared_ptr<const PackedMatrix> also;  // a second one of plain weights, in the same launch
+    View also_out;
   };
 
   /// A linear of the experts that a row goes to, one output row for each pair of a row and an expert.
@@ -133,15 +154,23 @@ class CudaExecutable final : public Executable {
   void add_bundles(const Experts& op);
   Status add_inner(const Experts& op, View gates, View ups);
   void add_expert_product(const ExpertProduct& product, int chosen, int experts);
+  void find_mixtures(const Program& program);
+  const Mixture* mixture_with(int number) const;
+  void leave_to_mixture(std::size_t first, const Mixture& mixture);
+  bool takes(const Mixture& mixture, int rows) const;
+  Result<std::shared_ptr<const PackedMatrix>> experts_matrix(const Experts& op, bool inner, int max_bits);
+  Status make_mixture(const Mixture& mixture);
+  void add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts);
   void add_expert_codes(View in, int chosen, const WeightKind& kind);
   void add_activation(const Experts& op, View gate, View up);
   void add_pair(const char* kernel, View a, View b, View out);
   void add_scale(View in, View out, float factor);
   void add_soft_cap(const Logits& op);
+  Result<std::vector<Product>> products_of(const Linear& op);
   void add_product(const Product& product, int row_id);
   void add_plain_product(const Product& product);
   void add_codes(View in, int row_id, int cols, int group, bool logit_rows, const RowSource& instead);
-  bool streams(const WeightKind& kind, std::int64_t cols) const;
+  bool streams(const WeightKind& kind) const;
   bool launch_async(const LinearArgs& args);
   bool launch_stream(const LinearArgs& args, const RowSource& source);
   const unsigned char* arrange(const LinearArgs& args, int height);
@@ -159,6 +188,13 @@ class CudaExecutable final : public Executable {
   void enqueue(const GraphKey& step);
   void prepare(const StepShape& shape);
   void record(const GraphKey& step);
+  void record_now(const GraphKey& step);
+
+  // profile.cpp: only if the caller gave a profiler
+  void profile(const Program& program);
+  void enqueue_timed(const GraphKey& step);
+  void start_timed(const GraphKey& step);
+  void tell_profiler(const GraphKey& step, std::int64_t begin_ns);
   void launch_samples(const SampleArgs& args, DeviceSamples kind, int rows);
   void expect_samples(const StepArgs& args);
   void sample(const StepArgs& args);
@@ -174,12 +210,16 @@ class CudaExecutable final : public Executable {
   std::unique_ptr<RowPlan> plan_;
   std::unique_ptr<StatePlan> state_plan_;
   std::vector<Operation> operations_;
+  std::vector<int> made_for_;  // by operation: its instruction
   StepMemory step_;
   SampleMemory late_;
 
   Memory arena_, codes_, code_scales_, arranged_, logits_memory_, queries_, partials_;
   ExpertSizes expert_sizes_;
-  Memory expert_rows_, bundle_memory_;
+  Memory expert_rows_, bundle_memory_, mixture_rows_;
+  std::vector<Mixture> mixtures_;
+  std::int64_t mixture_bytes_ = 0;
+  bool mixture_codes_there_ = false;  // codes_ holds the rows of the mixture's first linear after it
   std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, arranged_bytes_ = 0, query_floats_ = 0,
                partial_floats_ = 0;
   int codes_row_ = -1, codes_group_ = 0;  // what codes_ holds where the next operation runs
@@ -211,7 +251,10 @@ class CudaExecutable final : public Executable {
   std::vector<std::int32_t> resolved_;  // tokens of a step whose samples the host takes
   StepResult result_;                   // of the last step, once it has ended
   std::map<GraphKey, std::unique_ptr<Graph>> graphs_;
-  std::map<GraphKey, int> seen_;  // steps of a shape before it has a graph
+  std::map<GraphKey, int> seen_;       // steps of a shape before it has a graph
+  int profiled_as_ = 0;                // the profiler's name for this executable
+  std::vector<OperationTime> times_;   // the table's copy, then by instruction; empty without a profiler
+  std::map<GraphKey, Stamps> stamps_;  // of the last steps of each shape
 };
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,

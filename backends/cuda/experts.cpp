@@ -47,8 +47,13 @@ Status CudaExecutable::reserve_experts() {
   const std::int64_t ints = sizes.bundles * (1 + kBundle) + 2 * sizes.experts;
   expert_rows_ = Memory(device_, static_cast<std::size_t>((sizes.inner_floats + sizes.out_floats) * 4));
   bundle_memory_ = Memory(device_, static_cast<std::size_t>(ints * 4));
-  if (!expert_rows_.empty() && !bundle_memory_.empty()) return {};
-  return no_memory(*device_, "rows of experts", (sizes.inner_floats + sizes.out_floats + ints) * 4,
+  mixture_rows_ = Memory(device_, static_cast<std::size_t>(mixture_bytes_));
+  if (!expert_rows_.empty() && !bundle_memory_.empty() && !mixture_rows_.empty()) {
+    device_->clear(mixture_rows_.at(), mixture_rows_.bytes());  // a block copies routes that a step lacks too
+    return {};
+  }
+  return no_memory(*device_, "rows of experts",
+                   (sizes.inner_floats + sizes.out_floats + ints) * 4 + mixture_bytes_,
                    "use a smaller prompt chunk");
 }
 
@@ -172,6 +177,15 @@ Status CudaExecutable::add_inner(const Experts& op, View gates, View ups) {
   }
   add_activation(op, gates, ups);
   return {};
+}
+
+/// Gate and up of each expert side by side, or down of each.
+Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::experts_matrix(const Experts& op, bool inner,
+                                                                           int max_bits) {
+  FT_ASSIGN(const ExpertList first, list_of(inner ? op.gate : op.down, *weights_, max_bits));
+  if (!inner) return weights_->matrix(first.pointers());
+  FT_ASSIGN(const ExpertList second, list_of(op.up, *weights_, max_bits));
+  return weights_->matrix(side_by_side(first, second));
 }
 
 Status CudaExecutable::make(const Experts& op) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/driver.h"
@@ -11,18 +12,19 @@ namespace ft::cuda {
 
 struct FakeDriver {
   int gpus = 1, capability = 90, init_status = 0;
-  int refuse = 0;         // the n-th allocation from now on, the host's ones included; 0: none
-  int query_status = 0;   // of cuStreamQuery: what the kernels did
-  int launch_status = 0;  // of cuLaunchKernelEx
-  int allocations = 0;    // that there are now
-  int calls = 0;          // of all functions
+  int refuse = 0;                     // the n-th allocation from now on, the host's ones included; 0: none
+  int query_status = 0;               // of cuStreamQuery: what the kernels did
+  int launch_status = 0;              // of cuLaunchKernelEx
+  int allocations = 0;                // that there are now
+  int calls = 0;                      // of all functions
+  std::vector<std::string> launched;  // kernels, in order
 
   FakeDriver();
   ~FakeDriver();
   FakeDriver(const FakeDriver&) = delete;
   FakeDriver& operator=(const FakeDriver&) = delete;
-  /// Images in which every kernel is found.
-  static std::vector<std::byte> images();
+  /// Images in which every kernel is found; `source` tells of which kind they are (kernel_images.h).
+  static std::vector<std::byte> images(const char* source = "all");
 
   Driver table{};
 };

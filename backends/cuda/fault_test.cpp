@@ -34,6 +34,12 @@ int handle(Handle* out, Args... /*args*/) {
   return 0;
 }
 
+int name_as_handle(Handle* function, Handle /*module*/, const char* name) {
+  ++fake->calls;
+  *function = const_cast<char*>(name);  // NOLINT(*-const-cast): only given back
+  return 0;
+}
+
 void* take(std::size_t bytes) {
   if (fake->refuse > 0 && --fake->refuse == 0) return nullptr;
   ++fake->allocations;
@@ -94,6 +100,10 @@ FakeDriver::FakeDriver() {
   table.cuStreamDestroy = good<Handle>;
   table.cuStreamSynchronize = good<Handle>;
   table.cuStreamQuery = [](Handle) { return ++fake->calls, fake->query_status; };
+  table.cuEventCreate = handle<unsigned>;
+  table.cuEventRecordWithFlags = good<Handle, Handle, unsigned>;
+  table.cuEventElapsedTime = [](float* ms, Handle, Handle) { return *ms = 0, 0; };
+  table.cuEventDestroy = good<Handle>;
   table.cuStreamBeginCapture = good<Handle, int>;
   table.cuStreamEndCapture = [](Handle, Handle* graph) { return *graph = fake, 0; };
   table.cuGraphInstantiateWithFlags = handle<Handle, unsigned long long>;
@@ -102,10 +112,11 @@ FakeDriver::FakeDriver() {
   table.cuGraphExecDestroy = good<Handle>;
   table.cuModuleLoadData = handle<const void*>;
   table.cuModuleUnload = good<Handle>;
-  table.cuModuleGetFunction = handle<Handle, const char*>;
+  table.cuModuleGetFunction = name_as_handle;
   table.cuFuncSetAttribute = good<Handle, int, int>;
   table.cuFuncGetAttribute = [](int* value, int, Handle) { return *value = 0, 0; };
-  table.cuLaunchKernelEx = [](const LaunchConfig*, Handle, void**, void**) {
+  table.cuLaunchKernelEx = [](const LaunchConfig*, Handle function, void**, void**) {
+    fake->launched.emplace_back(static_cast<const char*>(function));
     return ++fake->calls, fake->launch_status;
   };
   table.cuOccupancyMaxActiveClusters = [](int* count, Handle, const LaunchConfig*) {
@@ -119,12 +130,12 @@ FakeDriver::~FakeDriver() {
   fake = nullptr;
 }
 
-std::vector<std::byte> FakeDriver::images() {
+std::vector<std::byte> FakeDriver::images(const char* source) {
   ImageFileHeader header{};
   std::memcpy(header.magic, kImageMagic, sizeof header.magic);
   header.count = 1;
   ImageEntry entry{};
-  std::strcpy(entry.source, "all");
+  std::strncpy(entry.source, source, sizeof entry.source - 1);
   entry.capability = 80, entry.ptx = 1;
   entry.offset = sizeof header + sizeof entry, entry.bytes = 1;
   std::vector<std::byte> bytes(entry.offset + 1);

@@ -127,6 +127,58 @@ TEST_P(CudaInstruction, MixturesOfExperts) {
   }
 }
 
+/// Experts as a layer of a model has them: up to four rows take three launches for all of it, with the bits
+/// of more rows, whichever of its parts there are.
+TEST_P(CudaInstruction, AMixtureOfFewRowsHasTheBitsOfManyRows) {
+  struct Kind {
+    int experts, chosen, hidden, size, shared;  // shared 0: no expert that every row passes
+    bool gemma;
+  };
+  for (const Kind& kind : {Kind{24, 8, 128, 64, 128, false}, Kind{40, 3, 192, 192, 64, false},
+                           Kind{300, 5, 128, 64, 0, true}, Kind{9, 2, 704, 128, 0, true}}) {
+    Program program;
+    const Row in = program.input(kind.hidden);
+    const Row x = program.norm(in, random_.plain(Format::kBf16, 1, kind.hidden, 0.3F, 1), 1e-6F);
+    const auto affine = [&](int rows, int cols) { return random_.affine(rows, cols, 4, 64); };
+    std::vector<Weight> weights = {random_.plain(Format::kBf16, kind.experts, kind.hidden, 0.2F)};
+    if (kind.shared > 0) {
+      weights.insert(weights.end(), {affine(kind.shared, kind.hidden), affine(kind.shared, kind.hidden),
+                                     random_.plain(Format::kBf16, 1, kind.hidden, 0.2F)});
+    }
+    const std::vector<Row> rows = program.linear(x, weights);
+    const Row inner = kind.shared > 0 ? program.swiglu(rows[1], rows[2]) : Row{};
+    Route route{rows[0], kind.chosen, !kind.gemma, {}, {}};
+    if (kind.gemma) route.scale = random_.plain(Format::kBf16, 1, kind.experts, 0.5F, 1);
+    Experts experts;
+    experts.in = x, experts.routes = program.append(route);
+    experts.activation = kind.gemma ? Activation::kGeluTanh : Activation::kSilu;
+    for (int e = 0; e < kind.experts; ++e) {
+      experts.gate.push_back(affine(kind.size, kind.hidden));
+      experts.up.push_back(affine(kind.size, kind.hidden));
+      experts.down.push_back(affine(kind.hidden, kind.size));
+    }
+    Row out;
+    if (kind.shared > 0) {
+      const Row everyone = program.linear(inner, {affine(kind.hidden, kind.shared)})[0];
+      out = program.append(std::move(experts));
+      out = program.add(in, program.add(out, program.append(SigmoidGate{everyone, rows[3], {}})));
+    } else {
+      out = program.append(std::move(experts));
+    }
+    program.capture("out", out);
+    const std::vector<float> given = random_rows(random_, 20, kind.hidden);
+    const auto reference = make_ref_backend();
+    const std::vector<float> expected = captured_rows(*reference, program, given, kind.hidden, 20);
+    const std::vector<float> many = captured_rows(*backend_, program, given, kind.hidden, 20);
+    EXPECT_LT(difference(many, expected), 0.03) << kind.hidden;
+    for (const int chunk : {1, 2, 3, 4, 9}) {
+      const std::vector<float> few = captured_rows(*backend_, program, given, kind.hidden, chunk);
+      const auto differs = std::ranges::mismatch(few, many).in1 - few.begin();
+      EXPECT_EQ(differs, std::ssize(many)) << kind.hidden << " by " << chunk;
+    }
+  }
+}
+
 /// Equal scores: the lowest index first; NaN last.
 TEST_P(CudaInstruction, RoutesOfEqualScores) {
   constexpr int kExperts = 37, kChosen = 6;
@@ -181,13 +233,15 @@ TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
   if (GetParam() == "emulated") GTEST_SKIP() << "too slow there";
   for (const auto& [outputs, inputs] :
        {std::pair{16480, 1024}, std::pair{34816, 5120}, std::pair{5120, 17408}, std::pair{5120, 6144},
-        std::pair{3584 * 2, 1024}, std::pair{1024, 3584}, std::pair{9001, 2560}, std::pair{200, 512}}) {
+        std::pair{3584 * 2, 1024}, std::pair{1024, 3584}, std::pair{9001, 2560}, std::pair{200, 512},
+        std::pair{43008, 5376}, std::pair{5376, 8192}, std::pair{4224, 2816}, std::pair{2816, 2112},
+        std::pair{3001, 960}, std::pair{300, 320}}) {
     Program program;
     const Row in = program.input(inputs);
     program.capture("out", program.linear(in, {random_.affine(outputs, inputs, 4, 64)})[0]);
     const std::vector<float> rows = random_rows(random_, kRows, inputs);
     const std::vector<float> expected = captured_rows(*backend_, program, rows, inputs, 35);
-    for (const int chunk : {1, 2, 3, 4, 7, 8, 9, 11, 16, 17, 24, 25, 32}) {
+    for (const int chunk : {1, 2, 3, 4, 7, 8, 9, 11, 16, 17, 24, 25, 32, 64, 65}) {
       const std::vector<float> got = captured_rows(*backend_, program, rows, inputs, chunk);
       std::size_t differ = 0;
       for (std::size_t i = 0; i < got.size(); ++i) differ += got[i] != expected[i];
@@ -202,8 +256,9 @@ TEST_P(CudaInstruction, LinearsOfPromptsHaveTheBitsOfFewRows) {
   struct Shape {
     int outputs, inputs, rows;
   };
-  for (const Shape& shape : {Shape{33000, 512, 64}, Shape{34816, 512, 70}, Shape{16480, 1024, 257},
-                             Shape{5120, 17408, 512}, Shape{5130, 6144, 515}, Shape{14336, 704, 300}}) {
+  for (const Shape& shape :
+       {Shape{33000, 512, 64}, Shape{34816, 512, 70}, Shape{16480, 1024, 257}, Shape{5120, 17408, 512},
+        Shape{5130, 6144, 515}, Shape{14336, 704, 300}, Shape{43008, 5376, 257}, Shape{8192, 2816, 65}}) {
     Program program;
     const Row in = program.input(shape.inputs);
     const Row out = program.linear(in, {random_.affine(shape.outputs, shape.inputs, 4, 64)})[0];

@@ -28,25 +28,29 @@ constexpr int kGemmTiles = 8;            // whose blocks have eight tiles (kerne
 constexpr int kMaxSourceFloats = 8192;   // that each block reads to make codes
 constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
 
-/// The streaming linear of up to `rows` rows.
-const char* stream_name(int rows, int chunk) {
+/// The streaming linear of up to `rows` rows. `even`: its slices of K are equal.
+const char* stream_name(int rows, int chunk, bool even) {
   static const auto names = [] {
-    std::array<std::array<const char*, 7>, 17> all{};
+    std::array<std::array<std::array<const char*, 2>, 7>, 17> all{};
     for (const int r : {2, 4, 8, 16}) {
-      for (const int c : {2, 4, 5, 6}) all[r][c] = kernel_name(fmt::format("stream_{}_{}", r, c));
+      for (const int c : {2, 4, 5, 6}) {
+        all[r][c] = {kernel_name(fmt::format("stream_uneven_{}_{}", r, c)),
+                     kernel_name(fmt::format("stream_{}_{}", r, c))};
+      }
     }
     return all;
   }();
-  return names[static_cast<std::size_t>(rows)][static_cast<std::size_t>(chunk)];
+  return names[static_cast<std::size_t>(rows)][static_cast<std::size_t>(chunk)][even ? 1 : 0];
 }
 
 /// At most 16 rows; false if they do not fit. `source`: of codes that are not in memory.
 bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source) {
-  const int columns = args.rows <= 8 ? 1 : 2, chunk = piece_groups(args.groups / kSlices);
+  const int columns = args.rows <= 8 ? 1 : 2, of_slice = slice_groups(args.groups),
+            chunk = piece_groups(of_slice);
   constexpr int kMaxStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   const int blocks = std::min(args.tiles, device.facts().processors);
   // Not all that a block will read: x would wait for it.
-  const int half = parts_of(args.tiles, blocks) * parts_of(args.groups / kSlices, chunk) / 2;
+  const int half = parts_of(args.tiles, blocks) * parts_of(of_slice, chunk) / 2;
   StreamArgs stream{args, source, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
   const auto bytes_at = [&](int stages) { return stream_bytes(args, columns, chunk, stages); };
   // Enough in flight, and room for the blocks of the small kernels after it, which so begin early.
@@ -55,7 +59,10 @@ bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source
     ++stream.stages;
   if (stream.stages < 2) return false;
   const int rows = args.rows <= 2 ? 2 : args.rows <= 4 ? 4 : args.rows <= 8 ? 8 : 16;
-  device.launch({stream_name(rows, chunk), {blocks}, 320, stream_bytes(args, columns, chunk, stream.stages)},
+  device.launch({stream_name(rows, chunk, args.groups % kSlices == 0),
+                 {blocks},
+                 320,
+                 stream_bytes(args, columns, chunk, stream.stages)},
                 &stream);
   return true;
 }
@@ -67,7 +74,8 @@ bool launch_rows(Device& device, const LinearArgs& args) {
   int columns = std::max(2, parts_of(args.rows, 8));
   if (columns > kMaxColumns) return false;
   if (columns > 4) columns = columns <= 6 ? 6 : 8;
-  const int groups = args.groups / kSlices, stage = 8 * (columns <= 4 ? 2 : 1) * kChunk * kRecord;
+  if (args.groups < kSlices) return false;
+  const int groups = slice_groups(args.groups), stage = 8 * (columns <= 4 ? 2 : 1) * kChunk * kRecord;
   const int fixed = args.rows * (groups * 64 + (groups % 2 == 0 ? 64 : 0)) + columns * groups * 64 +
                     kSums * kSlices * columns * 512 + 8 * (2 * kSums + 1);
   const int room = std::min(device.facts().shared_bytes, std::max(kRoom, fixed + 4 * (stage + 16)));
@@ -174,8 +182,8 @@ bool CudaExecutable::launch_async(const LinearArgs& args) {
   return true;
 }
 
-bool CudaExecutable::streams(const WeightKind& kind, std::int64_t cols) const {
-  return device_->facts().streams && kind == kStreamedKind && cols % (64 * kSlices) == 0;
+bool CudaExecutable::streams(const WeightKind& kind) const {
+  return device_->facts().streams && kind == kStreamedKind;
 }
 
 /// Whether a linear makes the codes of a step's rows itself, so that their own kernel has nothing to do.
@@ -193,7 +201,7 @@ void CudaExecutable::offer_source(Row out, const RowSource& source) {
   const auto& linear = std::get<Linear>(program_->instructions()[next]);
   for (const Weight& stored : linear.weights) {
     const auto kind = kind_of(requantised_as(stored, program_->max_weight_bits()));
-    if (!kind.ok() || !streams(*kind, stored.cols)) return;
+    if (!kind.ok() || !streams(*kind)) return;
   }
   source_ = source, source_row_ = out.id;
 }
@@ -220,12 +228,22 @@ void CudaExecutable::add_plain_product(const Product& product) {
   args.k = static_cast<int>(matrix.cols), args.padded = static_cast<int>(matrix.padded);
   args.in = product.in, args.out = product.out, args.residual = product.residual;
   args.outputs = product.outputs;
+  if (product.also != nullptr) {
+    args.also = {product.also->memory.at(), product.also_out, static_cast<int>(product.also->outputs)};
+    packed_.push_back(product.also);
+  }
+  const int outputs = args.outputs + args.also.outputs;
+  args.block_outputs = outputs < 16 * device_->facts().processors ? 2 : 8;  // a router has work for all SMs
   const bool logit_rows = product.logit_rows;
-  operations_.emplace_back([this, args, logit_rows](const StepShape& shape, const Places&) mutable {
+  operations_.emplace_back([this, args, outputs, logit_rows](const StepShape& shape, const Places&) mutable {
     args.rows = logit_rows ? shape.logit_rows : shape.rows;
     args.row_list = logit_rows ? step_.table(shape).logit_rows : nullptr;
-    if (args.rows > 0)
-      device_->launch({"linear_plain", {parts_of(args.outputs, 8), parts_of(args.rows, 4)}, 256}, &args);
+    if (args.rows == 0) return;
+    const int rows = args.rows == 1 ? 1 : 4;
+    device_->launch({rows == 1 ? "linear_plain_1" : "linear_plain_4",
+                     {parts_of(outputs, args.block_outputs), parts_of(args.rows, rows)},
+                     32 * args.block_outputs},
+                    &args);
   });
 }
 
@@ -234,8 +252,7 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
   if (std::ranges::find(packed_, product.matrix) == packed_.end()) packed_.push_back(product.matrix);
   const WeightKind kind = matrix.kind;
   if (kind.bits == 0) return add_plain_product(product);
-  const bool there = codes_row_ == row_id && codes_group_ == kind.group,
-             streamed = streams(kind, matrix.cols);
+  const bool there = codes_row_ == row_id && codes_group_ == kind.group, streamed = streams(kind);
   RowSource source{};
   if (there && row_id == source_row_) source = source_;
   if (!there && streamed && !product.logit_rows) source = {kFromRows, product.in, nullptr, 0};
@@ -266,11 +283,13 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
   });
 }
 
-Status CudaExecutable::make(const Linear& op) {
+/// Matrices of one kind that lie side by side are one product.
+Result<std::vector<CudaExecutable::Product>> CudaExecutable::products_of(const Linear& op) {
   const Add* const sum = plan_->sum_of(number_);
   std::vector<Weight> all;
   for (const Weight& weight : op.weights)
     all.push_back(weights_->reduced(weight, program_->max_weight_bits()));
+  std::vector<Product> products;
   for (std::size_t first = 0; first < all.size();) {
     FT_ASSIGN(const WeightKind kind, kind_of(all[first]));
     std::vector<const Weight*> weights;
@@ -286,9 +305,33 @@ Status CudaExecutable::make(const Linear& op) {
     product.out = view(sum != nullptr ? sum->out : op.outs[first]);
     if (sum != nullptr) product.residual = view(sum->a.id == op.outs[0].id ? sum->b : sum->a);
     product.outputs = static_cast<int>(sum != nullptr ? all[first].rows : product.matrix->outputs);
-    add_product(product, op.in.id);
+    product.first_weight = static_cast<int>(first);
+    products.push_back(std::move(product));
     first = last;
   }
+  return products;
+}
+
+Status CudaExecutable::make(const Linear& op) {
+  const auto mixture = std::ranges::find(mixtures_, number_, &Mixture::linear);
+  FT_ASSIGN(std::vector<Product> products, products_of(op));
+  const auto plain_after = [&](std::size_t i) {
+    return std::find_if(products.begin() + static_cast<std::ptrdiff_t>(i) + 1, products.end(),
+                        [&](const Product& other) { return other.matrix->kind == products[i].matrix->kind; });
+  };
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    Product& product = products[i];
+    if (product.matrix->kind.bits == 0) {
+      if (const auto also = plain_after(i); also != products.end()) {  // one launch for both
+        product.also = also->matrix, product.also_out = also->out;
+        products.erase(also);
+      }
+    }
+    add_product(products[i], op.in.id);
+    if (mixture != mixtures_.end() && products[i].first_weight == mixture->first_weight)
+      leave_to_mixture(operations_.size() - 1, *mixture);  // the product, not its codes
+  }
+  if (mixture != mixtures_.end()) mixture_codes_there_ = codes_row_ == op.in.id && codes_group_ == 64;
   return {};
 }
 

@@ -59,11 +59,19 @@ Status CudaExecutable::build(const Program& program) {
   program_ = &program;
   plan_ = std::make_unique<RowPlan>(program, options_.max_rows);
   state_plan_ = std::make_unique<StatePlan>(program.layout(), kv_bits_);
+  find_mixtures(program);
   FT_TRY(reserve(program));
   for (const Instruction& instruction : program.instructions()) {
+    const std::size_t first = operations_.size();
     if (!plan_->done(number_)) FT_TRY(std::visit([this](const auto& op) { return make(op); }, instruction));
+    if (const Mixture* const mixture = mixture_with(number_)) {
+      leave_to_mixture(first, *mixture);
+      if (number_ == mixture->last) FT_TRY(make_mixture(*mixture));
+    }
+    made_for_.resize(operations_.size(), number_);
     ++number_;
   }
+  profile(program);
   scratch_.reserve(static_cast<std::size_t>(vocabulary_));
   program_ = nullptr;
   return {};

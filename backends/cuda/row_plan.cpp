@@ -16,9 +16,12 @@ struct FindUses final : Describer {
 };
 
 /// How much later another instruction may read its rows in its place: the linear after a norm (RowSource),
-/// the gated norm after a convolution and a delta rule (DeltaStepArgs).
+/// the gated norm after a convolution and a delta rule (DeltaStepArgs), the last one of a mixture.
 int read_later(const Instruction& instruction) {
   if (std::holds_alternative<Norm>(instruction) || std::holds_alternative<DeltaRule>(instruction)) return 1;
+  if (std::holds_alternative<Route>(instruction) || std::holds_alternative<Experts>(instruction) ||
+      std::holds_alternative<SigmoidGate>(instruction))
+    return kMixtureSpan;
   return std::holds_alternative<Conv>(instruction) ? 2 : 0;
 }
 

@@ -17,6 +17,9 @@ struct Uses {
 };
 Uses uses_of(const Instruction& instruction);
 
+/// From a mixture's route to its last instruction, which may read what any of them reads (Mixture).
+inline constexpr int kMixtureSpan = 5;
+
 class RowPlan {
  public:
   RowPlan(const Program& program, int max_rows);

@@ -111,7 +111,7 @@ void note_absent_profile(const StepProfile& profile, const LoadedModel& loaded, 
   if (!profile.tables().empty()) return;
   terminal.note(
       fmt::format("--profile, --trace: the {} backend does not report its instructions; use "
-                  "--backend cpu or metal",
+                  "--backend cpu, cuda or metal",
                   loaded.backend->name()));
 }
 

@@ -83,6 +83,14 @@ inline int shuffle_xor(int value, int distance) {
 inline float shuffle_xor(float value, int distance) {
   return shuffle(value, static_cast<int>(threadIdx.x & 31) ^ distance);
 }
+inline std::uint32_t warp_max_of(std::uint32_t value) {
+  for (int distance = 16; distance > 0; distance >>= 1) {
+    const std::uint32_t other = exchange(value, static_cast<int>(threadIdx.x & 31) ^ distance);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+inline float load_fresh(const float* from) { return *from; }
 inline void sync_warp() { exchange(0, 0); }
 inline int atomic_add(int* to, int value) {
   const int before = *to;

@@ -10,6 +10,7 @@
 #include "backends/cuda/backend.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/emulator/fibers.h"
+#include "base/clock.h"
 
 namespace ft::cuda {
 namespace {
@@ -64,6 +65,7 @@ class EmulatedDevice final : public Device {
     if (launch.shared_bytes > facts_.shared_bytes)
       throw DeviceError("emulated device: too much shared memory");
     dynamic_memory = dynamic_.data();
+    ++launches_;
     for (int z = 0; z < launch.grid.z; ++z) {
       for (int y = 0; y < launch.grid.y; ++y) {
         for (int x = 0; x < launch.grid.x; ++x) {
@@ -77,6 +79,13 @@ class EmulatedDevice final : public Device {
   void begin_graph() override {}
   std::unique_ptr<Graph> end_graph() override { return nullptr; }
   void launch(Graph& graph) override { (void)graph; }
+  void stamp(int number) override {
+    stamps_.resize(static_cast<std::size_t>(number) + 1);
+    stamps_.back() = steady_ns();
+  }
+  double stamp_ns(int number) override {
+    return static_cast<double>(stamps_[static_cast<std::size_t>(number)] - stamps_[0]);
+  }
 
  private:
   static std::size_t round_up_256(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
@@ -91,6 +100,7 @@ class EmulatedDevice final : public Device {
   DeviceFacts facts_;
   std::map<void*, std::size_t> sizes_;
   std::vector<unsigned char> dynamic_;
+  std::vector<std::int64_t> stamps_;
 };
 
 }  // namespace

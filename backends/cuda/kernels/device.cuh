@@ -52,6 +52,13 @@ FT_DEVICE float shuffle_xor(float value, int distance) { return __shfl_xor_sync(
 FT_DEVICE int shuffle_xor(int value, int distance) { return __shfl_xor_sync(~0u, value, distance); }
 FT_DEVICE float shuffle(float value, int lane) { return __shfl_sync(~0u, value, lane); }
 FT_DEVICE int shuffle(int value, int lane) { return __shfl_sync(~0u, value, lane); }
+FT_DEVICE u32 warp_max_of(u32 value) { return __reduce_max_sync(~0u, value); }
+/// Not out of the cache of the SM, where a launch that began early may find what was there before.
+FT_DEVICE float load_fresh(const float* from) {
+  float value;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(value) : "l"(from));
+  return value;
+}
 FT_DEVICE void sync_warp() { __syncwarp(); }
 FT_DEVICE int atomic_add(int* to, int value) { return atomicAdd(to, value); }
 FT_DEVICE void sync_block() { __syncthreads(); }
@@ -178,6 +185,11 @@ FT_DEVICE float exp_(float x) {  // NOLINT(readability-identifier-naming)
 
 FT_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + exp_(-x)); }
 FT_DEVICE float silu(float x) { return x * sigmoid(x); }
+/// x * sigmoid(2 y) is 0.5 x (1 + tanh y).
+FT_DEVICE float gelu(float x) {
+  const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
+  return x * sigmoid(2.0f * inner);
+}
 
 /// The exponential and logarithm of sampling/exp_log.h, operation by operation.
 FT_DEVICE double exp_of_negative(double x) {

@@ -1,7 +1,8 @@
 // The linear of few rows for 4-bit weights in groups of 64, at the memory's speed (sm_90 and later). A block
 // has an SM for itself and walks over tiles. One warp streams records through a ring in shared memory (bulk
 // copies; a stage is a piece: up to `Chunk` groups of all eight slices), begun before the launch before has
-// ended; eight warps have a slice of K each; a tenth one fetches the codes of x and adds the slices in order.
+// ended; eight warps have a slice of K each, some of them a group more than others if eight does not divide
+// the groups; a tenth one fetches the codes of x and adds the slices in order.
 // Of up to kSourceRows rows the eight warps may make the codes themselves: one launch less in a chain.
 // The bits are linear_codes' own.
 #include "backends/cuda/kernels/hopper.cuh"
@@ -45,8 +46,9 @@ struct Ring {
   u32 base, full, empty, part, freed, ready;  // shared addresses
 };
 
-/// The one thread that streams the records of a block's tiles.
-template <int Chunk>
+/// The one thread that streams the records of a block's tiles. `groups`: of a slice if all are equal, else of
+/// a tile.
+template <int Chunk, bool Even>
 struct Producer {
   u64 policy;
   const u8* from;
@@ -54,15 +56,16 @@ struct Producer {
 
   FT_DEVICE_MEMBER void begin(const StreamArgs& p, int first, int groups) {
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    from = p.linear.records + (long long)first * groups * kSlices * kRecord;
+    from = p.linear.records + (long long)first * groups * (Even ? kSlices : 1) * kRecord;
     slot = 0, phase = 1, group = 0, tile = first, fills = 0;
   }
   FT_DEVICE_MEMBER void fill(const StreamArgs& p, const Ring& ring, int groups) {
-    const int bytes = min_(Chunk, groups - group) * kSlices * kRecord;
+    const int bytes = Even ? min_(Chunk, groups - group) * kSlices * kRecord
+                           : min_(Chunk * kSlices, groups - group) * kRecord;
     const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * kSlices * kRecord;
     barrier_expect(barrier, bytes);
     bulk_copy_once(to, from, bytes, barrier, policy);
-    from += bytes, group += Chunk, fills++;
+    from += bytes, group += Even ? Chunk : Chunk * kSlices, fills++;
     if (group >= groups) group = 0, tile++;
     if (++slot == p.stages) slot = 0, phase ^= 1;
   }
@@ -101,19 +104,23 @@ FT_DEVICE float norm_factor(const StreamArgs& p, const float* in, float* scratch
   return 1.0f / sqrt_(total / (float)k + p.source.eps);
 }
 
+template <bool Even>
 FT_DEVICE void make_rows(const StreamArgs& p, const Places& at, u8* memory) {
   const int k = p.linear.groups * 64;
   const bool normed = p.source.kind == kFromNorm;
   FT_LOOP for (int r = 0; r < p.linear.rows; r++) {
     const float* in = p.source.in.data + (long long)r * p.source.in.stride;
     const float factor = normed ? norm_factor(p, in, (float*)(memory + at.sums)) : 1.0f;
-    FT_LOOP for (int i = (int)threadIdx.x * 16; i < k; i += 16 * 256) {
+    FT_LOOP for (int i = (int)threadIdx.x * 16; (Even ? i : i / 512 * 512) < k;
+                 i += 16 * 256) {              // whole warps
+      const int from = Even || i < k ? i : 0;  // what threads beyond the row make, nobody stores
       float v[16], weight[16];
-      load16(in + i, 16, v);
+      load16(in + from, 16, v);
       FT_UNROLL for (int j = 0; j < 16; j++) weight[j] = 1;
-      if (p.source.weight != nullptr) load16(p.source.weight + i, 16, weight);
+      if (p.source.weight != nullptr) load16(p.source.weight + from, 16, weight);
       if (normed) FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j];
       const Codes<16> codes = make_codes<16>(64, v);
+      if (!Even && i >= k) continue;
       *(uint4*)(memory + at.x + r * (k + 64) + i) =
           make_uint4(codes.words[0], codes.words[1], codes.words[2], codes.words[3]);
       float* to = (float*)(memory + at.scales) + i / 64 * kScaleFloats + r * 2;
@@ -220,17 +227,36 @@ FT_DEVICE void add_record(const u8* pairs_at, const u32 (&low)[4], const u32 (&h
   }
 }
 
-template <int Rows, int Chunk>
+/// The groups of a warp's slice: as many in each if `Even`.
+template <bool Even>
+struct SliceGroups {
+  int begin, count, most;  // most: of any slice
+
+  /// `groups` as for Producer.
+  FT_DEVICE_MEMBER explicit SliceGroups(int groups, int slice) {
+    most = Even ? groups : slice_groups(groups);
+    begin = Even ? slice * groups : slice_begin(groups, slice);
+    count = Even ? groups : slice_begin(groups, slice + 1) - begin;
+  }
+  /// Of a piece of `now` groups of this slice: records of other slices before it.
+  template <int Chunk>
+  FT_DEVICE_MEMBER int before(int slice, int first, int now) const {
+    return Even || first + Chunk < most ? slice * now : begin - slice * first;
+  }
+};
+
+template <int Rows, int Chunk, bool Even>
 FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, u8* memory, int tiles,
                        int groups) {
   using Own = Shape<Rows>;
   constexpr int kColumns = Own::kColumns, kValues = Own::kValues;
   const int lane = lane_of(), warp = warp_of(), quad = lane >> 2, t = lane & 3, k = p.linear.groups * 64;
+  const SliceGroups<Even> own(groups, warp);
   const u8 *x[kColumns], *scales[kColumns];
   FT_UNROLL for (int n = 0; n < kColumns; n++) {  // rows beyond the last read it: columns are independent
     const int row = min_(8 * n + Own::row_of_column(quad), p.linear.rows - 1);
-    x[n] = memory + at.x + row * (k + 64) + warp * groups * 64 + t * 16;
-    scales[n] = memory + at.scales + n * k + warp * groups * 64 + Own::row(t, 0) * 8;
+    x[n] = memory + at.x + row * (k + 64) + own.begin * 64 + t * 16;
+    scales[n] = memory + at.scales + n * k + own.begin * 64 + Own::row(t, 0) * 8;
   }
   const int pairs_at = 512 + quad * 8 + (Rows == 2 ? t / 2 * 4 : 0);
   barrier_wait(ring.ready, 0);
@@ -238,10 +264,11 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
   for (int i = 0; i < tiles; i++) {
     float acc[kColumns][kValues];
     FT_UNROLL for (int n = 0; n < kColumns; n++) FT_UNROLL for (int j = 0; j < kValues; j++) acc[n][j] = 0;
-    for (int first = 0; first < groups; first += Chunk) {
+    for (int first = 0; first < own.most; first += Chunk) {
       barrier_wait(ring.full + 8 * slot, phase);
-      const int count = min_(Chunk, groups - first);
-      const u8* stage = memory + (slot * kSlices * Chunk + warp * count) * kRecord;
+      const int count = min_(Chunk, own.count - first);
+      const int before = own.template before<Chunk>(warp, first, count);
+      const u8* stage = memory + (slot * kSlices * Chunk + before) * kRecord;
       const auto group = [&](int g) {
         u32 low[4], high[4];
         take_halves<Rows>(*(const uint4*)(stage + g * kRecord + lane * 16), low, high);
@@ -272,19 +299,19 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
   }
 }
 
-template <int Rows, int Chunk>
+template <int Rows, int Chunk, bool Even>
 FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   constexpr int Columns = Shape<Rows>::kColumns;
   const int warp = warp_of(), lane = lane_of(), blocks = (int)gridDim.x, block = (int)blockIdx.x;
   const int first = (int)((long long)p.linear.tiles * block / blocks);
   const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks),
-            groups = p.linear.groups / kSlices;
+            groups = Even ? p.linear.groups / kSlices : p.linear.groups;
   const Places at = places_of(p, Columns, Chunk);
   Ring ring;
   ring.base = shared_address(memory), ring.full = ring.base + at.barriers;
   ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
   ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
-  Producer<Chunk> producer;
+  Producer<Chunk, Even> producer;
   if (warp == 8 && lane == 0) {
     for (int i = 0; i < p.stages; i++)
       barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
@@ -307,7 +334,7 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   if (warp == 9) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
   if (Columns == 1 && p.source.kind != kFromCodes && warp < 8) {
-    make_rows(p, at, memory);
+    make_rows<Even>(p, at, memory);
     if (threadIdx.x == 0) barrier_arrive(ring.ready);
   }
   if (warp == 9) {
@@ -315,15 +342,19 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
     __syncwarp();
     return add_slices<Rows>(p, ring, memory + at.sums, first, last);
   }
-  consume<Rows, Chunk>(p, ring, at, memory, last - first, groups);
+  consume<Rows, Chunk, Even>(p, ring, at, memory, last - first, groups);
 }
 
 }  // namespace ft::cuda
 
-#define FT_STREAM(Rows, Chunk)                          \
-  FT_KERNEL(stream_##Rows##_##Chunk, StreamArgs, 320) { \
-    FT_DYNAMIC(memory);                                 \
-    stream<Rows, Chunk>(p, memory);                     \
+#define FT_STREAM(Rows, Chunk)                                 \
+  FT_KERNEL(stream_##Rows##_##Chunk, StreamArgs, 320) {        \
+    FT_DYNAMIC(memory);                                        \
+    stream<Rows, Chunk, true>(p, memory);                      \
+  }                                                            \
+  FT_KERNEL(stream_uneven_##Rows##_##Chunk, StreamArgs, 320) { \
+    FT_DYNAMIC(memory);                                        \
+    stream<Rows, Chunk, false>(p, memory);                     \
   }
 #define FT_STREAMS(Rows) FT_STREAM(Rows, 2) FT_STREAM(Rows, 4) FT_STREAM(Rows, 5) FT_STREAM(Rows, 6)
 

@@ -58,8 +58,8 @@ template <int Columns>
 FT_DEVICE void stream_records(const StreamRowsArgs& p, const RowsRing& ring, RowsTiles tiles, int slice,
                               int part) {
   constexpr int kTiles = 8 * held_tiles(Columns), kStage = kTiles * kChunk * kRecord;
-  const int groups = p.linear.groups / kSlices, own = part + kCopiers * lane_of(),
-            piece = piece_groups(groups);
+  const int own = part + kCopiers * lane_of(), piece = piece_groups(slice_groups(p.linear.groups));
+  const int groups = slice_begin(p.linear.groups, slice + 1) - slice_begin(p.linear.groups, slice);
   u64 policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   int slot = 0, phase = 1, fills = 0;
@@ -69,7 +69,7 @@ FT_DEVICE void stream_records(const StreamRowsArgs& p, const RowsRing& ring, Row
     const u8* tile = p.linear.records + (long long)(tiles.first + first + own) * p.linear.groups * kRecord;
     for (int start = 0; start < groups; start += piece) {
       const int size = min_(piece, groups - start);
-      const u8* from = tile + (start * kSlices + slice * size) * kRecord;
+      const u8* from = tile + piece_record(p.linear.groups, slice, start, piece) * kRecord;
       for (int group = 0; group < size; group += kChunk, from += kChunk * kRecord) {
         if (fills++ == p.early) barrier_wait(ring.ready, 0);  // x passes before the rest of the ring fills
         barrier_wait(ring.empty + 8 * slot, phase);
@@ -87,16 +87,18 @@ FT_DEVICE void stream_records(const StreamRowsArgs& p, const RowsRing& ring, Row
 
 template <int Columns>
 FT_DEVICE void fetch_slice(const LinearArgs& linear, const RowsRing& ring, int slice) {
-  const int bytes = linear.groups / kSlices * 64, k = linear.groups * 64, columns = (linear.rows + 7) / 8;
+  const int k = linear.groups * 64, columns = (linear.rows + 7) / 8;
+  const int first = slice_begin(linear.groups, slice) * 64,
+            bytes = slice_begin(linear.groups, slice + 1) * 64 - first;
   asm volatile("fence.proxy.async.global;" ::: "memory");
   if (lane_of() == 0) barrier_expect(ring.ready, (linear.rows + columns) * bytes);
   __syncwarp();
   for (int r = lane_of(); r < linear.rows; r += 32)
-    bulk_copy(ring.base + ring.x + r * ring.x_stride, linear.codes + (long long)r * k + slice * bytes, bytes,
+    bulk_copy(ring.base + ring.x + r * ring.x_stride, linear.codes + (long long)r * k + first, bytes,
               ring.ready);
   if (lane_of() < columns)
     bulk_copy(ring.base + ring.scales + lane_of() * bytes,
-              (const u8*)linear.scales + (long long)lane_of() * k + slice * bytes, bytes, ring.ready);
+              (const u8*)linear.scales + (long long)lane_of() * k + first, bytes, ring.ready);
 }
 
 /// A group's codes of all rows, with their scales and sums, as a lane has them.
@@ -138,8 +140,9 @@ template <int Columns>
 FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, u8* memory, RowsTiles tiles,
                         int slice) {
   constexpr int kHeld = held_tiles(Columns), kStage = 8 * kHeld * kChunk * kRecord;
-  const int groups = p.linear.groups / kSlices, warp = warp_of(), lane = lane_of(), quad = lane >> 2,
-            t = lane & 3, piece = piece_groups(groups);
+  const int warp = warp_of(), lane = lane_of(), quad = lane >> 2, t = lane & 3,
+            piece = piece_groups(slice_groups(p.linear.groups));
+  const int groups = slice_begin(p.linear.groups, slice + 1) - slice_begin(p.linear.groups, slice);
   const u8* x[Columns];
   FT_UNROLL for (int n = 0; n < Columns; n++)  // rows beyond the last read it: columns are independent
       x[n] = memory + ring.x + min_(8 * n + quad, p.linear.rows - 1) * ring.x_stride + t * 16;
@@ -242,7 +245,8 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
 template <int Columns>
 FT_DEVICE void stream_rows(const StreamRowsArgs& p, u8* memory) {
   constexpr int kStage = 8 * held_tiles(Columns) * kChunk * kRecord;
-  const int warp = warp_of(), lane = lane_of(), slice = (int)block_rank(), groups = p.linear.groups / kSlices;
+  const int warp = warp_of(), lane = lane_of(), slice = (int)block_rank(),
+            groups = slice_groups(p.linear.groups);  // places are the same in all blocks
   const RowsTiles tiles = tiles_of(p.linear);
   RowsRing ring;
   ring.base = shared_address(memory), ring.x = p.stages * kStage;

@@ -8,8 +8,8 @@
 //   8 bits  four words: inputs 0-3 of quad, of quad + 8, inputs 4-7 of quad, of quad + 8
 // Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. Scales: 8 quads x
 // (scale and bias of output quad, of output quad + 8), pairs of bfloat16 or of floats (wide).
-// Records of a tile: [piece][slice of K][group of the piece] if the groups divide into slices, else [group].
-// A piece of all slices is what the streaming linear copies at once, so it lies side by side.
+// Records of a tile: [piece][slice of K][group of the piece]. A piece of all slices is what the streaming
+// linear copies at once, so it lies side by side. The last piece of a slice may have fewer groups, or none.
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
@@ -23,29 +23,35 @@ FT_DEVICE int record_bytes(int bits, int group, int wide) {
 
 /// The record of a tile that a group has, told group by group.
 struct RecordWalk {
-  int record, of_slice, piece, in_slice, slice, left;  // left: groups of the piece from this one on
+  int record, groups, piece, in_slice, slice, left;  // left: groups of the piece from this one on
 
-  FT_DEVICE_MEMBER void begin(int groups) {
-    record = in_slice = slice = 0;
-    of_slice = groups % kSlices == 0 ? groups / kSlices : groups;
-    piece = groups % kSlices == 0 ? min_(piece_groups(of_slice), of_slice) : groups;
-    left = piece;
+  FT_DEVICE_MEMBER void begin(int of_tile) {
+    groups = of_tile, piece = piece_groups(slice_groups(of_tile)), in_slice = 0, slice = -1;
+    next_piece(0);
   }
   FT_DEVICE_MEMBER void step() {
     record++, in_slice++;
     if (--left > 0) return;
-    if (in_slice == of_slice) in_slice = 0, slice++;
+    next_piece(slice_begin(groups, slice + 1) - slice_begin(groups, slice));
+  }
+
+ private:
+  FT_DEVICE_MEMBER void next_piece(int of_slice) {
+    while (in_slice == of_slice && slice < kSlices - 1) {  // a slice of few groups may have none
+      in_slice = 0, slice++;
+      of_slice = slice_begin(groups, slice + 1) - slice_begin(groups, slice);
+    }
     left = min_(piece, of_slice - in_slice);
-    record = in_slice * kSlices + slice * left;
+    record = piece_record(groups, slice, in_slice, piece);
   }
 };
 
+FT_DEVICE int slice_of(int group, int groups) { return (kSlices * (group + 1) - 1) / groups; }
+
 FT_DEVICE long long record_at(int tile, int group, int groups) {
-  const long long first = (long long)tile * groups;
-  if (groups % kSlices != 0) return first + group;
-  const int of_slice = groups / kSlices, slice = group / of_slice, in_slice = group % of_slice;
-  const int piece = piece_groups(of_slice), in_piece = in_slice % piece, start = in_slice - in_piece;
-  return first + start * kSlices + slice * min_(piece, of_slice - start) + in_piece;
+  const int slice = slice_of(group, groups), in_slice = group - slice_begin(groups, slice);
+  const int piece = piece_groups(slice_groups(groups)), in_piece = in_slice % piece;
+  return (long long)tile * groups + piece_record(groups, slice, in_slice - in_piece, piece) + in_piece;
 }
 
 /// Byte of the record where word `word` of step `step` of a lane is.

@@ -85,35 +85,77 @@ FT_LINEARS(8, 32)
 FT_LINEARS(8, 64)
 FT_LINEARS(8, 128)
 
-// ---- plain: a warp has one output and four rows; lane i the inputs 8 i ... 8 i + 7 of each 256 ----
+// ---- plain: a warp has one output and up to four rows; lane i the inputs 8 i ... 8 i + 7 of each 256 ----
 
-FT_KERNEL(linear_plain, PlainLinearArgs, 256) {
-  begin_kernel();
-  constexpr int kRows = 4;
-  const int output = (int)blockIdx.x * 8 + warp_of(), row0 = (int)blockIdx.y * kRows, lane = lane_of();
-  if (output >= p.outputs) return;
-  const float* x[kRows];
-  FT_UNROLL for (int r = 0; r < kRows; r++) {
+/// Eight neighbours of a row of `count` numbers; zeros beyond the last.
+FT_DEVICE void load8(const float* row, int at, int count, float (&v)[8]) {
+  if (at + 8 <= count) {
+    const float4 a = *(const float4*)(row + at), b = *(const float4*)(row + at + 4);
+    v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w, v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
+    return;
+  }
+  FT_UNROLL for (int j = 0; j < 8; j++) v[j] = at + j < count ? row[at + j] : 0.0f;
+}
+
+/// Weights of bfloat16 are loaded ahead, the first ones before the rows are there.
+template <int Rows>
+FT_DEVICE void multiply_plain(const PlainLinearArgs& p) {
+  constexpr int kAhead = Rows == 1 ? 4 : 2, kStep = 256;
+  const int place = (int)blockIdx.x * p.block_outputs + warp_of(), row0 = (int)blockIdx.y * Rows;
+  const int lane = lane_of(), second = place >= p.outputs ? 1 : 0;
+  const int output = place - (second ? p.outputs : 0);
+  const void* const weights = second ? p.also.weights : p.weights;
+  const View out = second ? p.also.out : p.out;
+  const long long line = (long long)output * p.padded;
+  release_next();
+  if (second && output >= p.also.outputs) return;
+  uint4 ahead[kAhead];
+  const auto load = [&](int k) {
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      if (p.wide == 0 && k + i * kStep < p.k)
+        ahead[i] = *(const uint4*)((const u16*)weights + line + k + i * kStep);
+    }
+  };
+  load(lane * 8);
+  wait_for_rows();
+  const float* x[Rows];
+  float sum[Rows];
+  FT_UNROLL for (int r = 0; r < Rows; r++) {
     const int row = min_(row0 + r, p.rows - 1);
     x[r] = p.in.data + (long long)(p.row_list == nullptr ? row : p.row_list[row]) * p.in.stride;
+    sum[r] = 0;
   }
-  float sum[kRows] = {0, 0, 0, 0};
-  for (int k = lane * 8; k < p.k; k += 256) {
-    float w[8];
-    load_weights(p.weights, p.wide, (long long)output * p.padded + k, w);
-    FT_UNROLL for (int r = 0; r < kRows; r++) {
-      FT_UNROLL for (int j = 0; j < 8; j++) sum[r] = fma_(w[j], k + j < p.k ? x[r][k + j] : 0.0f, sum[r]);
+  FT_LOOP for (int k = lane * 8; k < p.k; k += kAhead * kStep) {
+    float v[kAhead][Rows][8];  // all loads first
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      FT_UNROLL for (int r = 0; r < Rows; r++) load8(x[r], min_(k + i * kStep, p.k), p.k, v[i][r]);
     }
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      const int at = k + i * kStep;
+      if (at >= p.k) continue;
+      float w[8];
+      if (p.wide)
+        load_weights(weights, 1, line + at, w);
+      else
+        plain_weights(ahead[i], w);
+      FT_UNROLL for (int r = 0; r < Rows; r++) {
+        FT_UNROLL for (int j = 0; j < 8; j++) sum[r] = fma_(w[j], v[i][r][j], sum[r]);
+      }
+    }
+    load(k + kAhead * kStep);
   }
-  FT_UNROLL for (int r = 0; r < kRows; r++) {
+  FT_UNROLL for (int r = 0; r < Rows; r++) {
     float total = warp_sum(sum[r]);
     const int row = row0 + r;
     if (lane != 0 || row >= p.rows) continue;
     if (p.residual.data != nullptr)
       total = p.residual.data[(long long)row * p.residual.stride + output] + total;
-    p.out.data[(long long)row * p.out.stride + output] = total;
+    out.data[(long long)row * out.stride + output] = total;
   }
 }
+
+FT_KERNEL(linear_plain_1, PlainLinearArgs, 256) { multiply_plain<1>(p); }
+FT_KERNEL(linear_plain_4, PlainLinearArgs, 256) { multiply_plain<4>(p); }
 
 // ---- packing ----
 

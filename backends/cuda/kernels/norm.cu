@@ -167,12 +167,6 @@ FT_KERNEL(swiglu_codes, PairArgs, 128) {
   store_codes<4>(p.codes, row, at, gate, live);
 }
 
-/// x * sigmoid(2 y) is 0.5 x (1 + tanh y).
-FT_DEVICE float gelu(float x) {
-  const float inner = 0.7978845608f * (x + 0.044715f * x * x * x);
-  return x * sigmoid(2.0f * inner);
-}
-
 /// 0.5 x (1 + erf(x / sqrt 2)). Abramowitz and Stegun 7.1.26: absolute error of erf below 2e-7.
 FT_DEVICE float gelu_erf(float x) {
   const float y = x * 0.70710678118f, size = magnitude(y);

@@ -41,6 +41,12 @@ FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&sca
   acc[3] = fma_(bias[1], x.w, fma_((float)dot[3], scale[1] * x.z, acc[3]));
 }
 
+/// Eight weights of bfloat16.
+FT_DEVICE void plain_weights(uint4 v, float (&w)[8]) {
+  w[0] = bf16_low(v.x), w[1] = bf16_high(v.x), w[2] = bf16_low(v.y), w[3] = bf16_high(v.y);
+  w[4] = bf16_low(v.z), w[5] = bf16_high(v.z), w[6] = bf16_low(v.w), w[7] = bf16_high(v.w);
+}
+
 /// Eight plain weights.
 FT_DEVICE void load_weights(const void* weights, int wide, long long at, float (&w)[8]) {
   if (wide) {
@@ -48,9 +54,7 @@ FT_DEVICE void load_weights(const void* weights, int wide, long long at, float (
                  b = *(const float4*)((const float*)weights + at + 4);
     w[0] = a.x, w[1] = a.y, w[2] = a.z, w[3] = a.w, w[4] = b.x, w[5] = b.y, w[6] = b.z, w[7] = b.w;
   } else {
-    const uint4 v = *(const uint4*)((const u16*)weights + at);
-    w[0] = bf16_low(v.x), w[1] = bf16_high(v.x), w[2] = bf16_low(v.y), w[3] = bf16_high(v.y);
-    w[4] = bf16_low(v.z), w[5] = bf16_high(v.z), w[6] = bf16_low(v.w), w[7] = bf16_high(v.w);
+    plain_weights(*(const uint4*)((const u16*)weights + at), w);
   }
 }
 

@@ -1,0 +1,217 @@
+// Which instructions of a program are a mixture of experts that kernels/mixture.cu does in three launches
+// when a step has few rows; a step of more rows takes a launch for each part (experts.cpp).
+#include <algorithm>
+
+#include "backends/cuda/executable.h"
+
+namespace ft::cuda {
+namespace {
+
+using Instructions = std::vector<Instruction>;
+
+/// The instruction before `end` that writes the row; -1: none.
+int writer_of(const Instructions& list, Row row, int end) {
+  for (int i = end - 1; i >= 0; --i) {
+    const Uses uses = uses_of(list[static_cast<std::size_t>(i)]);
+    if (std::ranges::any_of(uses.writes, [row](Row own) { return own.id == row.id; })) return i;
+  }
+  return -1;
+}
+
+template <class Op>
+const Op* op_at(const Instructions& list, int index) {
+  if (index < 0 || index >= std::ssize(list)) return nullptr;
+  return std::get_if<Op>(&list[static_cast<std::size_t>(index)]);
+}
+
+bool is_streamed(const Weight& stored, int max_weight_bits) {
+  const auto kind = kind_of(requantised_as(stored, max_weight_bits));
+  return kind.ok() && *kind == kStreamedKind;
+}
+
+class MixtureFinder {
+ public:
+  MixtureFinder(const Program& program, const RowPlan& plan)
+      : list_(program.instructions()), plan_(plan), bits_(program.max_weight_bits()) {}
+
+  std::optional<Mixture> at(int index) const {
+    const auto* experts = op_at<Experts>(list_, index);
+    if (experts == nullptr || experts->chosen() > kMixturePairs ||
+        experts->gate.size() > static_cast<std::size_t>(kMixtureExperts))
+      return std::nullopt;
+    for (const auto* weights : {&experts->gate, &experts->up, &experts->down}) {
+      if (!is_streamed(weights->front(), bits_)) return std::nullopt;
+    }
+    Mixture mixture;
+    mixture.experts = mixture.last = index;
+    mixture.chosen = experts->chosen(), mixture.inner_groups = experts->size() / 64;
+    mixture.route = writer_of(list_, experts->routes, index);
+    if (op_at<Route>(list_, mixture.route) == nullptr || !read_once(experts->routes)) return std::nullopt;
+    find_tail(*experts, mixture);
+    if (mixture.last - mixture.route > kMixtureSpan) return std::nullopt;
+    return mixture;
+  }
+
+ private:
+  bool read_once(Row row) const { return plan_.readers(row) == 1; }
+
+  /// The expert that every row passes, with its gate, and what is added: all of it right after the experts.
+  void find_tail(const Experts& experts, Mixture& mixture) const {
+    const int index = mixture.experts;
+    const auto* gate = op_at<SigmoidGate>(list_, index + 1);
+    const auto* sum = op_at<Add>(list_, index + 2);
+    const auto* stream = op_at<Add>(list_, index + 3);
+    if (gate == nullptr || sum == nullptr || stream == nullptr) return;
+    const auto adds = [](const Add& add, Row a, Row b) {
+      return (add.a.id == a.id && add.b.id == b.id) || (add.a.id == b.id && add.b.id == a.id);
+    };
+    if (!adds(*sum, experts.out, gate->out) ||
+        !(stream->a.id == sum->out.id) == !(stream->b.id == sum->out.id))
+      return;
+    Mixture with = mixture;
+    with.shared = writer_of(list_, gate->in, index);
+    const auto* down = op_at<Linear>(list_, with.shared);
+    if (down == nullptr || down->weights.size() != 1 || !is_streamed(down->weights[0], bits_)) return;
+    with.swiglu = writer_of(list_, down->in, with.shared);
+    const auto* inner = op_at<Swiglu>(list_, with.swiglu);
+    if (inner == nullptr || experts.activation != Activation::kSilu) return;
+    with.linear = writer_of(list_, inner->gate, with.swiglu);
+    const auto* linear = op_at<Linear>(list_, with.linear);
+    if (linear == nullptr || linear->in.id != experts.in.id || !find_pair(*linear, *inner, with)) return;
+    for (const Row row : {experts.out, gate->in, gate->out, sum->out, down->in, inner->gate, inner->up}) {
+      if (!read_once(row)) return;
+    }
+    with.gate = index + 1, with.sum = index + 2, with.last = index + 3;
+    with.inner_groups = std::max(mixture.inner_groups, down->in.width / 64);
+    if (with.last - with.route <= kMixtureSpan) mixture = with;
+  }
+
+  /// Gate and up lie side by side in the linear, and nothing beside them is stored alike.
+  bool find_pair(const Linear& linear, const Swiglu& inner, Mixture& mixture) const {
+    const auto gate = std::ranges::find(linear.outs, inner.gate.id, &Row::id);
+    const auto at = static_cast<std::size_t>(gate - linear.outs.begin());
+    if (at + 1 >= linear.outs.size() || linear.outs[at + 1].id != inner.up.id) return false;
+    const auto streamed = [&](std::size_t i) { return is_streamed(linear.weights[i], bits_); };
+    mixture.first_weight = static_cast<int>(at);
+    return streamed(at) && streamed(at + 1) && (at == 0 || !streamed(at - 1)) &&
+           (at + 2 == linear.outs.size() || !streamed(at + 2)) &&
+           linear.weights[at].rows == linear.weights[at + 1].rows;
+  }
+
+  const Instructions& list_;
+  const RowPlan& plan_;
+  int bits_;
+};
+
+}  // namespace
+
+void CudaExecutable::find_mixtures(const Program& program) {
+  const MixtureFinder finder(program, *plan_);
+  std::int64_t floats = 0;
+  for (int i = 0; i < std::ssize(program.instructions()); ++i) {
+    const std::optional<Mixture> found = finder.at(i);
+    if (!found) continue;
+    mixtures_.push_back(*found);
+    const auto& list = program.instructions();
+    int width = std::get<Experts>(list[static_cast<std::size_t>(i)]).size();
+    if (found->shared >= 0)
+      width = std::max(width, std::get<Linear>(list[static_cast<std::size_t>(found->shared)]).in.width);
+    floats = std::max(floats, (kMixturePairs + 1) * kMixtureRows * round_up(width, kTileOutputs));
+  }
+  mixture_bytes_ = floats == 0 ? 0 : kMixtureRoutesBytes + floats * 4;
+}
+
+/// The mixture that does instruction `number` when rows are few; null: none does.
+const Mixture* CudaExecutable::mixture_with(int number) const {
+  const auto found = std::ranges::find_if(mixtures_, [number](const Mixture& m) {
+    return number == m.swiglu || number == m.route || number == m.shared || number == m.experts ||
+           number == m.gate || number == m.sum || number == m.last;
+  });
+  return found == mixtures_.end() ? nullptr : &*found;
+}
+
+/// The operations from `first` on are left out of steps whose rows a mixture takes.
+void CudaExecutable::leave_to_mixture(std::size_t first, const Mixture& mixture) {
+  for (std::size_t i = first; i < operations_.size(); ++i) {
+    operations_[i] = [this, mixture, whole = std::move(operations_[i])](const StepShape& shape,
+                                                                        const Places& places) {
+      if (!takes(mixture, shape.rows)) whole(shape, places);
+    };
+  }
+}
+
+/// Where it is faster than a launch for each part (decision 040).
+bool CudaExecutable::takes(const Mixture& mixture, int rows) const {
+  constexpr int kMaxRows = 4;
+  static_assert(kMaxRows <= kMixtureRows);
+  constexpr int kOwn = 8 << 10;  // of mixture_down's block, beside what the host gives it
+  return rows <= kMaxRows && slice_groups(mixture.inner_groups) == 1 &&
+         rows * mixture.chosen <= kMixturePairs &&
+         mixture.shared_bytes(rows) <= device_->facts().shared_bytes - kOwn;
+}
+
+int Mixture::shared_bytes(int rows) const {
+  return kMixtureHeld * kSlices * 512 + rows * (chosen + 1) * (inner_groups * (64 + 8) + 64);
+}
+
+Status CudaExecutable::make_mixture(const Mixture& mixture) {
+  const auto& list = program_->instructions();
+  const auto& experts = std::get<Experts>(list[static_cast<std::size_t>(mixture.experts)]);
+  const auto& route = std::get<Route>(list[static_cast<std::size_t>(mixture.route)]);
+  const int size = experts.size(), max_bits = program_->max_weight_bits();
+  MixtureArgs args{};
+  args.route = {view(route.scores), {}, nullptr, route.chosen, route.renormalised ? 1 : 0};
+  FT_ASSIGN(args.route.scale, keep<float>(weights_->floats(route.scale)));
+  args.codes = codes_.at<signed char>(), args.scales = code_scales_.at<float>();
+  FT_ASSIGN(const auto inner, experts_matrix(experts, true, max_bits));
+  FT_ASSIGN(const auto down, experts_matrix(experts, false, max_bits));
+  args.inner = inner->memory.at<unsigned char>(), args.down = down->memory.at<unsigned char>();
+  args.tiles = parts_of(size, kTileOutputs), args.out_tiles = parts_of(experts.out.width, kTileOutputs);
+  args.groups = inner->groups(), args.down_groups = down->groups();
+  args.gelu = experts.activation == Activation::kGeluTanh ? 1 : 0;
+  args.out = view(experts.out);
+  int width = size;
+  if (mixture.shared >= 0) {
+    const auto& linear = std::get<Linear>(list[static_cast<std::size_t>(mixture.linear)]);
+    const auto& shared = std::get<Linear>(list[static_cast<std::size_t>(mixture.shared)]);
+    const auto first = static_cast<std::size_t>(mixture.first_weight);
+    const Weight gate = weights_->reduced(linear.weights[first], max_bits),
+                 up = weights_->reduced(linear.weights[first + 1], max_bits),
+                 of_shared = weights_->reduced(shared.weights[0], max_bits);
+    FT_ASSIGN(const auto both, weights_->matrix({&gate, &up}));
+    FT_ASSIGN(const auto last, weights_->matrix({&of_shared}));
+    args.shared_inner = both->memory.at<unsigned char>(), args.shared_down = last->memory.at<unsigned char>();
+    args.shared_tiles = parts_of(gate.rows, kTileOutputs), args.shared_groups = last->groups();
+    args.shared_gate = view(std::get<SigmoidGate>(list[static_cast<std::size_t>(mixture.gate)]).gate);
+    const auto& sum = std::get<Add>(list[static_cast<std::size_t>(mixture.sum)]);
+    const auto& stream = std::get<Add>(list[static_cast<std::size_t>(mixture.last)]);
+    args.residual = view(stream.a.id == sum.out.id ? stream.b : stream.a);
+    args.out = view(stream.out);
+    width = std::max(width, shared.in.width);
+  }
+  const auto stride = static_cast<int>(round_up(width, kTileOutputs));
+  args.routes = mixture_rows_.at<MixtureRoutes>();
+  args.inner_rows = {mixture_rows_.at<float>(kMixtureRoutesBytes), stride, width};
+  add_mixture(args, mixture, view(experts.in), static_cast<int>(experts.gate.size()));
+  return {};
+}
+
+void CudaExecutable::add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts) {
+  const QuantiseArgs codes{in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), in.width, 64}};
+  const bool there = mixture.shared >= 0 && mixture_codes_there_;
+  operations_.emplace_back([=, this, args = made](const StepShape& shape, const Places&) mutable {
+    if (!takes(mixture, shape.rows)) return;
+    args.rows = shape.rows;
+    if (!there) device_->launch({"quantise", {parts_of(codes.out.k, 2048), shape.rows}, 128}, &codes);
+    const int pairs = shape.rows * args.route.chosen, others = args.shared_inner != nullptr ? 1 : 0;
+    device_->launch({"mixture_routes", {1}, 256}, &args);
+    device_->launch(
+        {"mixture_inner", {std::max(args.tiles, args.shared_tiles), std::min(pairs, experts) + others}, 256},
+        &args);
+    device_->launch({"mixture_down", {args.out_tiles}, 256, mixture.shared_bytes(shape.rows)}, &args);
+  });
+  made_for_.resize(operations_.size() - 1, number_);
+  made_for_.push_back(mixture.experts);
+}
+
+}  // namespace ft::cuda
