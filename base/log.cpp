@@ -13,6 +13,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "base/printable.h"
+
 namespace ft {
 namespace {
 
@@ -132,7 +134,7 @@ std::atomic<Loggers*>& current() {
 spdlog::logger& logger() { return *current().load()->usual; }
 
 void write_line(spdlog::level::level_enum level, std::string_view line) {
-  logger().log(level, spdlog::string_view_t(line.data(), line.size()));
+  logger().log(level, spdlog::string_view_t(printable(line)));
 }
 
 }  // namespace

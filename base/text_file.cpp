@@ -5,20 +5,52 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace ft {
 namespace {
 
-Result<std::string> read_all(int file, const std::string& name, std::size_t limit_bytes) {
+constexpr int kWriterMs = 10'000;  // for a named pipe's writer to come
+
+Error unreadable(const std::string& name, int why) {
+  return {Code::kIo, fmt::format("{} cannot be read: {}", name, std::strerror(why))};
+}
+
+/// A named pipe that was opened without blocking has an end of file until a writer opens it. False if none
+/// did within kWriterMs.
+bool has_writer(int file) {
+  pollfd ready{file, POLLIN, 0};
+  int events = 0;
+  do {
+    events = ::poll(&ready, 1, kWriterMs);
+  } while (events < 0 && errno == EINTR);
+  return events > 0;
+}
+
+/// `waits`: the file is a named pipe, open without blocking.
+Result<std::string> read_all(int file, const std::string& name, std::size_t limit_bytes, bool waits) {
   std::string text;
   for (;;) {
     char buffer[1 << 16];
     const ssize_t got = ::read(file, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error{Code::kIo, fmt::format("{} cannot be read: {}", name, std::strerror(errno))};
-    if (got == 0) return text;
+    if (got < 0 && errno == EAGAIN) {  // the writer, or somebody at a terminal, may take its time
+      waits = false;
+      pollfd ready{file, POLLIN, 0};
+      (void)::poll(&ready, 1, -1);
+      continue;
+    }
+    if (got < 0) return unreadable(name, errno);
+    if (got == 0 && !std::exchange(waits, false)) return text;
+    if (got == 0 && !has_writer(file)) {
+      return Error{Code::kIo, fmt::format("{} is a pipe, and no program writes to it within {} s; start its "
+                                          "writer first, or give a regular file",
+                                          name, kWriterMs / 1000)};
+    }
+    waits = false;
     text.append(buffer, static_cast<std::size_t>(got));
     if (text.size() > limit_bytes) {
       return Error{Code::kExhausted,
@@ -44,23 +76,25 @@ Result<std::string> read_text_file(const std::string& path, std::size_t limit_by
 }
 
 Result<std::string> read_binary_file(const std::string& path, std::size_t limit_bytes) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: opening a named pipe would wait for a writer for ever.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (file < 0) {
     const Code code = errno == ENOENT || errno == ENOTDIR ? Code::kNotFound : Code::kIo;
     return Error{code, fmt::format("{} cannot be opened: {}; check the path", path, std::strerror(errno))};
   }
   struct stat found{};
-  if (::fstat(file, &found) == 0 && S_ISDIR(found.st_mode)) {
+  const bool known = ::fstat(file, &found) == 0;
+  if (known && S_ISDIR(found.st_mode)) {
     ::close(file);
     return Error{Code::kInvalid, fmt::format("{} is a folder; give a file in it", path)};
   }
-  Result<std::string> text = read_all(file, path, limit_bytes);
+  Result<std::string> text = read_all(file, path, limit_bytes, known && S_ISFIFO(found.st_mode));
   ::close(file);
   return text;
 }
 
 Result<std::string> read_standard_input(std::size_t limit_bytes) {
-  return as_text(read_all(STDIN_FILENO, "standard input", limit_bytes));
+  return as_text(read_all(STDIN_FILENO, "standard input", limit_bytes, false));
 }
 
 Status write_text_file(const std::string& path, const std::string& text) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/printable.h"
 #include "base/text_layout.h"
 #include "cli/args/command_line.h"
 #include "cli/commands/subcommands.h"
@@ -33,7 +34,7 @@ std::string default_settings_path() {
 }
 
 int report(Terminal& terminal, const Error& error, bool json, int status) {
-  terminal.err(fmt::format("foretoken: {}\n", error.message));
+  terminal.err(fmt::format("foretoken: {}\n", printable(error.message)));
   if (json) terminal.out(error_json(error) + "\n");
   terminal.flush();
   return status;

@@ -84,6 +84,12 @@ void LookupMemory::load(Decoder& decoder) {
   if (options_.path.empty() || drafter == nullptr || !std::filesystem::exists(options_.path, unknown)) return;
   const Result<MappedFile> file = MappedFile::open(options_.path);
   Status status = file.ok() ? Status() : Status(file.error());
+  // A file is smaller than the memory whose texts it holds; a larger one is of a larger memory, or another.
+  const auto most = static_cast<std::size_t>(decoder.options().recall_bytes);
+  if (status.ok() && file->bytes().size() > most) {
+    status = Error{Code::kExhausted, fmt::format("it has {} bytes, and the memory {} (--lookup-memory-mb)",
+                                                 file->bytes().size(), most)};
+  }
   if (status.ok()) {
     const auto bytes = file->bytes();
     status = read_lookup_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options_.key,

@@ -47,7 +47,9 @@ std::optional<FramingFault> framing_fault(const HttpRequest& http_request, unsig
     return FramingFault{
         501, "only the chunked transfer coding is supported; send the body without another coding"};
   }
-  if (lengths.size() > 1) return FramingFault{400, "Content-Length is given more than once"};
+  const bool list = std::ranges::any_of(
+      lengths, [](std::string_view length) { return length.find(',') != std::string_view::npos; });
+  if (lengths.size() > 1 || list) return FramingFault{400, "Content-Length is given more than once"};
   const std::size_t hosts = fields_of(http_request, "host").size();
   if (hosts > 1) return FramingFault{400, "Host is given more than once"};
   if (hosts == 0 && version >= 11) return FramingFault{400, "Host is missing; HTTP/1.1 needs it"};

@@ -35,6 +35,8 @@ TEST(Framing, ChunkedAloneIsTheOnlyTransferCoding) {
 TEST(Framing, ABodyHasOneLength) {
   EXPECT_EQ(fault({{"Content-Length", "5"}}), 0);
   EXPECT_EQ(fault({{"Content-Length", "5"}, {"Content-Length", "5"}}), 400);
+  EXPECT_EQ(fault({{"Content-Length", "5, 5"}}), 400);
+  EXPECT_EQ(fault({{"Content-Length", "5,6"}}), 400);
   EXPECT_EQ(fault({{"Content-Length", "5"}, {"Transfer-Encoding", "chunked"}}), 400);
   EXPECT_EQ(fault({{"Transfer-Encoding", "identity"}, {"Content-Length", "5"}}), 400);
   EXPECT_EQ(fault({{"Transfer-Encoding", "chunked"}}, 10), 400) << "HTTP/1.0 knows no chunks";

@@ -66,17 +66,35 @@ std::string safe_id(std::string_view id) {
   return good ? std::string(id) : api::random_id("req_");
 }
 
+/// An absolute-form target (http://host/path) becomes its path; what it names as the host then counts instead
+/// of Host (RFC 9112 section 3.2.2). Empty for a path.
+std::string_view take_authority(std::string_view& target) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (target.size() <= scheme.size() || !same_name(target.substr(0, scheme.size()), scheme)) continue;
+    const std::string_view rest = target.substr(scheme.size());
+    const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
+    target = end == rest.size() ? std::string_view("/") : rest.substr(end);
+    return rest.substr(0, end);
+  }
+  return {};
+}
+
 void take_head(const Parser& parser, Received& received) {
   const auto& head = parser.get();
   HttpRequest& http_request = received.http_request;
   http_request.method = std::string(head.method_string());
-  const std::string_view target(head.target().data(), head.target().size());
+  std::string_view target(head.target().data(), head.target().size());
+  const std::string_view authority = take_authority(target);
   const std::size_t query = target.find('?');
   http_request.path = percent_decoded(target.substr(0, query));
   if (query != std::string_view::npos) http_request.query = std::string(target.substr(query + 1));
   for (const auto& field : head) {
     http_request.headers.emplace_back(std::string(field.name_string()), std::string(field.value()));
+    std::string& value = http_request.headers.back().second;
+    if (!authority.empty() && same_name(field.name_string(), "host")) value = authority;
   }
+  if (!authority.empty() && head.version() < 11 && http_request.header("host").empty())
+    http_request.headers.emplace_back("Host", std::string(authority));
   http_request.id = safe_id(http_request.header("x-request-id"));
   received.version = head.version();
   received.has_body = !parser.is_done();

@@ -12,6 +12,53 @@ namespace {
 
 constexpr std::size_t kMaxSettingsBytes = 1U << 20;
 
+/// Finds keys of many dotted parts without recursion. It follows TOML's strings and comments; where it is not
+/// TOML, toml++ stops before it gets further.
+class KeyDots {
+ public:
+  explicit KeyDots(std::string_view text) : text_(text) {}
+
+  /// The line of a key with more than kMaxKeyParts parts; 0: there is none.
+  int deep_line() {
+    while (at_ < text_.size()) {
+      const char c = text_[at_];
+      if (c == '"' || c == '\'') {
+        skip_string(c);
+        continue;
+      }
+      if (c == '#') skip_to('\n');
+      if (at_ < text_.size() && text_[at_] == '.' && ++dots_ >= kMaxKeyParts) return line_;
+      if (at_ < text_.size() && is_end(text_[at_])) dots_ = 0;
+      step();
+    }
+    return 0;
+  }
+
+ private:
+  static bool is_end(char c) { return c == '\n' || c == '=' || c == ',' || c == '{' || c == '}'; }
+  void step() { line_ += at_ < text_.size() && text_[at_++] == '\n' ? 1 : 0; }
+  void skip_to(char end) {
+    while (at_ < text_.size() && text_[at_] != end) step();
+  }
+  /// From its opening quotes to after its closing ones; one of a single line ends with the line.
+  void skip_string(char quote) {
+    const std::string three(3, quote);
+    const bool many = text_.substr(at_, 3) == three;
+    at_ += many ? 3 : 1;
+    while (at_ < text_.size() && (many || text_[at_] != '\n')) {
+      const bool escape = text_[at_] == '\\' && quote == '"';
+      if (!escape && (many ? text_.substr(at_, 3) == three : text_[at_] == quote)) break;
+      step();
+      if (escape) step();
+    }
+    for (int left = many ? 5 : 1; left > 0 && at_ < text_.size() && text_[at_] == quote; --left) ++at_;
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_ = 1, dots_ = 0;
+};
+
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path) {}
@@ -75,6 +122,12 @@ class Reader {
 }  // namespace
 
 Result<std::vector<Setting>> parse_settings(const std::string& text, const std::string& path) {
+  if (const int line = KeyDots(text).deep_line(); line > 0) {
+    return Error{Code::kInvalid,
+                 fmt::format("{} line {}: the key has more than {} parts; write flag = value, or [command] "
+                             "above it",
+                             path, line, kMaxKeyParts)};
+  }
   try {
     const toml::table table = toml::parse(text, path);
     Reader reader(path);

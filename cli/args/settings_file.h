@@ -5,7 +5,8 @@
 //    [run]
 //    temperature = 0.2
 //    stop = ["###", "END"]
-// Errors name file and line.
+// A key has at most kMaxKeyParts parts, since the parser of TOML recurses over them. Errors name file and
+// line.
 #pragma once
 
 #include <string>
@@ -14,6 +15,8 @@
 #include "base/result.h"
 
 namespace ft::cli {
+
+inline constexpr int kMaxKeyParts = 16;
 
 struct Setting {
   std::string section;              // subcommand, or empty: all

@@ -49,5 +49,26 @@ TEST(SettingsFile, OnlyAFileThatWasNamedMustExist) {
   EXPECT_TRUE(optional->empty());
 }
 
+TEST(SettingsFile, AKeyOfManyPartsIsRefusedBeforeItIsParsed) {
+  std::string deep = "a";
+  for (int i = 0; i < 100'000; ++i) deep += ".a";
+  for (const std::string& text : {deep + " = 1\n", "x = 1\n[" + deep + "]\n", "[[" + deep + "]]\n",
+                                  "x = {" + deep + " = 1}\n", "x = {y = \"\"\"a\"\"\"\", " + deep + " = 1}\n",
+                                  "x = [[{" + deep + " = 1}]]\n", "'a'" + deep.substr(1) + " = 1\n"}) {
+    const auto settings = parse_settings(text, "f");
+    ASSERT_FALSE(settings.ok());
+    EXPECT_NE(settings.error().message.find("parts"), std::string::npos) << settings.error().message;
+  }
+}
+
+TEST(SettingsFile, DotsInTextsAndCommentsAreNoParts) {
+  const std::string dots(200, '.');
+  const auto settings = parse_settings("# " + dots + "\na = \"" + dots + "\\\"" + dots + "\"\nb = '" + dots +
+                                           "'\nc = \"\"\"\n" + dots + "\"\n\"\"\"\nd = [1.5, 2.5]\n",
+                                       "f");
+  ASSERT_TRUE(settings.ok()) << settings.error().message;
+  EXPECT_EQ(settings->size(), 4U);
+}
+
 }  // namespace
 }  // namespace ft::cli

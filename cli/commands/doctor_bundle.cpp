@@ -1,8 +1,10 @@
 #include "cli/commands/doctor_bundle.h"
 
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unistd.h>
 
 #include "base/json.h"
@@ -27,6 +29,15 @@ constexpr const char* kConfigKeys[] = {"model_type",          "architectures",  
                                        "quantization",        "quantization_config", "tie_word_embeddings",
                                        "hidden_size",         "num_hidden_layers",   "mtp_num_hidden_layers",
                                        "mlx_lm_extra_tensors"};
+
+/// Keys of config.json that hold what somebody wrote, in whatever table.
+const std::set<std::string, std::less<>> kFreeKeys = {
+    "_name_or_path", "name_or_path", "description", "comment", "notes", "author", "path", "dataset"};
+/// Folders of a system, which every machine has.
+constexpr const char* kSystemFolders[] = {"/usr/", "/proc/", "/sys/",          "/dev/",   "/lib/",
+                                          "/bin/", "/etc/",  "/opt/homebrew/", "/System/"};
+constexpr const char* kFileKinds[] = {".safetensors", ".json", ".gguf", ".jinja", ".toml", ".txt"};
+constexpr const char* kPublicHosts[] = {"huggingface.co", "github.com", "docs.nvidia.com", "hf.co"};
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; }
 
@@ -78,6 +89,82 @@ void hide_mail(std::string& text) {
   }
 }
 
+/// Where the path that begins at `at` ends: at a mark of punctuation or a blank, unless the path continues
+/// after the blank.
+std::size_t path_end(const std::string& text, std::size_t at) {
+  const std::size_t most = std::min(text.find_first_of("\t\n\"'`,;:()[]{}<>|", at), text.size());
+  const std::size_t last = text.rfind('/', most == 0 ? 0 : most - 1);
+  const std::size_t from = last == std::string::npos || last < at ? at : last;
+  return std::min(text.find(' ', from), most);
+}
+
+/// Folders of this machine say who works there on what: of a path only the kind of its file stays, unless
+/// every machine has it.
+void hide_folders(std::string& text) {
+  for (std::size_t at = 0; (at = text.find('/', at)) != std::string::npos;) {
+    const bool inside = at > 0 && (is_word(text[at - 1]) ||
+                                   std::string_view(".~/]:").find(text[at - 1]) != std::string_view::npos);
+    const std::size_t end = path_end(text, at);
+    const std::string path = text.substr(at, end - at);
+    const bool known =
+        std::ranges::any_of(kSystemFolders, [&](const char* folder) { return path.starts_with(folder); });
+    if (inside || known || path.size() < 2) {
+      at = inside ? at + 1 : std::max(end, at + 1);
+      continue;
+    }
+    const std::size_t dot = path.rfind('.');
+    const std::string kind = dot == std::string::npos ? "" : path.substr(dot);
+    const bool told = std::ranges::any_of(kFileKinds, [&](const char* each) { return kind == each; });
+    const std::string shown = "[path]" + (told ? kind : "");
+    text.replace(at, end - at, shown);
+    at += shown.size();
+  }
+}
+
+/// A host of a private network, and every host that is not one of the hub's, is the reader's own affair.
+void hide_hosts(std::string& text) {
+  for (std::size_t at = 0; (at = text.find("://", at)) != std::string::npos;) {
+    const std::size_t begin = at + 3;
+    std::size_t end = begin;
+    while (end < text.size() && (is_word(text[end]) || text[end] == '.' || text[end] == ':' ||
+                                 text[end] == '[' || text[end] == ']'))
+      ++end;
+    const std::string host = text.substr(begin, end - begin);
+    const bool known = std::ranges::any_of(kPublicHosts, [&](const char* name) { return host == name; });
+    if (!known) {
+      std::size_t stop = end;  // with its path, which may name a folder
+      while (stop < text.size() && static_cast<unsigned char>(text[stop]) > ' ' && text[stop] != '"' &&
+             text[stop] != '\'' && text[stop] != ',' && text[stop] != ';')
+        ++stop;
+      text.replace(begin, stop - begin, "[host]");
+      at = begin + std::string_view("[host]").size();
+    } else {
+      at = end;
+    }
+  }
+}
+
+/// The shape of a value, and words that name a kind of model; no free text.
+Json shape_of(const Json& value) {
+  if (value.is_string()) {
+    const std::string& text = value.get_ref<const std::string&>();
+    constexpr std::size_t kLongest = 64;
+    const bool word =
+        text.size() <= kLongest && std::ranges::all_of(text, [](char c) { return is_word(c) || c == '.'; });
+    return word ? value : Json("[text]");
+  }
+  if (!value.is_structured()) return value;
+  Json shape = value.is_object() ? Json::object() : Json::array();
+  for (const auto& [key, inner] : value.items()) {
+    if (value.is_array()) {
+      shape.push_back(shape_of(inner));
+    } else if (!kFreeKeys.contains(key)) {
+      shape[shape_of(key).get<std::string>()] = shape_of(inner);
+    }
+  }
+  return shape;
+}
+
 /// Every string and key of the document.
 void scrub(Json& value, const Private& words) {
   if (value.is_string()) {
@@ -92,10 +179,8 @@ Json shared_config(const std::string& text) {
   Json shared = Json::object();
   if (!config.is_object()) return shared;
   for (const char* key : kConfigKeys) {
-    if (config.contains(key)) shared[key] = config[key];
+    if (config.contains(key)) shared[key] = shape_of(config[key]);
   }
-  if (shared.contains("text_config") && shared["text_config"].is_object())
-    shared["text_config"].erase("_name_or_path");
   return shared;
 }
 
@@ -136,7 +221,9 @@ std::string scrubbed(std::string text, const Private& words) {
   for (const char* prefix : {"hf_", "sk-", "Bearer ", "bearer ", "api_org_"}) hide_after(text, prefix);
   hide_mail(text);
   constexpr std::size_t kShortest = 3;  // a shorter name is part of many words
+  hide_hosts(text);
   if (words.home.size() >= kShortest) replace_all(text, words.home, "~");
+  hide_folders(text);
   if (words.user.size() >= kShortest) replace_all(text, words.user, "[user]");
   if (words.host.size() >= kShortest) replace_all(text, words.host, "[host]");
   for (const char* homes : {"/home/", "/Users/"}) {  // of other people

@@ -71,6 +71,7 @@ class Framing(Hostile):
                                (b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", 400),
                                (b"Content-Length: 5\r\nTransfer-Encoding: identity\r\n", 400),
                                (b"Content-Length: 5\r\nContent-Length: 6\r\n", 400),
+                               (b"Content-Length: 5, 5\r\n", 400),
                                (b"Content-Length: 5\r\nContent-Length: 5\r\n", 400)):
             with self.connect() as client:
                 client.send(head + fields + b"\r\n" + inner)
@@ -105,6 +106,21 @@ class Heads(Hostile):
         self.assertEqual(self.host("Host: localhost", "Host: localhost"), 400)
         self.assertEqual(self.host("Host: localhost", "host: evil.example"), 400)
         self.assertEqual(self.host(version="1.0"), 200)
+
+    def test_an_absolute_target_is_its_path_and_its_host_counts(self):
+        def status(target, host="localhost", version="1.1"):
+            with self.connect() as client:
+                fields = f"Host: {host}\r\n" if host else ""
+                client.send(f"GET {target} HTTP/{version}\r\n{fields}\r\n".encode())
+                return client.answer()[0]
+        self.assertEqual(status("http://localhost/health"), 200)
+        self.assertEqual(status("HTTP://127.0.0.1:80/health?x=1"), 200)
+        self.assertEqual(status("http://localhost"), 200, "the page")
+        self.assertEqual(status("http://localhost/health", host="evil.example"), 200, "Host does not count")
+        self.assertEqual(status("http://evil.example/health"), 403)
+        self.assertEqual(status("http://evil.example/health", host="", version="1.0"), 403)
+        self.assertEqual(status("http://user@localhost/health"), 400)
+        self.assertEqual(status("ftp://localhost/health"), 404)
 
     def test_origins_are_read_whole(self):
         for bad in ("http://localhost:80@evil.example", "http://localhost.evil.example", "https://evil.example",
