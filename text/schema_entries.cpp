@@ -68,6 +68,10 @@ std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names
   return all.empty() ? all : rule(all);
 }
 
+/// Letters of a name that has to differ from another one. Without a bound, a model that wants the same name
+/// again goes on inside the name, because its end is forbidden.
+const std::string kRest = "(?s:.{0,47})";
+
 /// `count` entries whose names differ. Two names differ in a bit of the first or last letter; of more, the
 /// last letters fall into different classes.
 std::string SchemaLark::distinct(const SchemaShape& shape, const Names& names, uint64_t count,
@@ -79,7 +83,7 @@ std::string SchemaLark::distinct(const SchemaShape& shape, const Names& names, u
       for (int bit = 1; bit < kLetters; bit *= 2) {
         const auto with = [&](int on) {
           const std::string some = letters([&](int c) { return ((c & bit) != 0) == (on != 0); });
-          return other_entry(shape, names, first ? some + "(?s:.*)" : "(?s:.*)" + some);
+          return other_entry(shape, names, first ? some + kRest : kRest + some);
         };
         if (letters([&](int c) { return (c & bit) == 0; }) == "[]") continue;
         const std::string none = with(0), one = with(1);
