@@ -50,6 +50,7 @@ net::awaitable<void> TextLanes::run(Lane lane, std::function<void()> work) {
 
 net::awaitable<std::optional<TextLanes::Lane>> TextLanes::try_on(Lane lane,
                                                                  const std::function<void()>& work) {
+  if (stopping_) co_return std::nullopt;  // a pool that was joined runs nothing, so waiting would not end
   // post() is not usable here: its coroutine would resume on its own executor, which is the I/O thread's.
   co_return co_await net::co_spawn(
       pool(lane),

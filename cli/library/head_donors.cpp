@@ -6,6 +6,7 @@
 
 #include "base/text_file.h"
 #include "cli/library/library.h"
+#include "cli/library/shipped_model.h"
 #include "hub/repository.h"
 #include "models/family.h"
 
@@ -66,7 +67,7 @@ std::vector<std::string> head_donors(const Model& model, const std::string& name
   const std::string onto = name.empty() ? model.directory : name;
   if (const Result<Library> library = read_library(); library.ok()) {
     for (const KnownModel& known : library->models) {
-      if (could_give(known, model))
+      if (known.found.place != kShippedPlace && could_give(known, model))  // the toy gives none
         donors.push_back(fmt::format("foretoken graft --head {} --onto {}", known.found.name, onto));
     }
   }

@@ -110,7 +110,7 @@ class Doctor(DraftersTest):
         odd = GOLDEN / "odd"
         found = self.findings(0, "--model", str(odd), *self.drafters(odd))
         self.assertEqual([one["kind"] for one in found], ["good", "good"], found)
-        self.assertIn("reads layers 0, ", found[0]["what"])
+        self.assertIn("reads layers 1, ", found[0]["what"])
 
     def test_drafters_of_another_target(self):
         wide = write_eagle3(self.folder / "wide", cli_test.MODEL, target_width=640)
