@@ -91,7 +91,12 @@ fn search(state: &mut State, text: &str, name: &str, args: &[Value]) -> Result<V
     let window = if start <= end { &text[byte(start)..byte(end)] } else { "" };
     let base = if matches!(name, "index" | "rindex") { &name.replace("index", "find") } else { name };
     let value = Value::from(window);
-    let found = minijinja_contrib::pycompat::unknown_method_callback(state, &value, base, &[part.clone()])?;
+    let found = minijinja_contrib::pycompat::unknown_method_callback(
+        state,
+        &value,
+        base,
+        std::slice::from_ref(part),
+    )?;
     if !base.ends_with("find") {
         return Ok(found);
     }

@@ -72,7 +72,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = &str> {
         let end = rest.find(ENDS).unwrap_or(rest.len());
         let (line, after) = rest.split_at(end);
         let length = after.chars().next().map_or(0, char::len_utf8);
-        rest = if after.starts_with("\r\n") { &after[2..] } else { &after[length..] };
+        rest = after.strip_prefix("\r\n").unwrap_or(&after[length..]);
         Some(line)
     })
 }
