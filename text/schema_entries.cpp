@@ -69,7 +69,7 @@ std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names
 }
 
 /// Letters of a name that has to differ from another one. Without a bound, a model that wants the same name
-/// again goes on inside the name, because its end is forbidden.
+/// again continues inside the name, because its end is forbidden.
 const std::string kRest = "(?s:.{0,47})";
 
 /// `count` entries whose names differ. Two names differ in a bit of the first or last letter; of more, the
