@@ -4,8 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <memory>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -184,26 +182,6 @@ bool is_public_address(std::span<const std::uint8_t> address) {
   if (address.size() != 16) return false;
   if (any_of(address, kHolds4)) return is_public_address(address.last(4));
   return within(address, kGivenOut6) && !any_of(address, kNotPublic6);
-}
-
-bool is_own_address(std::span<const std::uint8_t> address) {
-  if (address.size() == 16 && any_of(address, kHolds4)) return is_own_address(address.last(4));
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return true;  // unknown: better not asked
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
-    const auto* start = reinterpret_cast<const std::uint8_t*>(entry->ifa_addr);
-    std::span<const std::uint8_t> own;
-    if (entry->ifa_addr->sa_family == AF_INET) own = {start + offsetof(sockaddr_in, sin_addr), 4};
-    if (entry->ifa_addr->sa_family == AF_INET6) own = {start + offsetof(sockaddr_in6, sin6_addr), 16};
-    if (!own.empty() && std::ranges::equal(own, address)) return true;
-  }
-  return false;
-}
-
-bool may_be_asked(std::span<const std::uint8_t> address) {
-  return is_public_address(address) && !is_own_address(address);
 }
 
 Result<std::string> fetch_web_file(const std::string& url, const WebFileLimits& limits) {
