@@ -1,6 +1,6 @@
-// Work that takes long or waits for others, and that some threads must leave to others. Whoever begins it
-// says so; where it is not allowed this throws, and the server runs the request again where such work is
-// due. So the lane of a request follows from what the request does, not from a look at its text.
+// Work that takes long or waits for another server, and that some threads must not do. The code that begins
+// such work calls begin_heavy_work(), which throws on these threads. The server then runs the request again
+// on a thread that may. A request's lane thus follows from what it does, not from a search of its text.
 #pragma once
 
 #include <initializer_list>

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <string>
+#include <unistd.h>
 
 namespace ft {
 namespace {
@@ -22,7 +23,7 @@ TEST(MachineFacts, ALineThatIsCutGivesNothing) {
 
 TEST(MachineFacts, CachesOfTheLastLevelCountOnceForCoresThatShareOne) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::path(testing::TempDir()) / "machine_facts_caches";
+  const fs::path folder = fs::path(testing::TempDir()) / ("machine_facts_" + std::to_string(::getpid()));
   fs::remove_all(folder);
   const auto cache = [&](int cpu, int index, int level, const char* size, const char* cores) {
     const fs::path at = folder / ("cpu" + std::to_string(cpu)) / "cache" / ("index" + std::to_string(index));

@@ -16,26 +16,28 @@ std::pair<char32_t, std::size_t> first_of(std::string_view text) {
   return {point, size};
 }
 
-}  // namespace
-
 bool is_control(char32_t point) {
   return point < 0x20 || (point >= 0x7F && point < 0xA0) || (point >= 0x200E && point <= 0x200F) ||
          (point >= 0x2028 && point <= 0x202E) || (point >= 0x2066 && point <= 0x2069);
 }
 
-std::string printable(std::string_view text) {
-  const std::string valid = utf8_replace_invalid(text);
+}  // namespace
+
+std::string escape_controls(std::string_view utf8, std::string_view kept, bool backslashes) {
   std::string out;
-  for (std::string_view rest = valid; !rest.empty();) {
+  for (std::string_view rest = utf8; !rest.empty();) {
     const auto [point, size] = first_of(rest);
-    if (is_control(point) && point != '\n' && point != '\t') {
+    if (is_control(point) && kept.find(rest.front()) == std::string_view::npos) {
       out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(point));
     } else {
+      if (point == '\\' && backslashes) out += '\\';
       out += rest.substr(0, size);
     }
     rest.remove_prefix(size);
   }
   return out;
 }
+
+std::string printable(std::string_view text) { return escape_controls(utf8_replace_invalid(text), "\n\t"); }
 
 }  // namespace ft

@@ -7,8 +7,10 @@
 
 namespace ft {
 
-/// C0 and C1 controls, line and paragraph separators, and marks that change a line's direction.
-bool is_control(char32_t point);
+/// `utf8` with each control as \uXXXX, unless it is one of `kept`. Controls are C0 and C1, line and paragraph
+/// separators, and marks that change a line's direction. `backslashes`: also doubles each backslash, so that
+/// the text can be read back.
+std::string escape_controls(std::string_view utf8, std::string_view kept = {}, bool backslashes = false);
 /// Keeps line feeds and tabs, which messages have themselves.
 std::string printable(std::string_view text);
 

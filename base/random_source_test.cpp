@@ -19,7 +19,7 @@ std::uint64_t untempered(std::uint64_t value) {
   return known;
 }
 
-/// How many of the values after the first 312 follow from earlier ones as those of std::mt19937_64 do.
+/// Number of values after the first 312 that earlier ones predict by the recurrence of std::mt19937_64.
 std::size_t foretold(const std::vector<std::uint64_t>& values) {
   constexpr std::size_t kState = 312, kMiddle = 156;
   constexpr std::uint64_t kLower = 0x7FFFFFFFU, kTwist = 0xB5026F5AA96619E9U;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <unistd.h>
 
 #include "base/thread_pool.h"
 
@@ -16,7 +17,9 @@ namespace fs = std::filesystem;
 /// A folder like /sys/devices.
 class Machine {
  public:
-  Machine() : folder_(fs::path(::testing::TempDir()) / ("cores" + std::to_string(made_++))) {
+  Machine()
+      : folder_(fs::path(::testing::TempDir()) /
+                ("cores_" + std::to_string(::getpid()) + "_" + std::to_string(made_++))) {
     fs::remove_all(folder_);
   }
   ~Machine() { fs::remove_all(folder_); }

@@ -186,7 +186,7 @@ Shares converse(Server& server) {
 }
 
 // The 27B on a GPU: snapshots and blocks are divided at the start. The 4B in a machine's memory: the bytes
-// bound both together. Figures of MemoryPlan and Decoder::room() for the published shapes in 4 bits.
+// bound both together. Worked out by hand for the published shapes in 4 bits; not read from MemoryPlan.
 constexpr Sizes kRoomy[] = {
     {"27B, GPU of 80 GB", 209 * kMegabyte, 69'632, 24'000 * kMegabyte, 57, 170'000, 1024},
     {"4B, machine of 24 GB", 73 * kMegabyte, 36'864, 7'000 * kMegabyte, 90, 190'000, 512},

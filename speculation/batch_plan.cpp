@@ -30,22 +30,23 @@ int depth_of(const BatchSlot& slot, const DraftProspect& offer, const Rule& rule
   return depth;
 }
 
-BatchPlan apply(const CostModel& costs, std::span<const BatchSlot> slots, ContextRead read,
+BatchPlan apply(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read,
                 const Rule& rule) {
   BatchPlan plan;
+  plan.read = read;
   for (const BatchSlot& slot : slots) {
     const DraftProspect& offer = prospect(slot, rule);
     const int depth = depth_of(slot, offer, rule);
     plan.rows += 1 + depth;
     plan.tokens += 1;
     for (int i = 0; i < depth; ++i) plan.tokens += offer.reached[static_cast<std::size_t>(i)];
-    read.drafts += depth * slot.context;
+    plan.read.drafts += depth * slot.context;
     if (depth == 0) continue;
     double& known = plan.steps_of[static_cast<std::size_t>(offer.drafter->number())];
     known = std::max(known, costs.draft_steps(*offer.drafter, depth));
   }
   for (const double steps : plan.steps_of) plan.draft_steps += steps;
-  plan.steps = costs.round(plan.rows, plan.draft_steps, static_cast<int>(slots.size()), read);
+  plan.steps = costs.round(plan.rows, plan.draft_steps, static_cast<int>(slots.size()), plan.read);
   return plan;
 }
 

@@ -31,6 +31,7 @@ struct BatchPlan {
   int rows = 0;
   double tokens = 0, steps = 0;  // steps: plain steps of one slot
   double draft_steps = 0;
+  ContextRead read;                             // of all sequences and drafts
   std::array<double, kMaxDrafters> steps_of{};  // [Drafter::number()] of draft_steps
 
   double pace() const { return steps > 0 ? tokens / steps : 0; }

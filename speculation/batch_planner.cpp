@@ -25,12 +25,17 @@ void BatchPlanner::plan_retry(const CostModel& costs) {
                      std::span(drafters_).first(slots_.size()), kHope);
 }
 
+/// It could draft and is not planned to.
+bool BatchPlanner::idles(std::size_t slot) const {
+  return depths_[slot] == 0 && slots_[slot].any.drafter != nullptr && slots_[slot].fixed < 0;
+}
+
 void BatchPlanner::plan_probes(const CostModel& costs) {
   std::size_t idle = 0, drafting = 0;
   const Drafter* drafter = nullptr;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (depths_[i] > 0) ++drafting;
-    if (depths_[i] > 0 || slots_[i].any.drafter == nullptr || slots_[i].fixed >= 0) continue;
+    if (!idles(i)) continue;
     ++idle;
     drafter = slots_[i].any.drafter;
   }
@@ -47,7 +52,7 @@ void BatchPlanner::plan_probes(const CostModel& costs) {
   std::size_t left = probes;
   for (std::size_t seen = 0; seen < slots_.size() && left > 0; ++seen) {
     const std::size_t i = next_++ % slots_.size();
-    if (depths_[i] > 0 || slots_[i].any.drafter == nullptr || slots_[i].fixed >= 0) continue;
+    if (!idles(i)) continue;
     probing_[i] = 1;
     --left;
   }
@@ -65,10 +70,8 @@ RoundSoFar BatchPlanner::others(std::size_t index) const {
   }
   others.draft_steps = plan_.draft_steps;
   others.steps_of = plan_.steps_of;
-  others.read = read_;
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    if (i != index) others.read.drafts += depths_[i] * slots_[i].context;
-  }
+  others.read = plan_.read;
+  others.read.drafts -= depths_[index] * slot.context;
   others.context = slot.context;
   others.probe = probing_[index] != 0;
   return others;

@@ -22,7 +22,6 @@ class BatchPlanner {
   void plan(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read);
   /// The round as slot `index` finds it: what the others are planned to do, and the passes of all.
   RoundSoFar others(std::size_t index) const;
-  int depth(std::size_t index) const { return depths_[index]; }
 
  private:
   static constexpr int kIdle = 16;           // rounds without a draft before a slot tries one
@@ -31,6 +30,7 @@ class BatchPlanner {
 
   void plan_retry(const CostModel& costs);
   void plan_probes(const CostModel& costs);
+  bool idles(std::size_t slot) const;
 
   std::span<const BatchSlot> slots_;
   ContextRead read_;

@@ -3,13 +3,16 @@
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace ft {
 namespace {
 
 class EndToken : public ::testing::Test {
  protected:
-  EndToken() : folder(::testing::TempDir() + "end_token") { std::filesystem::create_directories(folder); }
+  EndToken() : folder(::testing::TempDir() + "end_token_" + std::to_string(::getpid())) {
+    std::filesystem::create_directories(folder);
+  }
   ~EndToken() override { std::filesystem::remove_all(folder); }
   void write(const char* name, const std::string& text) { std::ofstream(folder + "/" + name) << text; }
   std::optional<std::int32_t> found() {

@@ -204,7 +204,7 @@ Json MessagesWriter::whole(const Block& block) {
           {"type", "thinking"}, {"thinking", block.text}, {"signature", thinking_signature(block.text)}};
     case Block::Kind::kToolUse: {
       Json input = read_json<Json>(block.text);
-      // A tool without arguments sends no pieces. Of a call that was cut only the stream shows a part.
+      // A tool without arguments sends no pieces. Only the stream shows part of a call that was cut.
       if (!input.is_object()) input = Json::object();
       return Json{{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", std::move(input)}};
     }

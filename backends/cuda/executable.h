@@ -82,7 +82,7 @@ class CudaExecutable final : public Executable {
     auto operator<=>(const GraphKey&) const = default;
   };
 
-  /// Of a step with a profiler: what ends at each stamp after the first, as a place in times_.
+  /// With a profiler: the index in times_ of the instruction that ends at each stamp after the first.
   using Stamps = std::vector<int>;
 
   /// A product of weights and the rows of one matrix.

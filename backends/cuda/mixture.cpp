@@ -86,7 +86,7 @@ class MixtureFinder {
     if (with.last - with.route <= kMixtureSpan) mixture = with;
   }
 
-  /// Gate and up lie side by side in the linear, and nothing beside them is stored alike.
+  /// Gate and up lie side by side in the linear, and no other weights share their layout.
   bool find_pair(const Linear& linear, const Swiglu& inner, Mixture& mixture) const {
     const auto gate = std::ranges::find(linear.outs, inner.gate.id, &Row::id);
     const auto at = static_cast<std::size_t>(gate - linear.outs.begin());
@@ -144,7 +144,7 @@ void CudaExecutable::leave_to_mixture(std::size_t first, const Mixture& mixture)
 bool CudaExecutable::takes(const Mixture& mixture, int rows) const {
   constexpr int kMaxRows = 4;
   static_assert(kMaxRows <= kMixtureRows);
-  constexpr int kOwn = 8 << 10;  // of mixture_down's block, beside what the host gives it
+  constexpr int kOwn = 8 << 10;  // static shared memory of mixture_down's block
   return rows <= kMaxRows && slice_groups(mixture.inner_groups) == 1 &&
          rows * mixture.chosen <= kMixturePairs &&
          mixture.shared_bytes(rows) <= device_->facts().shared_bytes - kOwn;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "base/text_file.h"
 #include "cli/commands/chat_session.h"
@@ -72,7 +73,8 @@ TEST(ChatSession, AWrongCommandChangesNothing) {
 
 TEST(ChatSession, WhatIsSavedIsLoaded) {
   const std::string file =
-      (std::filesystem::temp_directory_path() / "foretoken_chat_session_test.json").string();
+      (std::filesystem::temp_directory_path() / ("foretoken_chat_" + std::to_string(::getpid()) + ".json"))
+          .string();
   ChatSession session;
   session.system = "sys";
   session.messages = {{"user", "a \"b\"\n\u00e9", ""}, {"assistant", "c", "thought"}};
