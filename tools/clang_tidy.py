@@ -2,11 +2,11 @@
 """Runs clang-tidy over the tracked sources of a build folder (tests left out), in parallel, and only
 where something changed.
 
-    tools/clang_tidy.py BUILD_FOLDER [FILE...] [--binary clang-tidy-19] [--jobs 2] [--slow]
+    tools/clang_tidy.py BUILD_FOLDER [FILE...] [--since COMMIT] [--binary clang-tidy-19] [--jobs 2] [--slow]
 
 A source is read again when it, a header of ours that it reaches, its compile command, .clang-tidy or
 clang-tidy itself changed: the names of what was clean are hashes in .cache/tidy, which checkouts may share.
-With FILE: only those. --slow: also the checks that take half of the time. Exit code 1 if there is a finding.
+With FILE: only those. --since: only sources that changed after COMMIT, or that reach a header that did. --slow: also the checks that take half of the time. Exit code 1 if there is a finding.
 """
 
 import argparse
@@ -32,19 +32,29 @@ SLOW = (
 )
 
 
-def tracked_sources():
+def git_paths(*command):
+    """The paths that `git COMMAND -z` prints."""
     listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z", "*.cpp"],
+        ["git", "-c", "safe.directory=*", "-C", str(ROOT), *command],
         capture_output=True,
         text=True,
         check=True,
     )
+    return {ROOT / name for name in listed.stdout.split("\0") if name}
+
+
+def tracked_sources():
     # Tests would take half of the time (headers of the framework); people and sanitizers check them.
     return {
-        ROOT / name
-        for name in listed.stdout.split("\0")
-        if name and not name.endswith(("_test.cpp", "_fuzz.cpp"))
+        path
+        for path in git_paths("ls-files", "-z", "*.cpp")
+        if not path.name.endswith(("_test.cpp", "_fuzz.cpp"))
     }
+
+
+def changed_since(commit):
+    """Sources and headers that differ from `commit` in the work tree."""
+    return git_paths("diff", "--name-only", "-z", commit, "--", "*.cpp", "*.h")
 
 
 def reached(path, seen):
@@ -79,6 +89,7 @@ def main():
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--binary", default="clang-tidy-19")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8))
+    parser.add_argument("--since", metavar="COMMIT")
     parser.add_argument("--slow", action="store_true")
     options = parser.parse_args()
     more = [f"--checks={','.join(SLOW)}"] if options.slow else []
@@ -87,6 +98,9 @@ def main():
     tracked = tracked_sources()
     if options.files:
         tracked &= {path.resolve() for path in options.files}
+    if options.since:
+        changed = changed_since(options.since)
+        tracked = {path for path in tracked if changed & reached(path, {}).keys()} if changed else set()
     entries = {entry["file"]: entry for entry in commands if Path(entry["file"]) in tracked}
     version = subprocess.run([options.binary, "--version"], capture_output=True, check=True).stdout
     settings = version + (ROOT / ".clang-tidy").read_bytes() + "".join(more).encode()
