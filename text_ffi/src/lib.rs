@@ -91,6 +91,9 @@ unsafe fn view_text<'a>(data: *const u8, size: usize, what: &str) -> Result<&'a 
 
 /// Runs `work` and converts a failure or panic to a code and a message.
 unsafe fn guarded(error: *mut Bytes, work: impl FnOnce() -> Result<(), Failure>) -> i32 {
+    // The caller gets a panic's words as an error; the default hook would also write them, with a backtrace.
+    static QUIET: std::sync::Once = std::sync::Once::new();
+    QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     memory::forget_shortage();
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Code::Ok as i32,
