@@ -2,6 +2,7 @@
 // The header documents the pointer contract of all functions.
 #![allow(clippy::missing_safety_doc)]
 
+mod bounded_regex;
 mod bounds;
 mod containers;
 mod cost;
@@ -15,6 +16,7 @@ mod operators;
 mod pattern;
 mod program;
 mod python;
+mod steps;
 mod template;
 mod tokens;
 
@@ -46,6 +48,14 @@ pub struct Failure {
     pub code: Code,
     pub message: String,
 }
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 impl Failure {
     pub fn new(code: Code, message: impl Into<String>) -> Failure {

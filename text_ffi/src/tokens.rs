@@ -3,14 +3,19 @@
 use std::collections::HashMap;
 
 use serde_json::Value as Json;
-use tokenizers::{Model, Tokenizer};
+use tokenizers::normalizer::NormalizedString;
+use tokenizers::{Model, ModelWrapper, Normalizer, OffsetType, PreTokenizedString, Tokenizer};
 
+use crate::bounded_regex::{BoundedPattern, Work};
 use crate::memory::with_reserve;
+use crate::steps::{check_post_processor, NormalSteps, PieceSteps};
 use crate::{Code, Failure};
 
 /// Max memory of encoding per byte of text: pieces, alignments, tokens, and ids, including list growth.
 /// Measured with every byte as a separate piece and token.
 const ENCODE_NEED: usize = 512; // bytes
+/// Bytes of what a model puts in front of or after parts of a word.
+const MAX_AFFIX: usize = 64;
 
 /// How the spelling of a model's token in tokenizer.json maps to bytes; added tokens are literal in both.
 #[derive(Clone, Copy)]
@@ -23,6 +28,8 @@ enum Spelling {
 
 pub struct TextTokenizer {
     inner: Tokenizer,
+    normal: NormalSteps,
+    pieces: PieceSteps,
     spelling: Spelling,
     vocab_size: u32,
     text_per_byte: u32,
@@ -115,6 +122,49 @@ fn keeps_all(pre_tokenizer: &Json) -> bool {
     }
 }
 
+/// The library compiles the patterns of a decoder too.
+fn check_patterns(step: &Json) -> Result<(), Failure> {
+    match step {
+        Json::Object(fields) => fields.iter().try_for_each(|(key, value)| match value.as_str() {
+            Some(pattern) if key == "Regex" => BoundedPattern::regex(pattern).map(drop),
+            _ => check_patterns(value),
+        }),
+        Json::Array(items) => items.iter().try_for_each(check_patterns),
+        _ => Ok(()),
+    }
+}
+
+/// The library normalizes added tokens when it loads.
+fn check_added(tokens: &Json, normal: &NormalSteps) -> Result<(), Failure> {
+    for token in tokens.as_array().into_iter().flatten() {
+        let Some(content) = token["content"].as_str().filter(|_| token["normalized"] != false) else {
+            continue;
+        };
+        let work = Work::on(content.len());
+        let normalizing = normal.on(content.len(), &work);
+        normalizing
+            .normalize(&mut NormalizedString::from(content))
+            .map_err(|e| Failure::new(Code::Corrupt, e.to_string()))?;
+        normalizing.outcome().map_err(|e| {
+            let shown: String = content.chars().take(40).collect();
+            Failure::new(Code::Corrupt, format!("its added token {shown:?}: {}", e.message))
+        })?;
+    }
+    Ok(())
+}
+
+/// A model repeats them for each character.
+fn check_affixes(model: &Json) -> Result<(), Failure> {
+    for name in ["continuing_subword_prefix", "end_of_word_suffix"] {
+        let size = model[name].as_str().map_or(0, str::len);
+        if size > MAX_AFFIX {
+            let text = format!("{name} has {size} bytes, more than the limit of {MAX_AFFIX}");
+            return Err(Failure::new(Code::Corrupt, text));
+        }
+    }
+    Ok(())
+}
+
 impl TextTokenizer {
     pub fn parse(json: &[u8]) -> Result<TextTokenizer, Failure> {
         let corrupt = |e: String| Failure::new(Code::Corrupt, e);
@@ -130,8 +180,18 @@ impl TextTokenizer {
             )
         })?;
         let shrinking = shrinking_of(&document);
+        let normal = NormalSteps::parse(&document["normalizer"])?;
+        let pieces = PieceSteps::parse(&document["pre_tokenizer"])?;
+        check_post_processor(&document["post_processor"])?;
+        check_patterns(&document["decoder"])?;
+        check_added(&document["added_tokens"], &normal)?;
+        check_affixes(&document["model"])?;
         drop(document);
         let mut inner = Tokenizer::from_bytes(json).map_err(|e| corrupt(e.to_string()))?;
+        if !matches!(inner.get_model(), ModelWrapper::BPE(_) | ModelWrapper::WordLevel(_)) {
+            let text = "its model is not BPE or WordLevel, which are the supported ones";
+            return Err(Failure::new(Code::Unsupported, text));
+        }
         // The file's padding and truncation settings are for training batches.
         inner.with_padding(None);
         inner.with_truncation(None).map_err(|e| corrupt(e.to_string()))?;
@@ -145,7 +205,16 @@ impl TextTokenizer {
             Spelling::ByteFallback => (0..=255u8).all(|byte| knows(&inner, &format!("<0x{byte:02X}>"))),
         };
         let text_per_byte = if spells_all { shrinking.unwrap_or(0) } else { 0 };
-        Ok(TextTokenizer { inner, spelling, vocab_size: highest + 1, text_per_byte, added, bytes })
+        Ok(TextTokenizer {
+            inner,
+            normal,
+            pieces,
+            spelling,
+            vocab_size: highest + 1,
+            text_per_byte,
+            added,
+            bytes,
+        })
     }
 
     /// Max bytes of text per byte of its tokens; 0: no such bound.
@@ -189,11 +258,33 @@ impl TextTokenizer {
 
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, Failure> {
         with_reserve("the text", ENCODE_NEED, text.len(), || {
-            let encoding = self
-                .inner
-                .encode_fast(text, add_special)
-                .map_err(|e| Failure::new(Code::Invalid, format!("the text cannot be encoded: {e}")))?;
-            Ok(encoding.get_ids().to_vec())
+            let work = Work::on(text.len());
+            let normalizing = self.normal.on(text.len(), &work);
+            let mut pieces =
+                self.inner.get_added_vocabulary().extract_and_normalize(Some(&normalizing), text);
+            let made = normalizing.made();
+            normalizing.outcome()?;
+            if made <= text.len() {
+                return self.finish(&mut pieces, &work, add_special);
+            }
+            with_reserve("the text", ENCODE_NEED, made, || self.finish(&mut pieces, &work, add_special))
         })
+    }
+
+    /// The steps after the normalizer, as encode_fast() of the library takes them.
+    fn finish(
+        &self,
+        pieces: &mut PreTokenizedString,
+        work: &Work,
+        add_special: bool,
+    ) -> Result<Vec<u32>, Failure> {
+        let invalid =
+            |e: tokenizers::Error| Failure::new(Code::Invalid, format!("the text cannot be encoded: {e}"));
+        self.pieces.cut(pieces, work)?;
+        let mut pieces = std::mem::replace(pieces, PreTokenizedString::from(""));
+        self.inner.get_model().tokenize_in_pretokenized(&mut pieces, None).map_err(invalid)?;
+        let encoding = pieces.into_encoding(None, 0, OffsetType::None).map_err(invalid)?;
+        let encoding = self.inner.post_process(encoding, None, add_special).map_err(invalid)?;
+        Ok(encoding.get_ids().to_vec())
     }
 }
