@@ -43,11 +43,45 @@ std::string shown(std::string_view body) {
   return text;
 }
 
-Error gated(const Asked& asked) {
-  return {Code::kNotFound,
-          fmt::format("{} needs the acceptance of its licence: accept it at {}/{}, then give a token of that "
-                      "account in HF_TOKEN or with `hf auth login`",
-                      asked.id, asked.endpoint, asked.id)};
+std::string_view header_message(const HttpHead& head) { return head.header("x-error-message"); }
+
+/// What the hub says of it in brackets, if it says something.
+std::string in_its_words(const HttpHead& head, std::string_view body) {
+  const std::string_view message = header_message(head);
+  const std::string text =
+      shown(message.empty() && !body.starts_with("<") && !body.starts_with("{") ? body : message);
+  return text.empty() ? "" : fmt::format(" (the hub says: {})", text);
+}
+
+Error gated(const HttpHead& head, std::string_view body, const Asked& asked) {
+  const std::string page = fmt::format("{}/{}", asked.endpoint, asked.id);
+  if (!asked.sent_token) {
+    return {Code::kNotFound,
+            fmt::format("{} needs the acceptance of its licence: accept it at {}, then give a token of that "
+                        "account in HF_TOKEN or with `hf auth login`",
+                        asked.id, page)};
+  }
+  return {
+      Code::kNotFound,
+      fmt::format("the account of your token has no access to {}: accept its licence at {}, or wait until "
+                  "its owner has agreed; a fine-grained token must also allow gated repositories{}",
+                  asked.id, page, in_its_words(head, body))};
+}
+
+/// 403 without a code: the account or its token may not.
+Error forbidden(const HttpHead& head, std::string_view body, const Asked& asked) {
+  if (!asked.sent_token) {
+    return {
+        Code::kNotFound,
+        fmt::format("{} is not open to everybody: give a token of an account that has access in HF_TOKEN or "
+                    "with `hf auth login`{}{}",
+                    asked.id, in_its_words(head, body), request_name(head))};
+  }
+  return {
+      Code::kNotFound,
+      fmt::format("your token may not read {}: its account has no access, or the token lacks the permission "
+                  "to read this repository; compare {}/{} and the token's settings{}{}",
+                  asked.id, asked.endpoint, asked.id, in_its_words(head, body), request_name(head))};
 }
 
 Error absent(const Asked& asked) {
@@ -90,7 +124,7 @@ Outcome refuse_missing(std::string_view code, const Asked& asked) {
 
 Outcome refuse_permission(const HttpHead& head, std::string_view body, std::string_view code,
                           const Asked& asked) {
-  if (code == "GatedRepo") return refuse(gated(asked));
+  if (code == "GatedRepo") return refuse(gated(head, body, asked));
   const bool disabled = head.header("x-error-message").find("disabled") != std::string_view::npos ||
                         body.find("Access to this resource is disabled") != std::string_view::npos;
   if (head.status == kForbidden && disabled) {
@@ -104,8 +138,7 @@ Outcome refuse_permission(const HttpHead& head, std::string_view body, std::stri
         {Code::kNotFound, "the stored token was refused; renew it with `hf auth login` or unset HF_TOKEN"}};
   }
   if (head.status == kUnauthorized) return refuse(absent(asked));
-  return refuse({Code::kIo, fmt::format("{} refuses {}: {}{}", asked.endpoint, subject(asked), shown(body),
-                                        request_name(head))});
+  return refuse(forbidden(head, body, asked));
 }
 
 }  // namespace
@@ -157,7 +190,7 @@ Outcome classify(const HttpHead& head, std::string_view body, const Asked& asked
     return refuse({Code::kNotFound, fmt::format("{} was taken down for legal reasons", asked.id)});
   }
   if (status == kNotFound) {
-    return code == "GatedRepo" ? refuse(gated(asked)) : refuse_missing(code, asked);
+    return code == "GatedRepo" ? refuse(gated(head, body, asked)) : refuse_missing(code, asked);
   }
   if (status == kUnauthorized || status == kForbidden) return refuse_permission(head, body, code, asked);
   return refuse({Code::kIo, fmt::format("{} answers {} with status {}: {}{}", asked.endpoint, subject(asked),

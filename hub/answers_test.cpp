@@ -46,6 +46,29 @@ TEST(Answers, ATokenThatIsRefusedIsLeftOut) {
   EXPECT_EQ(classify(head(401, {{"x-error-code", "GatedRepo"}}), "", asked).verdict, Verdict::kRefused);
 }
 
+TEST(Answers, ARefusalSpeaksOfTheTokenThatWasSent) {
+  for (const bool sent : {false, true}) {
+    for (const char* code : {"GatedRepo", ""}) {
+      Asked asked = kAsked;
+      asked.sent_token = sent;
+      const Outcome outcome = classify(
+          head(403, {{"x-error-code", code}, {"x-error-message", "not in the authorized list"}}), "", asked);
+      const std::string& said = outcome.error.message;
+      EXPECT_EQ(said.find("give a token") != std::string::npos, !sent) << said;
+      EXPECT_EQ(said.find("your token") != std::string::npos, sent) << said;
+      EXPECT_TRUE(!sent || said.find("not in the authorized list") != std::string::npos) << said;
+    }
+  }
+}
+
+TEST(Listing, TheGateIsOneOfTwo) {
+  EXPECT_EQ(parse_gate(R"({"gated": "manual"})"), "manual");
+  EXPECT_EQ(parse_gate(R"({"gated": "auto"})"), "auto");
+  EXPECT_EQ(parse_gate(R"({"gated": true})"), "auto");
+  for (const char* open : {R"({"gated": false})", "{}", "[]", "x", R"({"gated": null})"})
+    EXPECT_EQ(parse_gate(open), "") << open;
+}
+
 TEST(Answers, TheServerSaysHowLongToWait) {
   EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=0;t=55"}})), 56);
   EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=3;t=55"}, {"retry-after", "7"}})), 7);

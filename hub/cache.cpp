@@ -1,11 +1,13 @@
 #include "hub/cache.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <iterator>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -52,6 +54,10 @@ Status copy_blob(const std::string& blob, const std::string& path) {
   if (failed) fs::copy_file(blob, copy, fs::copy_options::overwrite_existing, failed);
   if (failed) return system_error("copy the file", path, failed.value());
   return put_in_place(copy, path);
+}
+
+std::string note_of(const Repository& repository) {
+  return repository.revision + (repository.quantisation.empty() ? "" : ":" + repository.quantisation);
 }
 
 }  // namespace
@@ -156,6 +162,38 @@ Status HubCache::write_tree(const Repository& repository, const std::string& com
   if (fs::exists(path, ignored)) return {};  // a commit never changes
   FT_TRY(make_folder(folder));
   return write_file(path, tree_json(files));
+}
+
+Status HubCache::settle_tree(const Repository& repository, const std::string& commit,
+                             const std::vector<RemoteFile>& files) const {
+  const bool whole =
+      std::ranges::all_of(files, [&](const RemoteFile& file) { return has_file(repository, commit, file); });
+  if (whole) return write_tree(repository, commit, files);
+  const std::string folder = of(repository) + "/trees";
+  std::error_code failed;
+  fs::remove(folder + "/" + commit + ".json", failed);
+  if (failed) return system_error("remove", folder + "/" + commit + ".json", failed.value());
+  fs::remove(folder, failed);  // if it is empty
+  return {};
+}
+
+Status HubCache::note_pull(const Repository& repository, const std::string& commit) const {
+  const std::string folder = of(repository) + "/" + kPullNotes;
+  FT_TRY(make_folder(folder));
+  return write_file(folder + "/" + commit, note_of(repository));
+}
+
+void HubCache::forget_pulls(const Repository& repository) const {
+  const fs::path folder = of(repository) + "/" + kPullNotes;
+  std::error_code failed;
+  std::vector<fs::path> ended;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    std::ifstream file(entry->path(), std::ios::binary);
+    const std::string note((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    if (note == note_of(repository)) ended.push_back(entry->path());
+  }
+  for (const fs::path& note : ended) fs::remove(note, failed);
+  fs::remove(folder, failed);  // if it is empty
 }
 
 Status HubCache::write_ref(const Repository& repository, const std::string& commit) const {

@@ -17,6 +17,10 @@
 
 namespace ft::hub {
 
+/// A folder in a repository's that other programs do not read: for each commit that a pull has begun and not
+/// ended, a file with REVISION or REVISION:QUANT, as they were asked for.
+inline constexpr const char* kPullNotes = ".foretoken";
+
 /// A lock that ends with the object or the process. It only saves work: correctness never depends on it.
 class FileLock {
  public:
@@ -49,8 +53,16 @@ class HubCache {
   Status prepare(const Repository& repository, const std::string& commit) const;
   /// The blob exists; makes the snapshot's link to it, or a copy where links are impossible.
   Status link(const Repository& repository, const std::string& commit, const RemoteFile& file) const;
+  /// The list of a commit's files, by which huggingface_hub knows that a snapshot is whole.
   Status write_tree(const Repository& repository, const std::string& commit,
                     const std::vector<RemoteFile>& files) const;
+  /// Keeps the list only if the snapshot has all of the files. huggingface_hub calls another one incomplete
+  /// offline, and takes the list for that of the repository online, so a shorter list would be wrong.
+  Status settle_tree(const Repository& repository, const std::string& commit,
+                     const std::vector<RemoteFile>& files) const;
+  /// Remembers which revision a pull asked for, until its end.
+  Status note_pull(const Repository& repository, const std::string& commit) const;
+  void forget_pulls(const Repository& repository) const;
   /// Does nothing for a revision that is a commit, or a ref that has this commit already.
   Status write_ref(const Repository& repository, const std::string& commit) const;
 

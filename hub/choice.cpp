@@ -17,6 +17,10 @@ using nlohmann::json;
 
 constexpr const char* kTexts[] = {"*.json", "*.py",    "tokenizer.model", "*.tiktoken", "tiktoken.model",
                                   "*.txt",  "*.jsonl", "*.jinja",         "README.md"};
+/// Weights in formats that are not read here, whatever their size.
+constexpr const char* kOtherWeights[] = {
+    "*.bin", "*.pt",  "*.pth",         "*.ckpt", "*.onnx", "*.onnx_data", "*.msgpack", "*.h5",
+    "*.ot",  "*.npz", "*.safetensors", "*.gguf", "*.pkl",  "*.llamafile", "*.tflite",  "*.mlmodel"};
 constexpr const char* kNeverUsual[] = {"original/*", "consolidated*", "onnx/*", "openvino/*"};
 
 bool matches(const std::string& path, const char* pattern) {
@@ -90,6 +94,26 @@ Result<std::vector<RemoteFile>> gguf_weights(const std::vector<RemoteFile>& file
                                             repository.quantisation, fmt::join(names, ", "))};
 }
 
+std::vector<RemoteFile> other_files(const std::vector<RemoteFile>& files, const FileChoice& choice,
+                                    const std::vector<std::string>& exclude) {
+  std::set<std::string> chosen;
+  for (const std::vector<RemoteFile>* group : {&choice.texts, &choice.weights}) {
+    for (const RemoteFile& file : *group) chosen.insert(file.path);
+  }
+  std::vector<RemoteFile> others;
+  std::int64_t bytes = 0;
+  for (const RemoteFile& file : files) {
+    const bool is_weights =
+        matches_any(lower(file.path), kOtherWeights) || matches_any(file.path, kNeverUsual);
+    if (is_weights || file.size > kMaxOtherBytes || chosen.contains(file.path)) continue;
+    if (matches_any(file.path, exclude)) continue;
+    others.push_back(file);
+    bytes += file.size;
+  }
+  if (others.size() > kMaxOthers || bytes > kMaxOthersBytes) others.clear();
+  return others;
+}
+
 void sort_weights(std::vector<RemoteFile>& weights) {
   std::ranges::stable_sort(weights, [](const RemoteFile& a, const RemoteFile& b) {
     const bool head_a = is_head(a), head_b = is_head(b);
@@ -134,6 +158,7 @@ Result<FileChoice> choose_files(const std::vector<RemoteFile>& files, const Repo
     if (!usual && matches_any(file.path, include)) choice.weights.push_back(file);
   }
   sort_weights(choice.weights);
+  choice.others = other_files(files, choice, exclude);
   return choice;
 }
 

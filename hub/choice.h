@@ -1,5 +1,6 @@
 // Which files of a repository a model needs: what mlx-lm fetches (mlx_lm/utils.py, `allow_patterns`), and
-// every safetensors file that the index or the configuration names, such as an MTP head of its own.
+// every safetensors file that the index or the configuration names, such as an MTP head of its own. The other
+// small files come too, so that huggingface_hub finds the snapshot whole.
 #pragma once
 
 #include <string>
@@ -13,8 +14,14 @@ namespace ft::hub {
 
 struct FileChoice {
   std::vector<RemoteFile> texts;    // configuration, tokenizer, templates, cards
+  std::vector<RemoteFile> others;   // the repository's other small files, such as a licence
   std::vector<RemoteFile> weights;  // heads of their own first, the largest last
 };
+
+/// Of one file in FileChoice::others, and of all of them: more of them do not belong to a model.
+inline constexpr std::int64_t kMaxOtherBytes = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxOthersBytes = std::int64_t{32} << 20;
+inline constexpr std::size_t kMaxOthers = 256;
 
 /// `include` and `exclude` are patterns such as "*.bin"; they add to and take from the usual choice.
 /// kNotFound if there are no weights that can be used; the sentence lists what there is.

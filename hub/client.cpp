@@ -138,13 +138,22 @@ Result<std::string> HubClient::with_known_refs(Error error, const Repository& re
   return error;
 }
 
+Result<HubClient::Fetched> HubClient::ask_revision(const Repository& repository) {
+  const Asked asked{settings_.endpoint, repository.id(), repository.revision, ""};
+  return ask(*connection_,
+             fmt::format("{}/api/models/{}/revision/{}", settings_.endpoint, repository.id(),
+                         percent_encoded(repository.revision, false)),
+             asked, false);
+}
+
+Result<std::string> HubClient::gate(const Repository& repository) {
+  FT_ASSIGN(const Fetched fetched, ask_revision(repository));
+  return parse_gate(fetched.body);
+}
+
 Result<std::string> HubClient::commit(const Repository& repository) {
   if (is_commit(repository.revision)) return repository.revision;
-  const Asked asked{settings_.endpoint, repository.id(), repository.revision, ""};
-  Result<Fetched> fetched = ask(*connection_,
-                                fmt::format("{}/api/models/{}/revision/{}", settings_.endpoint,
-                                            repository.id(), percent_encoded(repository.revision, false)),
-                                asked, false);
+  const Result<Fetched> fetched = ask_revision(repository);
   if (fetched.ok()) return parse_commit(fetched->body);
   Error error = fetched.error();
   if (error.message.find("has no branch, tag or commit") == std::string::npos) return error;

@@ -50,6 +50,8 @@ class HubClient {
 
   /// The commit of repository.revision; no request if that is a commit.
   Result<std::string> commit(const Repository& repository);
+  /// parse_gate() of the repository's revision.
+  Result<std::string> gate(const Repository& repository);
   Result<std::vector<RemoteFile>> files(const Repository& repository, const std::string& commit);
   /// Thread-safe, with a connection of the calling thread.
   Result<Place> place(Connection& connection, const Repository& repository, const std::string& commit,
@@ -72,6 +74,7 @@ class HubClient {
   Result<Fetched> ask(Connection& connection, const std::string& url, const Asked& asked, bool head_only);
   Result<Fetched> ask_once(Connection& connection, std::string url, Asked& asked, bool head_only,
                            Outcome& outcome);
+  Result<Fetched> ask_revision(const Repository& repository);
   bool is_news(const std::string& topic);
   Result<std::string> with_known_refs(Error error, const Repository& repository);
 

@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ft::hub {
 
 struct PullPlan {
   std::string repository, commit, snapshot;  // snapshot: the folder
   std::int64_t files = 0, bytes = 0, missing_bytes = 0;
+  std::vector<std::string> damaged;  // files that a repair fetches again
+  std::string gate;                  // of a dry run: "auto" or "manual" if a licence must be accepted
+  std::string refusal;               // of a dry run: why the hub does not hand out the files; empty: it does
 };
 
 struct PullProgress {

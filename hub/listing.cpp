@@ -71,6 +71,16 @@ Result<std::string> parse_commit(std::string_view text) {
   return commit;
 }
 
+std::string parse_gate(std::string_view text) {
+  const Result<format::JsonDocument> document =
+      format::parse_json(text, "revision", format::DuplicateKeys::kLastWins);
+  if (!document.ok() || !(*document)->is_object()) return {};
+  const std::string gate = text_at(**document, "gated");
+  if (!gate.empty()) return gate == "manual" ? gate : "auto";
+  const auto flag = (*document)->find("gated");
+  return flag != (*document)->end() && flag->is_boolean() && flag->get<bool>() ? "auto" : "";
+}
+
 Result<std::vector<RemoteFile>> parse_tree(std::string_view text) {
   const Result<format::JsonDocument> document =
       format::parse_json(text, "tree", format::DuplicateKeys::kLastWins);
@@ -127,6 +137,24 @@ std::string tree_json(const std::vector<RemoteFile>& files) {
     entries[file->path] = std::move(entry);
   }
   return write_json(nlohmann::ordered_json{{"format_version", 1}, {"files", std::move(entries)}}, 1);
+}
+
+Result<std::vector<RemoteFile>> read_tree_file(const std::string& path) {
+  FT_ASSIGN(const format::JsonDocument document, format::read_json_object(path));
+  const auto entries = document->find("files");
+  if (entries == document->end() || !entries->is_object()) {
+    return Error{Code::kCorrupt, fmt::format("{}: lists no files", path)};
+  }
+  std::vector<RemoteFile> files;
+  for (const auto& [name, entry] : entries->items()) {
+    if (!entry.is_object() || !check_file_path(name).ok()) continue;
+    RemoteFile file{name, size_at(entry, "size"), text_at(entry, "blob_id"), text_at(entry, "lfs_sha256"),
+                    ""};
+    if (!file.sha256.empty()) file.size = size_at(entry, "lfs_size");
+    const bool named = is_hex(file.etag(), file.sha256.empty() ? kSha1Digits : kSha256Digits);
+    if (file.size >= 0 && named) files.push_back(std::move(file));
+  }
+  return files;
 }
 
 }  // namespace ft::hub

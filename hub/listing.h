@@ -30,6 +30,8 @@ struct RemoteFile {
 
 /// The commit, 40 hexadecimal digits.
 Result<std::string> parse_commit(std::string_view json);
+/// Who lets people to the files, of the same answer: "auto" or "manual"; empty: everybody has them.
+std::string parse_gate(std::string_view json);
 /// One page of files, in the hub's order; folders are left out.
 Result<std::vector<RemoteFile>> parse_tree(std::string_view json);
 /// The names of branches and tags.
@@ -41,5 +43,7 @@ std::string next_page(std::string_view link, const std::string& endpoint);
 
 /// trees/COMMIT.json of the cache: what huggingface_hub needs to know that a snapshot is whole.
 std::string tree_json(const std::vector<RemoteFile>& files);
+/// Reads such a file; kNotFound or kCorrupt.
+Result<std::vector<RemoteFile>> read_tree_file(const std::string& path);
 
 }  // namespace ft::hub

@@ -24,6 +24,32 @@ TEST(Repository, OtherTextIsRefused) {
   }
 }
 
+TEST(Repository, TheAddressOfAPageIsAName) {
+  const std::string hub = "https://hub.example/mirror";
+  const std::map<std::string, std::string> names = {
+      {"org/name", "org/name"},
+      {"https:/x", "https:/x"},
+      {hub + "/org/name", "org/name"},
+      {"HTTPS://HUB.example:443/mirror/org/name/", "org/name"},
+      {hub + "/org/name/tree/v1", "org/name@v1"},
+      {hub + "/org/name/tree/refs%2Fpr%2F3", "org/name@refs/pr/3"},
+      {hub + "/org/name/blob/main/m-Q4_K_M.gguf", "org/name:m-Q4_K_M"},
+      {hub + "/org/name/resolve/v1/sub/m-Q8_0.gguf?download=true", "org/name@v1:m-Q8_0"},
+      {hub + "/org/name?library=x#y", "org/name"}};
+  for (const auto& [address, name] : names) {
+    const auto found = name_of_address(address, hub);
+    ASSERT_TRUE(found.ok()) << address << ": " << found.error().message;
+    EXPECT_EQ(*found, name);
+  }
+  for (const char* other :
+       {"https://hub.example/org/name", "https://other.example/mirror/org/name",
+        "http://hub.example/mirror/org/name", "https://hub.example/mirror/org",
+        "https://hub.example/mirror/org/name/discussions/1", "https://hub.example/mirror/datasets/org/name",
+        "https://hub.example/mirror/%00/%"}) {
+    EXPECT_FALSE(name_of_address(other, hub).ok()) << other;
+  }
+}
+
 TEST(Repository, FilePathsStayInside) {
   for (const char* good : {"a", "a/b.json", ".gitattributes", "a b"}) EXPECT_TRUE(check_file_path(good).ok());
   for (const char* bad : {"", "/a", "a/", "a//b", ".", "..", "a/../b", "a\\b", "a\nb"})

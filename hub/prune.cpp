@@ -28,7 +28,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
 }
 
 /// Every commit that a branch, a tag or a pull request names.
-std::set<std::string> named_commits(const fs::path& repository) {
+std::set<std::string> named_commits(const fs::path& repository, bool& readable) {
   std::set<std::string> commits;
   std::error_code failed;
   for (fs::recursive_directory_iterator entry(repository / "refs", failed), end; !failed && entry != end;
@@ -38,6 +38,7 @@ std::set<std::string> named_commits(const fs::path& repository) {
     while (text.ends_with('\n')) text.pop_back();
     if (!text.empty()) commits.insert(text);
   }
+  readable = !failed || failed == std::errc::no_such_file_or_directory;
   return commits;
 }
 
@@ -62,12 +63,14 @@ class Finder {
     std::string name = repository_.filename().string().substr(kFolder.size());
     if (const std::size_t dashes = name.find("--"); dashes != std::string::npos) name.replace(dashes, 2, "/");
     found_.repository = name;
-    const std::set<std::string> commits = named_commits(repository_);
-    std::set<std::string> linked;
     bool readable = true;
+    const std::set<std::string> commits = named_commits(repository_, readable);
+    std::set<std::string> linked;
     for (const fs::path& snapshot : entries_of(repository_ / "snapshots")) {
-      if (commits.empty() || commits.contains(snapshot.filename().string()) || !settled(snapshot)) {
+      const bool wanted = commits.empty() || commits.contains(snapshot.filename().string());
+      if (wanted || !settled(snapshot)) {
         readable = add_links(snapshot, linked) && readable;
+        found_.young += wanted ? 0 : 1;
       } else {
         found_.snapshots.push_back(snapshot.string());
       }
@@ -81,13 +84,19 @@ class Finder {
   void look_at(const fs::path& blob, const std::set<std::string>& linked) {
     const std::string name = blob.filename().string();
     const bool partial = name.ends_with(kPartial);
-    if (linked.contains(name) || !settled(blob) || (!partial && name.find('.') != std::string::npos)) return;
-    if (partial && locked(name.substr(0, name.size() - kPartial.size()))) return;
+    if (linked.contains(name) || (!partial && name.find('.') != std::string::npos)) return;
     struct stat facts{};
     if (::stat(blob.c_str(), &facts) != 0) return;
     constexpr std::int64_t kBlock = 512;
+    const std::int64_t bytes = std::min<std::int64_t>(facts.st_size, facts.st_blocks * kBlock);
+    const bool busy = partial && locked(name.substr(0, name.size() - kPartial.size()));
+    if (busy || !settled(blob)) {
+      ++(busy ? found_.busy : found_.young);
+      found_.left_bytes += bytes;
+      return;
+    }
     found_.files.push_back(blob.string());
-    found_.bytes += std::min<std::int64_t>(facts.st_size, facts.st_blocks * kBlock);
+    found_.bytes += bytes;
   }
 
   bool settled(const fs::path& path) const {
@@ -115,12 +124,19 @@ std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settl
   for (const fs::path& repository : entries_of(cache)) {
     if (!repository.filename().string().starts_with(kFolder)) continue;
     Prunable found = Finder(cache, repository, settled_s).find();
-    if (!found.snapshots.empty() || !found.files.empty()) all.push_back(std::move(found));
+    if (found.deletes() || found.young > 0 || found.busy > 0) all.push_back(std::move(found));
   }
   return all;
 }
 
 Status prune(const Prunable& found) {
+  for (const fs::path snapshot : found.snapshots) {  // notes about them
+    const fs::path repository = snapshot.parent_path().parent_path();
+    const std::string commit = snapshot.filename().string();
+    std::error_code ignored;
+    fs::remove(repository / "trees" / (commit + ".json"), ignored);
+    fs::remove(repository / kPullNotes / commit, ignored);
+  }
   for (const std::vector<std::string>* paths : {&found.snapshots, &found.files}) {
     for (const std::string& path : *paths) {
       std::error_code failed;

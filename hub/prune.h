@@ -17,10 +17,15 @@ struct Prunable {
   std::vector<std::string> snapshots;  // folders
   std::vector<std::string> files;      // blobs and partial files
   std::int64_t bytes = 0;              // of the files
+  int young = 0, busy = 0;             // what is left: too young; being fetched by another process
+  std::int64_t left_bytes = 0;
+
+  bool deletes() const { return !snapshots.empty() || !files.empty(); }
 };
 
 /// By repository. Files that changed after `settled_s` (seconds since 1970) may belong to a download that
-/// runs, and are left alone, as are partial files that another process has locked.
+/// runs, and are left alone, as are partial files that another process has locked. A repository of which
+/// something is left has an entry too.
 std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settled_s);
 
 /// Deletes the folders and files of one entry.

@@ -1,13 +1,20 @@
 #include "hub/pull.h"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fmt/format.h>
+#include <memory>
 #include <set>
+#include <utility>
+
+#include "base/text_layout.h"
+#include "hub/whole_blob.h"
 
 namespace ft::hub {
 namespace {
 
-double gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+std::string shown(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 /// What is here, without a request.
 Result<PullPlan> offline_plan(const HubCache& cache, const Repository& repository) {
@@ -38,31 +45,105 @@ class Pull {
     FT_ASSIGN(plan_.commit, client_.commit(repository_));
     plan_.repository = repository_.id(), plan_.snapshot = cache_.snapshot(repository_, plan_.commit);
     FT_ASSIGN(files_, client_.files(repository_, plan_.commit));
+    if (options_.dry_run) look_at_gate();
     FT_ASSIGN(choice_, choose_files(files_, repository_, options_.include, options_.exclude));
     add_named_weights(files_, plan_.snapshot, options_.exclude, choice_);  // from an earlier run
+    if (options_.repair) FT_TRY(repair());
     measure();
     client_.tell([&](PullEvents& events) { events.planned(plan_); });
     if (options_.dry_run) return plan_;
     FT_TRY(check_room());
     FT_TRY(cache_.prepare(repository_, plan_.commit));
-    FT_TRY(cache_.write_tree(repository_, plan_.commit, files_));
+    if (!is_here()) {
+      FT_TRY(cache_.note_pull(repository_, plan_.commit));
+      FT_TRY(cache_.write_tree(repository_, plan_.commit, files_));
+    }
     FT_TRY(transfer(choice_.texts));
     if (options_.examine) FT_TRY(options_.examine(plan_.snapshot));
+    FT_TRY(transfer(choice_.others));
     add_named_weights(files_, plan_.snapshot, options_.exclude, choice_);
     const std::int64_t missing = plan_.missing_bytes;
     measure();
     FT_TRY(check_room());
     plan_.missing_bytes = missing;
     FT_TRY(transfer(choice_.weights));
+    FT_TRY(cache_.settle_tree(repository_, plan_.commit, files_));
     FT_TRY(cache_.write_ref(repository_, plan_.commit));
+    cache_.forget_pulls(repository_);
     return plan_;
   }
 
  private:
+  /// Whether a licence must be accepted for the files, and whether this account has access.
+  void look_at_gate() {
+    const Result<std::string> gate = client_.gate(repository_);
+    if (!gate.ok() || gate->empty() || files_.empty()) return;
+    plan_.gate = *gate;
+    const std::unique_ptr<Connection> connection = transport_.connect();
+    const Result<Place> place = client_.place(*connection, repository_, plan_.commit, files_.front().path);
+    if (!place.ok()) plan_.refusal = place.error().message;
+  }
+
+  bool is_here() const {
+    const auto here = [&](const RemoteFile& file) {
+      return cache_.has_file(repository_, plan_.commit, file);
+    };
+    return std::ranges::all_of(groups(),
+                               [&](const auto* group) { return std::ranges::all_of(*group, here); });
+  }
+
+  std::array<const std::vector<RemoteFile>*, 3> groups() const {
+    return {&choice_.texts, &choice_.others, &choice_.weights};
+  }
+
+  /// Blobs that are not what their name says are deleted, and so is a snapshot's own copy.
+  Status repair() {
+    std::vector<std::pair<std::string, const RemoteFile*>> there;
+    std::int64_t bytes = 0;
+    std::set<std::string> paths;
+    for (const std::vector<RemoteFile>* group : groups()) {
+      for (const RemoteFile& file : *group) {
+        for (const std::string& path :
+             {cache_.blob(repository_, file.etag()), plan_.snapshot + "/" + file.path}) {
+          std::error_code absent;
+          const bool is_file =
+              std::filesystem::is_regular_file(std::filesystem::symlink_status(path, absent));
+          if (is_file && size_of(path) == file.size && paths.insert(path).second) {
+            there.emplace_back(path, &file);
+            bytes += file.size;
+          }
+        }
+      }
+    }
+    client_.tell([&](PullEvents& events) {
+      events.noted(fmt::format("comparing {} files with their hashes, {}", there.size(), shown(bytes)));
+    });
+    for (const auto& [path, file] : there) {
+      const bool whole =
+          is_whole_blob(path, file->etag(), [&](std::int64_t) { return !client_.pace().cancelled(); });
+      if (client_.pace().cancelled()) return Error{Code::kCancelled, "stopped"};
+      if (!whole) FT_TRY(discard(path, *file));
+    }
+    if (plan_.damaged.empty()) client_.tell([](PullEvents& events) { events.noted("no file is damaged"); });
+    return {};
+  }
+
+  Status discard(const std::string& path, const RemoteFile& file) {
+    plan_.damaged.push_back(file.path);
+    client_.tell([&](PullEvents& events) {
+      events.noted(
+          fmt::format("{} is damaged{}", file.path, options_.dry_run ? "" : "; it is fetched again"));
+    });
+    std::error_code failed;
+    if (!options_.dry_run) std::filesystem::remove(path, failed);
+    if (!failed) return {};
+    return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}", path, failed.message())};
+  }
+
   void measure() {
     plan_.files = plan_.bytes = plan_.missing_bytes = room_ = 0;
     std::set<std::string> counted;
-    for (const std::vector<RemoteFile>* files : {&choice_.texts, &choice_.weights}) {
+    for (const std::vector<RemoteFile>* files : groups()) {
       for (const RemoteFile& file : *files) {
         ++plan_.files, plan_.bytes += file.size;
         if (!counted.insert(file.etag()).second) continue;
@@ -84,12 +165,12 @@ class Pull {
   /// On the volume of the cache, before the first byte.
   Status check_room() const {
     const std::int64_t free = cache_.free_bytes();
-    if (room_ == 0 || free < 0 || free >= room_ + kSpareBytes) return {};
-    return Error{
-        Code::kExhausted,
-        fmt::format("{} needs {:.1f} GB and 1 GB to spare, and {} has {:.1f} GB free; free some space, "
-                    "or set HF_HUB_CACHE to another disk",
-                    repository_.id(), gigabytes(room_), cache_.folder(), gigabytes(free))};
+    const std::int64_t spare = spare_bytes(room_);
+    if (room_ == 0 || free < 0 || free >= room_ + spare) return {};
+    return Error{Code::kExhausted,
+                 fmt::format("{} needs {} and {} to spare, and {} has {} free; free some space, or set "
+                             "HF_HUB_CACHE to another disk",
+                             repository_.id(), shown(room_), shown(spare), cache_.folder(), shown(free))};
   }
 
   Status transfer(const std::vector<RemoteFile>& files) {
@@ -111,8 +192,18 @@ class Pull {
 
 }  // namespace
 
+std::int64_t spare_bytes(std::int64_t bytes) {
+  constexpr std::int64_t kMin = std::int64_t{32} << 20, kMax = std::int64_t{1} << 30;
+  return std::min(kMax, bytes / 10 + kMin);
+}
+
 Result<PullPlan> pull(const HubSettings& settings, Transport& transport, const Pace& pace, PullEvents& events,
                       const PullOptions& options) {
+  if (settings.offline && options.repair) {
+    return Error{Code::kUnsupported,
+                 "a repair asks the hub for the hashes, and HF_HUB_OFFLINE forbids it; "
+                 "unset HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE"};
+  }
   if (settings.offline) return offline_plan(HubCache(settings.cache, settings.symlinks), options.repository);
   return Pull(settings, transport, pace, events, options).run();
 }

@@ -12,12 +12,14 @@
 
 namespace ft::hub {
 
-inline constexpr std::int64_t kSpareBytes = std::int64_t{1} << 30;  // left free on the disk
+/// What a download of `bytes` leaves free on the disk: a tenth of it and a little, at most 1 GiB.
+std::int64_t spare_bytes(std::int64_t bytes);
 
 struct PullOptions {
   Repository repository;
   std::vector<std::string> include, exclude;
   bool dry_run = false;  // only plan
+  bool repair = false;   // compare what is here with its hashes, and fetch what is damaged again
   TransferOptions transfer;
   /// Looks at the folder once the small files are there; its error ends the pull before the weights.
   std::function<Status(const std::string& snapshot)> examine;

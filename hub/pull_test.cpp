@@ -204,6 +204,13 @@ TEST_F(Pulling, AnExaminerEndsItBeforeTheWeights) {
   EXPECT_FALSE(fs::exists(settings.cache + "/models--o--n/snapshots/" + kCommit + "/model.safetensors"));
 }
 
+TEST(Room, TheReserveFollowsTheSize) {
+  constexpr std::int64_t kMega = 1'000'000, kGiga = 1'000 * kMega;
+  EXPECT_LT(66 * kMega + spare_bytes(66 * kMega), 900 * kMega);
+  EXPECT_GT(spare_bytes(66 * kMega), 30 * kMega);
+  EXPECT_EQ(spare_bytes(100 * kGiga), std::int64_t{1} << 30);
+}
+
 TEST(Partial, EachByteOfAJournalCounts) {
   std::string folder = (fs::temp_directory_path() / "foretoken-part-XXXXXX").string();
   ASSERT_NE(::mkdtemp(folder.data()), nullptr);

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <fmt/format.h>
+#include <vector>
 
 #include "base/utf8.h"
+#include "hub/settings.h"
 
 namespace ft::hub {
 namespace {
@@ -27,6 +30,44 @@ bool is_name(std::string_view text) {
 bool is_revision(std::string_view text) {
   if (text.empty() || text.size() > kMaxRevisionBytes || !check_file_path(text).ok()) return false;
   return std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~' && c != '@' && c != ':'; });
+}
+
+/// The path of a URL after its host, without slashes at the end; "?..." and "#..." are left out.
+std::string path_of(std::string_view url) {
+  url = url.substr(0, url.find_first_of("?#"));
+  const std::size_t scheme = url.find("://"), begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+  const std::size_t slash = url.find('/', begin);
+  std::string path(slash == std::string_view::npos ? std::string_view() : url.substr(slash));
+  while (path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    int code = 0;
+    constexpr int kHex = 16;
+    const char* digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, code, kHex).ptr == digits + 2) {
+      decoded += static_cast<char>(code), i += 2;
+    } else {
+      decoded += text[i];
+    }
+  }
+  return decoded;
+}
+
+/// The parts of a URL's path, decoded; a slash that was encoded divides too.
+std::vector<std::string> path_parts(std::string_view url) {
+  std::vector<std::string> parts;
+  const std::string path = percent_decoded(path_of(url));
+  for (std::size_t at = 0; at < path.size();) {
+    const std::size_t end = std::min(path.find('/', at), path.size());
+    if (end > at) parts.push_back(path.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
 }
 
 }  // namespace
@@ -61,6 +102,40 @@ Result<Repository> parse_repository(std::string_view text) {
   repository.organisation = rest.substr(0, slash), repository.name = rest.substr(slash + 1);
   if (!is_name(repository.organisation) || !is_name(repository.name)) return refused();
   return repository;
+}
+
+Result<std::string> name_of_address(std::string_view text, const std::string& endpoint) {
+  const std::string origin = origin_of(std::string(text));
+  if (!origin.starts_with("https://") && !origin.starts_with("http://")) return std::string(text);
+  if (origin != origin_of(endpoint) || !path_of(text).starts_with(path_of(endpoint))) {
+    return Error{Code::kInvalid,
+                 fmt::format("{} is not at the hub, which is {}; set HF_ENDPOINT for another hub, "
+                             "or give ORG/NAME",
+                             utf8_replace_invalid(text), endpoint)};
+  }
+  const Error refused{Code::kInvalid,
+                      fmt::format("{} is not the page of a model; give ORG/NAME or its page, {}/ORG/NAME",
+                                  utf8_replace_invalid(text), endpoint)};
+  const std::vector<std::string> parts = path_parts(text);
+  const std::size_t skipped = path_parts(endpoint).size();
+  const std::vector<std::string> page(
+      parts.begin() + static_cast<std::ptrdiff_t>(std::min(skipped, parts.size())), parts.end());
+  if (page.size() < 2 || page.size() == 3) return refused;
+  if (page[0] == "datasets" || page[0] == "spaces" || page[0] == "collections") return refused;
+  Repository repository{page[0], page[1], kMainRevision, ""};
+  if (page.size() > 3) {
+    const std::string& kind = page[2];
+    if (kind != "tree" && kind != "blob" && kind != "resolve" && kind != "raw" && kind != "commit")
+      return refused;
+    repository.revision = page[3];
+    // A pull request or a conversion is the one kind of revision with slashes.
+    if (page[3] == "refs" && page.size() > 5) repository.revision += "/" + page[4] + "/" + page[5];
+    const std::string& last = page.back();
+    constexpr std::string_view kGguf = ".gguf";
+    if (last.ends_with(kGguf)) repository.quantisation = last.substr(0, last.size() - kGguf.size());
+  }
+  const Result<Repository> parsed = parse_repository(repository.text());
+  return parsed.ok() ? Result<std::string>(parsed->text()) : Result<std::string>(refused);
 }
 
 bool looks_like_repository(std::string_view text) { return parse_repository(text).ok(); }

@@ -26,6 +26,11 @@ struct Repository {
 /// kInvalid with the expected form.
 Result<Repository> parse_repository(std::string_view text);
 
+/// ORG/NAME[@REVISION][:QUANT] for a page of a repository at the hub: ENDPOINT/ORG/NAME, also with
+/// /tree/REVISION, /blob/REVISION/FILE, /resolve/REVISION/FILE or /commit/COMMIT. A GGUF file names its
+/// quantisation. Other text comes back as it is. kInvalid for a page of another kind, and for another host.
+Result<std::string> name_of_address(std::string_view text, const std::string& endpoint);
+
 /// Whether `text` has the form of a repository: it does not look like a path, and has one slash.
 bool looks_like_repository(std::string_view text);
 

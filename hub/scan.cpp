@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -12,7 +13,11 @@
 #include <utility>
 
 #include "base/text_file.h"
+#include "base/text_layout.h"
 #include "format/json_text.h"
+#include "hub/cache.h"
+#include "hub/listing.h"
+#include "hub/partial.h"
 #include "hub/repository.h"
 
 namespace ft::hub {
@@ -54,19 +59,12 @@ class Scanner {
       std::string name = folder.substr(kPrefix.size());
       if (const std::size_t dashes = name.find("--"); dashes != std::string::npos)
         name.replace(dashes, 2, "/");
-      const std::map<std::string, std::string> refs = refs_of(repository / "refs");
+      const Refs refs = refs_of(repository / "refs");
       const bool partial = has_partial(repository / "blobs");
       std::vector<FoundModel> found;
       for (const fs::path& snapshot : entries((repository / "snapshots").string())) {
-        const std::string commit = snapshot.filename().string();
-        const auto ref = refs.find(commit);
-        FoundModel model{name,
-                         "Hugging Face cache",
-                         snapshot.string(),
-                         ref == refs.end() ? commit : ref->second,
-                         repository.string(),
-                         partial};
-        if (model.revision != kMainRevision) model.name += "@" + model.revision;
+        FoundModel model{name, kHubPlace, snapshot.string(), "", repository.string(), partial};
+        name_snapshot(refs, model);
         add_folder(std::move(model), found);
       }
       // The main revision first; others only beside it.
@@ -148,9 +146,11 @@ class Scanner {
     return found;
   }
 
-  /// refs/<branch>, also nested: commit -> name; main wins.
-  std::map<std::string, std::string> refs_of(const fs::path& folder) {
-    std::map<std::string, std::string> refs;
+  using Refs = std::map<std::string, std::vector<std::string>>;
+
+  /// refs/<branch>, also nested: commit -> names, main first.
+  Refs refs_of(const fs::path& folder) {
+    Refs refs;
     std::error_code failed;
     constexpr std::size_t kDigits = 40;
     for (fs::recursive_directory_iterator entry(folder, failed), end; !failed && entry != end;
@@ -158,11 +158,58 @@ class Scanner {
       if (entry.depth() > kMaxScanDepth) entry.disable_recursion_pending();
       if (++seen_, ends()) break;
       const std::string commit = small_text(entry->path(), kDigits);
-      if (!is_commit(commit)) continue;
-      const std::string name = entry->path().lexically_relative(folder).generic_string();
-      if (name == kMainRevision || !refs.contains(commit)) refs[commit] = name;
+      if (is_commit(commit))
+        refs[commit].push_back(entry->path().lexically_relative(folder).generic_string());
+    }
+    for (auto& [commit, names] : refs) {
+      std::ranges::sort(names, {},
+                        [](const std::string& name) { return std::pair(name != kMainRevision, name); });
     }
     return refs;
+  }
+
+  /// By its first ref; without one, by the revision that an unfinished pull asked for; else by its commit.
+  void name_snapshot(const Refs& refs, FoundModel& model) {
+    const fs::path snapshot(model.directory), repository(model.root);
+    const std::string commit = snapshot.filename().string(), id = model.name;
+    constexpr std::size_t kMaxNote = 400;
+    std::string asked = small_text(repository / kPullNotes / commit, kMaxNote), quantisation;
+    if (!looks_like_repository("org/name@" + asked)) asked.clear();
+    if (const std::size_t colon = asked.find(':'); colon != std::string::npos)
+      quantisation = asked.substr(colon), asked.resize(colon);
+    if (!asked.empty()) {
+      model.partial = true;
+      model.kept_bytes = kept_bytes(repository, snapshot, commit);
+    }
+    std::vector<std::string> names;
+    if (const auto at = refs.find(commit); at != refs.end()) names = at->second;
+    const bool is_taken = std::ranges::any_of(
+        refs, [&](const auto& each) { return std::ranges::count(each.second, asked) > 0; });
+    if (names.empty() && !asked.empty() && !is_taken) names.push_back(asked);
+    if (names.empty() || names.front() != commit) names.push_back(commit);
+    model.revision = names.front();
+    const auto named = [&](const std::string& revision) {
+      return (revision == kMainRevision ? id : id + "@" + revision) + quantisation;
+    };
+    model.name = named(names.front());
+    for (std::size_t i = 1; i < names.size(); ++i) model.also.push_back(named(names[i]));
+  }
+
+  /// Of the files that the commit's list names: those in the snapshot, and what partial files hold.
+  std::int64_t kept_bytes(const fs::path& repository, const fs::path& snapshot, const std::string& commit) {
+    const Result<std::vector<RemoteFile>> files =
+        read_tree_file((repository / "trees" / (commit + ".json")).string());
+    if (!files.ok()) return 0;
+    std::int64_t bytes = 0;
+    for (const RemoteFile& file : *files) {
+      if (++seen_, ends()) break;
+      std::error_code absent;
+      const std::uintmax_t size = fs::file_size(snapshot / file.path, absent);
+      const std::string blob = (repository / "blobs" / file.etag()).string();
+      bytes +=
+          absent ? PartialFile::bytes_there(blob, file.etag(), file.size) : static_cast<std::int64_t>(size);
+    }
+    return bytes;
   }
 
   bool has_partial(const fs::path& blobs) {
@@ -179,18 +226,24 @@ class Scanner {
   void add_folder(FoundModel model, std::vector<FoundModel>& models) {
     std::error_code failed;
     const fs::path folder(model.directory);
-    if (fs::exists(fs::symlink_status(folder / "config.json", failed)) || model.partial) {
+    if (fs::exists(fs::symlink_status(folder / "config.json", failed)) || model.kept_bytes >= 0) {
       if (is_new(model.directory)) models.push_back(std::move(model));
       return;
     }
+    const std::size_t before = models.size();
     for (const fs::path& file : entries(model.directory)) {
       const std::string name = file.filename().string();
       if (!lower(name).ends_with(".gguf") || !is_new(file.string())) continue;
       if (lower(name).starts_with("mmproj") || lower(name).starts_with("mtp-")) continue;
       FoundModel one = model;
-      one.directory = file.string(), one.name += ":" + file.stem().string();
+      const std::string quantisation = ":" + file.stem().string();
+      one.directory = file.string(), one.name += quantisation;
+      for (std::string& other : one.also) other += quantisation;
+      if (one.root == model.directory) one.root = one.directory;  // its neighbours are other models
       models.push_back(std::move(one));
     }
+    if (models.size() == before && model.partial && is_new(model.directory))
+      models.push_back(std::move(model));
   }
 
   void add_manifest(const std::string& root, const fs::path& space, const fs::path& name,
@@ -275,9 +328,13 @@ std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const st
   std::vector<FoundModel> exact, close;
   const std::string wanted = lower(name);
   for (const FoundModel& model : models) {
-    if (model.name == name) exact.push_back(model);
-    const std::string known = lower(model.name);
-    if (known == wanted || known.ends_with("/" + wanted)) close.push_back(model);
+    std::vector<std::string> names = model.also;
+    names.push_back(model.name);
+    const auto is_like = [&](const std::string& each) {
+      return lower(each) == wanted || lower(each).ends_with("/" + wanted);
+    };
+    if (std::ranges::count(names, name) > 0) exact.push_back(model);
+    if (std::ranges::any_of(names, is_like)) close.push_back(model);
   }
   return exact.empty() ? close : exact;
 }
@@ -286,7 +343,14 @@ ModelSummary summarise(const FoundModel& model) {
   std::error_code failed;
   ModelSummary summary = fs::is_directory(model.directory, failed) ? summarise_folder(model.directory)
                                                                    : summarise_gguf(model.directory);
-  if (model.partial && !summary.complete()) summary.problem += " (its download is unfinished)";
+  if (summary.complete()) return summary;
+  if (model.kept_bytes >= 0) {
+    summary.bytes = model.kept_bytes;
+    summary.problem = fmt::format("its download is unfinished, {} are here",
+                                  bytes_text(static_cast<double>(model.kept_bytes)));
+  } else if (model.partial) {
+    summary.problem += " (its download is unfinished)";
+  }
   return summary;
 }
 

@@ -12,13 +12,17 @@
 
 namespace ft::hub {
 
+inline constexpr const char* kHubPlace = "Hugging Face cache";
+
 struct FoundModel {
-  std::string name;       // "ORG/NAME", or what --model takes otherwise
-  std::string place;      // "Hugging Face cache", "LM Studio", "Ollama", "folder"
-  std::string directory;  // or the GGUF file
-  std::string revision;   // of a cache: the ref or the commit
-  std::string root;       // the folder to delete for it; empty: another program's
-  bool partial = false;   // a download of it is unfinished
+  std::string name;                    // "ORG/NAME", or what --model takes otherwise
+  std::string place;                   // "Hugging Face cache", "LM Studio", "Ollama", "folder"
+  std::string directory;               // or the GGUF file
+  std::string revision;                // of a cache: the ref or the commit
+  std::string root;                    // the folder to delete for it; empty: another program's
+  bool partial = false;                // a download of it is unfinished
+  std::vector<std::string> also = {};  // other names of a cache's snapshot: by its commit, by its other refs
+  std::int64_t kept_bytes = -1;        // of a pull that began and did not end: what is here; -1: another one
 };
 
 struct ScanPlaces {
@@ -43,7 +47,7 @@ struct Scan {
 /// `out_of_time` is asked for each folder.
 Scan scan_models(const ScanPlaces& places, const std::function<bool()>& out_of_time);
 
-/// Those whose name is `name`, or ends with "/name"; case is ignored unless one has the exact name.
+/// Those that have the name `name`, or one that ends with "/name"; case is ignored unless one has it exactly.
 std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name);
 
 ModelSummary summarise(const FoundModel& model);

@@ -63,6 +63,44 @@ TEST_F(Scanning, TheCacheNamesItsModelsByRepositoryAndRevision) {
   EXPECT_EQ(found.models[1].name, "org/name@" + std::string(40, 'd'));
 }
 
+TEST_F(Scanning, AnUnfinishedPullHasTheNameThatWasAskedFor) {
+  const fs::path repository = root / "hub/models--org--name";
+  write(snapshot("models--org--name") / "config.json", kConfig);
+  write(repository / ".foretoken" / kCommit, "main");
+  write(repository / "trees" / (kCommit + ".json"),
+        R"({"format_version": 1, "files": {"config.json": {"size": 9, "blob_id": ")" + std::string(40, '1') +
+            R"("}, "w": {"size": 5, "blob_id": ")" + std::string(40, '2') + R"("}, "bad": 3}})");
+  Scan found = scan();
+  ASSERT_EQ(found.models.size(), 1U);
+  EXPECT_EQ(found.models[0].name, "org/name");
+  EXPECT_EQ(found.models[0].kept_bytes, static_cast<std::int64_t>(std::string(kConfig).size()));
+  EXPECT_EQ(summarise(found.models[0]).problem,
+            "its download is unfinished, " + std::to_string(std::string(kConfig).size()) + " bytes are here");
+  write(repository / ".foretoken" / kCommit, "v1:Q4_K_M");
+  EXPECT_EQ(scan().models[0].name, "org/name@v1:Q4_K_M");
+  for (const char* bad : {"", "../x", "a b", "@"}) {
+    write(repository / ".foretoken" / kCommit, bad);
+    EXPECT_EQ(scan().models[0].name, "org/name@" + kCommit) << bad;
+  }
+  write(repository / ".foretoken" / kCommit, "main");  // an update of a model that is here
+  write(snapshot("models--org--name", std::string(40, 'd')) / "config.json", kConfig);
+  write(repository / "refs/main", std::string(40, 'd'));
+  found = scan();
+  EXPECT_EQ(found.models[0].name, "org/name");
+  EXPECT_EQ(found.models[0].kept_bytes, -1);
+  EXPECT_EQ(found.models[1].name, "org/name@" + kCommit);
+}
+
+TEST_F(Scanning, ASnapshotAnswersToAllOfItsNames) {
+  write(snapshot("models--org--name") / "config.json", kConfig);
+  for (const char* ref : {"main", "v1"}) write(root / "hub/models--org--name/refs" / ref, kCommit);
+  const Scan found = scan();
+  for (const std::string& name :
+       std::vector<std::string>{"org/name", "org/name@v1", "name@v1", "ORG/name@" + kCommit})
+    EXPECT_EQ(matching(found.models, name).size(), 1U) << name;
+  EXPECT_EQ(matching(found.models, "org/name@v2").size(), 0U);
+}
+
 TEST_F(Scanning, OtherProgramsModelsAreFound) {
   write(root / "lm/pub/model/config.json", kConfig);
   write(root / "lm/pub/other/m-Q4_K_M.gguf", "GGUF");

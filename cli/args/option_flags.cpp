@@ -1,7 +1,11 @@
 #include "cli/args/option_flags.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fmt/format.h>
+
+#include "hub/repository.h"
+#include "hub/settings.h"
 
 namespace ft::cli {
 namespace {
@@ -117,9 +121,20 @@ void add_output_flags(FlagSet& flags, OutputOptions& output) {
   flags.add_switch("quiet", output.quiet, "Print only errors on stderr").letter = "q";
 }
 
+Setter reads_model(std::string& target) {
+  return [&target](const std::string& text) -> Status {
+    target = text;
+    if (!text.starts_with("http://") && !text.starts_with("https://")) return {};
+    FT_ASSIGN(const hub::HubSettings settings,
+              hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
+    FT_ASSIGN(target, hub::name_of_address(text, settings.endpoint));
+    return {};
+  };
+}
+
 void add_model_folder_flag(FlagSet& flags, std::string& directory) {
   flags
-      .add("model", "NAME", reads_text(directory),
+      .add("model", "NAME", reads_model(directory),
            "Model folder, ORG/NAME or a name of `foretoken models` (default: the shipped model)")
       .letter = "m";
 }
@@ -157,7 +172,7 @@ void add_backend_flags(FlagSet& flags, ModelOptions& model) {
 void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
   flags.group("Model");
   flags
-      .add("model", "NAME", reads_text(model.directory),
+      .add("model", "NAME", reads_model(model.directory),
            "Model folder, ORG/NAME or a name of `foretoken models` (default: the shipped model), or "
            "synth:SHAPE?bits=4&seed=1 for random weights")
       .letter = "m";

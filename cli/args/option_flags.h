@@ -36,6 +36,9 @@ void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationO
 /// no name did; a second one sets it to auto. `folders` null: the model is loaded already, so none is taken.
 Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders);
 
+/// A model's name or folder; the page of a repository at the hub (HF_ENDPOINT) becomes ORG/NAME[@REVISION].
+Setter reads_model(std::string& target);
+
 /// NAME=DIR alone.
 Setter reads_draft_folder(std::vector<DraftFolder>& folders);
 

@@ -32,7 +32,7 @@ void check_hashes(const std::string& directory, std::vector<Finding>& findings, 
   }
   for (const std::string& file : found.damaged) {
     findings.push_back({Kind::kProblem, fmt::format("{} is damaged: its hash is not its name", file),
-                        "delete this file and run foretoken pull again"});
+                        "fetch it again: foretoken pull NAME --repair"});
   }
   if (found.damaged.empty())
     findings.push_back(

@@ -75,7 +75,7 @@ Command graft_command() {
   FlagSet& flags = command.flags;
   flags.group("Model");
   flags
-      .add("head", "NAME", reads_text(options->graft.head),
+      .add("head", "NAME", reads_model(options->graft.head),
            "Where the head comes from: a checkpoint with an MTP head (the original), also ORG/REPO of the "
            "hub, "
            "of which only the head is fetched; or a folder of EAGLE-3 or DFlash")

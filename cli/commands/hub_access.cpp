@@ -171,6 +171,7 @@ Result<PullOutcome> fetch_model(const PullChoice& choice, bool quiet, Terminal& 
             hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
   if (!choice.ca_file.empty()) settings.ca_file = choice.ca_file;
   options.include = choice.include, options.exclude = choice.exclude, options.dry_run = choice.dry_run;
+  options.repair = choice.repair;
   options.transfer.connections = choice.connections;
   options.transfer.piece_bytes = choice.piece_mb * hub::kMebibyte;
   if (!choice.force) {
@@ -220,6 +221,8 @@ Result<RemoteFolder> read_remote(const std::string& name, const hub::WantedRange
   Reporter reporter(terminal, repository.name, false, quiet);
   Result<hub::Skeleton> skeleton =
       hub::fetch_skeleton(settings, *transport, pace, reporter, repository, folder.directory(), wanted);
+  if (!skeleton.ok() && skeleton.error().code == Code::kCancelled)
+    return Error{Code::kCancelled, stopped_text()};
   if (!skeleton.ok()) return Error{skeleton.error().code, utf8_replace_invalid(skeleton.error().message)};
   folder.skeleton = std::move(*skeleton);
   return folder;

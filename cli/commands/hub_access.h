@@ -18,7 +18,7 @@ struct PullChoice {
   std::string name, ca_file;
   std::vector<std::string> include, exclude;
   int connections = 8, piece_mb = 64, retry_wait_ms = 1000;
-  bool dry_run = false, events = false, force = false;
+  bool dry_run = false, repair = false, events = false, force = false;
 };
 
 void add_pull_flags(FlagSet& flags, PullChoice& choice);

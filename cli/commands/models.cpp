@@ -1,34 +1,28 @@
-// `foretoken models`: the models on this machine, from any program; `models path`, `models check`,
-// `models rm`, `models prune`.
+// `foretoken models`: the models on this machine, from any program; `models path`, `models check`.
+// models_rm.cpp has what deletes.
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "base/text_layout.h"
 #include "cli/args/option_flags.h"
+#include "cli/commands/models_rm.h"
 #include "cli/commands/subcommands.h"
 #include "cli/library/library.h"
 #include "cli/library/shipped_model.h"
 #include "cli/library/whole_files.h"
-#include "cli/terminal/line_editor.h"
-#include "hub/prune.h"
 
 namespace ft::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-namespace fs = std::filesystem;
 
 struct Options {
   OutputOptions output;
   std::vector<std::string> folders;
   std::string name;
-  bool yes = false, dry_run = false;
 };
 
 std::string days_ago(std::int64_t at_s) {
@@ -37,13 +31,6 @@ std::string days_ago(std::int64_t at_s) {
   constexpr std::int64_t kDay = 86'400;
   const std::int64_t days = (std::chrono::duration_cast<std::chrono::seconds>(now).count() - at_s) / kDay;
   return days <= 0 ? "today" : days == 1 ? "yesterday" : fmt::format("{} days ago", days);
-}
-
-std::string how_to_delete(const KnownModel& model) {
-  const std::string& place = model.found.place;
-  if (place == kShippedPlace) return "";  // it goes with the program
-  if (place == "Ollama") return "ollama rm " + model.found.name.substr(std::string("ollama:").size());
-  return "foretoken models rm " + model.found.name;
 }
 
 Json to_json(const KnownModel& model) {
@@ -118,6 +105,11 @@ Result<int> path(const Options& options, Terminal& terminal) {
   return 0;
 }
 
+std::string how_to_repair(const KnownModel& model) {
+  return model.found.place == hub::kHubPlace ? fmt::format("foretoken pull {} --repair", model.found.name)
+                                             : "fetch these files again";
+}
+
 /// Hashes the files that the cache names by their hash.
 Result<int> check(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
@@ -129,95 +121,9 @@ Result<int> check(const Options& options, Terminal& terminal) {
   } else {
     for (const std::string& file : found.damaged) terminal.out(fmt::format("damaged: {}\n", file));
     terminal.out(fmt::format("{} files checked, {} damaged\n", found.checked, found.damaged.size()));
-    if (!found.damaged.empty())
-      terminal.out(fmt::format("next: delete these files, then foretoken pull {}\n", model.found.name));
+    if (!found.damaged.empty()) terminal.out(fmt::format("next: {}\n", how_to_repair(model)));
   }
   return found.damaged.empty() ? 0 : 1;
-}
-
-Result<bool> may_delete(const Options& options, const std::string& command, const std::string& what,
-                        Terminal& terminal) {
-  if (options.yes) return true;
-  if (::isatty(STDIN_FILENO) == 0 || !terminal.err_is_terminal())
-    return Error{Code::kInvalid, command + " asks first; without a terminal, add --yes"};
-  terminal.err(fmt::format("delete {}? [y/N] ", what));
-  const std::optional<std::string> answer = LineEditor("", false).read("");
-  return answer && (*answer == "y" || *answer == "Y" || *answer == "yes");
-}
-
-Result<int> remove(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const KnownModel model, find_known(options.name));
-  if (model.found.place == kShippedPlace) {
-    return Error{Code::kInvalid, fmt::format("{} comes with the program and goes with it", model.found.name)};
-  }
-  if (model.found.root.empty()) {
-    return Error{Code::kInvalid, fmt::format("{} belongs to {}; delete it with: {}", model.found.name,
-                                             model.found.place, how_to_delete(model))};
-  }
-  const std::string what =
-      fmt::format("{} with everything in {}", model.found.name, with_tilde(model.found.root));
-  FT_ASSIGN(const bool agreed, may_delete(options, "models rm", what, terminal));
-  if (!agreed) {
-    terminal.note("nothing was deleted");
-    return 1;
-  }
-  std::error_code failed;
-  fs::remove_all(model.found.root, failed);
-  if (failed) {
-    return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}", model.found.root, failed.message())};
-  }
-  terminal.out(options.output.json ? write_json(Json{{"deleted", model.found.root}}) + "\n"
-                                   : fmt::format("deleted {}\n", with_tilde(model.found.root)));
-  return 0;
-}
-
-Json to_json(const std::vector<hub::Prunable>& found, std::int64_t bytes, bool deleted) {
-  Json entries = Json::array();
-  for (const hub::Prunable& entry : found) {
-    entries.push_back({{"repository", entry.repository},
-                       {"snapshots", entry.snapshots},
-                       {"files", entry.files},
-                       {"bytes", entry.bytes}});
-  }
-  return {{"prunable", entries}, {"bytes", bytes}, {"deleted", deleted}};
-}
-
-void show(const std::vector<hub::Prunable>& found, Terminal& terminal) {
-  std::vector<std::vector<std::string>> rows = {{"repository", "old snapshots", "files", "size"}};
-  for (const hub::Prunable& entry : found) {
-    rows.push_back({entry.repository, std::to_string(entry.snapshots.size()),
-                    std::to_string(entry.files.size()), bytes_text(static_cast<double>(entry.bytes))});
-  }
-  terminal.out(found.empty() ? "nothing to prune\n" : table_text(rows));
-}
-
-/// Deletes what the hub's cache holds for nobody.
-Result<int> prune(const Options& options, Terminal& terminal) {
-  FT_ASSIGN(const hub::HubSettings settings,
-            hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
-  constexpr std::int64_t kSettledS = 3600;  // a running download may have made what is younger
-  const std::int64_t settled_s =
-      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count() -
-      kSettledS;
-  const std::vector<hub::Prunable> found = hub::find_prunable(settings.cache, settled_s);
-  std::int64_t bytes = 0;
-  for (const hub::Prunable& entry : found) bytes += entry.bytes;
-  if (!options.output.json) show(found, terminal);
-  bool deleted = false;
-  if (!found.empty() && !options.dry_run) {
-    const std::string what =
-        fmt::format("{} in {}", bytes_text(static_cast<double>(bytes)), with_tilde(settings.cache));
-    FT_ASSIGN(deleted, may_delete(options, "models prune", what, terminal));
-    for (const hub::Prunable& entry : found) {
-      if (deleted) FT_TRY(hub::prune(entry));
-    }
-    if (!options.output.json) terminal.out(deleted ? "deleted\n" : "nothing was deleted\n");
-  }
-  if (options.output.json) {
-    terminal.out(write_json(to_json(found, bytes, deleted)) + "\n");
-  }
-  return found.empty() || deleted || options.dry_run ? 0 : 1;
 }
 
 Command named_command(const char* name, const char* summary, const char* example,
@@ -226,7 +132,7 @@ Command named_command(const char* name, const char* summary, const char* example
   command.name = name, command.summary = summary, command.examples = example;
   command.flags.group("Model");
   command.flags.positional = "name";
-  command.flags.add("name", "NAME", reads_text(options->name), "A name of `foretoken models`").setting =
+  command.flags.add("name", "NAME", reads_model(options->name), "A name of `foretoken models`").setting =
       false;
   command.check = [options, word = command.name]() -> Status {
     if (!options->name.empty()) return {};
@@ -264,27 +170,6 @@ Command models_check_command() {
   Command command = named_command("models check", "Compare the files of a pulled model with their hashes",
                                   "  foretoken models check mlx-community/Qwen3.5-4B-OptiQ-4bit\n", options);
   return bind_options(std::move(command), std::move(options), check);
-}
-
-Command models_prune_command() {
-  auto options = std::make_shared<Options>();
-  Command command;
-  command.name = "models prune";
-  command.summary =
-      "Delete old snapshots, blobs without a snapshot and unfinished downloads from the hub's cache";
-  command.examples = "  foretoken models prune --dry-run\n";
-  command.flags.group("Cache");
-  command.flags.add_switch("dry-run", options->dry_run, "Only list what would be deleted").setting = false;
-  command.flags.add_switch("yes", options->yes, "Do not ask").setting = false;
-  return bind_options(std::move(command), std::move(options), prune);
-}
-
-Command models_rm_command() {
-  auto options = std::make_shared<Options>();
-  Command command = named_command("models rm", "Delete a model from this machine",
-                                  "  foretoken models rm mlx-community/Qwen3.5-4B-OptiQ-4bit\n", options);
-  command.flags.add_switch("yes", options->yes, "Do not ask").setting = false;
-  return bind_options(std::move(command), std::move(options), remove);
 }
 
 }  // namespace ft::cli

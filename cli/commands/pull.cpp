@@ -8,6 +8,7 @@
 #include "cli/commands/hub_access.h"
 #include "cli/commands/subcommands.h"
 #include "cli/library/library.h"
+#include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
 
 namespace ft::cli {
@@ -27,6 +28,13 @@ void show(const PullChoice& choice, const hub::PullPlan& plan, const Assessment&
     terminal.out(fmt::format("{} at {}: {} files, {}, {} to fetch\n", plan.repository, plan.commit,
                              plan.files, bytes_text(static_cast<double>(plan.bytes)),
                              bytes_text(static_cast<double>(plan.missing_bytes))));
+    if (!plan.gate.empty()) {
+      terminal.out(fmt::format("gated: {}{}\n",
+                               plan.gate == "manual" ? "its owner decides who gets the files"
+                                                     : "its licence must be accepted first",
+                               plan.refusal.empty() ? "; this account has access" : ""));
+      if (!plan.refusal.empty()) terminal.out(plan.refusal + "\n");
+    }
     return;
   }
   terminal.out(
@@ -44,7 +52,12 @@ Json to_json(const PullChoice& choice, const hub::PullPlan& plan, const Assessme
   Json object = {{"repository", plan.repository}, {"commit", plan.commit},
                  {"directory", plan.snapshot},    {"files", plan.files},
                  {"bytes", plan.bytes},           {"missing_bytes", plan.missing_bytes}};
-  if (choice.dry_run) return object;
+  if (!plan.damaged.empty()) object["damaged"] = plan.damaged;
+  if (choice.dry_run) {
+    object["gated"] = plan.gate.empty() ? Json(false) : Json(plan.gate);
+    object["refusal"] = plan.refusal.empty() ? Json() : Json(plan.refusal);
+    return object;
+  }
   object["tier"] = tier_name(found.tier), object["runs"] = found.runs();
   object["drafted_by"] = found.drafted_by(), object["reason"] = found.reason, object["next"] = found.next;
   return object;
@@ -54,8 +67,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const Result<PullOutcome> fetched = fetch_model(options.pull, options.output.quiet, terminal);
   if (!fetched.ok()) return fetched.error();
   if (fetched->interrupted) {
-    terminal.err(fmt::format("foretoken: kept {}; the same command continues there\n",
-                             bytes_text(static_cast<double>(fetched->kept_bytes))));
+    terminal.sentence("foretoken: " + stopped_text(fetched->kept_bytes));
     return kInterrupted;
   }
   const hub::PullPlan& plan = fetched->plan;
@@ -88,7 +100,11 @@ Command pull_command() {
   command.examples =
       "  foretoken pull mlx-community/Qwen3.5-4B-OptiQ-4bit\n"
       "  foretoken pull ORG/NAME@REVISION               a branch, a tag or a commit\n"
-      "  foretoken pull ORG/NAME --dry-run              what it would fetch\n"
+      "  foretoken pull https://HOST/ORG/NAME           the address of its page at the hub\n"
+      "  foretoken pull ORG/NAME --dry-run              what it would fetch, and whether it is gated\n"
+      "  foretoken pull ORG/NAME --repair               compare the files with their hashes, fetch damaged "
+      "ones "
+      "again\n"
       "  HF_TOKEN=... foretoken pull ORG/PRIVATE        also HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, "
       "https_proxy\n"
       "  foretoken pull ORG/NAME --json --events        JSON lines on stderr, one object on stdout\n";
@@ -96,13 +112,17 @@ Command pull_command() {
   command.flags.group("Model");
   command.flags.positional = "name";
   command.flags
-      .add("name", "ORG/NAME", reads_text(pull.name),
+      .add("name", "ORG/NAME", reads_model(pull.name),
            "The repository; with @REVISION or :QUANT for a GGUF file")
       .setting = false;
   command.flags.add_list("include", "PATTERN", appends_text(pull.include),
                          "Fetch these files too, such as '*.bin' (repeatable)");
   command.flags.add_list("exclude", "PATTERN", appends_text(pull.exclude), "Leave these out (repeatable)");
   command.flags.add_switch("dry-run", pull.dry_run, "Only show what would be fetched");
+  command.flags
+      .add_switch("repair", pull.repair,
+                  "Compare what is here with its hashes, and fetch damaged files again")
+      .setting = false;
   command.flags.add_switch("events", pull.events, "Print JSON lines about the progress on stderr");
   add_pull_flags(command.flags, pull);
   command.check = [options]() -> Status {

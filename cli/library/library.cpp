@@ -15,8 +15,6 @@
 namespace ft::cli {
 namespace {
 
-constexpr const char* kHubPlace = "Hugging Face cache";
-
 const char* variable(const std::string& name) { return std::getenv(name.c_str()); }
 
 Result<hub::Scan> scan(const std::vector<std::string>& extra) {
@@ -28,7 +26,7 @@ Result<hub::Scan> scan(const std::vector<std::string>& extra) {
 
 KnownModel known(const hub::FoundModel& found) {
   KnownModel model{found, hub::summarise(found), {}};
-  const bool pulled = found.place == kHubPlace;
+  const bool pulled = found.place == hub::kHubPlace;
   model.assessment = assess(model.summary, found.name, pulled);
   return model;
 }

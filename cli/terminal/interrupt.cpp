@@ -2,10 +2,12 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/system.h"
+#include "base/text_layout.h"
 
 namespace ft::cli {
 namespace {
@@ -33,6 +35,12 @@ void install(void (*handler)(int)) {
 }
 
 }  // namespace
+
+std::string stopped_text(std::int64_t kept_bytes) {
+  if (kept_bytes == 0) return "stopped; nothing was changed";
+  return fmt::format("stopped; {} are kept, and the same command continues there",
+                     bytes_text(static_cast<double>(kept_bytes)));
+}
 
 Interrupt::Interrupt(std::function<void()> act) : act_(std::move(act)) {
   int ends[2];

@@ -6,11 +6,16 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 
 namespace ft::cli {
+
+/// What every command says that a person stopped: "stopped; nothing was changed", or what a download keeps.
+std::string stopped_text(std::int64_t kept_bytes = 0);
 
 class Interrupt {
  public:

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 namespace ft::cli {
 namespace {
 
+constexpr int kMinColumns = 20;
 constexpr char kEarlyEnd = 0;  // a Ctrl-D typed before the terminal was in this mode
 constexpr char kControlC = 3, kControlD = 4, kEscape = 27, kBackspace = 8, kDelete = 127;
 
@@ -39,13 +41,33 @@ class RawInput {
   bool good_ = false;
 };
 
-/// One byte of input; nothing at its end.
+volatile std::sig_atomic_t interrupted = 0;
+
+/// While it lives, Ctrl-C ends the reading of a line, not the program.
+class CaughtInterrupt {
+ public:
+  CaughtInterrupt() {
+    interrupted = 0;
+    struct sigaction action{};
+    action.sa_handler = [](int) { interrupted = 1; };
+    sigemptyset(&action.sa_mask);  // a macro on macOS; without SA_RESTART, read() returns
+    ::sigaction(SIGINT, &action, &before_);
+  }
+  ~CaughtInterrupt() { ::sigaction(SIGINT, &before_, nullptr); }
+  CaughtInterrupt(const CaughtInterrupt&) = delete;
+  CaughtInterrupt& operator=(const CaughtInterrupt&) = delete;
+
+ private:
+  struct sigaction before_{};
+};
+
+/// One byte of input; nothing at its end, or after Ctrl-C.
 std::optional<char> read_byte() {
   for (;;) {
     char byte = 0;
     const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
     if (got == 1) return byte;
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EINTR && interrupted == 0) continue;
     return std::nullopt;
   }
 }
@@ -101,19 +123,19 @@ bool Menu::can_ask(const Terminal& terminal) {
   return ::isatty(STDIN_FILENO) == 1 && terminal.err_is_terminal();
 }
 
-/// One line of the terminal: a longer one would wrap and spoil the next drawing.
+/// One line of the terminal: a longer one would wrap and spoil the next drawing. It ends after a whole word.
 std::string Menu::cut(const std::string& text) const {
-  const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, 20));
-  std::string line = text.substr(0, room);
-  while (!line.empty() && text.size() > room &&
-         (static_cast<unsigned char>(text[line.size()]) & 0xC0U) == 0x80U)
-    line.pop_back();  // not in the middle of a character
-  return line;
+  const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinColumns));
+  if (text_width(text) <= room) return text;
+  const std::string first = wrapped_text(text, room);
+  std::string line = first.substr(0, first.find('\n'));
+  line.erase(line.find_last_not_of(" ,;:") + 1);
+  return text_width(line) <= room ? line : shortened(line, room);
 }
 
-/// Names are in one column; one that is too long keeps its end, so that the facts after it are seen.
+/// Names are in one column. The size after them stays; of the other facts as many words as there is room for.
 std::vector<std::string> Menu::shown(const std::vector<MenuRow>& rows) const {
-  constexpr std::size_t kBefore = 7, kAfter = 37, kMin = 17;  // mark and number; size, tier, drafter; name
+  constexpr std::size_t kBefore = 7, kAfter = 11, kMin = 17;  // mark and number; gap and size; name
   const auto columns = static_cast<std::size_t>(std::max(terminal_.columns(), 0));
   const std::size_t room = std::max(kMin, columns - std::min(columns, kBefore + kAfter));
   std::size_t width = 0;
@@ -128,7 +150,7 @@ std::vector<std::string> Menu::shown(const std::vector<MenuRow>& rows) const {
 }
 
 std::string Menu::wrapped(const std::string& text) const {
-  return wrapped_text(text, static_cast<std::size_t>(std::max(terminal_.columns() - 1, 20)));
+  return wrapped_text(text, static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinColumns)));
 }
 
 std::size_t Menu::draw(const std::vector<MenuRow>& rows, std::size_t selected, const std::string& typed) {
@@ -227,11 +249,15 @@ std::optional<bool> Menu::confirm(const std::string& question, bool usual) {
 }
 
 std::optional<std::string> Menu::line(const std::string& prompt) {
-  terminal_.err(prompt);
+  const CaughtInterrupt caught;
+  terminal_.err(wrapped(prompt));
   std::string text;
   for (;;) {
     const std::optional<char> byte = read_byte();
-    if (!byte) return std::nullopt;
+    if (!byte) {
+      terminal_.err("\n");
+      return std::nullopt;
+    }
     if (*byte == '\n') return text;
     if (*byte != '\r') text += *byte;
   }

@@ -1,6 +1,6 @@
 // Questions to a person at a terminal: a list to choose from with the arrow keys or a number, and yes or no.
 // On a dumb terminal the list is numbered and a line is read. Draws on stderr in ASCII, within the terminal's
-// width. What is typed ahead stays for the next question or program.
+// width and without broken words. What is typed ahead stays for the next question or program.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ class Menu {
                                     const std::string& help);
   /// Enter takes `usual`.
   std::optional<bool> confirm(const std::string& question, bool usual);
-  /// A line of text; nothing at the end of input.
+  /// A line of text; nothing after Ctrl-C or at the end of input.
   std::optional<std::string> line(const std::string& prompt);
 
  private:

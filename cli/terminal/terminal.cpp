@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/text_layout.h"
+
 namespace ft::cli {
 namespace {
 
@@ -20,6 +22,12 @@ bool colours_wanted() {
   return (off == nullptr || *off == '\0') && (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
+int columns_of(int file) {
+  winsize size{};
+  constexpr int kUsual = 80;
+  return ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
 }  // namespace
 
 Terminal::Terminal(int out, int err)
@@ -30,11 +38,7 @@ Terminal::Terminal(int out, int err)
       out_colour_(out_tty_ && colours_wanted()),
       err_colour_(err_tty_ && colours_wanted()) {}
 
-int Terminal::columns() const {
-  winsize size{};
-  if (::ioctl(out_tty_ ? out_ : err_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
-}
+int Terminal::columns() const { return columns_of(out_tty_ ? out_ : err_); }
 
 std::string Terminal::styled(Style style, std::string_view text, bool colour) {
   if (!colour || style == Style::kPlain || text.empty()) return std::string(text);
@@ -85,8 +89,14 @@ void Terminal::err(std::string_view text) {
   }
 }
 
+void Terminal::sentence(std::string_view text) {
+  constexpr int kMinColumns = 20;
+  const auto columns = static_cast<std::size_t>(std::max(columns_of(err_), kMinColumns));
+  err((err_tty_ ? wrapped_text(text, columns) : std::string(text)) + "\n");
+}
+
 void Terminal::note(std::string_view line) {
-  if (!quiet_) err(fmt::format("{}\n", line));
+  if (!quiet_) sentence(line);
 }
 
 Progress::Progress(Terminal& terminal, std::string title, std::int64_t total)

@@ -31,6 +31,8 @@ if action == "scan":
                       "refs": [sorted(x.refs) for r in info.repos for x in r.revisions]}))
 elif action == "local":
     print(snapshot_download("org/name", local_files_only=True, allow_patterns=patterns))
+elif action == "plain":  # with HF_HUB_OFFLINE=1: as a program calls it that knows nothing of foretoken
+    print(snapshot_download("org/name"))
 elif action == "cached":
     print(try_to_load_from_cache("org/name", "model.safetensors"))
 else:
@@ -84,6 +86,24 @@ class Conformance(unittest.TestCase):
         self.theirs("fetch", json.dumps(MLX_PATTERNS))  # online: nothing is fetched again
         later = [r.path for r in self.hub.requests[before:] if r.host == "cdn"]
         self.assertEqual(later, [])
+
+    def test_a_plain_call_finds_the_snapshot_offline(self):
+        small = {".gitattributes": b"*.safetensors filter=lfs", "LICENSE": b"free", "README.md": b"a card",
+                 "docs/a.svg": b"<svg/>"}
+        for name, more in (("small files", small), ("weights of other formats too", {**small, "w.bin": b"w" * 9000})):
+            with self.subTest(name):
+                subprocess.run(["rm", "-rf", str(self.folder / "hf")], check=True)
+                files = {path: data for path, data in self.files.items()
+                         if not path.endswith(".bin") and not path.startswith("original/")}
+                self.hub.repositories["org/name"] = files | more
+                self.end(self.start_ours())
+                before = len(self.hub.requests)
+                self.assertEqual(self.theirs("plain", HF_HUB_OFFLINE="1"), str(self.snapshot))
+                self.assertEqual(len(self.hub.requests), before)
+                self.theirs("plain")  # online: what was left out comes
+                found = {str(p.relative_to(self.snapshot)) for p in self.snapshot.rglob("*") if not p.is_dir()}
+                self.assertEqual(found, set(files | more))
+                self.assertEqual(self.theirs("plain", HF_HUB_OFFLINE="1"), str(self.snapshot))
 
     def test_we_read_what_they_wrote(self):
         self.theirs("fetch")

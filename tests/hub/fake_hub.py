@@ -71,6 +71,7 @@ class FakeHub:
         self.requests = []
         self.lock = threading.Lock()
         self.servers = {}
+        self.gated = False  # what the hub says of every repository: False, "auto" or "manual"
         self.signature = 0  # part of a signed URL; a higher one makes older URLs expire
 
     def __enter__(self):
@@ -152,7 +153,7 @@ class FakeHub:
         if rest[0] == "revision" and rest[1] not in ("main", "refs/pr/1"):
             return Answer(404, {"X-Error-Code": "RevisionNotFound"}, b"{}")
         if rest[0] == "revision":
-            return self.json({"id": name, "sha": self.commit})
+            return self.json({"id": name, "sha": self.commit, "gated": self.gated})
         begin = int(urllib.parse.parse_qs(url.query).get("cursor", ["0"])[0])
         files = [entry(path, data) for path, data in self.repositories[name].items()]
         answer = self.json(files[begin : begin + self.page])

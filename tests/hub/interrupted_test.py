@@ -47,6 +47,12 @@ class Interrupted(PullTest):
         self.assertIn(b"the same command continues", said)
         partial = next(p for p in (self.repository / "blobs").iterdir() if p.name.endswith(".foretoken.incomplete"))
         self.assertNotIn(".", partial.name.removesuffix(".foretoken.incomplete"))
+        listed = json.loads(subprocess.run([self.command(REPO)[0], "models", "--json"], env=self.environment(hub),
+                                           capture_output=True, timeout=60, check=True).stdout)["models"]
+        self.assertEqual([(m["name"], m["tier"], m["next"]) for m in listed],
+                         [(REPO, "incomplete", f"foretoken pull {REPO}")])
+        self.assertGreater(listed[0]["bytes"], 100_000)
+        self.assertIn("its download is unfinished", listed[0]["reason"])
         hub.rate = 0
         before = len(hub.requests)
         planned = json.loads(self.expect(0, hub, "--events").stderr.splitlines()[0])

@@ -37,7 +37,8 @@ def model(weights=200_000):
             "pytorch_model.bin": b"x" * 5000, "original/consolidated.safetensors": b"y" * 5000, "cat.png": b"png"}
 
 
-FETCHED = {"config.json", "tokenizer.json", "README.md", "model.safetensors", "sub/extra.json", "chat_template.jinja"}
+FETCHED = {"config.json", "tokenizer.json", "README.md", "model.safetensors", "sub/extra.json", "chat_template.jinja",
+           "cat.png"}
 
 
 def is_bytes(request):
@@ -106,12 +107,32 @@ class Layout(PullTest):
         found = json.loads(done.stdout)
         self.check_whole(hub)
         self.assertEqual(found["directory"], str(self.repository / "snapshots" / hub.commit))
-        tree = json.loads((self.repository / "trees" / f"{hub.commit}.json").read_text())
-        self.assertEqual(set(tree["files"]), set(self.files))
+        # Weights in other formats stay at the hub: without the list, huggingface_hub asks for it when it is online.
+        self.assertFalse((self.repository / "trees").exists())
         self.assertEqual({p.name for p in self.cache.iterdir()}, {".locks", "models--org--name"})
         for request in hub.requests:
             self.assertEqual("Authorization" in request.headers, request.host == "hub", request.path)
             self.assertEqual(request.headers["Accept-Encoding"], "identity")
+
+    def test_a_whole_repository_has_its_list_of_files(self):
+        files = {path: data for path, data in self.files.items() if path in FETCHED}
+        files |= {".gitattributes": b"*.safetensors filter=lfs", "LICENSE": b"free", "docs/chart.svg": b"<svg/>"}
+        hub = self.start_hub(files)
+        self.expect(0, hub)
+        self.check_whole(hub, files, fetched=set(files))
+        tree = json.loads((self.repository / "trees" / f"{hub.commit}.json").read_text())
+        self.assertEqual(set(tree["files"]), set(files))
+        self.assertFalse((self.repository / ".foretoken").exists())
+
+    def test_other_files_come_only_while_they_are_small_and_few(self):
+        usual = {"config.json": self.files["config.json"], "model.safetensors": self.files["model.safetensors"]}
+        hub = self.start_hub(usual | {"film.mp4": bytes(2_000_000), "NOTICE": b"n"})
+        self.expect(0, hub)
+        self.check_whole(hub, fetched=set(usual) | {"NOTICE"}, files=usual | {"NOTICE": b"n"})
+        shutil.rmtree(self.cache)
+        hub = self.start_hub(usual | {f"pictures/{i}.png": b"p" for i in range(257)})
+        self.expect(0, hub)
+        self.check_whole(hub, usual, fetched=set(usual))
 
     def test_a_second_pull_fetches_no_file(self):
         hub = self.start_hub()
@@ -197,6 +218,31 @@ class Refusals(PullTest):
             hub.faults.append(lambda r, status=status: Answer(status, {"X-Error-Code": "GatedRepo"}, b"{}"))
             self.assertIn(hub.endpoint + "/" + REPO, self.expect_error("acceptance of its licence", hub))
 
+    def test_a_refusal_speaks_of_the_token_that_was_sent(self):
+        for code in ("GatedRepo", ""):
+            hub = self.start_hub()
+            said = {"X-Error-Message": "Your request to access model org/name is awaiting a review."}
+            hub.faults.append(lambda r, code=code: Answer(403, {**said, **({"X-Error-Code": code} if code else {})}))
+            without = self.expect_error("give a token", hub)
+            self.assertNotIn("your token", without)
+            words = "the account of your token has no access" if code else "your token may not read"
+            with_token = self.expect_error(words, hub, HF_TOKEN="hf_secret")
+            self.assertNotIn("give a token", with_token)
+            self.assertIn("awaiting a review", with_token)
+
+    def test_a_dry_run_says_gated(self):
+        for gate, words in (("auto", b"its licence must be accepted first"), ("manual", b"its owner decides")):
+            hub = self.start_hub()
+            hub.gated = gate
+            hub.faults.append(lambda r: Answer(401, {"X-Error-Code": "GatedRepo"})
+                              if "/resolve/" in r.path and "Authorization" not in r.headers else None)
+            shown = self.expect(0, hub, "--dry-run").stdout
+            self.assertIn(b"gated: " + words, shown)
+            self.assertIn(f"accept it at {hub.endpoint}/{REPO}".encode(), shown)
+            found = json.loads(self.expect(0, hub, "--dry-run", "--json", HF_TOKEN="hf_secret").stdout)
+            self.assertEqual((found["gated"], found["refusal"]), (gate, None))
+        self.assertIs(json.loads(self.expect(0, self.start_hub(), "--dry-run", "--json").stdout)["gated"], False)
+
     def test_401_without_a_code_and_404_of_a_file(self):
         hub = self.start_hub()
         hub.faults.append(lambda r: Answer(401))
@@ -240,7 +286,7 @@ class Refusals(PullTest):
         listing.append({"type": "file", "path": "model-2.safetensors", "size": 10**15, "oid": "b" * 40,
                         "lfs": {"oid": "c" * 64, "size": 10**15}})
         hub.fault_once(lambda r: "/tree/" in r.path, hub.json(listing))
-        self.expect_error("needs 1000000.0 GB", hub)
+        self.expect_error("needs 1e+03 TB", hub)
         self.assertFalse(self.cache.exists())
 
     def test_file_names_that_leave_the_folder(self):

@@ -5,6 +5,7 @@
 The class Trained needs the trained models in FORETOKEN_TRAINED.
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -253,11 +254,134 @@ class Prune(RemoteTest):
         self.assertEqual([path.name[0] for path in (self.repository / "snapshots").iterdir()], ["b"])
         self.assertIn("nothing to prune", self.run_program(0, "models", "prune", "--yes").stdout.decode())
 
+    def test_what_stays_is_said(self):
+        shown = self.run_program(0, "models", "prune", "--yes").stdout.decode()
+        self.assertIn("left: 1 of an-org/original that changed within the last hour", shown)
+        shown = self.run_program(0, "models", "prune", "--yes").stdout.decode()
+        self.assertIn("nothing to prune", shown)
+        self.assertIn("left: 1 of an-org/original", shown)
+        self.assertEqual(self.json("models", "prune", "--dry-run")["left"],
+                         [{"repository": REPO, "young": 1, "busy": 0, "bytes": 5000}])
+
     def test_commits_that_were_asked_for_stay(self):
         (self.repository / "refs/main").unlink()
         self.json("models", "prune", "--yes")
         self.assertEqual(len([*(self.repository / "snapshots").iterdir()]), 2)
         self.assertEqual(self.blobs(), "1246")
+
+
+class Remove(RemoteTest):
+    """`models rm` deletes what it was asked for and nothing that another revision or model uses."""
+
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / ".cache/huggingface/hub"
+        self.repository = self.cache / "models--an-org--original"
+        # a and b share blob 2; each has one more.
+        for commit, refs, blobs in (("a" * 40, ("main", "v1"), "12"), ("b" * 40, ("dev",), "23")):
+            for number in blobs:
+                self.link(commit, f"model-{number}.safetensors", number * 64)
+            self.write(f"snapshots/{commit}/config.json", b'{"model_type": "qwen3_5"}')
+            self.write(f"trees/{commit}.json", b'{"format_version": 1, "files": {}}')
+            for ref in refs:
+                self.write("refs/" + ref, commit.encode())
+
+    def write(self, name, content):
+        path = self.repository / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def link(self, commit, name, blob):
+        self.write("blobs/" + blob, blob[0].encode() * 5000)
+        path = self.repository / "snapshots" / commit / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to("../../blobs/" + blob)
+
+    def there(self, folder):
+        return {path.name[0] for path in (self.repository / folder).iterdir()}
+
+    def refs(self):
+        return {path.name for path in (self.repository / "refs").iterdir()}
+
+    def test_a_revision_goes_alone(self):
+        for name, commit in ((REPO + "@dev", "b" * 40), (REPO + "@" + "b" * 40, "b" * 40)):
+            with self.subTest(name):
+                shutil.rmtree(self.repository)
+                self.setUp()
+                gone = self.json("models", "rm", name, "--yes")
+                self.assertEqual((self.there("snapshots"), self.there("blobs"), self.there("trees")),
+                                 ({"a"}, {"1", "2"}, {"a"}))
+                self.assertEqual(self.refs(), {"main", "v1"})
+                self.assertEqual((gone["refs"], gone["files"], gone["kept_revisions"], gone["kept_bytes"]),
+                                 (["dev"], 2, ["a" * 40], 5000))
+                self.assertEqual(gone["bytes"] - 5000, len(b'{"model_type": "qwen3_5"}'))
+                self.assertTrue(all(path.exists() for path in (self.repository / "snapshots" / ("a" * 40)).iterdir()))
+
+    def test_the_main_revision_goes_by_any_of_its_names(self):
+        for name in (REPO, REPO + "@v1", REPO + "@" + "a" * 40):
+            with self.subTest(name):
+                shutil.rmtree(self.repository)
+                self.setUp()
+                self.json("models", "rm", name, "--yes")
+                self.assertEqual((self.there("snapshots"), self.there("blobs"), self.refs()),
+                                 ({"b"}, {"2", "3"}, {"dev"}))
+
+    def test_the_last_revision_takes_the_folder(self):
+        self.json("models", "rm", REPO + "@dev", "--yes")
+        self.json("models", "rm", REPO, "--yes")
+        self.assertFalse(self.repository.exists())
+
+    def test_what_goes_is_said_before(self):
+        done = self.run_program(2, "models", "rm", REPO + "@dev")
+        self.assertIn("add --yes", done.stderr.decode())
+        self.assertIn("goes   2 files, 5.03 kB, named dev", done.stdout.decode())
+        self.assertIn("stays  1 revision more: aaaaaaaaaaaa; 1 file of this one, 5 kB, that they use too",
+                      done.stdout.decode())
+        self.assertEqual(self.there("snapshots"), {"a", "b"})
+
+    def test_a_file_without_a_link_keeps_its_blob(self):
+        shared = self.repository / "snapshots" / ("a" * 40) / "model-2.safetensors"
+        shared.unlink()
+        os.link(self.repository / "blobs" / ("2" * 64), shared)
+        self.json("models", "rm", REPO + "@dev", "--yes")
+        self.assertEqual(self.there("blobs"), {"1", "2"})
+
+    def test_one_gguf_file_goes_alone(self):
+        shutil.rmtree(self.repository)
+        for name, blob in (("m-Q4.gguf", "4" * 64), ("m-Q8.gguf", "8" * 64)):
+            self.link("c" * 40, name, blob)
+        self.write("refs/main", b"c" * 40)
+        self.json("models", "rm", REPO + ":m-Q4", "--yes")
+        self.assertEqual((self.there("blobs"), self.refs()), ({"8"}, {"main"}))
+        self.json("models", "rm", REPO + ":m-Q8", "--yes")
+        self.assertFalse(self.repository.exists())
+        own = self.models / "pair"
+        own.mkdir()
+        for name in ("x-Q4.gguf", "x-Q8.gguf"):
+            (own / name).write_bytes(b"GGUF")
+        lms = self.folder / ".lmstudio/models/pub/pair"
+        shutil.copytree(own, lms)
+        self.json("models", "rm", "pub/pair:x-Q4", "--yes")
+        self.assertEqual([path.name for path in lms.iterdir()], ["x-Q8.gguf"])
+
+    def test_a_running_download_is_not_disturbed(self):
+        lock = self.cache / ".locks/models--an-org--original" / ("9" * 64 + ".lock")
+        lock.parent.mkdir(parents=True)
+        with lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            said = self.run_program(2, "models", "rm", REPO, "--yes").stderr.decode()
+            self.assertIn("a download of this repository runs", said)
+        self.assertEqual(self.there("blobs"), {"1", "2", "3"})
+        self.json("models", "rm", REPO, "--yes")
+
+    def test_unfinished_downloads_of_the_revision_go_with_it(self):
+        tree = {"format_version": 1, "files": {"w": {"size": 9000, "blob_id": "0" * 40, "lfs_sha256": "6" * 64,
+                                                     "lfs_size": 9000}}}
+        self.write(f"trees/{'b' * 40}.json", json.dumps(tree).encode())
+        self.write("blobs/" + "6" * 64 + ".foretoken.incomplete", b"x" * 5000)
+        self.write("blobs/" + "7" * 64 + ".foretoken.incomplete", b"x" * 5000)  # of another commit
+        self.json("models", "rm", REPO + "@dev", "--yes")
+        self.assertEqual(self.there("blobs"), {"1", "2", "7"})
 
 
 @unittest.skipUnless(TRAINED, "needs FORETOKEN_TRAINED")

@@ -1,0 +1,78 @@
+"""`foretoken pull --repair`, and the addresses of the hub's pages as names.
+
+    python3 tests/hub/repair_test.py build/release/foretoken [CLASS]
+"""
+
+import json
+import pathlib
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fake_hub import sha256  # noqa: E402
+from pull_test import PullTest, REPO  # noqa: E402
+
+
+class Repair(PullTest):
+    def damage(self, path):
+        blob = (self.repository / "snapshots" / ("a" * 40) / path).resolve()
+        data = bytearray(blob.read_bytes())
+        data[len(data) // 2] ^= 1
+        blob.write_bytes(bytes(data))
+
+    def test_damaged_files_are_fetched_again_and_no_other(self):
+        hub = self.start_hub()
+        self.expect(0, hub)
+        self.damage("model.safetensors")
+        self.damage("tokenizer.json")
+        before = len(hub.requests)
+        self.expect(0, hub)  # sizes are right: a plain pull believes them
+        self.assertEqual([r for r in hub.requests[before:] if r.host == "cdn"], [])
+        seen = self.expect(0, hub, "--repair", "--json")
+        self.assertEqual(json.loads(seen.stdout)["damaged"], ["tokenizer.json", "model.safetensors"])
+        self.assertIn(b"model.safetensors is damaged; it is fetched again", seen.stderr)
+        self.check_whole(hub)
+        self.assertIn(b"no file is damaged", self.expect(0, hub, "--repair").stderr)
+
+    def test_a_dry_run_deletes_nothing_and_offline_is_refused(self):
+        hub = self.start_hub()
+        self.expect(0, hub)
+        self.damage("model.safetensors")
+        self.assertIn(b"model.safetensors is damaged", self.expect(0, hub, "--repair", "--dry-run").stderr)
+        self.assertTrue((self.repository / "blobs" / sha256(self.files["model.safetensors"])).exists())
+        self.expect_error("HF_HUB_OFFLINE forbids it", hub, "--repair", HF_HUB_OFFLINE="1")
+
+    def test_a_snapshot_without_links_is_repaired_too(self):
+        hub = self.start_hub()
+        self.expect(0, hub, HF_HUB_DISABLE_SYMLINKS="1")
+        path = self.repository / "snapshots" / hub.commit / "model.safetensors"
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content[:-1] + b"?")
+        self.expect(0, hub, "--repair", HF_HUB_DISABLE_SYMLINKS="1")
+        self.assertEqual(path.read_bytes(), content)
+
+
+class Names(PullTest):
+    def test_the_address_of_a_page_is_a_name(self):
+        hub = self.start_hub()
+        for page, revision in ((REPO, "main"), (REPO + "/", "main"), (REPO + "/tree/main", "main"),
+                               (REPO + "/tree/refs%2Fpr%2F1", "refs/pr/1"), (REPO + "/tree/refs/pr/1", "refs/pr/1"),
+                               (REPO + "/blob/main/config.json?download=true#x", "main"),
+                               (f"{REPO}/commit/{hub.commit}", hub.commit)):
+            shutil.rmtree(self.cache, ignore_errors=True)
+            done = self.expect(0, hub, "--json", name=f"{hub.endpoint}/{page}")
+            self.assertEqual(json.loads(done.stdout)["repository"], REPO, page)
+            self.assertEqual((self.repository / "refs" / revision).exists(), revision != hub.commit, page)
+
+    def test_other_addresses_are_refused_with_the_hubs(self):
+        hub = self.start_hub()
+        said = self.expect_error("set HF_ENDPOINT", hub, name="https://example.org/" + REPO, status=2)
+        self.assertIn(hub.endpoint, said)
+        for page in ("org", "", "datasets/org/name", REPO + "/discussions/3", "org/na--me"):
+            self.expect_error("is not the page of a model", hub, name=f"{hub.endpoint}/{page}", status=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
