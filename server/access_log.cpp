@@ -36,8 +36,15 @@ std::string access_text(const HttpRequest& http_request, const AccessLine& line,
       line.ms, quoted(line.note));
 }
 
+bool is_poll(const HttpRequest& http_request, const AccessLine& line) {
+  constexpr int kOk = 200;
+  if (line.status != kOk || (http_request.method != "GET" && http_request.method != "HEAD")) return false;
+  return http_request.path == "/health" || http_request.path == "/metrics" ||
+         http_request.path == "/v1/cache";
+}
+
 void AccessLog::write(const HttpRequest& http_request, const AccessLine& line) const {
-  if (quiet_) return;
+  if (quiet_ || (is_poll(http_request, line) && log_level() > LogLevel::kDebug)) return;
   if (json_) return log_plain(access_text(http_request, line, true));
   log_info(access_text(http_request, line, false));
 }

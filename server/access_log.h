@@ -17,6 +17,9 @@ struct AccessLine {
   std::string note;  // "client left", "12 tokens"
 };
 
+/// What monitors and balancers ask every few seconds, and was answered well: logged at the level debug only.
+bool is_poll(const HttpRequest& http_request, const AccessLine& line);
+
 /// The line without its newline: printable UTF-8.
 std::string access_text(const HttpRequest& http_request, const AccessLine& line, bool json);
 

@@ -26,6 +26,17 @@ TEST(AccessLog, ALineSaysWhatWasAskedAndHowItEnded) {
   EXPECT_EQ(json["note"], "12 tokens");
 }
 
+TEST(AccessLog, PollsThatWentWellAreNoNews) {
+  for (const char* path : {"/health", "/metrics", "/v1/cache"}) {
+    HttpRequest poll = asked(path);
+    EXPECT_TRUE(is_poll(poll, {200, 1, ""})) << path;
+    EXPECT_FALSE(is_poll(poll, {503, 1, ""})) << path;
+    poll.method = "DELETE";
+    EXPECT_FALSE(is_poll(poll, {200, 1, ""})) << path;
+  }
+  EXPECT_FALSE(is_poll(asked("/v1/models"), {200, 1, ""}));
+}
+
 TEST(AccessLog, NothingThatATerminalActsOnGetsThrough) {
   const std::string hostile = std::string("/a\nb\r\x1B[2J\x7F\x00z", 11) +
                               "\xC2\x9B"
