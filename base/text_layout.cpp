@@ -79,13 +79,18 @@ std::string wrapped_text(std::string_view text, std::size_t columns) {
 }
 
 std::string shortened(const std::string& text, std::size_t columns) {
-  if (text_width(text) <= columns) return text;
-  std::size_t at = text.size();
-  for (std::size_t left = columns - std::min(columns, kCutOff.size()); left > 0 && at > 0; --left) {
-    do --at;
-    while (at > 0 && !begins_character(text[at]));
-  }
-  return std::string(kCutOff) + text.substr(at);
+  const std::size_t width = text_width(text);
+  if (width <= columns) return text;
+  constexpr std::size_t kTailShare = 8;
+  const std::size_t left = columns - std::min(columns, kCutOff.size()), tail = left / kTailShare;
+  const auto byte_of = [&](std::size_t character) {
+    std::size_t at = 0;
+    for (std::size_t seen = 0; at < text.size(); ++at) {
+      if (begins_character(text[at]) && seen++ == character) break;
+    }
+    return at;
+  };
+  return text.substr(0, byte_of(left - tail)) + std::string(kCutOff) + text.substr(byte_of(width - tail));
 }
 
 std::string table_text(const std::vector<std::vector<std::string>>& rows) {

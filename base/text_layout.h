@@ -15,7 +15,8 @@ std::size_t text_width(std::string_view text);
 /// which two spaces or more precede, or below its first word. A word that is too long stays whole.
 std::string wrapped_text(std::string_view text, std::size_t columns);
 
-/// The last `columns` of a text after "...", or the whole text if it fits; "..." counts.
+/// The beginning of a name, "..." and its last eighth in `columns`, or the whole name if it fits: maker and
+/// size of a model are at its beginning, its quantisation at its end.
 std::string shortened(const std::string& text, std::size_t columns);
 
 /// Columns padded to their widest cell; the first row is the heading.

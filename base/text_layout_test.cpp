@@ -23,11 +23,13 @@ TEST(TextLayout, AWordThatIsTooLongStaysWholeAndNothingIsLost) {
   }
 }
 
-TEST(TextLayout, ANameKeepsItsEnd) {
+TEST(TextLayout, AShortenedNameKeepsMakerAndSize) {
+  EXPECT_EQ(shortened("mlx-community/Qwen3.5-4B-OptiQ-4bit", 33), "mlx-community/Qwen3.5-4B-Op...bit");
+
   EXPECT_EQ(shortened("community/model", 15), "community/model");
-  EXPECT_EQ(shortened("community/model", 8), "...model");
+  EXPECT_EQ(shortened("community/model", 8), "commu...");
   EXPECT_EQ(shortened("aé€x", 4), "aé€x");
-  EXPECT_EQ(shortened("aaaé€x", 5), "...€x");
+  EXPECT_EQ(shortened("aé€éxx", 5), "aé...");
 }
 
 TEST(TextLayout, ATableLeavesOutWhatItCanSpareAndThenShortensNames) {
@@ -38,8 +40,8 @@ TEST(TextLayout, ATableLeavesOutWhatItCanSpareAndThenShortensNames) {
             "model                      family  size\ncommunity/model-of-4-bits  qwen    1 GB\n");
   EXPECT_EQ(fitted_table(rows, {3, 1}, 31),
             "model                      size\ncommunity/model-of-4-bits  1 GB\n");
-  EXPECT_EQ(fitted_table(rows, {3, 1}, 20), "model           size\n...l-of-4-bits  1 GB\n");
-  EXPECT_EQ(fitted_table(rows, {3, 1}, 2), "model         size\n...of-4-bits  1 GB\n");
+  EXPECT_EQ(fitted_table(rows, {3, 1}, 20), "model           size\ncommunity/...s  1 GB\n");
+  EXPECT_EQ(fitted_table(rows, {3, 1}, 2), "model         size\ncommunit...s  1 GB\n");
 }
 
 }  // namespace

@@ -24,17 +24,8 @@ namespace {
 
 constexpr int kGood = 0, kFailed = 1, kUsage = 2;
 
-/// $XDG_CONFIG_HOME/foretoken/config.toml, else ~/.config/...; empty without a home.
-std::string default_settings_path() {
-  const char* config = std::getenv("XDG_CONFIG_HOME");
-  if (config != nullptr && *config == '/') return std::string(config) + "/foretoken/config.toml";
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home != '\0' ? std::string(home) + "/.config/foretoken/config.toml"
-                                          : std::string();
-}
-
 int report(Terminal& terminal, const Error& error, bool json, int status) {
-  terminal.err(fmt::format("foretoken: {}\n", printable(error.message)));
+  terminal.sentence("foretoken: " + printable(error.message));
   if (json) terminal.out(error_json(error) + "\n");
   terminal.flush();
   return status;
@@ -51,20 +42,13 @@ bool asks_for_json(int argc, const char* const* argv) {
 
 /// Fills the command's options from flags, environment and settings file.
 Status configure(const CommandLine& line, const std::vector<Command>& commands) {
-  const char* named = std::getenv("FORETOKEN_CONFIG");
-  std::string path = !line.config.empty() ? line.config : named != nullptr ? named : "";
-  const bool required = !path.empty();
-  if (!required) path = default_settings_path();
   // `start` becomes another command, which must read the same file.
   if (!line.config.empty()) ::setenv("FORETOKEN_CONFIG", line.config.c_str(), 1);
-  std::vector<Setting> settings;
-  if (!path.empty()) {
-    FT_ASSIGN(settings, read_settings(path, required));
-  }
-  FT_TRY(check_settings(settings, commands, path));
+  FT_ASSIGN(const SettingsSource source, usual_settings(line.config));
+  FT_TRY(check_settings(source.settings, commands, source.path));
   return resolve(
-      *line.command, line.typed, [](const std::string& name) { return std::getenv(name.c_str()); }, settings,
-      path);
+      *line.command, line.typed, [](const std::string& name) { return std::getenv(name.c_str()); },
+      source.settings, source.path);
 }
 
 std::vector<std::string> environment_names() {

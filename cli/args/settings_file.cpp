@@ -1,6 +1,7 @@
 #include "cli/args/settings_file.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <sstream>
 #include <toml++/toml.h>
@@ -119,6 +120,15 @@ class Reader {
   std::vector<Setting> settings_;
 };
 
+/// $XDG_CONFIG_HOME/foretoken/config.toml, else ~/.config/...; empty without a home.
+std::string default_settings_path() {
+  const char* config = std::getenv("XDG_CONFIG_HOME");
+  if (config != nullptr && *config == '/') return std::string(config) + "/foretoken/config.toml";
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home != '\0' ? std::string(home) + "/.config/foretoken/config.toml"
+                                          : std::string();
+}
+
 }  // namespace
 
 Result<std::vector<Setting>> parse_settings(const std::string& text, const std::string& path) {
@@ -146,6 +156,18 @@ Result<std::vector<Setting>> read_settings(const std::string& path, bool require
     return text.error();
   }
   return parse_settings(*text, path);
+}
+
+Result<SettingsSource> usual_settings(const std::string& named) {
+  const char* variable = std::getenv("FORETOKEN_CONFIG");
+  SettingsSource source;
+  source.path = !named.empty() ? named : variable != nullptr ? variable : "";
+  const bool required = !source.path.empty();
+  if (!required) source.path = default_settings_path();
+  if (!source.path.empty()) {
+    FT_ASSIGN(source.settings, read_settings(source.path, required));
+  }
+  return source;
 }
 
 }  // namespace ft::cli

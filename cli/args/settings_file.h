@@ -29,4 +29,12 @@ Result<std::vector<Setting>> parse_settings(const std::string& text, const std::
 /// Reads the file; an empty list if it does not exist and `required` is false.
 Result<std::vector<Setting>> read_settings(const std::string& path, bool required);
 
+/// The settings that this process goes by, and their file.
+struct SettingsSource {
+  std::string path;
+  std::vector<Setting> settings;
+};
+/// `named`: --config; else FORETOKEN_CONFIG, else the default file, which may be absent.
+Result<SettingsSource> usual_settings(const std::string& named = "");
+
 }  // namespace ft::cli

@@ -9,6 +9,7 @@
 #include "cli/commands/chat_session.h"
 #include "cli/commands/remote_answer.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/last_start.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/line_editor.h"
 #include "cli/terminal/report_json.h"
@@ -142,6 +143,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
   if (options.speculation.explain_depth) terminal.note(cost_note(*engine));
+  if (keep_start()) terminal.note(kKeptStart);
   return converse(
       options, fmt::format("{} on {}", loaded->model.name, loaded->backend->describe()),
       [&](ChatSession& session) { return turn(session, *loaded, *engine, options.output.json, terminal); },

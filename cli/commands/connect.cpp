@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/connection_settings.h"
+#include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
 #include "server/client.h"
 
@@ -17,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   OutputOptions output;
-  std::string client, url = "http://127.0.0.1:8080", api_key;
+  std::string client, url, api_key;
 };
 
 constexpr const char* kUnknownModel = "MODEL";
@@ -47,12 +48,18 @@ Status ask_server(const server::Client& client, ConnectionFacts& facts) {
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  Result<server::Client> client = server::Client::make(options.url, options.api_key, {3'000, 10'000});
+  ConnectionFacts facts{options.url, kUnknownModel, 0, options.api_key};
+  if (options.url.empty()) {  // the server of this machine, as it reads its settings
+    FT_ASSIGN(const ConnectionFacts usual, usual_connection());
+    facts.url = usual.url;
+    if (facts.api_key.empty()) facts.api_key = usual.api_key;
+  }
+  Result<server::Client> client = server::Client::make(facts.url, facts.api_key, {3'000, 10'000});
   if (!client.ok()) return Error{Code::kInvalid, "--url: " + client.error().message};
-  ConnectionFacts facts{client->url(), kUnknownModel, 0, options.api_key};
+  facts.url = client->url();
   if (facts.url.ends_with("/v1")) {  // the settings add it again
     facts.url.resize(facts.url.size() - 3);
-    client = server::Client::make(facts.url, options.api_key, {3'000, 10'000});
+    client = server::Client::make(facts.url, facts.api_key, {3'000, 10'000});
   }
   const Status asked = ask_server(*client, facts);
   if (!asked.ok()) {
@@ -92,9 +99,11 @@ Command connect_command() {
            fmt::format("{}", fmt::join(connected_clients(), ", ")))
       .setting = false;
   command.flags.group("Server");
-  command.flags.add("url", "URL", reads_text(options->url),
-                    "Address of the server (default http://127.0.0.1:8080)");
-  command.flags.add("api-key", "KEY", reads_text(options->api_key), "API key of the server");
+  command.flags.add(
+      "url", "URL", reads_text(options->url),
+      "Address of the server (default: where `serve` listens by the settings, http://127.0.0.1:8080)");
+  command.flags.add("api-key", "KEY", reads_text(options->api_key),
+                    "API key of the server (default: that of the settings of `serve`, without --url)");
   command.check = [options]() -> Status {
     if (!options->client.empty()) return {};
     return Error{Code::kInvalid, fmt::format("which client? use foretoken connect {}",

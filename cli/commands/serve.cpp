@@ -5,11 +5,12 @@
 
 #include "base/log.h"
 #include "base/text_layout.h"
-#include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/answering.h"
+#include "cli/commands/connection_settings.h"
 #include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/last_start.h"
 #include "cli/max/max_mode.h"
 #include "cli/terminal/interrupt.h"
 #include "server/host.h"
@@ -24,14 +25,6 @@ struct Options {
   RequestOptions request;  // defaults of a request
   ServeOptions serve;
 };
-
-Result<std::vector<std::string>> read_keys(const ServeOptions& choice) {
-  std::vector<std::string> keys = choice.api_keys;
-  if (choice.api_key_file.empty()) return keys;
-  FT_ASSIGN(const std::vector<std::string> more, read_key_file(choice.api_key_file));
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
-}
 
 Result<std::vector<std::string>> read_hosts(const ServeOptions& choice) {
   for (const std::string& host : choice.hosts) {
@@ -60,10 +53,11 @@ class Serving {
 };
 
 Result<int> work(const Options& options, Terminal& terminal) {
-  if (!options.output.quiet) set_log_level(LogLevel::kInfo);  // one line per request
+  if (!options.output.quiet)  // one line per request
+    set_log_level(options.serve.log_polls ? LogLevel::kDebug : LogLevel::kInfo);
   log_in_background();
   server::ServerOptions server_options;
-  FT_ASSIGN(server_options.api_keys, read_keys(options.serve));
+  FT_ASSIGN(server_options.api_keys, serving_keys(options.serve));
   server_options.host = options.serve.host, server_options.port = options.serve.port;
   server_options.head_ms = options.serve.head_s * 1000, server_options.idle_ms = options.serve.idle_s * 1000;
   server_options.origins = options.serve.origins;
@@ -82,6 +76,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const std::shared_ptr<const api::ModelInfo> model_info =
       what_is_served(*loaded, *engine, options.serve, options.request);
   app.ready(*engine, model_info);
+  if (keep_start()) terminal.note(kKeptStart);
   // The first grammar prepares the vocabulary, which takes seconds: done here, no request waits for it.
   const std::jthread prepare([model_info] {
     if (model_info->grammars != nullptr) (void)model_info->grammars->json_object();
@@ -100,6 +95,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
         serving_screen(*loaded, *engine, *model_info, url, options.serve, server_options);
     const auto columns = static_cast<std::size_t>(terminal.columns());
     terminal.out(terminal.out_is_terminal() ? wrapped_text(screen, columns) : screen);
+    if (!options.serve.client.empty())
+      terminal.out("\n" + connection_settings(options.serve.client,
+                                              connection_of(*model_info, url, server_options.api_keys)));
   }
   terminal.flush();
   interrupt.wait();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -73,7 +74,14 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add_switch("image-urls", serve.image_urls,
                    "Fetch images that a request names by an http or https address (default: refuse them). "
                    "Only public addresses are asked, for at most 10 s and 20 MiB an image");
+  flags
+      .add("connect", "NAME", reads_choice(serve.client, connected_clients()),
+           "Once it serves, also print the settings of this client, as `foretoken connect NAME` does")
+      .setting = false;
   flags.add_switch("log-json", serve.log_json, "Log each request as a JSON line");
+  flags.add_switch(
+      "log-polls", serve.log_polls,
+      "Also log what monitors ask every few seconds: /health, /metrics and /v1/cache answered with 200");
   flags.add("head-timeout", "SECONDS", reads_int(serve.head_s, 1, 3600),
             "Max seconds to receive a request header (default 10)");
   flags.add("idle-timeout", "SECONDS", reads_int(serve.idle_s, 1, 86400),
@@ -242,6 +250,38 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->slots = decoder.options().slots;
   model_info->responses = std::make_shared<api::ResponseStore>();
   return model_info;
+}
+
+Result<std::vector<std::string>> serving_keys(const ServeOptions& serve) {
+  std::vector<std::string> keys = serve.api_keys;
+  if (serve.api_key_file.empty()) return keys;
+  FT_ASSIGN(const std::vector<std::string> more, read_key_file(serve.api_key_file));
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+Result<ConnectionFacts> usual_connection() {
+  ServeOptions serve;
+  ModelOptions model;
+  Command command;
+  command.name = "serve";
+  add_serve_flags(command.flags, serve, model);
+  FT_ASSIGN(const SettingsSource source, usual_settings());
+  FT_TRY(resolve(
+      command, {}, [](const std::string& name) { return std::getenv(name.c_str()); }, source.settings,
+      source.path));
+  if (serve.port == 0) {
+    return Error{Code::kInvalid,
+                 "the settings give the port 0, so the server chooses one at its start; give its "
+                 "address with --url"};
+  }
+  FT_ASSIGN(const std::vector<std::string> keys, serving_keys(serve));
+  return ConnectionFacts{serving_url(serve.host, serve.port), "", 0, keys.empty() ? "" : keys.front()};
+}
+
+ConnectionFacts connection_of(const api::ModelInfo& model_info, const std::string& url,
+                              const std::vector<std::string>& keys) {
+  return {url, model_info.id, model_info.context, keys.empty() ? "" : keys.front()};
 }
 
 std::string serving_url(const std::string& host, int port) {

@@ -9,6 +9,7 @@
 #include "api/model_info.h"
 #include "cli/args/flag.h"
 #include "cli/args/options.h"
+#include "cli/commands/connection_settings.h"
 #include "cli/commands/loading.h"
 #include "sched/engine.h"
 #include "server/options.h"
@@ -31,13 +32,24 @@ struct ServeOptions {
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
   std::string api_key_file;
-  bool any_model = false, log_json = false, image_urls = false, strict_fields = false;
+  std::string client;  // whose settings are printed; empty: nobody's
+  bool any_model = false, log_json = false, log_polls = false, image_urls = false, strict_fields = false;
   DrafterKind drafter = DrafterKind::kAuto;
   int depth = -1;
 };
 
 /// The drafters' folders go to `model`.
 void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model);
+
+/// Those of --api-key and of the file.
+Result<std::vector<std::string>> serving_keys(const ServeOptions& serve);
+
+/// Where `serve` would listen by the environment and the settings file, and one of its keys. Model and
+/// context are unknown. kInvalid if the server chooses its port at its start.
+Result<ConnectionFacts> usual_connection();
+/// The same of a server that runs.
+ConnectionFacts connection_of(const api::ModelInfo& model_info, const std::string& url,
+                              const std::vector<std::string>& keys);
 
 /// Chooses slots, context and cache where they are open: sets loaded.context and loaded.plan. Adds the
 /// packing time to load_ms.

@@ -6,6 +6,7 @@
 #include "cli/commands/hub_access.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
+#include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
 
 namespace ft::cli {
@@ -36,7 +37,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
     choice.name = options.name;
     FT_ASSIGN(const PullOutcome outcome, fetch_model(choice, options.output.quiet, terminal));
     constexpr int kInterrupted = 130;
-    if (outcome.interrupted) return kInterrupted;
+    if (outcome.interrupted) {
+      terminal.sentence("foretoken: " + stopped_text(outcome.kept_bytes));
+      return kInterrupted;
+    }
   }
   terminal.note("packing and measuring");
   FT_ASSIGN(const int answered, run_step(run_command(),
@@ -67,7 +71,7 @@ Command setup_command() {
   command.flags.group("Model");
   command.flags.positional = "name";
   command.flags
-      .add("name", "NAME", reads_text(options->name), "A folder, ORG/NAME or a name of `foretoken models`")
+      .add("name", "NAME", reads_model(options->name), "A folder, ORG/NAME or a name of `foretoken models`")
       .setting = false;
   add_pull_flags(command.flags, options->pull);
   command.check = [options]() -> Status {

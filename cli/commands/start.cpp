@@ -1,5 +1,6 @@
 // `foretoken start`: from nothing to a chat. Asks which model and where, at most two questions, and remembers
-// the answer: the next start needs one key. Then it becomes `foretoken chat` or `foretoken serve`.
+// the answer once its model has loaded: the next start needs one key. Then it becomes `foretoken chat` or
+// `foretoken serve`.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include "cli/commands/start_choice.h"
 #include "cli/commands/subcommands.h"
 #include "cli/max/thermalforge.h"
+#include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
 #include "lab/machine.h"
 #include "lab/synth_model.h"
@@ -44,42 +46,51 @@ constexpr const char* kModelHelp =
 constexpr const char* kModeHelp = "A guard puts the fans back when the server ends, however it ends.";
 constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
 
-/// Thrown nowhere: what a question gives if the person leaves.
 struct Asked {
   LastStart choice;
-  bool left = false;
+  bool left = false;            // the person left or stopped the download
+  std::int64_t kept_bytes = 0;  // of the download
 };
 
 std::vector<std::string> wheres(const std::string& named) {
   return named == "cli" ? std::vector<std::string>{"chat"} : std::vector<std::string>{named};
 }
 
-/// Fetches the model; false if the person left or stopped it.
-Result<bool> fetch(const std::string& name, const Options& options, Terminal& terminal) {
+/// Fetches the model; otherwise sets asked.left.
+Status fetch(const std::string& name, const Options& options, Asked& asked, Terminal& terminal) {
   PullChoice choice = options.pull;
   choice.name = name;
   FT_ASSIGN(const PullOutcome outcome, fetch_model(choice, options.output.quiet, terminal));
-  if (outcome.interrupted) {
-    terminal.note(fmt::format("kept {}; foretoken pull {} continues there",
-                              bytes_text(static_cast<double>(outcome.kept_bytes)), name));
-  }
-  return !outcome.interrupted;
+  asked.left = outcome.interrupted, asked.kept_bytes = outcome.interrupted ? outcome.kept_bytes : 0;
+  return {};
 }
 
-/// A name that is not here may be a repository: asks whether to fetch it. Empty: the person left.
-Result<std::string> settle_name(const std::string& name, const Options& options, Menu* menu,
-                                Terminal& terminal) {
-  if (is_synth_name(name)) return name;
-  const Result<std::string> found = find_model(name);
-  if (found.ok()) return name;
-  if (menu == nullptr || !hub::looks_like_repository(name) || found.error().code != Code::kNotFound) {
-    return found.error();
-  }
+/// The model is here, and its configuration and the headers of its weights say that it runs.
+Status check_here(const std::string& name) {
+  if (is_synth_name(name)) return {};
+  FT_ASSIGN(const std::string directory, find_model(name));
+  const Assessment found = assess(hub::summarise_folder(directory), name, false);
+  if (found.runs()) return {};
+  return Error{Code::kUnsupported,
+               fmt::format("{} does not run: {}{}", with_tilde(name.empty() ? directory : name), found.reason,
+                           found.next.empty() ? "" : "; next: " + found.next)};
+}
+
+/// A name that is not here may be a repository: asks whether to fetch it, which asked.left may end.
+Status settle_name(const std::string& typed, const Options& options, Menu* menu, Asked& asked,
+                   Terminal& terminal) {
+  std::string& name = asked.choice.model;
+  FT_TRY(reads_model(name)(typed));
+  const Status here = check_here(name);
+  if (here.ok()) return {};
+  if (menu == nullptr || !hub::looks_like_repository(name) || here.error().code != Code::kNotFound)
+    return here;
   const std::optional<bool> agreed =
       menu->confirm(fmt::format("{} is not on this machine; fetch it?", name), true);
-  if (!agreed || !*agreed) return std::string();
-  FT_ASSIGN(const bool fetched, fetch(name, options, terminal));
-  return fetched ? name : std::string();
+  asked.left = !agreed || !*agreed;
+  if (asked.left) return {};
+  FT_TRY(fetch(name, options, asked, terminal));
+  return asked.left ? Status() : check_here(name);
 }
 
 /// On a Mac the GPU is asked, which takes its self-test.
@@ -93,8 +104,20 @@ Room room_here() {
   return room_for_models(free, gpu, made.ok() ? (*made)->limits({}).memory_bytes : 0);
 }
 
-/// Question 1 of 2. Nothing: the person left.
-Result<std::optional<std::string>> ask_model(const Options& options, Menu& menu, Terminal& terminal) {
+/// "Another one" of question 1: until a name or a folder fits.
+Status ask_name(const Options& options, Menu& menu, Asked& asked, Terminal& terminal) {
+  for (;;) {
+    const std::optional<std::string> typed = menu.line("a folder, ORG/NAME or a name: ");
+    asked.left = !typed || typed->empty() || *typed == "q";
+    if (asked.left) return {};
+    const Status settled = settle_name(*typed, options, &menu, asked, terminal);
+    if (settled.ok()) return {};
+    terminal.sentence(settled.error().message);
+  }
+}
+
+/// Question 1 of 2.
+Status ask_model(const Options& options, Menu& menu, Asked& asked, Terminal& terminal) {
   const Machine machine = read_machine();
   FT_ASSIGN(const Library library, read_library(options.folders));
   const Room room = room_here();
@@ -104,23 +127,14 @@ Result<std::optional<std::string>> ask_model(const Options& options, Menu& menu,
       bytes_text(static_cast<double>(machine.memory_total)), machine.logical_cores);
   const std::vector<MenuRow> rows = offer_rows(offers);
   const std::optional<std::size_t> row = menu.choose(title, rows, room.sentence + kModelHelp);
-  if (!row) return std::optional<std::string>();
+  asked.left = !row;
+  if (asked.left) return {};
   const auto headings = std::count_if(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(*row),
                                       [](const MenuRow& each) { return each.heading; });
   const ModelOffer& offer = offers[*row - static_cast<std::size_t>(headings)];
-  if (offer.kind == ModelOffer::Kind::kHere || offer.kind == ModelOffer::Kind::kShipped)
-    return std::optional(offer.name);
-  if (offer.kind == ModelOffer::Kind::kPull) {
-    FT_ASSIGN(const bool fetched, fetch(offer.name, options, terminal));
-    return fetched ? std::optional(offer.name) : std::nullopt;
-  }
-  for (;;) {
-    const std::optional<std::string> typed = menu.line("a folder, ORG/NAME or a name: ");
-    if (!typed || typed->empty() || *typed == "q") return std::optional<std::string>();
-    const Result<std::string> settled = settle_name(*typed, options, &menu, terminal);
-    if (settled.ok()) return settled->empty() ? std::nullopt : std::optional(*settled);
-    terminal.err(settled.error().message + "\n");
-  }
+  if (offer.kind == ModelOffer::Kind::kOther) return ask_name(options, menu, asked, terminal);
+  asked.choice.model = offer.name;
+  return offer.kind == ModelOffer::Kind::kPull ? fetch(offer.name, options, asked, terminal) : Status();
 }
 
 /// Question 2 of 2; false: the person left.
@@ -167,38 +181,50 @@ Status take_max_flag(const Options& options, LastStart& choice) {
   return {};
 }
 
-/// Without questions: flags, else the last choice, else the best model here, else the catalogue's.
-Result<LastStart> choose_alone(const Options& options, const std::optional<LastStart>& last,
-                               Terminal& terminal) {
-  LastStart choice{options.model, options.where.empty() ? "chat" : wheres(options.where).front(),
-                   options.client};
+/// Without questions: flags, else the last choice, else what the menu offers first.
+Result<Asked> choose_alone(const Options& options, const std::optional<LastStart>& last, Terminal& terminal) {
+  Asked asked;
+  LastStart& choice = asked.choice;
+  choice = {"", options.where.empty() ? "chat" : wheres(options.where).front(), options.client};
   if (options.has_model) {
-    FT_ASSIGN(choice.model, settle_name(options.model, options, nullptr, terminal));
-    return choice;
+    FT_TRY(settle_name(options.model, options, nullptr, asked, terminal));
+    return asked;
   }
   if (last && !options.fresh) {
     choice.model = last->model;
     if (options.where.empty())
       choice.where = last->where, choice.client = last->client, choice.max = last->max;
-    FT_ASSIGN(const std::string found, is_synth_name(choice.model) ? choice.model : find_model(choice.model));
-    return choice;
+    FT_TRY(check_here(choice.model));
+    return asked;
   }
   const std::int64_t free = room_here().bytes;
   FT_ASSIGN(const Library library, read_library(options.folders));
-  choice.model = best_here(offer_models(library, free), free);
-  if (!choice.model.empty()) return choice;
-  const std::string best = best_to_fetch(free);
-  if (best.empty() || !options.fetch) {
-    return Error{Code::kNotFound, fmt::format("no model on this machine runs and fits; {}",
-                                              best.empty() ? "name one with --model"
-                                                           : fmt::format("add --fetch to fetch {}, or name "
-                                                                         "one with --model",
-                                                                         best))};
+  const std::vector<ModelOffer> offers = offer_models(library, free);
+  const ModelOffer* usual = usual_offer(offers, free, true);
+  if (usual == nullptr || (usual->kind == ModelOffer::Kind::kPull && !options.fetch)) {
+    return Error{Code::kNotFound,
+                 fmt::format("no model on this machine runs and fits; {}",
+                             usual == nullptr
+                                 ? "name one with --model"
+                                 : fmt::format("add --fetch to fetch {} ({}), or name one with "
+                                               "--model",
+                                               usual->name, bytes_text(static_cast<double>(usual->bytes))))};
   }
-  FT_ASSIGN(const bool fetched, fetch(best, options, terminal));
-  if (!fetched) return Error{Code::kCancelled, "the download was stopped; the same command continues it"};
-  choice.model = best;
-  return choice;
+  choice.model = usual->name;
+  if (usual->kind == ModelOffer::Kind::kPull) FT_TRY(fetch(usual->name, options, asked, terminal));
+  return asked;
+}
+
+/// The last choice again. Nothing: other questions follow.
+std::optional<Asked> ask_again(const LastStart& last, Menu& menu, Terminal& terminal) {
+  const std::optional<bool> same =
+      menu.confirm(fmt::format("Same as last time?  {}, {}", model_text(last.model), where_text(last)), true);
+  if (!same) return Asked{{}, true};
+  if (!*same) return std::nullopt;
+  const Status there = check_here(last.model);
+  if (there.ok()) return Asked{last};
+  terminal.sentence(there.error().message);  // an unplugged disk, for example: choose another one
+  return std::nullopt;
 }
 
 Result<Asked> ask(const Options& options, const std::optional<LastStart>& last, Terminal& terminal) {
@@ -207,28 +233,12 @@ Result<Asked> ask(const Options& options, const std::optional<LastStart>& last, 
   LastStart& choice = asked.choice;
   terminal.err(Style::kBold, "foretoken start\n");
   if (last && !options.fresh && !options.has_model && options.where.empty()) {
-    const std::optional<bool> same = menu.confirm(
-        fmt::format("Same as last time?  {}, {}", model_text(last->model), where_text(*last)), true);
-    if (!same) {
-      asked.left = true;
-      return asked;
-    }
-    if (*same) {
-      const Result<std::string> there =
-          is_synth_name(last->model) ? Result<std::string>(last->model) : find_model(last->model);
-      choice = *last;
-      if (there.ok()) return asked;
-      terminal.err(there.error().message + "\n");  // an unplugged disk, for example: choose another one
-      choice = {};
-    }
+    if (const std::optional<Asked> again = ask_again(*last, menu, terminal)) return *again;
   }
   if (options.has_model) {
-    FT_ASSIGN(choice.model, settle_name(options.model, options, &menu, terminal));
-    asked.left = choice.model.empty() && !options.model.empty();
+    FT_TRY(settle_name(options.model, options, &menu, asked, terminal));
   } else {
-    FT_ASSIGN(const std::optional<std::string> model, ask_model(options, menu, terminal));
-    asked.left = !model;
-    choice.model = model.value_or("");
+    FT_TRY(ask_model(options, menu, asked, terminal));
   }
   if (asked.left) return asked;
   choice.client = options.client;
@@ -247,12 +257,8 @@ Result<int> become(const LastStart& choice, const Options& options, Terminal& te
   if (!choice.model.empty()) words.insert(words.end(), {"--model", choice.model});
   if (choice.max) words.emplace_back("--max");
   if (options.output.quiet) words.emplace_back("--quiet");
-  if (!choice.client.empty()) {
-    const char* port = std::getenv("FORETOKEN_PORT");
-    const std::string url = fmt::format("http://127.0.0.1:{}", port == nullptr ? "8080" : port);
-    const std::string id = std::filesystem::path(model_text(choice.model)).filename().string();
-    terminal.out(connection_settings(choice.client, {url, id, 0, ""}));
-  }
+  if (choice.where == "serve" && !choice.client.empty())
+    words.insert(words.end(), {"--connect", choice.client});
   terminal.flush();
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -287,11 +293,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
     FT_ASSIGN(asked, ask(options, last, terminal));
   }
   if (asked.left) {
-    terminal.err("nothing was changed\n");
+    terminal.err(stopped_text(asked.kept_bytes) + "\n");
     return kLeft;
   }
   FT_TRY(take_max_flag(options, asked.choice));
-  FT_TRY(remember_start(asked.choice));
   if (options.output.json) {
     terminal.out(write_json(Json{{"model", asked.choice.model},
                                  {"where", asked.choice.where},
@@ -300,7 +305,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
                  "\n");
     return 0;
   }
-  terminal.note("kept for next time: foretoken start");
+  FT_TRY(begin_start(asked.choice));
   return become(asked.choice, options, terminal);
 }
 
@@ -342,7 +347,8 @@ Command start_command() {
       .setting = false;
   command.flags.add_switch("fresh", options->fresh, "Forget what was chosen last time").setting = false;
   command.flags
-      .add_switch("yes", options->yes, "Ask nothing: last time's choice, else the largest model that fits")
+      .add_switch("yes", options->yes,
+                  "Ask nothing: last time's choice, else the model that the menu offers first")
       .setting = false;
   command.flags.add_switch("fetch", options->fetch, "With --yes: fetch a model if none is here").setting =
       false;

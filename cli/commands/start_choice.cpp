@@ -99,21 +99,15 @@ std::string model_text(const std::string& model) {
   return model.empty() ? std::string(kShippedModel) : with_tilde(model);
 }
 
-std::string best_here(const std::vector<ModelOffer>& offers, std::int64_t free_bytes) {
-  const ModelOffer* best = nullptr;
-  for (const ModelOffer& offer : offers) {
-    if (offer.kind != ModelOffer::Kind::kHere || !fits(offer, free_bytes)) continue;
-    if (best == nullptr || offer.bytes > best->bytes) best = &offer;
+const ModelOffer* usual_offer(const std::vector<ModelOffer>& offers, std::int64_t free_bytes,
+                              bool may_fetch) {
+  for (const ModelOffer::Kind kind : {ModelOffer::Kind::kHere, ModelOffer::Kind::kPull}) {
+    if (kind == ModelOffer::Kind::kPull && !may_fetch) continue;
+    const auto found = std::ranges::find_if(
+        offers, [&](const ModelOffer& offer) { return offer.kind == kind && fits(offer, free_bytes); });
+    if (found != offers.end()) return &*found;
   }
-  return best == nullptr ? std::string() : best->name;
-}
-
-std::string best_to_fetch(std::int64_t free_bytes) {
-  std::string best;
-  for (const CatalogueEntry& entry : catalogue()) {
-    if (memory_for(entry.bytes) <= free_bytes) best = entry.repository;
-  }
-  return best;
+  return nullptr;
 }
 
 }  // namespace ft::cli

@@ -44,9 +44,8 @@ std::string where_text(const LastStart& choice);
 /// The name of the model for a person.
 std::string model_text(const std::string& model);
 
-/// The largest verified or compatible model that fits; empty: none.
-std::string best_here(const std::vector<ModelOffer>& offers, std::int64_t free_bytes);
-/// The largest of the catalogue that fits; empty: none.
-std::string best_to_fetch(std::int64_t free_bytes);
+/// What --yes takes: the first of the offers that runs here and fits; else, if `may_fetch`, the first that
+/// can be fetched. Null: none.
+const ModelOffer* usual_offer(const std::vector<ModelOffer>& offers, std::int64_t free_bytes, bool may_fetch);
 
 }  // namespace ft::cli

@@ -26,11 +26,23 @@ TEST(StartChoice, OtherMachinesSayNothingOfTheGpu) {
   EXPECT_EQ(room.sentence, "");
 }
 
-TEST(StartChoice, TheBestModelFitsTheRoom) {
+TEST(StartChoice, WithoutAQuestionTheMenusFirstThatFitsIsTaken) {
   const std::vector<ModelOffer> offers = {{ModelOffer::Kind::kHere, "large", 12 * kGb, ""},
-                                          {ModelOffer::Kind::kHere, "small", 5 * kGb, ""}};
-  EXPECT_EQ(best_here(offers, room_for_models(14 * kGb, "metal", 11 * kGb).bytes), "small");
-  EXPECT_EQ(best_here(offers, room_for_models(14 * kGb, "cuda", 0).bytes), "large");
+                                          {ModelOffer::Kind::kHere, "small", 5 * kGb, ""},
+                                          {ModelOffer::Kind::kPull, "fetched", 3 * kGb, ""}};
+  const auto usual = [&](std::int64_t room) { return usual_offer(offers, room, false)->name; };
+  EXPECT_EQ(usual(room_for_models(14 * kGb, "metal", 11 * kGb).bytes), "small");
+  EXPECT_EQ(usual(room_for_models(14 * kGb, "cuda", 0).bytes), "large");
+  EXPECT_EQ(usual_offer(offers, 4 * kGb, false), nullptr);
+  EXPECT_EQ(usual_offer(offers, 4 * kGb, true)->name, "fetched");
+}
+
+TEST(StartChoice, WithoutAModelWhatTheMenuOffersFirstIsFetched) {
+  for (const std::int64_t room : {20 * kGb, 200 * kGb}) {
+    const std::vector<ModelOffer> offers = offer_models({}, room);
+    EXPECT_EQ(usual_offer(offers, room, true), &offers.front()) << "not the largest: it may be slow here";
+    EXPECT_EQ(usual_offer(offers, room, false), nullptr);
+  }
 }
 
 }  // namespace

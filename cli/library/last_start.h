@@ -1,4 +1,5 @@
-// What the person chose at the last `start`, in the state folder.
+// What the person chose at the last `start`, in the state folder. A choice whose model does not load does not
+// replace an earlier one.
 #pragma once
 
 #include <optional>
@@ -15,7 +16,13 @@ struct LastStart {
   bool max = false;    // of "page" and "serve": Max mode
 };
 
-Status remember_start(const LastStart& choice);
+inline constexpr const char* kKeptStart = "kept for next time: foretoken start";
+
+/// Writes the choice down for the command that this process becomes. It is kept after the model is loaded.
+Status begin_start(const LastStart& choice);
+/// After a load: the choice of `start`, if this process was `start` before, is from now on the last one. True
+/// if it was.
+bool keep_start();
 /// Nothing if there is none, or it is damaged.
 std::optional<LastStart> last_start();
 

@@ -12,6 +12,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -121,7 +122,11 @@ class StartTest(unittest.TestCase):
 
     def leaves(self, screen):
         self.assertEqual(screen.end(), 130, screen.text)
-        self.assertIn("nothing was changed", screen.text)
+        self.assertIn("stopped; nothing was changed", screen.text)
+
+    def lines(self, text):
+        """What the terminal shows, line by line."""
+        return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")]
 
 
 class Paths(StartTest):
@@ -238,6 +243,105 @@ class Paths(StartTest):
             self.leaves(screen)
         self.assertFalse(self.memory.exists())
 
+    def test_control_c_says_the_same_at_every_question(self):
+        self.remember()
+        last = self.memory.read_text()
+        for keys, until in (("", "Same as last time?"), ("n\n", "1 of 2  A model"),
+                            ("n\n" + UP + ENTER, "a folder, ORG/NAME or a name: "),
+                            ("n\n1" + ENTER, "2 of 2  Where"), ("n\n1" + ENTER + "3" + ENTER, "Which client")):
+            with self.subTest(until):
+                screen = self.start()
+                if keys:
+                    screen.wait("Same as last time?")
+                    screen.send(keys[:2])
+                if len(keys) > 2:
+                    screen.wait("[1] ")
+                    first, _, rest = keys[2:].partition(ENTER)
+                    screen.send(first + ENTER)
+                    if rest:
+                        screen.wait("2 of 2  Where")
+                        screen.wait("[1] ")
+                        screen.send(rest)
+                screen.wait(until)
+                time.sleep(0.3)
+                screen.send(CONTROL_C)
+                self.leaves(screen)
+                self.assertEqual([line for line in self.lines(screen.text) if "stopped" in line],
+                                 ["stopped; nothing was changed"])
+        self.assertEqual(self.memory.read_text(), last)
+
+    def test_control_c_during_a_download_says_what_is_kept(self):
+        files = {path.name: path.read_bytes() for path in SHIPPED.iterdir()}
+        with FakeHub({"org/fetched": files}, rate=1_000_000) as hub:
+            screen = self.start("--model", "org/fetched", HF_ENDPOINT=hub.endpoint)
+            screen.wait("fetch it?")
+            screen.send("\n")
+            screen.wait("%")
+            time.sleep(1)
+            screen.send(CONTROL_C)
+            self.assertEqual(screen.end(), 130, screen.text)
+            said = [line for line in self.lines(screen.text) if "stopped" in line]
+            self.assertEqual(len(said), 1, screen.text)
+            self.assertRegex(said[0], r"^stopped; [0-9.]+ [kM]B are kept, and the same command continues there$")
+            self.assertNotIn("nothing was changed", screen.text)
+        self.assertFalse(self.memory.exists())
+
+    def test_a_folder_that_does_not_run_is_said_before_the_next_question(self):
+        self.remember()
+        last = self.memory.read_text()
+        (self.folder / "empty").mkdir()
+        (self.models / "other").mkdir()
+        (self.models / "other/config.json").write_text('{"model_type":"llama","architectures":["LlamaForCausalLM"]}')
+        screen = self.start("--fresh")
+        screen.wait("[1] ")
+        screen.send(UP + ENTER)
+        for typed, words in ((self.folder / "empty", "does not run: config.json is missing"),
+                             (self.models / "other", "LlamaForCausalLM"), ("other", "LlamaForCausalLM")):
+            screen.wait("a folder, ORG/NAME or a name: ")
+            screen.send(f"{typed}\n")
+            screen.wait(words)
+        screen.wait("a folder, ORG/NAME or a name: ")
+        screen.send(CONTROL_C)
+        self.leaves(screen)
+        self.assertEqual(self.memory.read_text(), last)
+
+    def test_a_choice_is_kept_only_once_its_model_is_loaded(self):
+        self.remember()
+        last = self.memory.read_text()
+        bad = self.models / "bad"
+        shutil.copytree(SHIPPED, bad)
+        (bad / "tokenizer.json").write_text("{}")  # an inspection does not read it
+        screen = self.start("cli", "--model", str(bad))
+        self.assertNotEqual(screen.end(), 0)
+        self.assertNotIn("kept for next time", screen.text)
+        self.assertEqual(self.memory.read_text(), last)
+        screen = self.start("page", "--model", "little")
+        screen.wait("kept for next time: foretoken start")
+        screen.wait("http://127.0.0.1:")
+        screen.send(CONTROL_C)
+        self.assertEqual(screen.end(), 0)
+        self.assertEqual(json.loads(self.memory.read_text())["where"], "page")
+
+    def test_the_settings_of_a_client_are_those_that_serve_resolved(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        config = self.folder / ".config/foretoken/config.toml"
+        config.parent.mkdir(parents=True)
+        config.write_text(f'[serve]\nport = {port}\napi-key = ["from-the-file"]\nalias = ["mine"]\ncontext = 2048\n')
+        self.environment.pop("FORETOKEN_PORT")
+        screen = self.start("serve", "--model", "little", "--client", "opencode", columns=200)
+        seen = screen.wait('"model": "foretoken/little"')
+        for words in (f'"baseURL": "http://127.0.0.1:{port}/v1"', '"apiKey": "from-the-file"', '"context": 2048'):
+            self.assertIn(words, seen)
+        connected = subprocess.run([PROGRAM, "connect", "opencode"], env=self.environment, capture_output=True,
+                                   text=True, timeout=TIMEOUT_S, check=True).stdout
+        self.assertIn(connected.replace("\n", "\r\n").strip(), (seen + screen.text).strip())
+        screen.send(CONTROL_C)
+        self.assertEqual(screen.end(), 0)
+        later = subprocess.run([PROGRAM, "connect", "opencode"], env=self.environment, capture_output=True, text=True,
+                               timeout=TIMEOUT_S, check=True)
+        self.assertIn(f"http://127.0.0.1:{port}/v1", later.stdout)
+
     def test_no_to_last_time_and_fresh_ask_again(self):
         self.remember(where="page")
         screen = self.start()
@@ -305,6 +409,27 @@ class Paths(StartTest):
             screen.send("q")
             self.leaves(screen)
 
+    def test_names_keep_maker_and_size_and_no_word_is_broken(self):
+        long = "mlx-community/Qwen3.5-4B-OptiQ-4bit"
+        shutil.move(self.models / "little", self.models / long)
+        wide = " ".join(self.lines(self.shown(200)))
+        for columns, name in ((60, long), (50, long), (40, "mlx-community/Qwen3.5-4B")):
+            seen = self.shown(columns)
+            self.assertRegex(seen, rf"> +1  {re.escape(name)}")
+            row = next(line for line in self.lines(seen) if "> " in line and name in line)
+            self.assertRegex(row, r"[0-9.]+ [MG]B", f"{columns} columns keep the size")
+            for line in self.lines(seen):
+                self.assertLess(len(line), columns, line)
+                for word in line.replace("...", " ").split()[1:]:
+                    self.assertIn(word, wide, line)
+
+    def shown(self, columns):
+        screen = self.start(columns=columns)
+        seen = screen.wait("[1] ")
+        screen.send("q")
+        self.leaves(screen)
+        return seen
+
     def test_the_first_token_comes_soon(self):
         self.remember()
         begin = time.monotonic()
@@ -336,6 +461,14 @@ class NoTerminal(StartTest):
         self.remember(where="page")
         self.assertEqual(json.loads(self.run_program("--yes", "--json").stdout)["where"], "page")
         self.assertEqual(json.loads(self.run_program("--yes", "--json", "--fresh").stdout)["where"], "chat")
+
+    def test_yes_and_fetch_take_what_the_menu_offers_first(self):
+        shutil.rmtree(self.models)
+        said = self.run_program("--yes", "--json").stderr.decode()
+        self.assertIn("add --fetch to fetch mlx-community/Qwen3.5-4B-OptiQ-4bit (3.3 GB)", said)
+        said = self.run_program("--yes", "--fetch", "--json").stderr.decode()
+        self.assertIn("http://127.0.0.1:1", said)  # the hub that cannot be reached
+        self.assertNotIn("27B", said)
 
     def test_yes_without_a_model_names_one(self):
         shutil.rmtree(self.models)
