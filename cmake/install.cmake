@@ -35,15 +35,31 @@ install(FILES ${words}/bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion
 install(FILES ${words}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _foretoken)
 install(FILES ${words}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         RENAME foretoken.fish)
-install(FILES ${CMAKE_SOURCE_DIR}/packaging/foretoken.service DESTINATION lib/systemd/user)
+# systemd looks for user units in share/systemd/user of /usr, /usr/local and ~/.local. It does not know the
+# PATH of a login shell, so the unit names the program by the prefix that it is installed into.
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  install(CODE "set(bin \"${CMAKE_INSTALL_BINDIR}\")
+                set(unit \"${CMAKE_SOURCE_DIR}/packaging/foretoken.service.in\")
+                set(made \"${CMAKE_BINARY_DIR}/foretoken.service\")")
+  install(CODE [[
+    get_filename_component(FORETOKEN_PROGRAM "${CMAKE_INSTALL_PREFIX}/${bin}/foretoken" ABSOLUTE)
+    string(REPLACE "%" "%%" FORETOKEN_PROGRAM "${FORETOKEN_PROGRAM}")
+    configure_file("${unit}" "${made}" @ONLY)]])
+  install(FILES ${CMAKE_BINARY_DIR}/foretoken.service DESTINATION ${CMAKE_INSTALL_DATADIR}/systemd/user)
+endif()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME foretoken)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
-set(CPACK_PACKAGE_CONTACT "The foretoken authors <foretoken@localhost>")
+set(FORETOKEN_MAINTAINER "foretoken maintainers <foretoken@users.noreply.github.com>"
+    CACHE STRING "Who answers for the Debian package: NAME <ADDRESS>")
+set(CPACK_PACKAGE_CONTACT "${FORETOKEN_MAINTAINER}")
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${FORETOKEN_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Runs local language models with exact speculative decoding")
 set(CPACK_PACKAGE_FILE_NAME foretoken_${PROJECT_VERSION}_${CMAKE_SYSTEM_PROCESSOR})
-set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_SET_DESTDIR ON)  # the prefix is the one on the person's machine, as the systemd unit names it
+set(CPACK_INSTALL_PREFIX /usr)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/packaging/debian/finish.cmake)
 set(CPACK_STRIP_FILES OFF)  # it is stripped already
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
