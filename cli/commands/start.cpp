@@ -286,7 +286,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const bool answered = options.yes || (options.has_model && !options.where.empty());
   Asked asked;
   if (answered) {
-    FT_ASSIGN(asked.choice, choose_alone(options, last, terminal));
+    FT_ASSIGN(asked, choose_alone(options, last, terminal));
   } else if (!Menu::can_ask(terminal) || options.output.json) {
     return needs_terminal(last, terminal);
   } else {
