@@ -36,14 +36,19 @@ install(FILES ${words}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functio
 install(FILES ${words}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
         RENAME foretoken.fish)
 # systemd looks for user units in share/systemd/user of /usr, /usr/local and ~/.local. It does not know the
-# PATH of a login shell, so the unit names the program by the prefix that it is installed into.
+# PATH of a login shell, so the unit names the program by the prefix that it is installed into. It names no
+# man page: `man` finds those of ~/.local only with ~/.local/bin in PATH, and `systemd-analyze verify` asks it.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   install(CODE "set(bin \"${CMAKE_INSTALL_BINDIR}\")
+                set(doc \"${CMAKE_INSTALL_DOCDIR}\")
                 set(unit \"${CMAKE_SOURCE_DIR}/packaging/foretoken.service.in\")
                 set(made \"${CMAKE_BINARY_DIR}/foretoken.service\")")
   install(CODE [[
     get_filename_component(FORETOKEN_PROGRAM "${CMAKE_INSTALL_PREFIX}/${bin}/foretoken" ABSOLUTE)
+    get_filename_component(FORETOKEN_README "${CMAKE_INSTALL_PREFIX}/${doc}/README.md" ABSOLUTE)
     string(REPLACE "%" "%%" FORETOKEN_PROGRAM "${FORETOKEN_PROGRAM}")
+    string(REPLACE "%" "%%25" FORETOKEN_README "${FORETOKEN_README}")  # a URI in a unit: %% is one %
+    string(REPLACE " " "%%20" FORETOKEN_README "${FORETOKEN_README}")
     configure_file("${unit}" "${made}" @ONLY)]])
   install(FILES ${CMAKE_BINARY_DIR}/foretoken.service DESTINATION ${CMAKE_INSTALL_DATADIR}/systemd/user)
 endif()
@@ -56,6 +61,12 @@ set(FORETOKEN_MAINTAINER "foretoken maintainers <foretoken@users.noreply.github.
 set(CPACK_PACKAGE_CONTACT "${FORETOKEN_MAINTAINER}")
 set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${FORETOKEN_MAINTAINER}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Runs local language models with exact speculative decoding")
+set(CPACK_PACKAGE_DESCRIPTION "A drafter guesses the next tokens and the model verifies all guesses in one
+pass, so answers come faster and have the same tokens as plain decoding.
+.
+The program chats in a terminal and serves clients of the OpenAI and Anthropic
+APIs. It runs Qwen3.5, Qwen3.6 and Gemma 4 models on the processor or on one
+NVIDIA GPU. A small model to try it is included.")
 set(CPACK_PACKAGE_FILE_NAME foretoken_${PROJECT_VERSION}_${CMAKE_SYSTEM_PROCESSOR})
 set(CPACK_SET_DESTDIR ON)  # the prefix is the one on the person's machine, as the systemd unit names it
 set(CPACK_INSTALL_PREFIX /usr)
