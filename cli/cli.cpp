@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/printable.h"
 #include "base/text_layout.h"
 #include "cli/args/command_line.h"
 #include "cli/commands/subcommands.h"
@@ -25,7 +24,7 @@ namespace {
 constexpr int kGood = 0, kFailed = 1, kUsage = 2;
 
 int report(Terminal& terminal, const Error& error, bool json, int status) {
-  terminal.sentence("foretoken: " + printable(error.message));
+  terminal.sentence("foretoken: " + error.message);
   if (json) terminal.out(error_json(error) + "\n");
   terminal.flush();
   return status;

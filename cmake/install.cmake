@@ -37,7 +37,7 @@ install(FILES ${words}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_com
         RENAME foretoken.fish)
 # systemd looks for user units in share/systemd/user of /usr, /usr/local and ~/.local. It does not know the
 # PATH of a login shell, so the unit names the program by the prefix that it is installed into. It names no
-# man page: `man` finds those of ~/.local only with ~/.local/bin in PATH, and `systemd-analyze verify` asks it.
+# man page: systemd-analyze asks `man`, which finds those of ~/.local only with ~/.local/bin in PATH.
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
   install(CODE "set(bin \"${CMAKE_INSTALL_BINDIR}\")
                 set(doc \"${CMAKE_INSTALL_DOCDIR}\")

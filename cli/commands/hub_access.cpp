@@ -113,7 +113,7 @@ class Reporter final : public hub::PullEvents {
  private:
   void say(const std::string& sentence) {
     clear();
-    terminal_.err(sentence + "\n");
+    terminal_.sentence(sentence);
   }
 
   Terminal& terminal_;

@@ -45,6 +45,18 @@ std::string folder_line(const Engine& engine) {
                      cache.disk_files, megabytes(cache.disk_limit_bytes), engine.cache_directory());
 }
 
+void add_cache_flags(FlagSet& flags, ServeOptions& serve) {
+  flags.add("cache-mb", "N", reads_auto_or(serve.cache_mb, 0, 1 << 20),
+            "Memory of the prefix cache in MB; auto (default): what weights, slots and other programs leave; "
+            "0: off");
+  flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
+            "Also keep the prefix cache on disk across restarts: a folder, or auto (a folder of the cache "
+            "folder for this model and backend) (default: memory only)");
+  flags.add("cache-dir-mb", "N", reads_auto_or(serve.cache_dir_mb, 1, 1 << 24),
+            "Size limit of that folder in MB; auto (default): four prompts of the whole context, at least "
+            "4096, at most a quarter of the free disk. The least recently used files go first");
+}
+
 }  // namespace
 
 void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
@@ -95,15 +107,7 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
       "tokens");
   flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
             "Max requests that wait for a slot; further ones get 429 (default 256)");
-  flags.add("cache-mb", "N", reads_auto_or(serve.cache_mb, 0, 1 << 20),
-            "Memory of the prefix cache in MB; auto (default): what weights, slots and other programs leave; "
-            "0: off");
-  flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
-            "Also keep the prefix cache on disk across restarts: a folder, or auto (a folder of the cache "
-            "folder for this model and backend) (default: memory only)");
-  flags.add("cache-dir-mb", "N", reads_auto_or(serve.cache_dir_mb, 1, 1 << 24),
-            "Size limit of that folder in MB; auto (default): four prompts of the whole context, at least "
-            "4096, at most a quarter of the free disk. The least recently used files go first");
+  add_cache_flags(flags, serve);
   flags.add("lookup-memory-mb", "N", reads_int(serve.lookup_memory_mb, 0, 1 << 16),
             "Memory in MB for texts of earlier requests, from which the drafter recall drafts, each API key "
             "for itself (default 64); 0: off");

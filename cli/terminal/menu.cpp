@@ -127,10 +127,14 @@ bool Menu::can_ask(const Terminal& terminal) {
 std::string Menu::cut(const std::string& text) const {
   const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinColumns));
   if (text_width(text) <= room) return text;
-  const std::string first = wrapped_text(text, room);
-  std::string line = first.substr(0, first.find('\n'));
+  std::size_t width = 0, end = 0;  // of the whole words that fit
+  for (std::size_t at = 0; at < text.size() && width <= room; ++at) {
+    if (text[at] == ' ') end = at;
+    if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U) ++width;
+  }
+  std::string line = text.substr(0, end);
   line.erase(line.find_last_not_of(" ,;:") + 1);
-  return text_width(line) <= room ? line : shortened(line, room);
+  return line.find_first_not_of("> 0123456789") == std::string::npos ? shortened(text, room) : line;
 }
 
 /// Names are in one column. The size after them stays; of the other facts as many words as there is room for.

@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/text_layout.h"
 
 namespace ft::cli {
@@ -26,6 +27,20 @@ int columns_of(int file) {
   winsize size{};
   constexpr int kUsual = 80;
   return ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
+}
+
+constexpr char kFixedBlank = '\x01';
+
+/// A command stays on one line if it fits one, so that it can be copied: its blanks become kFixedBlank.
+std::string with_whole_commands(std::string text, std::size_t columns) {
+  constexpr std::string_view kProgram = "foretoken ";
+  for (std::size_t at = 0; (at = text.find(kProgram, at)) != std::string::npos; at += kProgram.size()) {
+    const std::size_t end = std::min(text.find_first_of(";,)\n", at), text.size());
+    const auto first = text.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto last = text.begin() + static_cast<std::ptrdiff_t>(end);
+    if (text_width(std::string_view(first, last)) <= columns) std::replace(first, last, ' ', kFixedBlank);
+  }
+  return text;
 }
 
 }  // namespace
@@ -92,7 +107,12 @@ void Terminal::err(std::string_view text) {
 void Terminal::sentence(std::string_view text) {
   constexpr int kMinColumns = 20;
   const auto columns = static_cast<std::size_t>(std::max(columns_of(err_), kMinColumns));
-  err((err_tty_ ? wrapped_text(text, columns) : std::string(text)) + "\n");
+  std::string lines = printable(text);
+  if (err_tty_) {
+    lines = wrapped_text(with_whole_commands(std::move(lines), columns), columns);
+    std::ranges::replace(lines, kFixedBlank, ' ');
+  }
+  err(lines + "\n");
 }
 
 void Terminal::note(std::string_view line) {

@@ -28,7 +28,7 @@ class Terminal {
   void flush();
   void err(std::string_view text);
   void err(Style style, std::string_view text) { err(styled(style, text, err_colour_)); }
-  /// Lines on stderr; on a terminal they break between words.
+  /// Lines on stderr, without control characters; on a terminal they break between words.
   void sentence(std::string_view text);
   void quiet(bool on) { quiet_ = on; }
   /// A line about the work on stderr, unless quiet.

@@ -62,7 +62,7 @@ class Docs(unittest.TestCase):
                         continue
                     self.assertIsNotNone(name, "there is no such command")
                     for flag in (word.split("=")[0] for word in words if re.match(r"--[a-z]", word)):
-                        self.assertRegex(helps[name], rf"(?m)(^|\s){flag}\b", flag)
+                        self.assertRegex(helps[name], rf"(?m)(^|[\s,]){flag}\b", flag)
                     seen += 1
         self.assertGreater(seen, 30)
 

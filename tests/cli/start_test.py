@@ -54,13 +54,14 @@ class Screen:
         return bool(got)
 
     def wait(self, words, seconds=TIMEOUT_S):
-        """Until `words` appear after what was waited for before."""
+        """Until `words` appear after what was waited for before; a line may end between two of them."""
         end = time.monotonic() + seconds
-        while words not in self.text:
+        wanted = re.compile(r"\s+".join(map(re.escape, words.split(" "))).removesuffix(r"\s+") +
+                            (" " if words.endswith(" ") else ""))
+        while (found := wanted.search(self.text)) is None:
             if time.monotonic() > end or not self.read(1) and self.ended():
                 raise AssertionError(f"no {words!r} in:\n{self.text}")
-        at = self.text.index(words) + len(words)
-        before, self.text = self.text[:at], self.text[at:]
+        before, self.text = self.text[:found.end()], self.text[found.end():]
         return before
 
     def send(self, keys):
@@ -413,7 +414,7 @@ class Paths(StartTest):
         long = "mlx-community/Qwen3.5-4B-OptiQ-4bit"
         shutil.move(self.models / "little", self.models / long)
         wide = " ".join(self.lines(self.shown(200)))
-        for columns, name in ((60, long), (50, long), (40, "mlx-community/Qwen3.5-4B")):
+        for columns, name in ((60, long), (54, long), (48, "mlx-community/Qwen3.5-4B"), (40, "mlx-community/Qwe")):
             seen = self.shown(columns)
             self.assertRegex(seen, rf"> +1  {re.escape(name)}")
             row = next(line for line in self.lines(seen) if "> " in line and name in line)
