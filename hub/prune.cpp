@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "hub/cache.h"
+#include "hub/shared_blobs.h"
 
 namespace ft::hub {
 namespace {
@@ -96,7 +97,8 @@ class Finder {
       return;
     }
     found_.files.push_back(blob.string());
-    found_.bytes += bytes;
+    std::error_code failed;
+    found_.bytes += fs::is_symlink(blob, failed) ? 0 : bytes;  // of a link, what it links stays
   }
 
   bool settled(const fs::path& path) const {
@@ -117,6 +119,24 @@ class Finder {
   Prunable found_;
 };
 
+/// Once the blobs of the other entries are gone.
+Prunable find_shared(const std::string& cache, const std::vector<Prunable>& others, std::int64_t settled_s) {
+  std::set<std::string> gone;
+  for (const Prunable& other : others) gone.insert(other.files.begin(), other.files.end());
+  Prunable found;
+  found.repository = kSharedFiles, found.cache = cache;
+  for (const SharedBlob& blob : unused_shared_blobs(cache, gone)) {
+    struct stat facts{};
+    if (::stat(blob.path.c_str(), &facts) != 0) continue;
+    if (facts.st_mtime > settled_s) {
+      ++found.young, found.left_bytes += blob.bytes;
+    } else {
+      found.stored.push_back(blob.path), found.bytes += blob.bytes;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settled_s) {
@@ -126,6 +146,8 @@ std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settl
     Prunable found = Finder(cache, repository, settled_s).find();
     if (found.deletes() || found.young > 0 || found.busy > 0) all.push_back(std::move(found));
   }
+  Prunable shared = find_shared(cache, all, settled_s);
+  if (shared.deletes() || shared.young > 0) all.push_back(std::move(shared));
   return all;
 }
 
@@ -144,6 +166,7 @@ Status prune(const Prunable& found) {
       if (failed) return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}", path, failed.message())};
     }
   }
+  for (const std::string& stored : found.stored) FT_TRY(sweep_shared_blob(found.cache, stored));
   return {};
 }
 

@@ -96,6 +96,14 @@ class Pull {
     return {&choice_.texts, &choice_.others, &choice_.weights};
   }
 
+  /// A file. A snapshot's link leads to its blob; a blob may be a link into the store of repositories.
+  bool holds_bytes(const std::string& path) const {
+    std::error_code absent;
+    const bool in_snapshot = path.starts_with(plan_.snapshot + "/");
+    return std::filesystem::is_regular_file(in_snapshot ? std::filesystem::symlink_status(path, absent)
+                                                        : std::filesystem::status(path, absent));
+  }
+
   /// Blobs that are not what their name says are deleted, and so is a snapshot's own copy.
   Status repair() {
     std::vector<std::pair<std::string, const RemoteFile*>> there;
@@ -105,10 +113,7 @@ class Pull {
       for (const RemoteFile& file : *group) {
         for (const std::string& path :
              {cache_.blob(repository_, file.etag()), plan_.snapshot + "/" + file.path}) {
-          std::error_code absent;
-          const bool is_file =
-              std::filesystem::is_regular_file(std::filesystem::symlink_status(path, absent));
-          if (is_file && size_of(path) == file.size && paths.insert(path).second) {
+          if (holds_bytes(path) && size_of(path) == file.size && paths.insert(path).second) {
             there.emplace_back(path, &file);
             bytes += file.size;
           }
@@ -129,7 +134,7 @@ class Pull {
   }
 
   Status discard(const std::string& path, const RemoteFile& file) {
-    plan_.damaged.push_back(file.path);
+    if (std::ranges::count(plan_.damaged, file.path) == 0) plan_.damaged.push_back(file.path);
     client_.tell([&](PullEvents& events) {
       events.noted(
           fmt::format("{} is damaged{}", file.path, options_.dry_run ? "" : "; it is fetched again"));

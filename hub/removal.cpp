@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <sys/stat.h>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "hub/cache.h"
 #include "hub/listing.h"
 #include "hub/partial.h"
+#include "hub/shared_blobs.h"
 
 namespace ft::hub {
 namespace {
@@ -104,7 +106,9 @@ std::set<std::string> listed_blobs(const fs::path& repository, const std::string
 class Planner {
  public:
   Planner(fs::path repository, fs::path model)
-      : repository_(std::move(repository)), model_(std::move(model)) {}
+      : repository_(std::move(repository)), model_(std::move(model)) {
+    plan_.cache = repository_.parent_path().string();
+  }
 
   Result<Removal> plan() {
     FT_TRY(check_idle());
@@ -121,6 +125,7 @@ class Planner {
       if (!kept_.inodes.contains(inode)) ++plan_.files, plan_.bytes += bytes;
     }
     if (takes_all()) plan_.paths.push_back(repository_.string());
+    count_stored();
     return std::move(plan_);
   }
 
@@ -129,8 +134,8 @@ class Planner {
   Status check_idle() const {
     const fs::path locks = repository_.parent_path() / ".locks" / repository_.filename();
     for (const fs::path& lock : entries_of(locks)) {
-      const Result<std::unique_ptr<FileLock>> taken = FileLock::try_lock(lock.string());
-      if (taken.ok() && *taken != nullptr) continue;
+      FT_ASSIGN(const std::unique_ptr<FileLock> taken, FileLock::try_lock(lock.string()));
+      if (taken != nullptr) continue;
       return Error{Code::kBusy,
                    fmt::format("{}: a download of this repository runs; wait for its end, or end "
                                "it, and repeat the command",
@@ -200,14 +205,32 @@ class Planner {
     if (used && shared) ++plan_.kept_files, plan_.kept_bytes += bytes_on_disk(facts);
     if (!takes_all() && (shared || (!used && !unfinished))) return;
     gone_.inodes.erase({facts.st_dev, facts.st_ino});  // a hard link to it counts once
-    ++plan_.files, plan_.bytes += bytes_on_disk(facts);
-    // A folder that is a link to another disk goes as a link, so what is in it is named.
     std::error_code failed;
+    ++plan_.files;
+    if (const auto stored = shared_blob_of(plan_.cache, blob.string())) {
+      stored_[*stored].insert(blob.lexically_normal().string());
+    } else if (!fs::is_symlink(blob, failed)) {  // else a person keeps it elsewhere: only the link goes
+      plan_.bytes += bytes_on_disk(facts);
+    }
+    // A folder that is a link to another disk goes as a link, so what is in it is named.
     if (!takes_all() || fs::is_symlink(repository_, failed)) plan_.paths.push_back(blob.string());
   }
 
+  /// Files that only these links use go too.
+  void count_stored() {
+    for (const auto& [stored, links] : stored_) {
+      plan_.stored.push_back(stored);
+      const std::optional<std::set<std::string>> all = links_to_shared_blob(plan_.cache, stored);
+      const bool goes = all && std::ranges::includes(links, *all);
+      std::error_code absent;
+      const std::uintmax_t bytes = fs::file_size(stored, absent);
+      if (!absent) (goes ? plan_.bytes : plan_.stored_bytes) += static_cast<std::int64_t>(bytes);
+    }
+  }
+
   fs::path repository_, model_;
-  bool whole_ = false;  // the whole snapshot goes
+  std::map<std::string, std::set<std::string>> stored_;  // shared files, with the links to them that go
+  bool whole_ = false;                                   // the whole snapshot goes
   Uses gone_, kept_;
   std::set<std::string> listed_, mine_;  // blobs that the lists of other commits and of this one name
   Removal plan_;
@@ -228,6 +251,7 @@ Status remove(const Removal& removal) {
                                           path, failed.message())};
     }
   }
+  for (const std::string& stored : removal.stored) FT_TRY(sweep_shared_blob(removal.cache, stored));
   return {};
 }
 

@@ -1,6 +1,6 @@
 // Deletes one model of the hub's cache and nothing that another snapshot of its repository uses. What goes is
 // known before anything is deleted, so that a person can be asked. Everything goes in an order that leaves a
-// valid cache wherever it ends: refs, then the snapshot, then blobs.
+// valid cache wherever it ends: refs, then the snapshot, then blobs, then files that repositories share.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,9 @@ struct Removal {
   std::vector<std::string> others;              // commits of the repository that stay
   std::int64_t files = 0, bytes = 0;            // blobs and files that go
   std::int64_t kept_files = 0, kept_bytes = 0;  // blobs of the model that stay, since others use them
+  std::int64_t stored_bytes = 0;                // of files that other repositories use too: they stay
+  std::string cache;
+  std::vector<std::string> stored;  // shared files that paths link to: they go if nobody else uses them
 };
 
 /// `repository`: the folder models--ORG--NAME. `model`: one of its snapshots, or a GGUF file in one. The last

@@ -77,6 +77,9 @@ void show(const KnownModel& model, const hub::Removal& plan, Terminal& terminal)
   terminal.out(fmt::format("{} in {}\n", model.found.name, with_tilde(plan.snapshot)));
   terminal.out(fmt::format("  goes   {}, {}{}\n", files_text(plan.files), shown(plan.bytes),
                            plan.refs.empty() ? "" : fmt::format(", named {}", fmt::join(plan.refs, ", "))));
+  if (plan.stored_bytes > 0) {
+    terminal.out(fmt::format("  stays  {} that other repositories use too\n", shown(plan.stored_bytes)));
+  }
   if (plan.others.empty()) return;
   terminal.out(
       fmt::format("  stays  {} more: {}",
@@ -111,7 +114,8 @@ Result<int> remove_model(const Options& options, Terminal& terminal) {
                                                      {"files", plan.files},
                                                      {"bytes", plan.bytes},
                                                      {"kept_revisions", plan.others},
-                                                     {"kept_bytes", plan.kept_bytes}}) +
+                                                     {"kept_bytes", plan.kept_bytes},
+                                                     {"shared_bytes", plan.stored_bytes}}) +
                                          "\n"
                                    : fmt::format("deleted {}\n", shown(plan.bytes)));
   return 0;
@@ -131,7 +135,7 @@ Json to_json(const std::vector<hub::Prunable>& found, std::int64_t bytes, bool d
     if (!entry.deletes()) continue;
     entries.push_back({{"repository", entry.repository},
                        {"snapshots", entry.snapshots},
-                       {"files", entry.files},
+                       {"files", entry.stored.empty() ? entry.files : entry.stored},
                        {"bytes", entry.bytes}});
   }
   return {{"prunable", entries}, {"bytes", bytes}, {"deleted", deleted}, {"left", left}};
@@ -142,7 +146,7 @@ void show(const std::vector<hub::Prunable>& found, Terminal& terminal) {
   for (const hub::Prunable& entry : found) {
     if (!entry.deletes()) continue;
     rows.push_back({entry.repository, std::to_string(entry.snapshots.size()),
-                    std::to_string(entry.files.size()), shown(entry.bytes)});
+                    std::to_string(entry.files.size() + entry.stored.size()), shown(entry.bytes)});
   }
   terminal.out(rows.size() == 1 ? "nothing to prune\n" : table_text(rows));
   for (const hub::Prunable& entry : found) {

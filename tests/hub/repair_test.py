@@ -54,6 +54,24 @@ class Repair(PullTest):
         self.assertEqual(path.read_bytes(), content)
 
 
+    def test_a_damaged_file_in_the_store_of_repositories_is_found(self):
+        hub = self.start_hub()
+        self.expect(0, hub)
+        blob = self.repository / "blobs" / sha256(self.files["model.safetensors"])
+        stored = self.cache / "blobs/ab" / ("ab" * 32)
+        stored.parent.mkdir(parents=True)
+        (stored.parents[1] / ".huggingface-shared-blobs").write_text("1\n")
+        stored.with_name(stored.name + ".refs").write_text(f"{self.repository.name}/blobs/{blob.name}\n")
+        blob.rename(stored)
+        blob.symlink_to(f"../../blobs/ab/{stored.name}")
+        self.expect(0, hub, "--repair")
+        self.assertTrue(blob.is_symlink())
+        stored.write_bytes(stored.read_bytes()[:-1] + b"?")
+        self.expect(0, hub, "--repair")
+        self.assertFalse(blob.is_symlink())
+        self.check_whole(hub)
+
+
 class Names(PullTest):
     def test_the_address_of_a_page_is_a_name(self):
         hub = self.start_hub()
