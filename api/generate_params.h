@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,6 +26,13 @@ inline constexpr int kMaxTopLogprobsAsked = 20;
 enum class ToolChoice { kAuto, kNone, kRequired, kNamed };
 enum class Format { kText, kJsonObject, kJsonSchema };
 enum class Speculation { kAuto, kRequire, kOff };
+
+/// A tool in the client's words, in Responses.
+struct CallName {
+  std::string space;        // the namespace, or empty
+  std::string name;         // in the namespace
+  std::string client_tool;  // the type of a tool that is part of the client, or empty
+};
 
 struct GenerateParams : RequestOptions {
   std::string model;  // empty: the served model
@@ -50,8 +58,9 @@ struct GenerateParams : RequestOptions {
 
   ToolChoice tool_choice = ToolChoice::kAuto;
   std::string named_tool;
-  std::vector<std::string> allowed_tools;  // names that may be called; empty: all
-  std::set<std::string> custom_tools;      // names of tools whose input is a text
+  std::vector<std::string> allowed_tools;      // names that may be called; empty: all
+  std::set<std::string> custom_tools;          // names of tools whose input is a text
+  std::map<std::string, CallName> call_names;  // of offered tools that the client names otherwise
   struct FormattedText {
     std::string tool;
     TextFormat format;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/fields.h"
+#include "api/openai/client_calls.h"
 #include "base/json.h"
 
 namespace ft::api {
@@ -92,6 +93,13 @@ class Replay {
   }
 
   void item(const Json& item, std::size_t index, const Json& sizes) {
+    if (client_tool_of_call(item["type"].get<std::string>()) != nullptr) {
+      Json begun = item;
+      begun["status"] = "in_progress";
+      frame("response.output_item.added", Json{{"output_index", index}, {"item", std::move(begun)}});
+      frame("response.output_item.done", Json{{"output_index", index}, {"item", item}});
+      return;
+    }
     const Form form = form_of(item);
     const std::string text =
         form.place == nullptr ? item[form.member].get<std::string>() : form.part["text"].get<std::string>();

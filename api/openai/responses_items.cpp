@@ -8,22 +8,11 @@
 
 #include "api/call_arguments.h"
 #include "api/openai/chat_request.h"
+#include "api/openai/client_calls.h"
 #include "api/openai/sealed_reasoning.h"
 
 namespace ft::api {
 namespace {
-
-/// A tool that is part of the client, such as Codex, with the items of its calls and outputs.
-struct ClientTool {
-  std::string_view name, call, output;
-  const char *arguments, *result;  // the members that hold them
-};
-constexpr std::array<ClientTool, 4> kClientTools{{
-    {"local_shell", "local_shell_call", "local_shell_call_output", "action", "output"},
-    {"shell", "shell_call", "shell_call_output", "action", "output"},
-    {"apply_patch", "apply_patch_call", "apply_patch_call_output", "operation", "output"},
-    {"tool_search", "tool_search_call", "tool_search_output", "arguments", "tools"},
-}};
 
 /// Items of tools that another service runs, its summaries, and a client's own records.
 bool is_left_out(std::string_view type) {
@@ -56,7 +45,7 @@ std::string joined_texts(const Json* parts) {
 /// Collects messages; the last one stays open for items of the same assistant turn.
 class Conversation {
  public:
-  explicit Conversation(Notes& notes) : notes_(notes) {}
+  Conversation(const OfferedNames& names, Notes& notes) : names_(names), notes_(notes) {}
   Status add(const Json& item, const std::string& path);
   Json finish() {
     close_thought();
@@ -70,11 +59,13 @@ class Conversation {
   Status add_client_call(const Fields& fields, const ClientTool& tool);
   void push_call(const std::string& id, const std::string& name, Json arguments);
   Status add_output(const Fields& fields, const char* member);
+  std::string found_tools(const Json* tools) const;
   Json& assistant();
   void close_thought() {
     if (!thought_.empty()) (void)assistant();
   }
 
+  const OfferedNames& names_;
   Notes& notes_;
   Json messages_ = Json::array();
   std::string thought_;  // reasoning whose message has not arrived
@@ -114,6 +105,7 @@ Status Conversation::add_call(const Fields& fields, bool custom) {
   if (!id) return wrong(fields.at("call_id"), "is missing; it ties the call to its output");
   FT_ASSIGN(const auto name, fields.text("name"));
   if (!name) return wrong(fields.at("name"), "is missing");
+  FT_ASSIGN(const auto space, fields.text("namespace"));
   Json arguments;
   if (custom) {
     FT_ASSIGN(const auto text, fields.text("input"));
@@ -121,7 +113,7 @@ Status Conversation::add_call(const Fields& fields, bool custom) {
   } else {
     FT_ASSIGN(arguments, read_arguments(fields.find("arguments"), fields.at("arguments")));
   }
-  push_call(*id, *name, std::move(arguments));
+  push_call(*id, names_.of(space.value_or(""), *name), std::move(arguments));
   return {};
 }
 
@@ -133,13 +125,32 @@ Status Conversation::add_client_call(const Fields& fields, const ClientTool& too
     return {};
   }
   FT_ASSIGN(Json arguments, read_arguments(fields.find(tool.arguments), fields.at(tool.arguments)));
-  push_call(*id, std::string(tool.name), std::move(arguments));
+  push_call(*id, names_.of_client_tool(std::string(tool.type)), std::move(arguments));
   return {};
 }
 
 void Conversation::push_call(const std::string& id, const std::string& name, Json arguments) {
   assistant()["tool_calls"].push_back(Json{
       {"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
+}
+
+/// The offered names of the tools that a search has found; their definitions are among the tools.
+std::string Conversation::found_tools(const Json* tools) const {
+  Json found = Json::array();
+  const auto add = [&](const Json& tool, const std::string& space) {
+    const Json name = tool.is_object() ? tool.value("name", Json()) : Json();
+    if (name.is_string()) found.push_back(names_.of(space, name.get<std::string>()));
+  };
+  for (const Json& tool : tools != nullptr && tools->is_array() ? *tools : Json::array()) {
+    const bool space = tool.is_object() && tool.value("type", Json()) == "namespace" &&
+                       tool.value("name", Json()).is_string() && tool.value("tools", Json()).is_array();
+    if (!space) {
+      add(tool, "");
+      continue;
+    }
+    for (const Json& inner : tool["tools"]) add(inner, tool["name"].get<std::string>());
+  }
+  return fmt::format("Found tools: {}", dump(found));
 }
 
 /// An output is a text, parts, or what the tool gave in its own form.
@@ -155,6 +166,7 @@ Status Conversation::add_output(const Fields& fields, const char* member) {
   const bool readable =
       text || (output != nullptr && member == std::string_view("output") && is_content(*output));
   Json content = output == nullptr ? Json("") : readable ? *output : Json(dump(*output));
+  if (member == std::string_view("tools")) content = found_tools(output);
   FT_ASSIGN(Json read, read_content(content, fields.at(member)));
   close_thought();
   messages_.push_back(Json{{"role", "tool"}, {"tool_call_id", *id}, {"content", std::move(read)}});
@@ -190,12 +202,10 @@ Status Conversation::add(const Json& item, const std::string& path) {
   if (*type == "function_call_output" || *type == "custom_tool_call_output") {
     return add_output(fields, "output");
   }
-  for (const ClientTool& tool : kClientTools) {
-    if (*type == tool.call) return add_client_call(fields, tool);
-    if (*type != tool.output) continue;
-    if (fields.find("call_id") != nullptr || tool.output == "local_shell_call_output") {
-      return add_output(fields, tool.result);
-    }
+  if (const ClientTool* tool = client_tool_of_call(*type)) return add_client_call(fields, *tool);
+  const ClientTool* tool = client_tool_of_output(*type);
+  if (tool != nullptr && (fields.find("call_id") != nullptr || tool->type == "local_shell")) {
+    return add_output(fields, tool->result);
   }
   if (*type == "item_reference") {
     return Error{Code::kUnsupported,
@@ -228,24 +238,8 @@ Result<Json> read_input(const Json& input) {
   return input;
 }
 
-void add_tools_of(const Json& items, Json& tools) {
-  const auto name_of = [](const Json& tool) {
-    return tool.is_object() && tool.contains("name") ? tool["name"] : Json();
-  };
-  for (const Json& item : items) {
-    const Json type = item.is_object() && item.contains("type") ? item["type"] : Json();
-    if (type != "tool_search_output" && type != "additional_tools") continue;
-    if (!item.contains("tools") || !item["tools"].is_array()) continue;
-    for (const Json& tool : item["tools"]) {
-      const Json name = name_of(tool);
-      const bool known = std::ranges::any_of(tools, [&](const Json& one) { return name_of(one) == name; });
-      if (name.is_string() && !known && tools.size() < kMaxTools) tools.push_back(tool);
-    }
-  }
-}
-
-Result<Json> messages_of(const Json& items, std::size_t skipped, Notes& notes) {
-  Conversation conversation(notes);
+Result<Json> messages_of(const Json& items, std::size_t skipped, const OfferedNames& names, Notes& notes) {
+  Conversation conversation(names, notes);
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::string path =
         i < skipped ? fmt::format("previous_response_id[{}]", i) : fmt::format("input[{}]", i - skipped);

@@ -7,6 +7,7 @@
 
 #include "api/fields.h"
 #include "api/notes.h"
+#include "api/openai/responses_tools.h"
 
 namespace ft::api {
 
@@ -16,11 +17,7 @@ inline constexpr std::size_t kMaxItems = 16'384;
 Result<Json> read_input(const Json& input);
 
 /// Converts items for the chat template. The first `skipped` items come from earlier answers; errors count
-/// from the item after them.
-Result<Json> messages_of(const Json& items, std::size_t skipped, Notes& notes);
-
-/// Appends the functions and custom tools that items have brought (tool_search_output, additional_tools) to
-/// the tools of the request, once each.
-void add_tools_of(const Json& items, Json& tools);
+/// from the item after them. Calls have the names under which their tools are offered.
+Result<Json> messages_of(const Json& items, std::size_t skipped, const OfferedNames& names, Notes& notes);
 
 }  // namespace ft::api

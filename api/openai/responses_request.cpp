@@ -6,6 +6,7 @@
 
 #include "api/openai/chat_request.h"
 #include "api/openai/responses_items.h"
+#include "api/openai/responses_tools.h"
 #include "api/openai/tools_request.h"
 #include "api/sampling_fields.h"
 #include "api/thinking_fields.h"
@@ -110,17 +111,14 @@ Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store) 
   FT_ASSIGN(const Json fresh, read_input(*input));
   for (const Json& item : fresh) items.push_back(item);
   if (items.empty()) return wrong("input", "is empty; send at least one item");
-  FT_ASSIGN(Json messages, messages_of(items, skipped, call.notes));
+  FT_ASSIGN(const Json tools, read_responses_tools(fields, items, skipped, call));
+  FT_ASSIGN(Json messages, messages_of(items, skipped, OfferedNames(call.call_names), call.notes));
   FT_ASSIGN(const auto instructions, fields.text("instructions"));
   if (instructions) {
     messages.insert(messages.begin(), Json{{"role", "system"}, {"content", *instructions}});
   }
   call.messages = dump(messages);
   request.items = dump(items);
-  FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
-  Json offered = given != nullptr ? *given : Json::array();
-  add_tools_of(items, offered);
-  FT_ASSIGN(const Json tools, read_tools(offered, "tools", call));
   FT_TRY(read_tool_choice(fields, tools, call));
   FT_TRY(read_reasoning(fields, request));
   FT_TRY(read_format(fields, call));

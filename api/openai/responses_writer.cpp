@@ -7,6 +7,7 @@
 #include "api/accounting.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "api/openai/client_calls.h"
 #include "api/openai/sealed_reasoning.h"
 #include "base/json.h"
 
@@ -81,14 +82,25 @@ Json ResponsesWriter::item_json(const Item& item) const {
                   {"status", item.status},
                   {"role", "assistant"},
                   {"content", std::move(parts)}};
+    case Kind::kClient: {
+      const ClientTool& tool = *client_tool(item.called.client_tool);
+      Json json{{"id", item.id}, {"type", tool.call}, {"status", item.status}, {"call_id", item.call_id}};
+      json.update(client_call_members(tool, read_json<Json>(item.text)));
+      return json;
+    }
     case Kind::kFunction:
     case Kind::kCustom:
       break;
   }
   const bool custom = item.kind == Kind::kCustom;
-  return Json{{"id", item.id},         {"type", custom ? "custom_tool_call" : "function_call"},
-              {"status", item.status}, {"call_id", item.call_id},
-              {"name", item.name},     {custom ? "input" : "arguments", filled ? item.text : ""}};
+  Json json{{"id", item.id},
+            {"type", custom ? "custom_tool_call" : "function_call"},
+            {"status", item.status},
+            {"call_id", item.call_id},
+            {"name", item.called.name},
+            {custom ? "input" : "arguments", filled ? item.text : ""}};
+  if (!item.called.space.empty()) json["namespace"] = item.called.space;
+  return json;
 }
 
 void ResponsesWriter::open(Item item, std::string& out) {
@@ -146,6 +158,40 @@ void ResponsesWriter::close_text(const Item& item, std::string& out) {
         done, out);
   data["part"] = part(item, true);
   frame(summary ? "response.reasoning_summary_part.done" : "response.content_part.done", data, out);
+}
+
+/// `offered` is the name that the model has written.
+void ResponsesWriter::begin_call(const std::string& offered, std::string& out) {
+  const auto known = request_.call.call_names.find(offered);
+  Item item{.kind = request_.call.custom_tools.contains(offered) ? Kind::kCustom : Kind::kFunction,
+            .call_id = choice_.calls.back().id,
+            .called = known != request_.call.call_names.end() ? known->second : CallName{"", offered, ""}};
+  input_ = {};
+  client_call_.reset();
+  if (const ClientTool* tool = client_tool(item.called.client_tool)) {
+    close("completed", out);
+    item.kind = Kind::kClient, item.id = random_id(tool->id_prefix);
+    client_call_ = std::move(item);
+    return;
+  }
+  item.id = random_id(item.kind == Kind::kCustom ? "ctc_" : "fc_");
+  open(std::move(item), out);
+}
+
+/// Writes the call that has just ended, if it is a client's tool, with both of its events.
+void ResponsesWriter::write_client_call(std::string& out) {
+  if (!client_call_) return;
+  if (!read_json<Json>(client_call_->text).is_object()) client_call_->text = "{}";
+  items_.push_back(std::move(*client_call_));
+  client_call_.reset();
+  Item& item = items_.back();
+  item.first_token = item.end_token = choice_.tokens.size();
+  for (const char* status : {"in_progress", "completed"}) {
+    const bool done = status == std::string_view("completed");
+    item.status = status;
+    frame(done ? "response.output_item.done" : "response.output_item.added",
+          Json{{"output_index", items_.size() - 1}, {"item", item_json(item)}}, out);
+  }
 }
 
 /// Adds a piece of the open call's arguments or of its input.
@@ -254,23 +300,18 @@ void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
     case Event::Kind::kReasoning:
       grow(Kind::kReasoning, event.text, out);
       break;
-    case Event::Kind::kToolBegin: {
-      const bool custom = request_.call.custom_tools.contains(event.text);
-      open(Item{.kind = custom ? Kind::kCustom : Kind::kFunction,
-                .id = random_id(custom ? "ctc_" : "fc_"),
-                .call_id = choice_.calls.back().id,
-                .name = event.text},
-           out);
-      input_ = {};
+    case Event::Kind::kToolBegin:
+      begin_call(event.text, out);
       break;
-    }
     case Event::Kind::kToolArguments:
+      if (client_call_) client_call_->text += event.text;
       if (!is_open_) break;
       grow_call(items_.back().kind == Kind::kCustom ? input_.push(event.text) : event.text, out);
       break;
     case Event::Kind::kToolEnd:
       shown_ = choice_.tokens.size();
       close("completed", out);
+      write_client_call(out);
       break;
     case Event::Kind::kEnd:
       finish(out);
@@ -284,7 +325,7 @@ void ResponsesWriter::add(std::size_t, const Event& event, std::string& out) {
 
 /// Ends the answer; an answer without items becomes an empty message.
 void ResponsesWriter::finish(std::string& out) {
-  if (items_.empty() && !choice_.failed()) grow(Kind::kMessage, "", out);
+  if (items_.empty() && !client_call_ && !choice_.failed()) grow(Kind::kMessage, "", out);
   const bool call =
       is_open_ && (items_.back().kind == Kind::kFunction || items_.back().kind == Kind::kCustom);
   const bool cut = call || choice_.failed() || choice_.finish == Finish::kLength;  // a whole call is closed

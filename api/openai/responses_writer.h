@@ -1,11 +1,13 @@
 // Writes the answer of POST /v1/responses: a response object, or its events, each with its own type and a
-// sequence_number. Items are written in sequence: reasoning, message, each call. The last event is always
+// sequence_number. Items are written in sequence: reasoning, message, each call. A call of a tool that is part
+// of the client (client_calls.h) is written once it is whole; one that was cut is not written. The last event is always
 // response.completed, response.incomplete, or response.failed, and contains the whole response. The answer
 // is stored for previous_response_id unless the request says store: false. Source: OpenAI's API reference.
 // See writer.h.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,10 +31,11 @@ class ResponsesWriter final : public AnswerWriter {
   HttpResponse reply() override;
 
  private:
-  enum class Kind { kReasoning, kMessage, kFunction, kCustom };
+  enum class Kind { kReasoning, kMessage, kFunction, kCustom, kClient };
   struct Item {
     Kind kind = Kind::kMessage;
-    std::string id = {}, call_id = {}, name = {};
+    std::string id = {}, call_id = {};
+    CallName called = {};
     std::string text = {};                 // text, arguments, or a custom tool's input
     std::vector<std::size_t> deltas = {};  // the bytes of each piece of it that was sent
     std::size_t first_token = 0;           // index of the message's first token in the choice
@@ -42,6 +45,8 @@ class ResponsesWriter final : public AnswerWriter {
 
   void frame(const char* type, const Json& data, std::string& out);
   void open(Item item, std::string& out);
+  void begin_call(const std::string& offered, std::string& out);
+  void write_client_call(std::string& out);
   void close(const char* status, std::string& out);
   void close_text(const Item& item, std::string& out);
   void close_call(Item& item, std::string& out);
@@ -61,7 +66,8 @@ class ResponsesWriter final : public AnswerWriter {
   const ResponseMeta meta_;
   const std::string model_;
   Choice choice_;
-  CustomInput input_;  // of the open item
+  CustomInput input_;                // of the open item
+  std::optional<Item> client_call_;  // unfinished; not yet in items_
   std::vector<Item> items_;
   bool is_open_ = false;     // the last item is open
   std::size_t shown_ = 0;    // tokens whose log-probabilities were sent

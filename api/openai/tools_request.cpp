@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
 #include "api/openai/custom_tool.h"
 
@@ -27,7 +30,9 @@ Result<Json> read_function(const Json& given, const std::string& path) {
   FT_ASSIGN(const Json* parameters, fields.object("parameters"));
   FT_ASSIGN(const auto strict, fields.boolean("strict"));
   (void)description, (void)parameters, (void)strict;  // types are checked here; the template uses the texts
-  if (nested == nullptr) function.erase("type");
+  for (const char* member : {"type", "defer_loading", "allowed_callers"}) {  // not for the model
+    if (nested == nullptr) function.erase(member);
+  }
   return function;
 }
 
@@ -41,18 +46,42 @@ Result<Json> add_custom_tool(const Json& given, const std::string& path, Generat
   return std::move(custom.function);
 }
 
+/// The offered name of the tool that the client calls `name`, in `space` or, without one, in any namespace.
+Result<std::string> offered_name(const std::string& name, const std::optional<std::string>& space,
+                                 const std::string& path, const Json& tools, const GenerateParams& call) {
+  if (!space && is_offered(tools, name)) return name;
+  std::vector<std::string> found;
+  for (const auto& [offered, known] : call.call_names) {
+    const bool same = known.client_tool.empty() && known.name == name;
+    if (same && (!space || known.space == *space)) found.push_back(offered);
+  }
+  if (found.size() == 1) return found.front();
+  if (found.empty()) return wrong(path, fmt::format("no tool is called \"{}\"", name));
+  return wrong(path,
+               fmt::format("several namespaces have \"{}\"; use one of: {}", name, fmt::join(found, ", ")));
+}
+
 /// The named tool of a choice or of an allowed tool; `nested` is the member that holds the name in chat.
 Result<std::string> named_tool(const Json& choice, const std::string& path, const char* nested,
-                               const Json& tools) {
+                               const Json& tools, const GenerateParams& call) {
   FT_ASSIGN(const Json* inside, Fields(choice, path).object(nested));
   const Fields inner(inside != nullptr ? *inside : choice,
                      inside != nullptr ? fmt::format("{}.{}", path, nested) : path);
   FT_ASSIGN(const auto name, inner.text("name"));
+  FT_ASSIGN(const auto space, inner.text("namespace"));
   if (!name) return wrong(inner.at("name"), "is missing");
-  if (!is_offered(tools, *name)) {
-    return wrong(inner.at("name"), fmt::format("no tool is called \"{}\"", *name));
+  return offered_name(*name, space, inner.at("name"), tools, call);
+}
+
+/// The offered names of a tool that is part of the client, or of all tools in a namespace.
+std::vector<std::string> offered_of_type(const std::string& type, const Json& choice,
+                                         const GenerateParams& call) {
+  std::vector<std::string> found;
+  const Json space = type == "namespace" ? choice.value("name", Json()) : Json();
+  for (const auto& [offered, known] : call.call_names) {
+    if (type == "namespace" ? space == known.space : type == known.client_tool) found.push_back(offered);
   }
-  return *name;
+  return found;
 }
 
 /// {mode, tools}: nested in allowed_tools in chat, flat in Responses. Hosted tools cannot be called here;
@@ -71,8 +100,12 @@ Status read_allowed_tools(const Json& choice, const std::string& path, const Jso
     if (!one.is_object()) return wrong(here, fmt::format("must be an object, found {}", kind_of(one)));
     FT_ASSIGN(const auto type, Fields(one, here).text("type"));
     const std::string kind = type.value_or("function");
-    if (kind != "function" && kind != "custom") continue;
-    FT_ASSIGN(std::string name, named_tool(one, here, kind.c_str(), tools));
+    if (kind != "function" && kind != "custom") {
+      for (std::string& name : offered_of_type(kind, one, call))
+        call.allowed_tools.push_back(std::move(name));
+      continue;
+    }
+    FT_ASSIGN(std::string name, named_tool(one, here, kind.c_str(), tools, call));
     call.allowed_tools.push_back(std::move(name));
   }
   const bool required = mode == "required";
@@ -90,33 +123,42 @@ Status read_choice_object(const Json& choice, const std::string& path, const Jso
   FT_ASSIGN(const auto type, Fields(choice, path).text("type"));
   const std::string kind = type.value_or(choice.contains("custom") ? "custom" : "function");
   if (kind == "allowed_tools") return read_allowed_tools(choice, path, tools, call);
-  if (kind != "function" && kind != "custom") return {};  // a hosted tool cannot run here
-  FT_ASSIGN(call.named_tool, named_tool(choice, path, kind.c_str(), tools));
+  if (kind == "function" || kind == "custom") {
+    FT_ASSIGN(call.named_tool, named_tool(choice, path, kind.c_str(), tools, call));
+  } else {
+    const std::vector<std::string> own = offered_of_type(kind, choice, call);
+    if (own.size() != 1 || kind == "namespace") return {};  // a hosted tool cannot run here
+    call.named_tool = own.front();
+  }
   call.tool_choice = ToolChoice::kNamed;
   return {};
 }
 
 }  // namespace
 
+Result<Json> read_tool(const Json& given, const std::string& path, GenerateParams& call) {
+  if (!given.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(given)));
+  FT_ASSIGN(const auto type, Fields(given, path).text("type"));
+  const std::string kind = type.value_or("function");
+  if (kind != "function" && kind != "custom") {
+    ++call.notes.skipped[kind];
+    return Json();
+  }
+  Json function;
+  if (kind == "custom") {
+    FT_ASSIGN(function, add_custom_tool(given, path, call));
+  } else {
+    FT_ASSIGN(function, read_function(given, path));
+  }
+  call.strict_tools |= function.contains("strict") && function["strict"] == true;
+  return function;
+}
+
 Result<Json> read_tools(const Json& list, const std::string& path, GenerateParams& call) {
   Json tools = Json::array();
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const std::string here = fmt::format("{}[{}]", path, i);
-    const Json& given = list[i];
-    if (!given.is_object()) return wrong(here, fmt::format("must be an object, found {}", kind_of(given)));
-    FT_ASSIGN(const auto type, Fields(given, here).text("type"));
-    const std::string kind = type.value_or("function");
-    if (kind != "function" && kind != "custom") {  // hosted, or a namespace
-      ++call.notes.skipped[kind];
-      continue;
-    }
-    Json function;
-    if (kind == "custom") {
-      FT_ASSIGN(function, add_custom_tool(given, here, call));
-    } else {
-      FT_ASSIGN(function, read_function(given, here));
-    }
-    call.strict_tools |= function.contains("strict") && function["strict"] == true;
+    FT_ASSIGN(Json function, read_tool(list[i], fmt::format("{}[{}]", path, i), call));
+    if (function.is_null()) continue;
     tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
   }
   if (!tools.empty()) call.tools = dump(tools);

@@ -120,7 +120,7 @@ class Responses:
                 said["calls"].append(["tool_search", json.dumps(item["arguments"])])
             else:
                 assert item["call_id"], item
-                said["calls"].append([item["name"], item["input" if "input" in item else "arguments"]])
+                said["calls"].append([called(item.get("namespace"), item["name"]), item["input" if "input" in item else "arguments"]])
         return said
 
     @staticmethod
@@ -175,6 +175,10 @@ class Messages:
         return Messages.whole(message)
 
 
+def called(space, name):
+    return f"{space}|{name}" if space else name
+
+
 READERS = {"chat": Chat, "responses": Responses, "messages": Messages}
 
 
@@ -186,19 +190,28 @@ def cut_json(text):
         return text
 
 
+def offers(body):
+    """The tools of a body, with those that a search has found."""
+    found = list(body.get("tools") or [])
+    for item in body.get("input") or []:
+        if item.get("type") == "tool_search_output":
+            found += item["tools"]
+    return found
+
+
 def offered(body, kind):
     """The required parameters of each offered tool, by the name under which it is called."""
     found = {}
-    for tool in body.get("tools") or []:
+    for tool in offers(body):
         tool = tool.get("function", tool)
-        inner = tool.get("tools", [tool]) if tool.get("type") == "namespace" else [tool]
-        for one in inner:
+        space = tool["name"] if tool.get("type") == "namespace" else None
+        for one in tool["tools"] if space else [tool]:
             schema = one.get("input_schema") or one.get("parameters") or {}
             if kind == "messages" and "input_schema" not in one:
                 continue  # hosted
             if one.get("type") == "web_search":
                 continue
-            found[one.get("name", one.get("type"))] = schema.get("required") or []
+            found[called(space, one.get("name", one.get("type")))] = schema.get("required") or []
     return found
 
 
@@ -271,6 +284,39 @@ class Replayed:
                         if finished and name != "apply_patch":
                             self.assertLessEqual(set(tools[name]), set(json.loads(arguments)))
         self.assertTrue(asked or any(refers_to_nothing(one["body"].get("tools") or []) for one in self.requests))
+
+
+class CodexsOwnTools(unittest.TestCase):
+    """Each tool of Codex that is no plain function can be forced, and its call is the item that Codex reads."""
+
+    def answers(self, body, choice):
+        """The call, from a whole answer and from a stream."""
+        body = {**plain(limited(body, "responses", 200), "responses"), "tool_choice": choice}
+        with Server("--any-model", "--context", "32768") as server, Client(server.url, timeout=300) as client:
+            for stream in (False, True):
+                client.post("/v1/responses", {**body, "stream": stream}, ["Content-Type: application/json"])
+                status, _, data = client.answer()
+                self.assertEqual(status, 200, data[:500])
+                answer = json.loads(events(data)[-1][1])["response"] if stream else json.loads(data)
+                self.assertEqual(len(answer["output"]), 1)
+                yield answer["output"][0]
+
+    def bodies(self, session):
+        return [one["body"] for one in fixture("codex") if one["session"].startswith(session)]
+
+    def test_a_tool_of_a_namespace_is_called_by_both_of_its_names(self):
+        for body, name, begin in ((self.bodies("tools")[0], "take_picture", "{}"),  # offered
+                                  (self.bodies("large")[1], "find_orders", '{"filter"')):  # found by a search
+            choice = {"type": "function", "name": name, "namespace": "mcp__shop"}
+            for call in self.answers(body, choice):
+                self.assertEqual([call["type"], call["namespace"], call["name"]], ["function_call", "mcp__shop", name])
+                self.assertEqual(call["arguments"].replace(" ", "")[:len(begin)], begin)
+
+    def test_its_search_for_tools_is_a_call_with_an_object(self):
+        for call in self.answers(self.bodies("large")[0], {"type": "tool_search"}):
+            self.assertEqual([call["type"], call["execution"]], ["tool_search_call", "client"])
+            self.assertTrue(call["call_id"])
+            self.assertIsInstance(call["arguments"]["query"], str)
 
 
 def case(name):
