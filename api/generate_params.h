@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "api/call_name.h"
 #include "api/notes.h"
 #include "sched/request_builder.h"
 #include "text/text_format.h"
@@ -26,13 +27,6 @@ inline constexpr int kMaxTopLogprobsAsked = 20;
 enum class ToolChoice { kAuto, kNone, kRequired, kNamed };
 enum class Format { kText, kJsonObject, kJsonSchema };
 enum class Speculation { kAuto, kRequire, kOff };
-
-/// A tool in the client's words, in Responses.
-struct CallName {
-  std::string space;        // the namespace, or empty
-  std::string name;         // in the namespace
-  std::string client_tool;  // the type of a tool that is part of the client, or empty
-};
 
 struct GenerateParams : RequestOptions {
   std::string model;  // empty: the served model

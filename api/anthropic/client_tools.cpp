@@ -134,6 +134,7 @@ std::optional<Json> client_function(std::string_view type, const Json& tool) {
   if (dated && kind == "computer") function = computer(date, tool);
   if (function.is_null()) return std::nullopt;
   if (const Json name = tool.value("name", Json()); name.is_string() && name != "") function["name"] = name;
+  if (tool.value("strict", Json()) == true) function["strict"] = true;
   return function;
 }
 

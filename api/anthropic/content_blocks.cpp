@@ -93,13 +93,27 @@ Result<std::string> search_text(const Fields& fields, Notes& notes) {
   return text;
 }
 
+/// The tabs of a browser after a call, one a line, then what changed.
+Result<std::string> browser_text(const Fields& fields) {
+  FT_ASSIGN(const Json* tabs, fields.array("tabs", kMaxBlocks));
+  FT_ASSIGN(const Json* changes, fields.array("state_changes", kMaxBlocks));
+  std::string text = tabs == nullptr || tabs->empty() ? "No tab is open." : "Open tabs:";
+  for (const Json& tab : tabs != nullptr ? *tabs : Json::array()) {
+    const bool active = tab.is_object() && tab.value("active", Json()) == true;
+    Json shown = tab;
+    if (shown.is_object()) shown.erase("active");
+    add_text(text, fmt::format("{}{}", dump(shown), active ? " (active)" : ""));
+  }
+  for (const Json& change : changes != nullptr ? *changes : Json::array()) add_text(text, dump(change));
+  return text;
+}
+
 }  // namespace
 
 bool is_foreign_block(std::string_view type) {
-  constexpr std::array<std::string_view, 11> kForeign{
-      "redacted_thinking", "server_tool_use",  "mcp_tool_use", "mcp_tool_result",
-      "mcp_tool_listing",  "container_upload", "fallback",     "tool_reference",
-      "browser_state",     "connector_text",   "advisor"};
+  constexpr std::array<std::string_view, 10> kForeign{
+      "redacted_thinking", "server_tool_use", "mcp_tool_use",   "mcp_tool_result", "mcp_tool_listing",
+      "container_upload",  "fallback",        "tool_reference", "connector_text",  "advisor"};
   return std::ranges::find(kForeign, type) != kForeign.end() || type.ends_with("_tool_result");
 }
 
@@ -109,6 +123,7 @@ Result<std::string> text_of(const Json& block, const std::string& path, Notes& n
   if (type == "text") return needed_text(fields, "text");
   if (type == "document") return document_text(fields, notes);
   if (type == "search_result") return search_text(fields, notes);
+  if (type == "browser_state") return browser_text(fields);
   if (type == "image") return no_text(path, "image");
   if (!is_foreign_block(type)) return unknown_block(path, type, "here; use text");
   ++notes.skipped[type];

@@ -6,6 +6,7 @@
 
 #include "api/anthropic/content_blocks.h"
 #include "api/call_arguments.h"
+#include "api/call_name.h"
 #include "api/fields.h"
 #include "api/image_parts.h"
 
@@ -70,8 +71,11 @@ Result<Json> tool_call(const Json& block, const std::string& path) {
   const Fields fields(block, path);
   FT_ASSIGN(const auto id, fields.text("id"));
   FT_ASSIGN(const std::string name, needed_text(fields, "name"));
+  FT_ASSIGN(const auto toolset, fields.text("toolset_name"));
   FT_ASSIGN(Json arguments, read_arguments(fields.find("input"), fields.at("input")));
-  Json call{{"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}};
+  Json call{
+      {"type", "function"},
+      {"function", {{"name", joined_name(toolset.value_or(""), name)}, {"arguments", std::move(arguments)}}}};
   if (id) call["id"] = *id;
   return call;
 }

@@ -281,11 +281,14 @@ TEST(MessagesRequest, ToolsThatTheClientRunsHaveTheirParameters) {
       {"type":"memory_20250818","name":"memory"},
       {"type":"computer_20251124","name":"computer","display_width_px":800,
        "display_height_px":600,"enable_zoom":true},
-      {"type":"web_search_20250305","name":"web_search"},{"type":"computer_toolset_20260801"}],
+      {"type":"web_search_20250305","name":"web_search"},{"type":"code_execution_20260521","name":"c"},
+      {"type":"bash_20250124","name":"strict","strict":true}],
       "tool_choice":{"type":"tool","name":"memory"})");
   ASSERT_TRUE(call.ok()) << call.error().message;
   const Json tools = Json::parse(call->tools);
-  ASSERT_EQ(tools.size(), 4U);
+  ASSERT_EQ(tools.size(), 5U);
+  EXPECT_EQ(tools[4]["function"]["strict"], true);
+  EXPECT_TRUE(call->strict_tools);
   EXPECT_TRUE(tools[0]["function"]["parameters"]["properties"].contains("restart"));
   EXPECT_TRUE(tools[1]["function"]["parameters"]["properties"].contains("insert_text"));
   EXPECT_EQ(tools[2]["function"]["parameters"]["properties"]["command"]["enum"].size(), 6U);

@@ -40,6 +40,7 @@ MessagesWriter::MessagesWriter(const ModelInfo& model_info, const GenerateParams
       meta_(std::move(meta)),
       prompt_tokens_(prompt_tokens),
       max_tokens_(call.max_tokens),
+      call_names_(call.call_names),
       choices_(1) {}
 
 Json MessagesWriter::head() const {
@@ -105,7 +106,7 @@ void MessagesWriter::open(Block block, std::string& out) {
       start = Json{{"type", "text"}, {"text", ""}};
       break;
     case Block::Kind::kToolUse:
-      start = Json{{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", Json::object()}};
+      start = tool_use(block, Json::object());
       break;
   }
   frame("content_block_start", Json{{"index", blocks_.size()}, {"content_block", std::move(start)}}, out);
@@ -130,7 +131,7 @@ void MessagesWriter::piece(Block::Kind kind, const std::string& text, std::strin
   if (text.empty()) return;
   if (!open_ || blocks_.back().kind != kind) {
     if (kind == Block::Kind::kToolUse) return;  // belongs to no call
-    open(Block{kind, "", "", ""}, out);
+    open(Block{kind, "", "", {}}, out);
   }
   blocks_.back().text += text;
   Json delta;
@@ -158,9 +159,13 @@ void MessagesWriter::add(std::size_t index, const Event& event, std::string& out
     case Event::Kind::kText:
       piece(Block::Kind::kText, event.text, out);
       break;
-    case Event::Kind::kToolBegin:
-      open(Block{Block::Kind::kToolUse, "", choice.calls.back().id, event.text}, out);
+    case Event::Kind::kToolBegin: {
+      const auto known = call_names_.find(event.text);
+      open(Block{Block::Kind::kToolUse, "", choice.calls.back().id,
+                 known != call_names_.end() ? known->second : CallName{"", event.text, ""}},
+           out);
       break;
+    }
     case Event::Kind::kToolArguments:
       piece(Block::Kind::kToolUse, event.text, out);
       break;
@@ -197,6 +202,12 @@ void MessagesWriter::end(std::string& out) {
     frame("message_stop", Json::object(), out);  // a failed stream ends with its error
 }
 
+Json MessagesWriter::tool_use(const Block& block, Json input) {
+  Json json{{"type", "tool_use"}, {"id", block.id}, {"name", block.called.name}, {"input", std::move(input)}};
+  if (!block.called.space.empty()) json["toolset_name"] = block.called.space;
+  return json;
+}
+
 Json MessagesWriter::whole(const Block& block) {
   switch (block.kind) {
     case Block::Kind::kThinking:
@@ -206,7 +217,7 @@ Json MessagesWriter::whole(const Block& block) {
       Json input = read_json<Json>(block.text);
       // A tool without arguments sends no pieces. Only the stream shows part of a call that was cut.
       if (!input.is_object()) input = Json::object();
-      return Json{{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", std::move(input)}};
+      return tool_use(block, std::move(input));
     }
     case Block::Kind::kText:
       break;

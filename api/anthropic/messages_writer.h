@@ -6,6 +6,10 @@
 // answer ends with an error event. Source: Anthropic's API reference, Streaming. See writer.h.
 #pragma once
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "api/choice.h"
 #include "api/generate_params.h"
 #include "api/writer.h"
@@ -30,7 +34,8 @@ class MessagesWriter final : public AnswerWriter {
     enum class Kind { kThinking, kText, kToolUse };
     Kind kind = Kind::kText;
     std::string text;      // text, thinking, or JSON input
-    std::string id, name;  // of a tool_use block
+    std::string id;        // of a tool_use block
+    CallName called = {};  // of a tool_use block
   };
   Json head() const;
   Json usage() const;
@@ -40,6 +45,7 @@ class MessagesWriter final : public AnswerWriter {
   void close(std::string& out);
   void piece(Block::Kind kind, const std::string& text, std::string& out);
   void finish(std::string& out);
+  static Json tool_use(const Block& block, Json input);
   static Json whole(const Block& block);
 
   const ModelInfo& model_info_;
@@ -47,6 +53,7 @@ class MessagesWriter final : public AnswerWriter {
   const ResponseMeta meta_;
   const int prompt_tokens_;
   const std::int64_t max_tokens_;
+  const std::map<std::string, CallName> call_names_;
   std::vector<Choice> choices_;  // always one
   std::vector<Block> blocks_;
   bool open_ = false;  // the last block is open

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
 
 #include "api/anthropic/client_tools.h"
+#include "api/anthropic/toolsets.h"
 
 namespace ft::api {
 namespace {
@@ -32,34 +35,95 @@ Result<Json> read_tool(const Json& tool, const std::string& path, Notes& notes) 
   return function;
 }
 
-Result<Json> read_list(const Fields& fields, const ToolChanges& changes, Notes& notes) {
-  Json tools = Json::array();
-  const auto add = [&tools](Json function) {
-    const bool known = std::ranges::any_of(
-        tools, [&](const Json& tool) { return tool["function"]["name"] == function["name"]; });
-    if (!known) tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
-  };
+/// The tools as {type: function, function}, in the order of the request.
+class Collector {
+ public:
+  explicit Collector(GenerateParams& call) : call_(call) {}
+
+  /// `added`: by a message, which may repeat what the request offers.
+  Status add(const Json& tool, const std::string& path, bool added) {
+    const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
+    const auto family = type.is_string() ? toolset_family(type.get<std::string>()) : std::nullopt;
+    if (family) return add_toolset(*family, tool, path);
+    FT_ASSIGN(Json function, read_tool(tool, path, call_.notes));
+    if (function.is_object() && !(added && has(function["name"]))) push(std::move(function));
+    return {};
+  }
+
+  Json finish(const std::set<std::string>& removed) {
+    const auto gone = [&](const Json& tool) {
+      return removed.contains(tool["function"]["name"].get<std::string>());
+    };
+    tools_.erase(std::remove_if(tools_.begin(), tools_.end(), gone), tools_.end());
+    return std::move(tools_);
+  }
+
+ private:
+  Status add_toolset(const std::string& family, const Json& tool, const std::string& path) {
+    FT_ASSIGN(std::vector<Json> members, toolset_members(family, tool, path));
+    for (Json& function : members) {
+      const std::string name = function["name"].get<std::string>(), offered = joined_name(family, name);
+      if (has(offered)) continue;
+      call_.call_names[offered] = {family, name, ""};
+      function["name"] = offered;
+      push(std::move(function));
+    }
+    return {};
+  }
+
+  bool has(const Json& name) const {
+    return std::ranges::any_of(tools_, [&](const Json& tool) { return tool["function"]["name"] == name; });
+  }
+  void push(Json function) {
+    tools_.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
+  }
+
+  GenerateParams& call_;
+  Json tools_ = Json::array();
+};
+
+Result<Json> read_list(const Fields& fields, const ToolChanges& changes, GenerateParams& call) {
+  Collector collector(call);
   FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
   for (std::size_t i = 0; given != nullptr && i < given->size(); ++i) {
-    FT_ASSIGN(Json function, read_tool((*given)[i], fmt::format("tools[{}]", i), notes));
-    if (function.is_object()) tools.push_back(Json{{"type", "function"}, {"function", std::move(function)}});
+    FT_TRY(collector.add((*given)[i], fmt::format("tools[{}]", i), false));
   }
   for (const ToolChanges::Definition& added : changes.added) {
-    FT_ASSIGN(Json function, read_tool(added.tool, added.path, notes));
-    if (function.is_object()) add(std::move(function));
+    FT_TRY(collector.add(added.tool, added.path, true));
   }
-  const auto removed = [&](const Json& tool) {
-    return changes.removed.contains(tool["function"]["name"].get<std::string>());
-  };
-  tools.erase(std::remove_if(tools.begin(), tools.end(), removed), tools.end());
+  Json tools = collector.finish(changes.removed);
   if (tools.size() <= kMaxTools) return tools;
   return wrong("tools", fmt::format("at most {} are allowed, found {}", kMaxTools, tools.size()));
+}
+
+/// {type: tool, name}: a tool's own name, or that of a toolset's member, or of a toolset: any of its members.
+Status choose_tool(const std::string& name, const Json& tools, GenerateParams& call) {
+  const auto offered = [&](const std::string& one) {
+    return std::ranges::any_of(tools, [&](const Json& tool) { return tool["function"]["name"] == one; });
+  };
+  call.tool_choice = ToolChoice::kNamed, call.named_tool = name;
+  if (offered(name)) return {};
+  std::vector<std::string> members, family;
+  for (const auto& [joined, known] : call.call_names) {
+    if (!offered(joined)) continue;
+    if (known.name == name) members.push_back(joined);
+    if (known.space == name) family.push_back(joined);
+  }
+  if (members.size() == 1) {
+    call.named_tool = members.front();
+    return {};
+  }
+  if (members.empty()) members = std::move(family);
+  if (members.empty()) return wrong("tool_choice.name", fmt::format("no tool is called \"{}\"", name));
+  call.tool_choice = ToolChoice::kRequired, call.named_tool.clear();
+  call.allowed_tools = std::move(members);
+  return {};
 }
 
 }  // namespace
 
 Status read_anthropic_tools(const Fields& fields, const ToolChanges& changes, GenerateParams& call) {
-  FT_ASSIGN(const Json tools, read_list(fields, changes, call.notes));
+  FT_ASSIGN(const Json tools, read_list(fields, changes, call));
   if (!tools.empty()) call.tools = dump(tools);
   call.strict_tools =
       std::ranges::any_of(tools, [](const Json& tool) { return tool["function"].contains("strict"); });
@@ -78,11 +142,7 @@ Status read_anthropic_tools(const Fields& fields, const ToolChanges& changes, Ge
   if (*type != "tool") return {};
   FT_ASSIGN(const auto name, inner.text("name"));
   if (!name) return wrong("tool_choice.name", "is missing");
-  call.tool_choice = ToolChoice::kNamed, call.named_tool = *name;
-  const bool known =
-      std::ranges::any_of(tools, [&](const Json& tool) { return tool["function"]["name"] == *name; });
-  if (!known) return wrong("tool_choice.name", fmt::format("no tool is called \"{}\"", *name));
-  return {};
+  return choose_tool(*name, tools, call);
 }
 
 }  // namespace ft::api

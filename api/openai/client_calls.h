@@ -1,7 +1,7 @@
 // Tools of the Responses API that are part of the client: tool_search (execution: client), shell, local_shell
 // and apply_patch. They have a type instead of a schema. The model sees a function of the type's name, and a
-// call becomes the type's own item: tool_search_call, shell_call, local_shell_call, apply_patch_call. Pure; any
-// thread. Source: OpenAI's API reference, Responses.
+// call becomes the type's own item: tool_search_call, shell_call, local_shell_call, apply_patch_call. Pure;
+// any thread. Source: OpenAI's API reference, Responses.
 #pragma once
 
 #include <optional>

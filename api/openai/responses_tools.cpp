@@ -151,11 +151,6 @@ Result<Json> read_responses_tools(const Fields& fields, const Json& items, std::
   return collector.finish();
 }
 
-std::string joined_name(const std::string& space, const std::string& name) {
-  if (space.empty()) return name;
-  return space + (space.ends_with("__") ? "" : "__") + name;
-}
-
 OfferedNames::OfferedNames(const std::map<std::string, CallName>& call_names) {
   for (const auto& [offered, name] : call_names) {
     if (name.client_tool.empty()) {

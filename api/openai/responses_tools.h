@@ -1,6 +1,7 @@
-// The tools of POST /v1/responses: those of the request and those that items have brought (tool_search_output,
-// additional_tools), once each. A namespace's functions and custom tools are offered to the model as
-// `namespace__name`, and their calls have both parts again. Source: OpenAI's API reference, Responses.
+// The tools of POST /v1/responses: those of the request and those that items have brought
+// (tool_search_output, additional_tools), once each. A namespace's functions and custom tools are offered to
+// the model as `namespace__name`, and their calls have both parts again. Source: OpenAI's API reference,
+// Responses.
 #pragma once
 
 #include <map>
@@ -12,14 +13,11 @@
 
 namespace ft::api {
 
-/// Reads the tools of a body and its items into `call`: tools, call_names, and what read_tools reads. Returns
-/// the tools as {type: function, function}. The first `skipped` items come from earlier answers. Tools of items
-/// beyond kMaxTools are left out and counted.
+/// Reads the tools of a body and its items into `call`: tools, call_names, and what read_tools reads.
+/// Returns the tools as {type: function, function}. The first `skipped` items come from earlier answers.
+/// Tools of items beyond kMaxTools are left out and counted.
 Result<Json> read_responses_tools(const Fields& fields, const Json& items, std::size_t skipped,
                                   GenerateParams& call);
-
-/// "namespace__name"; the name alone without a namespace.
-std::string joined_name(const std::string& space, const std::string& name);
 
 /// The names under which tools are offered, by the client's names for them.
 class OfferedNames {

@@ -1,9 +1,9 @@
 // Writes the answer of POST /v1/responses: a response object, or its events, each with its own type and a
-// sequence_number. Items are written in sequence: reasoning, message, each call. A call of a tool that is part
-// of the client (client_calls.h) is written once it is whole; one that was cut is not written. The last event is always
-// response.completed, response.incomplete, or response.failed, and contains the whole response. The answer
-// is stored for previous_response_id unless the request says store: false. Source: OpenAI's API reference.
-// See writer.h.
+// sequence_number. Items are written in sequence: reasoning, message, each call. A call of a tool that is
+// part of the client (client_calls.h) is written once it is whole; one that was cut is not written. The last
+// event is always response.completed, response.incomplete, or response.failed, and contains the whole
+// response. The answer is stored for previous_response_id unless the request says store: false. Source:
+// OpenAI's API reference. See writer.h.
 #pragma once
 
 #include <memory>

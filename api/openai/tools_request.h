@@ -1,5 +1,6 @@
 // The tools of a request in both OpenAI dialects, and which of them may be called. Functions and custom tools
-// are offered to the model; hosted tools are left out and counted. Errors name the field. Source: OpenAI's API reference.
+// are offered to the model; hosted tools are left out and counted. Errors name the field. Source: OpenAI's
+// API reference.
 #pragma once
 
 #include <string>

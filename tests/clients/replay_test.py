@@ -120,7 +120,8 @@ class Responses:
                 said["calls"].append(["tool_search", json.dumps(item["arguments"])])
             else:
                 assert item["call_id"], item
-                said["calls"].append([called(item.get("namespace"), item["name"]), item["input" if "input" in item else "arguments"]])
+                name = called(item.get("namespace"), item["name"])
+                said["calls"].append([name, item["input" if "input" in item else "arguments"]])
         return said
 
     @staticmethod
