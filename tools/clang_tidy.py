@@ -6,7 +6,8 @@ where something changed.
 
 A source is read again when it, a header of ours that it reaches, its compile command, .clang-tidy or
 clang-tidy itself changed: the names of what was clean are hashes in .cache/tidy, which checkouts may share.
-With FILE: only those. --since: only sources that changed after COMMIT, or that reach a header that did. --slow: also the checks that take half of the time. Exit code 1 if there is a finding.
+With FILE: only those. --since: only sources that changed after COMMIT, or that reach a header that did.
+--slow: also the checks that take half of the time. Exit code 1 if there is a finding.
 """
 
 import argparse
