@@ -66,6 +66,11 @@ double BatchCosts::ratio(int rows, int slots) const {
   return 1;
 }
 
+double BatchCosts::trust(int rows, int slots) const {
+  const int seen = batches_[place(slots)].ranges[range(rows, slots)].seen;
+  return seen == 0 ? 1 : static_cast<double>(std::min(seen, kFirst)) / kFirst;
+}
+
 bool BatchCosts::plain_due(int slots) const {
   constexpr int kOld = 128;
   const Batch& batch = batches_[place(slots)];

@@ -24,6 +24,7 @@ struct BatchSlot {
   DraftProspect any, free;  // the best, and the best of those that need no network
   int fixed = -1;           // depth that the request asked for; -1: it is chosen
   double context = 0;       // in units of 1024 positions
+  bool hopeful = false;     // its last probe was right
 };
 
 /// What a batch is planned to do.

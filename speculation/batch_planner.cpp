@@ -5,12 +5,18 @@
 namespace ft {
 
 void BatchPlanner::plan(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read) {
+  constexpr double kNever = 1e9;
   slots_ = slots, read_ = read;
-  plan_ = plan_batch(costs, slots, read, std::span(depths_).first(slots.size()),
-                     std::span(drafters_).first(slots.size()));
+  plan_depths(costs, account_ > 0 ? 1 : kNever);
   if (++shallow_ >= kRetry) plan_retry(costs);
   std::ranges::fill(probing_, 0);
   plan_probes(costs);
+}
+
+/// `hope`: plan_batch()'s.
+void BatchPlanner::plan_depths(const CostModel& costs, double hope) {
+  plan_ = plan_batch(costs, slots_, read_, std::span(depths_).first(slots_.size()),
+                     std::span(drafters_).first(slots_.size()), hope);
 }
 
 /// Only where drafts are likely to be right: then costs alone speak against them.
@@ -20,9 +26,10 @@ void BatchPlanner::plan_retry(const CostModel& costs) {
   const auto likely = std::ranges::count_if(slots_, [](const BatchSlot& slot) {
     return slot.any.drafter != nullptr && slot.any.reached[0] > kLikely;
   });
-  if (2 * likely < std::ssize(slots_)) return;
-  plan_ = plan_batch(costs, slots_, read_, std::span(depths_).first(slots_.size()),
-                     std::span(drafters_).first(slots_.size()), kHope);
+  if (2 * likely < std::ssize(slots_) || account_ <= 0) return;
+  const BatchPlan usual = plan_;
+  plan_depths(costs, kHope);
+  if (plan_.steps / usual.steps - plan_.tokens / usual.tokens > account_) plan_depths(costs, 1);
 }
 
 /// It could draft and is not planned to.
@@ -30,32 +37,52 @@ bool BatchPlanner::idles(std::size_t slot) const {
   return depths_[slot] == 0 && slots_[slot].any.drafter != nullptr && slots_[slot].fixed < 0;
 }
 
+/// Steps that the round takes longer with so many probes.
+double BatchPlanner::probe_steps(const CostModel& costs, std::size_t probes, double passes) const {
+  const double with = costs.round(plan_.rows + static_cast<int>(probes), plan_.draft_steps + passes,
+                                  static_cast<int>(slots_.size()), read_);
+  return std::max(0.0, with - plan_.steps);
+}
+
 void BatchPlanner::plan_probes(const CostModel& costs) {
-  std::size_t idle = 0, drafting = 0;
+  std::size_t idle = 0, hopeful = 0, drafting = 0;
   const Drafter* drafter = nullptr;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (depths_[i] > 0) ++drafting;
     if (!idles(i)) continue;
     ++idle;
+    if (slots_[i].hopeful) ++hopeful;
     drafter = slots_[i].any.drafter;
   }
   ++idle_;
-  if (idle == 0 || idle_ < kIdle) return;
-  const std::size_t probes = drafting > 0 ? idle : std::max<std::size_t>(1, idle / 4);
+  if (idle == 0 || (idle_ < kIdle && hopeful == 0)) return;
   double& known = plan_.steps_of[static_cast<std::size_t>(drafter->number())];
   const double passes = std::max(0.0, costs.draft_steps(*drafter, 1) - known);
-  const double cost = costs.round(plan_.rows + static_cast<int>(probes), plan_.draft_steps + passes,
-                                  static_cast<int>(slots_.size()), read_);
-  if (cost - plan_.steps > kProbing * idle_ * plan_.steps) return;
+  std::size_t probes = idle;
+  double steps = probe_steps(costs, idle, passes);
+  if (drafting == 0 && hopeful == 0) {
+    constexpr double kNearlyAll = 0.6;  // a GPU's next tile of rows costs the same for one row as for eight
+    const std::size_t few = std::max<std::size_t>(1, idle / 4);
+    if (const double less = probe_steps(costs, few, passes); less < kNearlyAll * steps)
+      probes = few, steps = less;
+  }
+  if (steps > account_ * plan_.steps) return;
   idle_ = 0;
   known += passes, plan_.draft_steps += passes;
-  std::size_t left = probes;
-  for (std::size_t seen = 0; seen < slots_.size() && left > 0; ++seen) {
+  for (std::size_t seen = 0; seen < slots_.size() && probes > 0; ++seen) {
     const std::size_t i = next_++ % slots_.size();
     if (!idles(i)) continue;
     probing_[i] = 1;
-    --left;
+    --probes;
   }
+}
+
+void BatchPlanner::ended(const CostModel& costs, int rows, double draft_steps, int tokens) {
+  const int slots = static_cast<int>(slots_.size());
+  const double plain = costs.round(slots, 0, slots, read_);
+  const double took = costs.round(rows, draft_steps, slots, plan_.read) / plain;
+  account_ =
+      std::clamp(account_ + kEarn + static_cast<double>(tokens) / slots - took, -kMaxAccount, kMaxAccount);
 }
 
 RoundSoFar BatchPlanner::others(std::size_t index) const {
@@ -74,6 +101,7 @@ RoundSoFar BatchPlanner::others(std::size_t index) const {
   others.read.drafts -= depths_[index] * slot.context;
   others.context = slot.context;
   others.probe = probing_[index] != 0;
+  others.held = account_ <= 0;
   return others;
 }
 

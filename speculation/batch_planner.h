@@ -1,7 +1,10 @@
 // Plans the drafts of every round of several slots: plan_batch(), and the rounds that keep its figures fresh.
+// An account in plain rounds bounds what drafts may lose. It earns kEarn a round and what drafted rounds
+// gained over plain ones, and pays what they lost. While it is empty the batch decodes plainly.
 // While no slot drafts, a quarter of the slots try a draft now and then, all in one round, because they share
-// its pass; while some do, all others try one. Now and then a round goes as deep as it would if drafts cost
-// half, so that costs of a bad moment are measured again.
+// its pass. All slots try one if that costs little more, if one of the last tries was right, or while other
+// slots draft. Now and then a round goes as deep as it would if drafts cost half, so that costs of a bad
+// moment are measured again.
 // Costs are learnt by the size of rounds and acceptance by each slot, so wrong drafts of one text say nothing
 // about another one.
 #pragma once
@@ -22,15 +25,20 @@ class BatchPlanner {
   void plan(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read);
   /// The round as slot `index` finds it: what the others are planned to do, and the passes of all.
   RoundSoFar others(std::size_t index) const;
+  /// The planned round is over: `rows` rows with `draft_steps` gave `tokens` tokens.
+  void ended(const CostModel& costs, int rows, double draft_steps, int tokens);
 
  private:
-  static constexpr int kIdle = 16;           // rounds without a draft before a slot tries one
-  static constexpr int kRetry = 64;          // rounds between two that cost less than they are known to
-  static constexpr double kProbing = 0.012;  // part of the time that probes may take
+  static constexpr int kIdle = 16;          // rounds without a draft before a slot tries one
+  static constexpr int kRetry = 64;         // rounds between two that cost less than they are known to
+  static constexpr double kEarn = 0.012;    // plain rounds
+  static constexpr double kMaxAccount = 2;  // plain rounds
 
+  void plan_depths(const CostModel& costs, double hope);
   void plan_retry(const CostModel& costs);
   void plan_probes(const CostModel& costs);
   bool idles(std::size_t slot) const;
+  double probe_steps(const CostModel& costs, std::size_t probes, double passes) const;
 
   std::span<const BatchSlot> slots_;
   ContextRead read_;
@@ -39,6 +47,7 @@ class BatchPlanner {
   std::vector<const Drafter*> drafters_;  // the same
   std::vector<char> probing_;             // the same: it tries a draft in this round
   int idle_ = 0;                          // rounds since slots were told to probe
+  double account_ = 1;                    // plain rounds that drafts may lose
   int shallow_ = 0;                       // rounds since a deeper one was tried
   std::size_t next_ = 0;                  // slot that probes next while none drafts
 };

@@ -56,7 +56,12 @@ double CostModel::unlearnt(int rows, int slots) const {
 
 double CostModel::verify(int rows, int slots) const {
   const double cost = unlearnt(rows, slots);
-  return slots > 1 ? cost * batches_.ratio(rows, slots) : cost;
+  if (slots <= 1) return cost;
+  const double learnt = cost * batches_.ratio(rows, slots);
+  const double trust = batches_.trust(rows, slots);
+  if (rows <= slots || trust >= 1) return learnt;
+  const double plain = verify(slots, slots);
+  return plain + trust * std::max(0.0, learnt - plain);
 }
 
 /// Of a difference, what an estimate that was corrected `seen` times takes over: the first time all of it.

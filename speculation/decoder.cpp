@@ -301,7 +301,7 @@ void Decoder::observe(const RoundShape& shape, double ms) {
 }
 
 void Decoder::close(Slot& slot) {
-  slot.policy.teach(prior_);
+  slot.policy.teach(prior_, static_cast<int>(std::ranges::count(slot_used_, 1)));
   if (slot.drafter != nullptr) slot.drafter->learn(slot.tokens, slot.options.owner);
   if (slot.drafter != nullptr) slot.drafter->close(slot.id);
   slot.timeline.reset();

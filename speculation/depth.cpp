@@ -84,7 +84,7 @@ BatchSlot DepthPolicy::prospects(const CostModel& costs, std::span<const Offer> 
   RoundSoFar passing = plain;
   passing.steps_of.fill(std::numeric_limits<double>::max());
   BatchSlot slot;
-  slot.fixed = fixed_, slot.context = plain.context;
+  slot.fixed = fixed_, slot.context = plain.context, slot.hopeful = follow_;
   double any_pace = 0, free_pace = 0;
   for (const Offer& offer : offers) {
     const int most = std::min({offer.most, allowed, kMaxDraft});
@@ -142,6 +142,8 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     take(reason_.offer);
     reason_.exploring = true;
   }
+  if (reason_.best.depth > 0 && others.held)
+    reason_.best = at_depth(costs, offers[reason_.offer], 0, 1, others);
   if (reason_.best.depth > 0) {
     idle_ = 0;
     next_probe_ = kFirstProbe;
@@ -212,7 +214,7 @@ int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, in
   const int deepest = std::min({offer.most, allowed, kMaxDraft});
   reason_.held =
       best_depth(costs, offer, deepest, others, rates(offer), std::numeric_limits<double>::max()).depth > 0;
-  const bool due = ++idle_ >= next_probe_ && (others.slots == 1 || follow_);
+  const bool due = ++idle_ >= next_probe_ && others.slots == 1;
   follow_ = false;
   if (!due && !others.probe) return 0;
   const bool block = offer.drafter->draft_cost(1) > 0 && offer.drafter->draft_cost(deepest) == 1;
@@ -251,20 +253,26 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
   if (reason_.probe && drafted > 0 && (paid || accepted == drafted)) idle_ = next_probe_ - 1, follow_ = true;
 }
 
-void DepthPolicy::teach(AcceptancePrior& prior) const {
+void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
   if (fixed_ >= 0) return;
   constexpr double kShare = 0.25;
   constexpr double kWhole = 4;   // drafts that speak for a whole request
   constexpr double kMin = 0.15;  // so that a new text is not refused for what others were
+  constexpr double kMaxRate = 0.99;
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
     for (std::size_t kind = 0; kind < estimates_[i].size(); ++kind) {
       const AcceptanceEstimate& known = estimates_[i][kind];
       const AcceptanceEstimate::Rates rates = known.rates();
-      for (std::size_t at = 0; at < rates.size(); ++at) {
-        const double share = kShare * std::min(1.0, known.seen(at) / kWhole);
-        double& taught = prior.rates[i][kind][at];
-        taught = std::max(kMin, (1 - share) * taught + share * rates[at]);
+      AcceptanceEstimate::Rates& taught = prior.rates[i][kind];
+      const AcceptanceEstimate::Rates before = taught;
+      const auto share = [&](std::size_t at) { return kShare * std::min(1.0, known.seen(at) / kWhole); };
+      taught[0] += share(0) / slots * (rates[0] - taught[0]);
+      // What a position loses to the one before it is the drafter's; the text has little part in it.
+      for (std::size_t at = 1; at < rates.size(); ++at) {
+        const double step = before[at] - before[at - 1];
+        taught[at] = taught[at - 1] + step + share(at) * (rates[at] - rates[at - 1] - step);
       }
+      for (double& rate : taught) rate = std::clamp(rate, kMin, kMaxRate);
     }
   }
   prior.budget = budget_;

@@ -30,6 +30,7 @@ struct RoundSoFar {
   ContextRead read = {};                        // of all sequences and the others' drafts
   double context = 0;                           // of this slot, in units of 1024 positions
   bool probe = false;  // the batch has drafted nothing for a while: this slot tries a draft
+  bool held = false;   // drafts have cost the batch enough: no slot drafts but to probe
 };
 
 /// What one drafter offers a slot in this round.
@@ -93,7 +94,8 @@ class DepthPolicy {
   void observe(int drafted, int accepted, const Drafter& drafter, int kind = 0);
   /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
   /// rounds that measure costs draft for a sequence that is not a text.
-  void teach(AcceptancePrior& prior) const;
+  /// `slots`: requests that ran together. They often end together, and one of them says as much as all.
+  void teach(AcceptancePrior& prior, int slots = 1) const;
   /// "depth 3: mtp, drafts right .91 .85 .77; 2.90 tokens expected for 1.21 plain steps":
   /// why the last choice fell as it did.
   std::string explain() const;

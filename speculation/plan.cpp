@@ -148,15 +148,15 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
     prepare(entry, *slots[i], i);
     if (entry.allowed > 0 && (drafts || slots[i]->options.depth >= 0)) gather_offers(entry, costs);
   }
-  const bool together = drafts && slots.size() > 1;
-  if (together) plan_batch(slots, costs, others);
+  together_ = drafts && slots.size() > 1;
+  if (together_) plan_batch(slots, costs, others);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     Entry& entry = entries_[active_];
     if (i != active_) {  // a slot before it is not part of the round
       entry.take_plan(entries_[i]);
       place_drafts(entry, active_);
     }
-    RoundSoFar so_far = together ? batch_.others(i) : others;
+    RoundSoFar so_far = together_ ? batch_.others(i) : others;
     so_far.context = kilo_positions(*entry.slot);
     plan_depth(entry, costs, so_far);
     Result<Txn> txn = entry.slot->timeline->begin(1 + entry.draft.depth, 1);

@@ -13,6 +13,7 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
   try {
     propose();
     const StepResult verified = verify();
+    int emitted = 0;
     for (std::size_t i = 0; i < active_; ++i) {
       Entry& entry = entries_[i];
       if (entry.slot->finish == Finish::kError) {  // no mask for its next token
@@ -21,7 +22,9 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
       }
       const int keep = emit(entry, verified);
       commit(entry, keep);
+      emitted += keep;
     }
+    if (together_) batch_.ended(costs, shape_.rows, shape_.draft_steps, emitted);
   } catch (...) {  // the backend failed under us: these slots are lost, the caller says so
     for (std::size_t i = 0; i < active_; ++i) abandon(entries_[i]);
     throw;

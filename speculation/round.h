@@ -192,6 +192,7 @@ class Round {
   std::size_t active_ = 0;  // entries in use
   RoundShape shape_;
   BatchPlanner batch_;
+  bool together_ = false;             // batch_ planned this round
   std::vector<BatchSlot> prospects_;  // [slot of the round]
   SampleScratch scratch_;
   Distribution target_distribution_;
