@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/cuda/executable.h"
+#include "base/assert.h"
 
 namespace ft::cuda {
 
@@ -157,14 +158,28 @@ const unsigned char* CudaExecutable::arrange(const LinearArgs& args, int height)
 }
 
 /// The linear of few rows at the memory's speed: with the codes of all rows in shared memory, or, of up to 32
-/// rows, with pieces of them; false if it does not suit.
+/// rows, with pieces of them; false if it does not suit. More than 64 rows are passes of 64 where the outputs
+/// are too few for the asynchronous kernel: the other one takes twice as long (bench/results/2026-11-28-h200.md).
 bool CudaExecutable::launch_stream(const LinearArgs& args, const RowSource& source) {
   if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
   if (launch_rows(*device_, args)) return true;
   constexpr int kHalf = 32;  // rows that fit where 64 do not
-  if (args.rows <= kHalf || args.rows > 2 * kHalf) return false;
-  return launch_rows(*device_, rows_from(args, 0, kHalf)) &&
-         launch_rows(*device_, rows_from(args, kHalf, args.rows - kHalf));
+  constexpr int kMaxPassed = 192;
+  if (args.rows <= kHalf || args.rows > kMaxPassed) return false;
+  const int rows = args.rows <= 2 * kHalf ? kHalf : 2 * kHalf;
+  if (rows > kHalf && async_suits(args)) return false;
+  for (int first = 0; first < args.rows; first += rows) {
+    if (launch_stream(rows_from(args, first, std::min(rows, args.rows - first)), {})) continue;
+    FT_ASSERT(first == 0);  // fewer rows need less memory
+    return false;
+  }
+  return true;
+}
+
+/// Whether the asynchronous matrix instruction has work for most multiprocessors.
+bool CudaExecutable::async_suits(const LinearArgs& args) const {
+  return device_->facts().async_products &&
+         async_rows(args.rows, args.tiles, device_->facts().processors) > 0;
 }
 
 /// The linear of many rows by Hopper's asynchronous matrix instruction; false if it does not suit.

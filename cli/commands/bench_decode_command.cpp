@@ -215,7 +215,7 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add("tokens", "N", reads_int(options.plan.tokens, 1, 4096), "Tokens per cycle (default 32)");
   flags.add_list("forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
                  "Acceptance probability of each draft position (repeatable; default .93,.86,.75 and 0,0,0)");
-  flags.add("streams", "N", reads_int(options.streams, 2, 32),
+  flags.add("streams", "N", reads_int(options.streams, 2, 128),
             "Measure N streams at once beside one instead, plain and at the given acceptance");
   flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
   flags.add_switch("fixed", options.plan.fixed,

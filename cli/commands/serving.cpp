@@ -102,7 +102,7 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "Max seconds that running answers continue after SIGTERM (default 30)");
   flags.group("Engine");
   flags.add(
-      "slots", "N", reads_auto_or(serve.slots, 1, 64),
+      "slots", "N", reads_auto_or(serve.slots, 1, 128),
       "Max requests decoded at once; auto (default): 8, or fewer where memory gives each less than 65536 "
       "tokens");
   flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
