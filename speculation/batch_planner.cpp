@@ -37,7 +37,7 @@ bool BatchPlanner::idles(std::size_t slot) const {
   return depths_[slot] == 0 && slots_[slot].any.drafter != nullptr && slots_[slot].fixed < 0;
 }
 
-/// Steps that the round takes longer with so many probes.
+/// Steps that `probes` add to the round.
 double BatchPlanner::probe_steps(const CostModel& costs, std::size_t probes, double passes) const {
   const double with = costs.round(plan_.rows + static_cast<int>(probes), plan_.draft_steps + passes,
                                   static_cast<int>(slots_.size()), read_);

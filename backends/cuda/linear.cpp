@@ -159,7 +159,7 @@ const unsigned char* CudaExecutable::arrange(const LinearArgs& args, int height)
 
 /// The linear of few rows at the memory's speed: with the codes of all rows in shared memory, or, of up to 32
 /// rows, with pieces of them; false if it does not suit. More than 64 rows are passes of 64 where the outputs
-/// are too few for the asynchronous kernel: the other one takes twice as long (bench/results/2026-11-28-h200.md).
+/// are too few for the asynchronous kernel, because the other one takes twice as long.
 bool CudaExecutable::launch_stream(const LinearArgs& args, const RowSource& source) {
   if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
   if (launch_rows(*device_, args)) return true;

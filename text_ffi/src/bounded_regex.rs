@@ -1,7 +1,7 @@
-//! Regular expressions of a tokenizer's file with bounds. The engine is Oniguruma, as in the Python wheels, and
-//! it backtracks: a pattern may take exponential time or the memory of a stack entry a step. So each search has
-//! a limit of retries and of stack, and all searches of a text together have a limit of processor time, which
-//! is looked at between searches.
+//! Regular expressions of a tokenizer's file with bounds. The engine is Oniguruma, as in the Python wheels,
+//! and it backtracks: a pattern may take exponential time or the memory of a stack entry a step. So each
+//! search has a limit of retries and of stack, and all searches of a text together have a limit of processor
+//! time, which is looked at between searches.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -50,8 +50,8 @@ impl Work {
 
     fn exceeded(&self) -> Failure {
         let text = format!(
-            "a pattern of the model's tokenizer takes more work on this text of {} bytes than the limit; send \
-             another text, or use a tokenizer whose patterns do not repeat repetitions",
+            "a pattern of the model's tokenizer takes more work on this text of {} bytes than the limit; \
+             send another text, or use a tokenizer whose patterns do not repeat repetitions",
             self.size
         );
         Failure::new(Code::Limit, text)

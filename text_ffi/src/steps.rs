@@ -106,8 +106,8 @@ impl NormalStep {
     }
 }
 
-/// Normalizes the parts of one text. tokenizers ignores errors of a normalizer, so the first one is kept here,
-/// and the parts after it stay as they are.
+/// Normalizes the parts of one text. tokenizers ignores errors of a normalizer, so the first one is kept
+/// here, and the parts after it stay as they are.
 pub struct Normalizing<'a> {
     steps: &'a [NormalStep],
     work: &'a Work,
