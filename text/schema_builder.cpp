@@ -277,10 +277,11 @@ const Json* SchemaBuilder::referred(const Json& reference) {
   }
   const Json* target = path.starts_with('#') ? schema_at(root_, std::string_view(path).substr(1)) : nullptr;
   if (target == nullptr) {
-    broken(
-        fmt::format("the reference '{}' leads nowhere; a reference is \"#\" or a path in the same schema, "
-                    "such as \"#/$defs/name\"",
-                    path.substr(0, 200)));
+    const std::string what = fmt::format(
+        "the reference '{}' leads nowhere; a reference is \"#\" or a path in the same schema, "
+        "such as \"#/$defs/name\"",
+        path.substr(0, 200));
+    if (std::ranges::find(graph_.lost_, what) == graph_.lost_.end()) graph_.lost_.push_back(what);
   }
   return target;
 }

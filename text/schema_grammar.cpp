@@ -33,7 +33,7 @@ Result<std::optional<std::string>> counted_schema_rule(const Json& schema, Schem
   for (size_t id = 0; id < graph.size(); ++id) {
     needed = needed || std::ranges::any_of(graph.node(static_cast<int>(id)).shapes, needs_rules);
   }
-  if (!needed || !graph.broken().empty()) return std::optional<std::string>();
+  if (!needed || !graph.broken().empty() || !graph.lost().empty()) return std::optional<std::string>();
   SchemaLark rules(graph, kJsonNotation, prefix, lark);
   std::string name = rules.value(graph.root());
   rules.finish();

@@ -68,9 +68,11 @@ class SchemaGraph {
   int root() const { return root_; }
   size_t size() const { return nodes_.size(); }
 
-  /// What the graph cannot hold, in words that name the keyword; empty: nothing. A wrong reference or an
-  /// impossible schema is broken; what is unenforced may not hold in the answer.
+  /// What the graph cannot hold, in words that name the keyword; empty: nothing. An impossible schema is
+  /// broken; what is unenforced may not hold in the answer. A lost reference leads nowhere: in its place is
+  /// anything.
   const std::vector<std::string>& broken() const { return broken_; }
+  const std::vector<std::string>& lost() const { return lost_; }
   const std::vector<std::string>& unenforced() const { return unenforced_; }
 
   /// True if `value` follows the node; patterns and formats of strings are taken to match.
@@ -81,7 +83,7 @@ class SchemaGraph {
   bool fits_shape(const Json& value, const SchemaShape& shape) const;
 
   std::vector<SchemaNode> nodes_;
-  std::vector<std::string> broken_, unenforced_;
+  std::vector<std::string> broken_, lost_, unenforced_;
   int root_ = kAnything;
 };
 

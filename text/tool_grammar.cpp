@@ -109,13 +109,16 @@ std::string json_rule(const Json& schema, SchemaRule rule) {
 
 namespace {
 
-/// The rules of one function; refused where its schema is broken, or strict and not to be kept.
+/// The rules of one function; refused where its schema is broken, or strict and not to be kept. Clients drop
+/// the definitions that a tool of an MCP server refers to; unless it is strict, such a part is free.
 Result<std::string> function_body(const CallForm& form, const Function& function, const std::string& prefix,
                                   std::string& lark) {
   const SchemaGraph graph = SchemaGraph::build(function.parameters, true);
-  if (!graph.broken().empty()) {
-    return Error{Code::kInvalid, fmt::format("the parameters of '{}' cannot be used: {}", function.name,
-                                             graph.broken().front())};
+  const std::vector<std::string>& wrong =
+      graph.broken().empty() && function.strict ? graph.lost() : graph.broken();
+  if (!wrong.empty()) {
+    return Error{Code::kInvalid,
+                 fmt::format("the parameters of '{}' cannot be used: {}", function.name, wrong.front())};
   }
   FT_ASSIGN(CallBody body, form.body({function.name, graph}, prefix, lark));
   body.unenforced.insert(graph.unenforced().begin(), graph.unenforced().end());

@@ -266,10 +266,24 @@ TEST(ToolGrammar, WhatStrictCannotKeepIsRefusedByName) {
     EXPECT_NE(said(schema, true).find("'f'"), std::string::npos);
     EXPECT_EQ(said(schema, false), "") << schema;
   }
+  EXPECT_NE(said(R"({"$ref": "#/$defs/none"})", true).find("#/$defs/none"), std::string::npos);
   for (const bool strict : {false, true}) {
-    EXPECT_NE(said(R"({"$ref": "#/$defs/none"})", strict).find("#/$defs/none"), std::string::npos);
     EXPECT_NE(said(R"({"$id": "x", "type": "string"})", strict).find("$id"), std::string::npos);
   }
+}
+
+TEST(ToolGrammar, AReferenceThatLeadsNowhereAllowsAnythingUnlessStrict) {
+  const std::string lost = R"({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"},
+    "per": {"$ref": "#/$defs/Unit"}, "list": {"type": "array", "items": {"$ref": "other.json"}}}})";
+  EXPECT_TRUE(allowed(lost, given("n", "1") + given("per", "day")));
+  EXPECT_TRUE(allowed(lost, given("n", "1") + given("list", "[{\"a\": 1}, \"b\"]")));
+  EXPECT_FALSE(allowed(lost, given("n", "x")));
+  ToolCallRules rules = qwen_rules();
+  rules.required = true, rules.format = &kHermesFormat;
+  rules.tools_json = fmt::format(R"([{{"name": "f", "parameters": {}}}])", lost);
+  EXPECT_TRUE(accepts(*tools(rules),
+                      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"n\": 1, \"per\": "
+                      "{\"a\": [1]}}}\n</tool_call>"));
 }
 
 TEST(ToolGrammar, BadToolsAreNamed) {
