@@ -94,6 +94,16 @@ struct AssistantTurn {
   std::string text, reasoning;
   Json calls = Json::array();
 
+  /// LangChain for JavaScript writes a streamed call as two blocks: one with id and name, then its input.
+  bool takes_input(const Json& block) {
+    if (calls.empty() || block.contains("id") || block.contains("name")) return false;
+    Json& arguments = calls.back()["function"]["arguments"];
+    const Json input = block.value("input", Json());
+    if (!arguments.empty() || !input.is_object()) return false;
+    arguments = input;
+    return true;
+  }
+
   Json finish() {
     Json message{{"role", "assistant"}, {"content", std::move(text)}};
     if (!reasoning.empty()) message["reasoning_content"] = std::move(reasoning);
@@ -211,6 +221,7 @@ Status Reader::add_assistant_block(const Json& block, const std::string& path, A
     FT_ASSIGN(const std::string thought, needed_text(fields, "thinking"));
     add_text(turn.reasoning, thought);
   } else if (type == "tool_use") {
+    if (turn.takes_input(block)) return {};
     FT_ASSIGN(Json call, tool_call(block, path));
     turn.calls.push_back(std::move(call));
   } else if (type == "compaction") {

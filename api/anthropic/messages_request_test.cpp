@@ -224,6 +224,21 @@ TEST(MessageBlocks, BlocksOfOtherServicesAreLeftOutAndCounted) {
       0U);
 }
 
+TEST(MessageBlocks, AStreamedCallInTwoBlocksIsOneCall) {
+  const auto read = read_anthropic_messages(Json::parse(R"([{"role":"assistant","content":[
+      {"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","input":{"x":1}}]}])"),
+                                            "messages");
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  const Json calls = Json::parse(read->messages.dump())[0]["tool_calls"];
+  ASSERT_EQ(calls.size(), 1U);
+  EXPECT_EQ(calls[0]["function"]["arguments"]["x"], 1);
+  EXPECT_EQ(messages_of(R"([{"role":"assistant","content":[{"type":"tool_use","input":{"x":1}}]}])"),
+            "messages[0].content[0].name: is missing");
+  EXPECT_EQ(messages_of(R"([{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f",
+      "input":{"y":2}},{"type":"tool_use","input":{"x":1}}]}])"),
+            "messages[0].content[1].name: is missing");
+}
+
 TEST(MessageBlocks, ACompactionReplacesWhatIsBeforeIt) {
   EXPECT_EQ(messages_of(R"([{"role":"user","content":"old"},{"role":"assistant","content":[
       {"type":"text","text":"older"},
