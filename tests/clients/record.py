@@ -19,7 +19,7 @@ from scripted_server import Answer, ScriptedServer
 import sessions
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TIMEOUT_S = 240
+TIMEOUT_S = 600  # Open WebUI takes minutes to create its database
 
 
 class Place:
@@ -81,9 +81,10 @@ def main():
     recorded = []
     with ScriptedServer([]) as server:
         put = filling(server, place)
-        for session, steps in sessions.ALL[options.name](place, pathlib.Path(options.program).resolve()):
+        for session, steps in sessions.ALL[options.name](place, pathlib.Path(options.program).absolute()):
             for step, (script, command, environment) in enumerate(steps):
                 server.script, first = put(script), len(server.requests)
+                server.always_plays = options.name in sessions.WITHOUT_TOOLS
                 for path in list(place.home.rglob("*.in")):
                     path.with_suffix("").write_text(put(path.read_text()))
                 place.run(put(command), put(environment))

@@ -252,6 +252,7 @@ class ScriptedServer(http.server.ThreadingHTTPServer):
         self.script, self.model, self.aside = list(script), model, aside
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.requests = []
+        self.always_plays = False  # also to requests without tools
         self.ids = iter(range(1, 1 << 30))
         self._lock = threading.Lock()
 
@@ -262,7 +263,7 @@ class ScriptedServer(http.server.ThreadingHTTPServer):
 
     def next_answer(self, body):
         with self._lock:
-            if not body.get("tools") and not body.get("functions"):
+            if not self.always_plays and not body.get("tools") and not body.get("functions"):
                 return self.aside
             return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 

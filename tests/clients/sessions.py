@@ -1,6 +1,7 @@
 """What each program is made to do. ALL[name](place, program) yields (session, steps); a step is a script of
 answers, a command and an environment, in which {url}, {folder} and {project} are filled in."""
 
+import python_sessions
 from scripted_server import Answer
 
 ANOTHER = Answer(text="I have looked at it. ☕")
@@ -413,6 +414,7 @@ def pi(place, program):
     ]
 
 
+WITHOUT_TOOLS = {"aider"}  # their edits are texts
 ALL = {
     "claude-code": claude_code,
     "codex": codex,
@@ -421,4 +423,5 @@ ALL = {
     "continue": continue_cli,
     "qwen-code": qwen_code,
     "pi": pi,
+    **python_sessions.ALL,
 }
