@@ -178,10 +178,22 @@ bool ParameterType::fits(const Json& value) const {
   return std::ranges::any_of(nodes_, [&](int id) { return graph_->fits(value, id); });
 }
 
+bool ParameterType::fits_better(const Json& text, const Json& value) const {
+  bool better = false;
+  for (const int id : nodes_) {
+    if (graph_->fits(text, id)) {
+      better = better || !graph_->fits(value, id);
+    } else if (graph_->fits(value, id)) {
+      return false;
+    }
+  }
+  return better;
+}
+
 std::string json_of_parameter(std::string_view text, const ParameterType& type) {
   const std::string_view bare = trimmed(text);
   if (type.is_plain_string()) return json_quoted(text);
-  if (is_value(bare, type)) {
+  if (is_value(bare, type) && !type.fits_better(std::string(text), read_json<Json>(bare))) {
     const bool whole = type.allows(JsonKind::kInteger) && !type.allows(JsonKind::kNumber);
     if (auto integer = whole ? json_integer(bare) : std::nullopt) return *integer;
     return std::string(bare);

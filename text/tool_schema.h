@@ -31,6 +31,8 @@ class ParameterType {
   bool is_anything() const;
   bool allows(JsonKind kind) const;
   bool fits(const nlohmann::ordered_json& value) const;
+  /// True if `text` fits every alternative that `value` fits, and one more.
+  bool fits_better(const nlohmann::ordered_json& text, const nlohmann::ordered_json& value) const;
 
  private:
   const SchemaGraph* graph_ = nullptr;

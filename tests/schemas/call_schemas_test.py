@@ -18,7 +18,11 @@ NAMES = ['f', 'files/read', 'get.weather', 'größe ändern']
 DRAWS = 3
 # Of schemas without strict: nothing fits, or a name or value has the model's own markup.
 MAY_BE_REFUSED = ['allows no value', 'cannot be written']
-UNENFORCED = ['uniqueItems', 'not', 'if', 'then', 'else', 'contains', 'dependentRequired', 'dependentSchemas']
+UNENFORCED = ['uniqueItems', 'not', 'if', 'then', 'else', 'contains', 'minContains', 'dependentRequired',
+              'dependentSchemas', 'unevaluatedProperties']
+# A strict schema is refused for a keyword that it names, or for the reason that no value fits.
+SAYS_WHY = [*UNENFORCED, *MAY_BE_REFUSED, 'pattern', 'oneOf', 'Properties', 'propertyNames', 'allOf', 'multipleOf',
+            'format', 'items', 'Items', '$ref']
 
 
 def rewritten(node, lenient):
@@ -27,6 +31,8 @@ def rewritten(node, lenient):
         return [rewritten(one, lenient) for one in node]
     if not isinstance(node, dict):
         return node
+    if isinstance(node.get('items'), list):  # as drafts before 2020-12 write tuples
+        node = {**node, 'prefixItems': node['items'], 'items': node.get('additionalItems', True)}
     out = {}
     for key, value in node.items():
         if key in ('enum', 'const', 'default'):
@@ -57,7 +63,7 @@ class Run:
     def __init__(self, program):
         self.program = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                         encoding='utf8')
-        self.checker = jsonschema.FormatChecker()
+        self.checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
         self.calls = self.unfinished = self.refused = self.wrong = 0
 
     def draw(self, asked):
@@ -87,6 +93,8 @@ class Run:
             self.refused += 1
             if not strict and not any(word in answer['refused'] for word in MAY_BE_REFUSED):
                 self.blame(asked, 'refused: ' + answer['refused'])
+            if not any(word in answer['refused'] for word in SAYS_WHY):
+                self.blame(asked, 'refused without a keyword: ' + answer['refused'])
             return
         self.unfinished += answer['unfinished']
         judge = jsonschema.Draft202012Validator(rewritten(function['parameters'], not strict),
@@ -108,6 +116,8 @@ def main():
         for format_name in FORMATS:
             for strict in (False, True):
                 run.try_schema(seed, format_name, strict)
+        if (seed - first) % 100 == 99:
+            print(f'{seed - first + 1} schemas: {run.calls} finished calls, {run.wrong} wrong', flush=True)
     print(f'{count} schemas: {run.calls} finished calls, {run.unfinished} unfinished, {run.refused} refused, '
           f'{run.wrong} wrong')
     if run.calls < count * len(FORMATS):

@@ -10,7 +10,7 @@ WORDS = ['city', 'days', 'path', 'content', 'unit', 'count', 'tags', 'where', 'm
 TEXTS = ['C', 'F', 'celsius', 'open', '00123', 'True', 'null', '7', 'a b', '{"a":1}', 'ü', "it's", 'x\ny', '[1]', '-']
 PATTERNS = ['^[0-9]{5}$', '^[a-z]+$', '[A-Z]', '^x-', 'end$', '^(a|b)c$', r'^\d{2}-\d{2}$', '^a|b$', r'^\w{1,4}$',
             '^[^/]+$']
-FORMATS = ['date', 'uuid', 'ipv4', 'email', 'date-time']
+FORMATS = ['date', 'uuid', 'ipv4', 'email', 'date-time', 'time', 'ipv6', 'hostname', 'uri', 'byte', 'int64']
 
 
 class Maker:
@@ -41,7 +41,9 @@ class Maker:
     def string(self):
         s = {'type': 'string'}
         kind = self.random.random()
-        if kind < 0.25:
+        if self.chance(0.04):
+            s.update(pattern=self.pick(PATTERNS), minLength=1, maxLength=8)
+        elif kind < 0.25:
             s['enum'] = self.random.sample(TEXTS, self.random.randint(1, 3))
         elif kind < 0.35:
             s['const'] = self.pick(TEXTS)
@@ -92,6 +94,10 @@ class Maker:
             return {'type': 'boolean'}
         if kind < 0.92:
             return self.literal()
+        if kind < 0.94:
+            return {'not': self.literal()}
+        if kind < 0.95:
+            return {'type': 'string', 'not': {'enum': [self.pick(TEXTS), 'other']}}
         return {'type': self.random.sample(['string', 'integer', 'number', 'boolean', 'null'], 2)}
 
     # -- containers
@@ -102,6 +108,9 @@ class Maker:
             s['items'] = self.pick([False, False, {'type': 'boolean'}])
             if self.chance(0.7):
                 s['minItems'] = len(s['prefixItems'])
+            if self.kind in ('openapi', 'zod') and self.chance(0.3):  # as drafts before 2020-12 write tuples
+                s['additionalItems'] = s.pop('items')
+                s['items'] = s.pop('prefixItems')
         else:
             s['items'] = self.value(depth + 1)
             if self.chance(0.5):
@@ -110,6 +119,10 @@ class Maker:
                 s['maxItems'] = s.get('minItems', 0) + self.random.randint(0, 3)
         if self.chance(0.1):
             s['uniqueItems'] = True
+        if self.chance(0.05):
+            s['contains'] = self.scalar()
+            if self.chance(0.5):
+                s['minContains'] = self.random.randint(0, 2)
         return s
 
     def map(self, depth):
@@ -141,9 +154,33 @@ class Maker:
             s['additionalProperties'] = self.pick([True, {}, {'type': 'integer'}])
         if self.chance(0.07):
             s['minProperties'] = min(len(names), self.random.randint(0, 2))
-        if self.chance(0.05) and self.kind == 'openapi':
-            s['dependentRequired'] = {names[0]: [names[-1]]} if names else {}
+        if self.chance(0.12) and names:
+            self.depend(s, names, depth)
         return s
+
+    def depend(self, s, names, depth):
+        """Keywords by which one property depends on others."""
+        first, last = names[0], names[-1]
+        kind = self.random.randrange(8)
+        if kind == 0:
+            s['dependentRequired'] = {first: [last]}
+        elif kind == 1:
+            s['dependentSchemas'] = {first: {'required': [last]}}
+        elif kind == 2:
+            s['not'] = {'required': [first, last]}
+        elif kind == 3:
+            s['if'] = {'properties': {first: self.scalar()}}
+            s['then'] = {'required': [last]}
+            if self.chance(0.5):
+                s['else'] = {'properties': {last: self.scalar()}}
+        elif kind == 4:
+            s['patternProperties'] = {self.pick(['^x-', '[0-9]$', '^meta']): self.value(depth + 1)}
+        elif kind == 5:
+            s['propertyNames'] = self.pick([{'pattern': '^[^_]'}, {'maxLength': 20}, {'enum': [*names, 'other']}])
+        elif kind == 6:
+            s['anyOf'] = [{'required': [first]}, {'required': [last]}]
+        else:
+            s['unevaluatedProperties'] = False
 
     def tagged(self, depth):
         """A union of objects that one property tells apart."""
@@ -153,7 +190,11 @@ class Maker:
             one['properties'] = {'kind': {'const': word, 'type': 'string'}, **one['properties']}
             one['required'] = ['kind', *one.get('required', [])]
             members.append(self.reference(lambda one=one: one) if self.chance(0.5) else one)
-        return {self.pick(['oneOf', 'anyOf']): members}
+        union = {self.pick(['oneOf', 'anyOf']): members}
+        if self.chance(0.5):
+            named = {one['$ref'].rsplit('/', 1)[1]: one['$ref'] for one in members if '$ref' in one}
+            union['discriminator'] = {'propertyName': 'kind', 'mapping': named}
+        return union
 
     def value(self, depth=0):
         kind = self.random.random()
@@ -197,7 +238,9 @@ class Maker:
         if self.chance(0.6):
             s['additionalProperties'] = False
         kind = self.random.random()
-        if kind < 0.06 and '#/properties' not in str(s) + str(self.defs):
+        if '#/properties' in str(s) + str(self.defs):
+            pass  # they lead nowhere once the properties are further inside
+        elif kind < 0.06:
             s = {'$ref': self.reference(lambda: s)['$ref']}
         elif kind < 0.1:
             s = {'anyOf': [s, self.object(0)]}

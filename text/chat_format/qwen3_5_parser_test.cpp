@@ -309,6 +309,19 @@ TEST(Qwen35Parser, TextStaysTextWhereTheSchemaAllowsIt) {
   EXPECT_EQ(value("either", R"({"a": 01})"), R"("{\"a\": 01}")");
 }
 
+TEST(Qwen35Parser, TextIsReadAsWhatMostAlternativesOfTheParametersTake) {
+  const auto value = [](const std::string& second) {
+    const auto tools = ToolSchemas::parse(
+        R"([{"name":"f","parameters":{"anyOf":[{"properties":{"u":{"enum":["null","7"]}}},{"properties":)" +
+        second + "}]}}]");
+    const ParameterType type = tools->type_of("f", "u");
+    return json_of_parameter("null", type) + " " + json_of_parameter("7", type);
+  };
+  EXPECT_EQ(value(R"({"path":{"type":"string"}})"), R"("null" "7")");
+  EXPECT_EQ(value(R"({"u":{"type":["integer","null"]}})"), "null 7");
+  EXPECT_EQ(value(R"({"u":{"type":["integer","string"]}})"), R"("null" "7")");
+}
+
 TEST(Qwen35Parser, SurvivesSchemasThatReferToThemselves) {
   EXPECT_TRUE(ToolSchemas::parse(R"([{"name":"f","parameters":{"properties":{"a":{"$ref":"#/properties/a"},
     "b":{"anyOf":[{"$ref":"#/properties/b"},{"$ref":"#/properties/b"}]}}}}])")
