@@ -1,7 +1,8 @@
 // Feeds arbitrary bodies to every route that has one, with the shipped model's tokenizer, template, and
 // grammars. A refusal has a sentence. An accepted body makes requests within bounds. Its writer turns
 // arbitrary events into JSON, whole and streamed. The first byte selects the route; the last ones are the
-// events.
+// events. Each body is tried on the lanes in turn, as the server does it: a lane that leaves work to others
+// says so at most once, and the lane that does all comes to the same end as the one that answered.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "api/openai/chat.h"
 #include "api/openai/completions.h"
 #include "api/openai/responses.h"
+#include "base/heavy_work.h"
 #include "tests/api_events.h"
 
 namespace {
@@ -109,6 +111,40 @@ void answer(Exchange exchange, std::string_view events) {
   demand(Json::parse(reply.body, nullptr, false).is_object());
 }
 
+/// Whether the body is accepted, and what was said or how many requests it makes.
+using Outcome = std::pair<bool, std::string>;
+
+template <class Work>
+auto on_lanes(const Work& work) {
+  try {
+    const HeavyWorkElsewhere elsewhere{HeavyWork::kFetch, HeavyWork::kGrammar, HeavyWork::kRender};
+    return work();
+  } catch (const HeavyWorkNeeded& needed) {
+    if (needed.work == HeavyWork::kFetch) return work();
+  }
+  try {
+    const HeavyWorkElsewhere elsewhere{HeavyWork::kFetch};
+    return work();
+  } catch (const HeavyWorkNeeded& needed) {
+    demand(needed.work == HeavyWork::kFetch);
+  }
+  return work();
+}
+
+Outcome outcome(const Result<Exchange>& exchange) {
+  if (!exchange.ok()) return {false, exchange.error().message};
+  std::string prompts;
+  for (const Request& request : exchange->requests) {
+    for (const std::int32_t token : request.fields().prompt) prompts += std::to_string(token) + " ";
+    prompts += "; ";
+  }
+  return {true, prompts};
+}
+
+Outcome outcome(const Result<HttpResponse>& reply) {
+  return reply.ok() ? Outcome{true, reply->body} : Outcome{false, reply.error().message};
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -121,12 +157,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       responses_count_reply, tokenize_reply, detokenize_reply, count_tokens_reply};
   const std::size_t route = data[0] % 8;
   if (route < 4) {
-    Result<Exchange> exchange = kDecode[route](model_info(), body, ResponseMeta{"0", 1, 2, "req_1"});
+    const auto decode = [&] { return kDecode[route](model_info(), body, ResponseMeta{"0", 1, 2, "req_1"}); };
+    Result<Exchange> exchange = on_lanes(decode);
+    demand(outcome(exchange) == outcome(decode()));
     if (!exchange.ok()) return check_error(exchange.error()), 0;
     answer(std::move(*exchange), body.substr(body.size() - std::min(body.size(), kMaxEvents)));
     return 0;
   }
-  const Result<HttpResponse> reply = kReply[route - 4](model_info(), body);
+  const auto answer_once = [&] { return kReply[route - 4](model_info(), body); };
+  const Result<HttpResponse> reply = on_lanes(answer_once);
+  demand(outcome(reply) == outcome(answer_once()));
   if (!reply.ok()) return check_error(reply.error()), 0;
   demand(Json::parse(reply->body, nullptr, false).is_object());
   return 0;

@@ -1,8 +1,12 @@
-// Feeds arbitrary schemas, expressions, and grammars to the compiler. A refusal has a sentence. A compiled
+// Feeds arbitrary schemas, expressions, grammars, and parameters of tools to the compiler. A refusal has a sentence. A compiled
 // grammar allows some token until it ends, its jump-forward tokens are allowed, and a rollback restores the
 // earlier mask.
 #include <cstdlib>
+#include <string>
 
+#include "text/chat_format/gemma4.h"
+#include "text/chat_format/hermes.h"
+#include "text/chat_format/qwen3_5.h"
 #include "text/grammar.h"
 
 namespace {
@@ -37,6 +41,19 @@ void walk(const ft::Grammar& grammar, uint32_t choice) {
   }
 }
 
+/// A tool whose parameters are `schema`, in a format that its first byte chooses.
+ft::GrammarCompiler::Compiled tool_grammar(const ft::GrammarCompiler& compiler, std::string_view source) {
+  constexpr const ft::ChatFormat* kFormats[] = {&ft::kQwen35Format, &ft::kHermesFormat, &ft::kGemma4Format};
+  const auto choice = static_cast<unsigned char>(source[0]);
+  ft::ToolCallRules rules;
+  rules.tools_json = R"([{"type":"function","function":{"name":"f","strict":)" +
+                     std::string(choice % 2 == 0 ? "true" : "false") + R"(,"parameters":)" +
+                     std::string(source.substr(1)) + "}}]";
+  rules.format = kFormats[choice / 2 % std::size(kFormats)];
+  rules.required = choice / 8 % 2 == 0, rules.parallel = choice / 16 % 2 == 0;
+  return compiler.tool_calls(rules);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -46,11 +63,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const ft::GrammarCompiler compiler(*tokenizer, {8180, 8178});
   if (size < 2) return 0;
   const std::string_view source(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const int kind = data[0] % 4;
+  const int kind = data[0] % 5;
   const auto grammar = kind == 0   ? compiler.json_schema(source)
                        : kind == 1 ? compiler.json_schema(source, ft::SchemaRule::kLenient)
                        : kind == 2 ? compiler.regex(source)
-                                   : compiler.lark(source);
+                       : kind == 3 ? compiler.lark(source)
+                                   : tool_grammar(compiler, source);
   if (grammar.ok()) {
     walk(**grammar, static_cast<uint32_t>(size) * 77U + data[size - 1]);
   } else if (grammar.error().message.empty()) {
