@@ -15,7 +15,9 @@ HeavyWorkElsewhere::HeavyWorkElsewhere(std::initializer_list<HeavyWork> kinds) :
 HeavyWorkElsewhere::~HeavyWorkElsewhere() { elsewhere = before_; }
 
 void begin_heavy_work(HeavyWork work) {
-  if ((elsewhere & bit(work)) != 0) throw HeavyWorkNeeded{work};
+  if (is_elsewhere(work)) throw HeavyWorkNeeded{work};
 }
+
+bool is_elsewhere(HeavyWork work) { return (elsewhere & bit(work)) != 0; }
 
 }  // namespace ft

@@ -10,6 +10,7 @@ namespace ft {
 enum class HeavyWork {
   kFetch,    // waits for another server
   kGrammar,  // compiles a grammar of a client
+  kRender,   // renders a chat template that takes unusually long
 };
 
 /// Thrown by begin_heavy_work(). Not a std::exception: nothing has failed.
@@ -30,5 +31,8 @@ class HeavyWorkElsewhere {
 };
 
 void begin_heavy_work(HeavyWork work);
+
+/// Whether this thread leaves work of this kind to others, so that begin_heavy_work() would throw.
+bool is_elsewhere(HeavyWork work);
 
 }  // namespace ft

@@ -1,6 +1,6 @@
 #include "base/ordered_json.h"
 
-#include <unordered_map>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -51,8 +51,9 @@ class OrderedBuilder final : public nlohmann::json_sax<Ordered> {
  private:
   struct Level {
     Ordered* value = nullptr;
-    std::size_t next = 0;                                // the member that the next value is of
-    std::unordered_map<std::string, std::size_t> index;  // of a large object's keys
+    std::size_t next = 0;  // the member that the next value is of
+    std::map<std::string, std::size_t>
+        index;  // of a large object's keys; no hash, since clients choose the keys
 
     /// The member of this name; the count of members if there is none.
     std::size_t find(const Ordered::object_t& members, const std::string& name) const {

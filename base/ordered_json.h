@@ -1,4 +1,5 @@
-// JSON of clients into a tree that keeps the order of keys, in time that is linear in the text.
+// JSON of clients into a tree that keeps the order of keys, in time that grows with the text and the
+// logarithm of the keys of an object.
 #pragma once
 
 #include <cstddef>

@@ -71,4 +71,8 @@ class StayOnCore {
 /// The calling thread does work that somebody waits for: macOS then prefers its performance cores.
 void prefer_speed();
 
+/// Where cores are short, the calling thread and those that it starts leave most of the time to others. A
+/// refusal is ignored.
+void yield_to_others();
+
 }  // namespace ft

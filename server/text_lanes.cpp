@@ -9,6 +9,7 @@
 #include "api/openai/responses.h"
 #include "base/free_memory.h"
 #include "base/heavy_work.h"
+#include "base/system.h"
 
 namespace ft::server {
 namespace {
@@ -21,13 +22,20 @@ bool continues(const HttpRequest& http_request, const api::ModelInfo* model_info
 
 /// The fetching lane does all: a grammar there delays only requests that fetch.
 void do_on(TextLanes::Lane lane, const std::function<void()>& work) {
+  thread_local bool yields = false;
+  if (lane != TextLanes::Lane::kShort && !std::exchange(yields, true)) yield_to_others();
   if (lane == TextLanes::Lane::kFetching) return work();
-  if (lane == TextLanes::Lane::kGrammar) {
+  if (lane == TextLanes::Lane::kHeavy) {
     const HeavyWorkElsewhere elsewhere{HeavyWork::kFetch};
     return work();
   }
-  const HeavyWorkElsewhere elsewhere{HeavyWork::kFetch, HeavyWork::kGrammar};
+  const HeavyWorkElsewhere elsewhere{HeavyWork::kFetch, HeavyWork::kGrammar, HeavyWork::kRender};
   work();
+}
+
+TextLanes::Lane lane_of_size(std::size_t bytes) {
+  if (bytes > kLongTextBytes) return TextLanes::Lane::kLong;
+  return bytes > kMiddleTextBytes ? TextLanes::Lane::kMiddle : TextLanes::Lane::kShort;
 }
 
 }  // namespace
@@ -40,11 +48,11 @@ net::awaitable<TextLanes::Lane> TextLanes::lane_of(const HttpRequest& http_reque
   if (continues(http_request, model_info.get())) {
     co_await run(Lane::kShort, [&] { bytes += api::history_bytes(*model_info, http_request.body); });
   }
-  co_return bytes > kLongTextBytes ? Lane::kLong : Lane::kShort;
+  co_return lane_of_size(bytes);
 }
 
 net::awaitable<void> TextLanes::run(Lane lane, std::function<void()> work) {
-  // A request may need both: its grammar first, its images then, with the grammar again.
+  // A request may need more than one: its grammar first, its images then, with the grammar again.
   for (std::optional<Lane> next = lane; next;) next = co_await try_on(*next, work);
 }
 
@@ -59,9 +67,9 @@ net::awaitable<std::optional<TextLanes::Lane>> TextLanes::try_on(Lane lane,
         try {
           if (!stopping_) do_on(lane, work);
         } catch (const HeavyWorkNeeded& needed) {
-          next = needed.work == HeavyWork::kFetch ? Lane::kFetching : Lane::kGrammar;
+          next = needed.work == HeavyWork::kFetch ? Lane::kFetching : Lane::kHeavy;
         }
-        if (lane != Lane::kShort) return_free_memory();
+        if (lane != Lane::kShort && lane != Lane::kMiddle) return_free_memory();
         co_return next;
       },
       net::use_awaitable);
@@ -69,12 +77,13 @@ net::awaitable<std::optional<TextLanes::Lane>> TextLanes::try_on(Lane lane,
 
 net::thread_pool& TextLanes::pool(Lane lane) {
   if (lane == Lane::kFetching) return fetching_;
-  if (lane == Lane::kGrammar) return grammar_;
+  if (lane == Lane::kHeavy) return heavy_;
+  if (lane == Lane::kMiddle) return middle_;
   return lane == Lane::kLong ? long_ : short_;
 }
 
 void TextLanes::settle() {
-  for (net::thread_pool* pool : {&short_, &long_}) {
+  for (net::thread_pool* pool : {&short_, &middle_, &long_}) {
     std::promise<void> reached;
     net::post(*pool, [&] { reached.set_value(); });
     reached.get_future().wait();
@@ -83,10 +92,7 @@ void TextLanes::settle() {
 
 void TextLanes::join() {
   stopping_ = true;
-  short_.join();
-  long_.join();
-  grammar_.join();
-  fetching_.join();
+  for (net::thread_pool* pool : {&short_, &middle_, &long_, &heavy_, &fetching_}) pool->join();
 }
 
 }  // namespace ft::server

@@ -1,9 +1,10 @@
-// TextLanes: renders and encodes the texts of POST requests. Short and long texts have one thread each, so a
-// text of megabytes delays only other long ones. One long text at a time bounds the memory of encoding.
-// Both leave heavy work (base/heavy_work.h) to other threads: a request that turns out to compile a grammar
-// or to fetch an image is done again there, so a slow grammar or a slow server elsewhere delays only its
-// like. Any thread may call it; a coroutine resumes on its own executor. A text that continues a stored
-// response is parsed twice.
+// TextLanes: renders and encodes the texts of POST requests. Short, middle and long texts have one thread
+// each, so a text of megabytes delays only other long ones. One long text at a time bounds the memory of
+// encoding. All three leave heavy work (base/heavy_work.h) to other threads: a request that turns out to
+// compile a grammar, to render for long or to fetch an image is done again there, so a slow grammar or a slow
+// server elsewhere delays only its like. A request thus waits for those of its own lane that came before it,
+// and for no other. All but the short lane yield their cores. Any thread may call it; a coroutine resumes on
+// its own executor. A text that continues a stored response is parsed twice.
 #pragma once
 
 #include <atomic>
@@ -19,15 +20,17 @@
 
 namespace ft::server {
 
-/// Above this total size, a body and its conversation are long. Most agents send less.
+/// Above this total size, a body and its conversation are of middle size. Most chats send less.
+inline constexpr std::size_t kMiddleTextBytes = std::size_t{32} << 10;
+/// Above this, they are long. Most agents send less.
 inline constexpr std::size_t kLongTextBytes = std::size_t{256} << 10;
 
 inline constexpr std::size_t kFetchingThreads = 4;
-inline constexpr std::size_t kGrammarThreads = 2;
+inline constexpr std::size_t kHeavyThreads = 2;
 
 class TextLanes {
  public:
-  enum class Lane { kShort, kLong, kFetching, kGrammar };
+  enum class Lane { kShort, kMiddle, kLong, kFetching, kHeavy };
 
   /// The first lane of a request. `model_info` may be null.
   boost::asio::awaitable<Lane> lane_of(const HttpRequest& http_request,
@@ -46,7 +49,8 @@ class TextLanes {
   boost::asio::awaitable<std::optional<Lane>> try_on(Lane lane, const std::function<void()>& work);
 
   std::atomic<bool> stopping_{false};
-  boost::asio::thread_pool short_{1}, long_{1}, fetching_{kFetchingThreads}, grammar_{kGrammarThreads};
+  boost::asio::thread_pool short_{1}, middle_{1}, long_{1}, fetching_{kFetchingThreads};
+  boost::asio::thread_pool heavy_{kHeavyThreads};  // grammars and long renderings
 };
 
 }  // namespace ft::server

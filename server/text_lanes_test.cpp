@@ -1,10 +1,15 @@
 #include "server/text_lanes.h"
 
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <future>
 #include <gtest/gtest.h>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -84,8 +89,10 @@ TEST_F(TextLanesTest, NoLaneRunsOnTheThreadOfTheConnections) {
   EXPECT_NE(of_short, of_long);
 }
 
-TEST_F(TextLanesTest, ABodyIsLongBeyondTheLimit) {
-  EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kLongTextBytes, 'a'))), Lane::kShort);
+TEST_F(TextLanesTest, TheSizeOfABodyDecidesWhereItBegins) {
+  EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kMiddleTextBytes, 'a'))), Lane::kShort);
+  EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kMiddleTextBytes + 1, 'a'))), Lane::kMiddle);
+  EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kLongTextBytes, 'a'))), Lane::kMiddle);
   EXPECT_EQ(lane_of(with_body("/v1/completions", std::string(kLongTextBytes + 1, 'a'))), Lane::kLong);
 }
 
@@ -108,7 +115,7 @@ TEST_F(TextLanesTest, WhatARequestDoesDecidesWhereItIsDone) {
 }
 
 TEST_F(TextLanesTest, HeavyWorkDelaysNoShortText) {
-  for (const HeavyWork kind : {HeavyWork::kGrammar, HeavyWork::kFetch}) {
+  for (const HeavyWork kind : {HeavyWork::kGrammar, HeavyWork::kRender, HeavyWork::kFetch}) {
     std::promise<void> short_is_done;
     std::future<void> done = short_is_done.get_future();
     std::string order;
@@ -126,6 +133,56 @@ TEST_F(TextLanesTest, HeavyWorkDelaysNoShortText) {
     io_.run();
     EXPECT_EQ(order, "short heavy");
   }
+}
+
+/// Requests of random kinds, whose work is counted in units instead of seconds: a thread's clock is the
+/// number of units that it has done. All arrive before any is begun.
+TEST_F(TextLanesTest, NoRequestDelaysAnotherBeyondItsOwnShare) {
+  struct Arrival {
+    HttpRequest http_request;
+    std::optional<HeavyWork> heavy;
+    std::uint64_t light = 0;   // units before the heavy work begins
+    std::uint64_t waited = 0;  // units that its last thread had done before it
+    Lane lane = Lane::kShort;  // of its size
+  };
+  constexpr std::uint64_t kHeavyUnits = 1'000'000'000'000;
+  std::mt19937 random(7);
+  std::vector<Arrival> arrivals(400);
+  for (Arrival& arrival : arrivals) {
+    constexpr std::size_t kSizes[] = {200, kMiddleTextBytes, kMiddleTextBytes + 1, kLongTextBytes + 1};
+    arrival.light = kSizes[random() % 4];
+    arrival.http_request = with_body("/v1/completions", std::string(arrival.light, 'a'));
+    if (const auto kind = random() % 6; kind < 3) arrival.heavy = static_cast<HeavyWork>(kind);
+    arrival.lane = arrival.light > kLongTextBytes     ? Lane::kLong
+                   : arrival.light > kMiddleTextBytes ? Lane::kMiddle
+                                                      : Lane::kShort;
+  }
+  std::mutex mutex;
+  std::map<std::thread::id, std::uint64_t> clocks;
+  const auto spend = [&](std::uint64_t units) {
+    const std::lock_guard lock(mutex);
+    return std::exchange(clocks[std::this_thread::get_id()], clocks[std::this_thread::get_id()] + units);
+  };
+  for (Arrival& arrival : arrivals) {
+    spawn(arrival.http_request, [&](Lane) {
+      arrival.waited = spend(arrival.light);
+      if (!arrival.heavy) return;
+      begin_heavy_work(*arrival.heavy);
+      spend(kHeavyUnits);
+    });
+  }
+  io_.run();
+  ASSERT_EQ(done_, static_cast<int>(arrivals.size()));
+  std::map<Lane, std::uint64_t> shares;  // of the requests of this size so far
+  for (const Arrival& arrival : arrivals) {
+    if (!arrival.heavy) {
+      EXPECT_LE(arrival.waited, shares[arrival.lane]);
+    }
+    shares[arrival.lane] += arrival.light;
+  }
+  std::uint64_t heaviest = 0;
+  for (const auto& [thread, units] : clocks) heaviest = std::max(heaviest, units);
+  EXPECT_GT(heaviest, kHeavyUnits) << "the heavy work was done";
 }
 
 TEST_F(TextLanesTest, WhatWaitsWhileTheServerStopsIsNotBegun) {

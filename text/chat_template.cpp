@@ -1,11 +1,13 @@
 #include "text/chat_template.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/heavy_work.h"
 #include "base/json.h"
 #include "text/ffi.h"
 #include "text/json_text.h"
@@ -210,6 +212,20 @@ Result<std::string> context_of(std::string_view messages_json, std::string_view 
   return write_json(context);
 }
 
+ft_text_limits raw_of(const TemplateLimits& limits) {
+  return {limits.fuel, limits.recursion_depth, limits.template_bytes, limits.output_bytes,
+          limits.work, limits.memory_bytes};
+}
+
+/// The limits of a rendering that is not heavy work, of `size` bytes of variables.
+TemplateLimits brief(TemplateLimits limits, size_t size) {
+  constexpr uint64_t kFuelPerByte = 8;
+  limits.fuel = std::min(limits.fuel, kBriefRendering.fuel + kFuelPerByte * size);
+  limits.work = std::min(limits.work, kBriefRendering.work);
+  limits.memory_bytes = std::min(limits.memory_bytes, kBriefRendering.memory_bytes);
+  return limits;
+}
+
 }  // namespace
 
 void ChatTemplate::Deleter::operator()(ft_text_template* handle) const { ft_text_template_free(handle); }
@@ -231,7 +247,7 @@ Result<ChatTemplate> ChatTemplate::load(const std::string& model_dir, const Temp
 
 Result<ChatTemplate> ChatTemplate::from_source(std::string_view source, std::string_view special_tokens_json,
                                                const TemplateLimits& limits) {
-  ChatTemplate loaded;
+  ChatTemplate loaded(limits);
   loaded.special_tokens_json_ = special_tokens_json.empty() ? "{}" : std::string(special_tokens_json);
   FT_ASSIGN(const Json tokens, parse_json(loaded.special_tokens_json_, "special tokens"));
   if (!tokens.is_object()) {
@@ -243,8 +259,7 @@ Result<ChatTemplate> ChatTemplate::from_source(std::string_view source, std::str
 }
 
 Result<ChatTemplate::Handle> ChatTemplate::compile(std::string_view source, const TemplateLimits& limits) {
-  const ft_text_limits raw{limits.fuel, limits.recursion_depth, limits.template_bytes, limits.output_bytes,
-                           limits.work, limits.memory_bytes};
+  const ft_text_limits raw = raw_of(limits);
   ft_text_template* handle = nullptr;
   FfiBytes message;
   if (const auto code = ft_text_template_new(ffi_data(source), source.size(), &raw, &handle, &message.raw);
@@ -260,11 +275,14 @@ Result<std::string> ChatTemplate::render(std::string_view messages_json, std::st
                                          const RenderOptions& options) const {
   FT_ASSIGN(const std::string context, context_of(messages_json, tools_json, options, special_tokens_json_));
   const ft_text_template* chosen = !tools_json.empty() && tool_use_ ? tool_use_.get() : default_.get();
+  const bool heavy_elsewhere = is_elsewhere(HeavyWork::kRender);
+  const ft_text_limits limits = raw_of(heavy_elsewhere ? brief(limits_, context.size()) : limits_);
   FfiBytes text;
   FfiBytes message;
   if (const auto code = ft_text_template_render(chosen, ffi_data(context), context.size(), options.now_s,
-                                                &text.raw, &message.raw);
+                                                &limits, &text.raw, &message.raw);
       code != FT_TEXT_OK) {
+    if (code == FT_TEXT_LIMIT) begin_heavy_work(HeavyWork::kRender);
     return ffi_error(code, message, "the chat template refused: ");
   }
   return std::string(text.view());

@@ -29,6 +29,11 @@ struct TemplateLimits {
   size_t memory_bytes = size_t{64} << 20;  // held at once, beside 192 bytes a byte of messages
 };
 
+/// A rendering beyond these is heavy work, plus 8 instructions and what TemplateLimits adds for each byte of
+/// messages. The templates of public models stay below a quarter.
+inline constexpr TemplateLimits kBriefRendering = {
+    .fuel = 50'000, .work = uint64_t{4} << 20, .memory_bytes = size_t{8} << 20};
+
 inline constexpr size_t kMaxMessagesBytes = size_t{64} << 20;
 inline constexpr int kMaxJsonDepth = 100;  // of messages, tools and extra variables
 
@@ -50,7 +55,8 @@ class ChatTemplate {
 
   /// `messages_json` is an array of OpenAI messages, `tools_json` an array of OpenAI tools or empty. Before
   /// rendering: role developer becomes system, leading system messages become one, content null becomes "",
-  /// and a tool call's arguments are parsed if they are a string.
+  /// and a tool call's arguments are parsed if they are a string. Throws HeavyWorkNeeded (base/heavy_work.h)
+  /// on a thread that leaves kRender to others, once the rendering takes more than kBriefRendering allows.
   Result<std::string> render(std::string_view messages_json, std::string_view tools_json,
                              const RenderOptions& options = {}) const;
 
@@ -63,9 +69,10 @@ class ChatTemplate {
   };
   using Handle = std::unique_ptr<ft_text_template, Deleter>;
 
-  ChatTemplate() = default;
+  explicit ChatTemplate(const TemplateLimits& limits) : limits_(limits) {}
   static Result<Handle> compile(std::string_view source, const TemplateLimits& limits);
 
+  TemplateLimits limits_;
   std::string source_;
   std::string special_tokens_json_;  // a JSON object
   Handle default_;

@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/heavy_work.h"
+
 namespace ft {
 namespace {
 
@@ -277,6 +279,34 @@ TEST(ChatTemplate, SurvivesHostileNesting) {
       "{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ "
       "ns.x|tojson }}");
   EXPECT_FALSE(deep.empty());
+}
+
+TEST(ChatTemplate, ALongRenderingIsLeftToOtherThreads) {
+  const auto needs = [](const std::string& source, const std::string& messages) {
+    const auto chat = ChatTemplate::from_source(source);
+    EXPECT_TRUE(chat.ok()) << source;
+    const HeavyWorkElsewhere elsewhere{HeavyWork::kRender};
+    try {
+      EXPECT_TRUE(chat->render(messages, "").ok()) << source;
+    } catch (const HeavyWorkNeeded& needed) {
+      return needed.work == HeavyWork::kRender;
+    }
+    return false;
+  };
+  const std::string loop =
+      "{% for i in range(N) %}{% for j in range(100) %}{% set k = j %}{% endfor %}{% endfor %}";
+  const auto turns = [&](const std::string& n) { return "{% set N = " + n + " %}" + loop + "x"; };
+  EXPECT_FALSE(needs(turns("10"), kUser));
+  EXPECT_TRUE(needs(turns("1000"), kUser));
+  EXPECT_EQ(rendered(turns("1000")), "x") << "where it may take long, it ends";
+  EXPECT_TRUE(needs("{% set s = 'x' * 5000000 %}{{ s | length }}", kUser));
+  // What grows with the messages is not long.
+  Json long_chat = Json::array();
+  for (int i = 0; i < 1000; ++i)
+    long_chat.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", "some words"}});
+  const auto shipped = ChatTemplate::load(kModel);
+  ASSERT_TRUE(shipped.ok());
+  EXPECT_FALSE(needs(shipped->source(), long_chat.dump()));
 }
 
 TEST(ChatTemplate, RefusesMessagesOfTheWrongShape) {

@@ -90,10 +90,10 @@ ft_text_code ft_text_template_new(const uint8_t* source, size_t source_size, con
 void ft_text_template_free(ft_text_template* chat_template);
 
 /* `context` is a JSON object of the template's variables. `now_s` is the time for strftime_now: seconds since
- * 1970-01-01, already shifted to local time. */
+ * 1970-01-01, already shifted to local time. `limits`: of this rendering, at most those of the template. */
 ft_text_code ft_text_template_render(const ft_text_template* chat_template, const uint8_t* context,
-                                     size_t context_size, int64_t now_s, ft_text_bytes* text,
-                                     ft_text_bytes* error);
+                                     size_t context_size, int64_t now_s, const ft_text_limits* limits,
+                                     ft_text_bytes* text, ft_text_bytes* error);
 
 /* ---- grammar ---- */
 typedef struct ft_text_grammar_env ft_text_grammar_env; /* a vocabulary prepared for grammars */

@@ -121,4 +121,9 @@ StayOnCore::~StayOnCore() {
 
 void prefer_speed() {}
 
+void yield_to_others() {
+  constexpr int kNice = 5;                      // about a quarter of a core that another thread wants
+  (void)::setpriority(PRIO_PROCESS, 0, kNice);  // 0: this thread, not the process as in POSIX
+}
+
 }  // namespace ft

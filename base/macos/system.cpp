@@ -106,4 +106,6 @@ StayOnCore::~StayOnCore() = default;
 
 void prefer_speed() { ::pthread_set_qos_class_self_np(QOS_CLASS_USER_INITIATED, 0); }
 
+void yield_to_others() { ::pthread_set_qos_class_self_np(QOS_CLASS_UTILITY, 0); }
+
 }  // namespace ft

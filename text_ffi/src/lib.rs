@@ -244,11 +244,12 @@ pub unsafe extern "C" fn ft_text_template_render(
     context: *const u8,
     context_size: usize,
     now_s: i64,
+    limits: *const Limits,
     text: *mut Bytes,
     error: *mut Bytes,
 ) -> i32 {
     guarded(error, || {
-        let rendered = (*chat_template).render(view(context, context_size), now_s)?;
+        let rendered = (*chat_template).render(view(context, context_size), now_s, &*limits)?;
         give_bytes(text, rendered);
         Ok(())
     })

@@ -2,6 +2,7 @@
 //! raise_exception, strftime_now, and Python's str and json. Templates are untrusted, so source,
 //! instructions, recursion, work, memory and output are limited.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -100,7 +101,8 @@ impl ChatTemplate {
         Ok(ChatTemplate { program, env, limits, lost: AtomicU64::new(0) })
     }
 
-    pub fn render(&self, context: &[u8], now_s: i64) -> Result<Vec<u8>, Failure> {
+    /// Within `limits`, whose sizes of the template and depth of calls are those that it was compiled with.
+    pub fn render(&self, context: &[u8], now_s: i64, limits: &Limits) -> Result<Vec<u8>, Failure> {
         if self.lost.load(Ordering::Relaxed) > MAX_LOST {
             let text = "it keeps memory after each rendering, as a namespace does that holds itself";
             return Err(Failure::new(Code::Limit, text));
@@ -109,10 +111,10 @@ impl ChatTemplate {
             with_reserve("the chat", RENDER_NEED, context.len(), || {
                 let size = context.len() as u64;
                 bounds::begin(Budget {
-                    work: self.limits.work.saturating_add(RENDER_WORK.saturating_mul(size)),
-                    memory: self.limits.memory.saturating_add((RENDER_NEED as u64).saturating_mul(size)),
+                    work: limits.work.saturating_add(RENDER_WORK.saturating_mul(size)),
+                    memory: limits.memory.saturating_add((RENDER_NEED as u64).saturating_mul(size)),
                 });
-                let outcome = self.render_here(context, now_s);
+                let outcome = self.render_here(context, now_s, limits);
                 let kept = outcome.as_ref().map_or_else(|e| e.message.capacity(), Vec::capacity) as u64;
                 let lost = memory::held().saturating_sub(kept);
                 self.lost.fetch_add(if lost > MIN_LOST { lost } else { 0 }, Ordering::Relaxed);
@@ -121,7 +123,7 @@ impl ChatTemplate {
         })
     }
 
-    fn render_here(&self, context: &[u8], now_s: i64) -> Result<Vec<u8>, Failure> {
+    fn render_here(&self, context: &[u8], now_s: i64, limits: &Limits) -> Result<Vec<u8>, Failure> {
         let invalid = |e: String| Failure::new(Code::Invalid, format!("the template's variables: {e}"));
         let context: Json = serde_json::from_slice(context).map_err(|e| invalid(e.to_string()))?;
         let Json::Object(variables) = context else {
@@ -131,20 +133,22 @@ impl ChatTemplate {
         let root = Value::from_pairs(variables.into_iter().map(|(k, v)| (k, value_of(v))).chain([now]));
         let mut text = String::new();
         let Program { main, blocks, .. } = &self.program;
+        let mut env = Cow::Borrowed(&self.env);
+        if limits.fuel != self.limits.fuel {
+            env.to_mut().set_fuel(Some(limits.fuel));
+        }
         let outcome =
-            eval(&self.env, main, root, blocks, &mut make_string_output(&mut text), AutoEscape::None)
-                .map(drop);
+            eval(&env, main, root, blocks, &mut make_string_output(&mut text), AutoEscape::None).map(drop);
         match outcome {
-            Ok(()) if text.len() as u64 > self.limits.output_size => Err(stopped(
-                String::new(),
-                format!("more than {} bytes of output", self.limits.output_size),
-            )),
+            Ok(()) if text.len() as u64 > limits.output_size => {
+                Err(stopped(String::new(), format!("more than {} bytes of output", limits.output_size)))
+            }
             Ok(()) => Ok(text.into_bytes()),
-            Err(error) => Err(self.failure(&error)),
+            Err(error) => Err(self.failure(&error, limits)),
         }
     }
 
-    fn failure(&self, error: &Error) -> Failure {
+    fn failure(&self, error: &Error, limits: &Limits) -> Failure {
         if let Some(raised) = raised_message(error) {
             return Failure::new(Code::Raised, raised);
         }
@@ -154,7 +158,7 @@ impl ChatTemplate {
             return limit(exceeded.0.clone());
         }
         match chain_kind(error) {
-            ErrorKind::OutOfFuel => limit(format!("more than {} instructions", self.limits.fuel)),
+            ErrorKind::OutOfFuel => limit(format!("more than {} instructions", limits.fuel)),
             _ if format!("{error:#}").contains("recursion limit") => {
                 limit(format!("more than {} calls inside each other", self.limits.recursion_depth))
             }
