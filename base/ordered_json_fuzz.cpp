@@ -1,5 +1,5 @@
-// Feeds arbitrary texts to the parser of clients' JSON: it accepts what nlohmann's own parser accepts and gives
-// the same tree, but for objects with too many keys. What it gives is written and read again unchanged.
+// Feeds arbitrary texts to the parser of clients' JSON: it accepts what nlohmann's own parser accepts and
+// gives the same tree, but for objects with too many keys. What it gives is written and read again unchanged.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
-// Feeds arbitrary schemas, expressions, grammars, and parameters of tools to the compiler. A refusal has a sentence. A compiled
-// grammar allows some token until it ends, its jump-forward tokens are allowed, and a rollback restores the
-// earlier mask.
+// Feeds arbitrary schemas, expressions, grammars, and parameters of tools to the compiler. A refusal has a
+// sentence. A compiled grammar allows some token until it ends, its jump-forward tokens are allowed, and a
+// rollback restores the earlier mask.
 #include <cstdlib>
 #include <string>
 
