@@ -188,6 +188,7 @@ void HubCache::forget_pulls(const Repository& repository) const {
   std::error_code failed;
   std::vector<fs::path> ended;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    if (!fs::is_regular_file(entry->path(), failed)) continue;
     std::ifstream file(entry->path(), std::ios::binary);
     const std::string note((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     if (note == note_of(repository)) ended.push_back(entry->path());

@@ -34,6 +34,8 @@ std::set<std::string> named_commits(const fs::path& repository, bool& readable) 
   std::error_code failed;
   for (fs::recursive_directory_iterator entry(repository / "refs", failed), end; !failed && entry != end;
        entry.increment(failed)) {
+    std::error_code absent;
+    if (!entry->is_regular_file(absent)) continue;  // a folder: refs/pr/1
     std::ifstream file(entry->path());
     std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     while (text.ends_with('\n')) text.pop_back();
@@ -43,14 +45,29 @@ std::set<std::string> named_commits(const fs::path& repository, bool& readable) 
   return commits;
 }
 
-/// Names of the blobs that a snapshot links; false if part of it cannot be read.
-bool add_links(const fs::path& snapshot, std::set<std::string>& blobs) {
+/// What snapshots use: blobs by name, and files without links by their inode, which may be a blob's.
+struct Uses {
+  std::set<std::string> blobs;
+  std::set<std::pair<dev_t, ino_t>> inodes;
+
+  bool has(const std::string& name, const struct stat& facts) const {
+    return blobs.contains(name) || inodes.contains({facts.st_dev, facts.st_ino});
+  }
+};
+
+/// False if part of the snapshot cannot be read.
+bool add_uses(const fs::path& snapshot, Uses& uses) {
   std::error_code failed;
   fs::recursive_directory_iterator entry(snapshot, failed), end;
   for (; !failed && entry != end; entry.increment(failed)) {
     std::error_code plain;
     const fs::path target = fs::read_symlink(entry->path(), plain);
-    if (!plain) blobs.insert(target.filename().string());
+    struct stat facts{};
+    if (!plain) {
+      uses.blobs.insert(target.filename().string());
+    } else if (::lstat(entry->path().c_str(), &facts) == 0) {
+      uses.inodes.insert({facts.st_dev, facts.st_ino});
+    }
   }
   return !failed;
 }
@@ -66,28 +83,29 @@ class Finder {
     found_.repository = name;
     bool readable = true;
     const std::set<std::string> commits = named_commits(repository_, readable);
-    std::set<std::string> linked;
+    Uses uses;
     for (const fs::path& snapshot : entries_of(repository_ / "snapshots")) {
       const bool wanted = commits.empty() || commits.contains(snapshot.filename().string());
       if (wanted || !settled(snapshot)) {
-        readable = add_links(snapshot, linked) && readable;
+        readable = add_uses(snapshot, uses) && readable;
         found_.young += wanted ? 0 : 1;
       } else {
         found_.snapshots.push_back(snapshot.string());
+        found_.bytes += own_bytes(snapshot);
       }
     }
     if (!readable) return {};
-    for (const fs::path& blob : entries_of(repository_ / "blobs")) look_at(blob, linked);
+    for (const fs::path& blob : entries_of(repository_ / "blobs")) look_at(blob, uses);
     return std::move(found_);
   }
 
  private:
-  void look_at(const fs::path& blob, const std::set<std::string>& linked) {
+  void look_at(const fs::path& blob, const Uses& uses) {
     const std::string name = blob.filename().string();
     const bool partial = name.ends_with(kPartial);
-    if (linked.contains(name) || (!partial && name.find('.') != std::string::npos)) return;
+    if (!partial && name.find('.') != std::string::npos) return;
     struct stat facts{};
-    if (::stat(blob.c_str(), &facts) != 0) return;
+    if (::stat(blob.c_str(), &facts) != 0 || uses.has(name, facts)) return;
     constexpr std::int64_t kBlock = 512;
     const std::int64_t bytes = std::min<std::int64_t>(facts.st_size, facts.st_blocks * kBlock);
     const bool busy = partial && locked(name.substr(0, name.size() - kPartial.size()));
@@ -99,6 +117,19 @@ class Finder {
     found_.files.push_back(blob.string());
     std::error_code failed;
     found_.bytes += fs::is_symlink(blob, failed) ? 0 : bytes;  // of a link, what it links stays
+  }
+
+  /// Of files that are no links to blobs, neither symbolic nor hard ones.
+  static std::int64_t own_bytes(const fs::path& snapshot) {
+    std::int64_t bytes = 0;
+    std::error_code failed;
+    for (fs::recursive_directory_iterator entry(snapshot, failed), end; !failed && entry != end;
+         entry.increment(failed)) {
+      struct stat facts{};
+      if (::lstat(entry->path().c_str(), &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_nlink == 1)
+        bytes += facts.st_size;
+    }
+    return bytes;
   }
 
   bool settled(const fs::path& path) const {

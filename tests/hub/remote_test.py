@@ -263,6 +263,19 @@ class Prune(RemoteTest):
         self.assertEqual(self.json("models", "prune", "--dry-run")["left"],
                          [{"repository": REPO, "young": 1, "busy": 0, "bytes": 5000}])
 
+    def test_refs_in_folders_name_commits_too(self):
+        (self.repository / "refs/main").unlink()
+        self.write("refs/refs/pr/1", b"b" * 40, time.time())
+        self.json("models", "prune", "--yes")
+        self.assertEqual([path.name[0] for path in (self.repository / "snapshots").iterdir()], ["b"])
+
+    def test_the_blob_of_a_file_without_a_link_stays(self):
+        file = self.repository / "snapshots" / ("b" * 40) / "model.safetensors"
+        file.unlink()
+        os.link(self.repository / "blobs" / ("2" * 64), file)
+        self.json("models", "prune", "--yes")
+        self.assertEqual(self.blobs(), "246")
+
     def test_commits_that_were_asked_for_stay(self):
         (self.repository / "refs/main").unlink()
         self.json("models", "prune", "--yes")
