@@ -119,7 +119,7 @@ class Finder {
     found_.bytes += fs::is_symlink(blob, failed) ? 0 : bytes;  // of a link, what it links stays
   }
 
-  /// Of files that are no links to blobs, neither symbolic nor hard ones.
+  /// Of the snapshot's own files: not of links to blobs, symbolic or hard.
   static std::int64_t own_bytes(const fs::path& snapshot) {
     std::int64_t bytes = 0;
     std::error_code failed;

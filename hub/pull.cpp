@@ -52,12 +52,11 @@ class Pull {
     measure();
     client_.tell([&](PullEvents& events) { events.planned(plan_); });
     if (options_.dry_run) return plan_;
+    if (plan_.damaged.empty() && is_here()) return keep();
     FT_TRY(check_room());
     FT_TRY(cache_.prepare(repository_, plan_.commit));
-    if (!is_here()) {
-      FT_TRY(cache_.note_pull(repository_, plan_.commit));
-      FT_TRY(cache_.write_tree(repository_, plan_.commit, files_));
-    }
+    FT_TRY(cache_.note_pull(repository_, plan_.commit));
+    FT_TRY(cache_.write_tree(repository_, plan_.commit, files_));
     FT_TRY(transfer(choice_.texts));
     if (options_.examine) FT_TRY(options_.examine(plan_.snapshot));
     FT_TRY(transfer(choice_.others));
@@ -74,6 +73,15 @@ class Pull {
   }
 
  private:
+  /// Every file is here. A cache that may only be read is enough, unless a ref must be written.
+  Result<PullPlan> keep() {
+    if (options_.examine) FT_TRY(options_.examine(plan_.snapshot));
+    (void)cache_.settle_tree(repository_, plan_.commit, files_);
+    FT_TRY(cache_.write_ref(repository_, plan_.commit));
+    cache_.forget_pulls(repository_);
+    return plan_;
+  }
+
   /// Whether a licence must be accepted for the files, and whether this account has access.
   void look_at_gate() {
     const Result<std::string> gate = client_.gate(repository_);

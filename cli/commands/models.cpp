@@ -120,7 +120,9 @@ Result<int> check(const Options& options, Terminal& terminal) {
         "\n");
   } else {
     for (const std::string& file : found.damaged) terminal.out(fmt::format("damaged: {}\n", file));
-    terminal.out(fmt::format("{} files checked, {} damaged\n", found.checked, found.damaged.size()));
+    terminal.out(found.checked == 0
+                     ? "nothing was compared: no hash of these files is known\n"
+                     : fmt::format("{} files checked, {} damaged\n", found.checked, found.damaged.size()));
     if (!found.damaged.empty()) terminal.out(fmt::format("next: {}\n", how_to_repair(model)));
   }
   return found.damaged.empty() ? 0 : 1;

@@ -70,7 +70,12 @@ Status check_here(const std::string& name) {
   if (is_synth_name(name)) return {};
   FT_ASSIGN(const std::string directory, find_model(name));
   const Assessment found = assess(hub::summarise_folder(directory), name, false);
-  if (found.runs()) return {};
+  if (found.runs()) {  // a chat and a server also need a tokenizer
+    if (::access((directory + "/tokenizer.json").c_str(), R_OK) == 0) return {};
+    return Error{Code::kUnsupported, fmt::format("{} does not run: tokenizer.json is missing or unreadable; "
+                                                 "next: fetch the folder again",
+                                                 with_tilde(name.empty() ? directory : name))};
+  }
   return Error{Code::kUnsupported,
                fmt::format("{} does not run: {}{}", with_tilde(name.empty() ? directory : name), found.reason,
                            found.next.empty() ? "" : "; next: " + found.next)};
@@ -81,7 +86,7 @@ Status settle_name(const std::string& typed, const Options& options, Menu* menu,
                    Terminal& terminal) {
   std::string& name = asked.choice.model;
   FT_TRY(reads_model(name)(typed));
-  const Status here = check_here(name);
+  Status here = check_here(name);
   if (here.ok()) return {};
   if (menu == nullptr || !hub::looks_like_repository(name) || here.error().code != Code::kNotFound)
     return here;

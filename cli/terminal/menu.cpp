@@ -123,15 +123,20 @@ bool Menu::can_ask(const Terminal& terminal) {
   return ::isatty(STDIN_FILENO) == 1 && terminal.err_is_terminal();
 }
 
-/// One line of the terminal: a longer one would wrap and spoil the next drawing. It ends after a whole word.
+/// One line of the terminal: a longer one would wrap and spoil the next drawing. It ends after a phrase, or
+/// after a word.
 std::string Menu::cut(const std::string& text) const {
   const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinColumns));
   if (text_width(text) <= room) return text;
-  std::size_t width = 0, end = 0;  // of the whole words that fit
+  std::size_t width = 0, word = 0, phrase = 0;  // where the last ones that fit end
   for (std::size_t at = 0; at < text.size() && width <= room; ++at) {
-    if (text[at] == ' ') end = at;
+    const bool ends_phrase = at > 0 && text[at] == ' ' &&
+                             (text.substr(at, 2) == "  " || std::strchr(",;:", text[at - 1]) != nullptr);
+    if (text[at] == ' ') word = at;
+    if (ends_phrase && width >= room / 2) phrase = at;
     if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U) ++width;
   }
+  const std::size_t end = phrase > 0 ? phrase : word;
   std::string line = text.substr(0, end);
   line.erase(line.find_last_not_of(" ,;:") + 1);
   return line.find_first_not_of("> 0123456789") == std::string::npos ? shortened(text, room) : line;

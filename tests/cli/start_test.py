@@ -291,12 +291,15 @@ class Paths(StartTest):
         self.remember()
         last = self.memory.read_text()
         (self.folder / "empty").mkdir()
+        shutil.copytree(SHIPPED, self.folder / "dumb")
+        (self.folder / "dumb/tokenizer.json").unlink()
         (self.models / "other").mkdir()
         (self.models / "other/config.json").write_text('{"model_type":"llama","architectures":["LlamaForCausalLM"]}')
         screen = self.start("--fresh")
         screen.wait("[1] ")
         screen.send(UP + ENTER)
         for typed, words in ((self.folder / "empty", "does not run: config.json is missing"),
+                             (self.folder / "dumb", "does not run: tokenizer.json is missing"),
                              (self.models / "other", "LlamaForCausalLM"), ("other", "LlamaForCausalLM")):
             screen.wait("a folder, ORG/NAME or a name: ")
             screen.send(f"{typed}\n")
@@ -423,6 +426,7 @@ class Paths(StartTest):
                 self.assertLess(len(line), columns, line)
                 for word in line.replace("...", " ").split()[1:]:
                     self.assertIn(word, wide, line)
+            self.assertTrue(row.endswith(("MB", "drafts", "folder")), f"{row!r} ends after a phrase")
 
     def shown(self, columns):
         screen = self.start(columns=columns)

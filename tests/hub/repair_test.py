@@ -4,8 +4,10 @@
 """
 
 import json
+import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import unittest
 
@@ -53,6 +55,39 @@ class Repair(PullTest):
         self.expect(0, hub, "--repair", HF_HUB_DISABLE_SYMLINKS="1")
         self.assertEqual(path.read_bytes(), content)
 
+
+    def check_models(self, hub, status):
+        done = subprocess.run([self.command(REPO)[0], "models", "check", REPO], env=self.environment(hub),
+                              capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_a_check_reads_files_without_links_too(self):
+        hub = self.start_hub()
+        self.expect(0, hub, HF_HUB_DISABLE_SYMLINKS="1")
+        whole = self.check_models(hub, 0)
+        self.assertRegex(whole, "^[1-9][0-9]* files checked, 0 damaged")
+        path = self.repository / "snapshots" / hub.commit / "model.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        self.assertIn("1 damaged", self.check_models(hub, 1))
+        shutil.rmtree(self.repository / "blobs")
+        shutil.rmtree(self.repository / "trees", ignore_errors=True)
+        self.assertIn("nothing was compared", self.check_models(hub, 0))
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs a second user")
+    def test_a_cache_that_may_only_be_read_is_enough_if_all_is_there(self):
+        hub = self.start_hub()
+        self.expect(0, hub)
+        program = self.folder / "foretoken"
+        shutil.copy(self.command(REPO)[0], program)
+        subprocess.run(["chmod", "-R", "a+rX,go-w", str(self.folder)], check=True)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(program), "pull",
+                               REPO], env=self.environment(hub), capture_output=True, text=True, timeout=60, cwd="/",
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("files are here", done.stderr)
 
     def test_a_damaged_file_in_the_store_of_repositories_is_found(self):
         hub = self.start_hub()
