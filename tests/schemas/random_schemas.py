@@ -238,8 +238,9 @@ class Maker:
         if self.chance(0.6):
             s['additionalProperties'] = False
         kind = self.random.random()
+        self.names = []  # what is made from here on is further inside
         if '#/properties' in str(s) + str(self.defs):
-            pass  # they lead nowhere once the properties are further inside
+            pass  # its references lead nowhere once the properties are further inside
         elif kind < 0.06:
             s = {'$ref': self.reference(lambda: s)['$ref']}
         elif kind < 0.1:
