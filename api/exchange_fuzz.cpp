@@ -41,7 +41,7 @@ const ModelInfo& model_info() {
     made.eos = {8180, 8178};
     made.grammars = std::make_shared<const GrammarCompiler>(*tokenizer, made.eos);
     made.vocabulary = tokenizer->vocab_size(), made.context = 4096;
-    made.responses->put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"});
+    made.responses->put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"}, {});
     return made;
   }();
   return model_info;
@@ -154,7 +154,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr Result<Exchange> (*kDecode[])(const ModelInfo&, std::string_view, const ResponseMeta&) = {
       chat_exchange, completions_exchange, responses_exchange, messages_exchange};
   constexpr Result<HttpResponse> (*kReply[])(const ModelInfo&, std::string_view) = {
-      responses_count_reply, tokenize_reply, detokenize_reply, count_tokens_reply};
+      tokenize_reply, detokenize_reply, count_tokens_reply};
+  constexpr std::size_t kFirstReply = 5;
   const std::size_t route = data[0] % 8;
   if (route < 4) {
     const auto decode = [&] { return kDecode[route](model_info(), body, ResponseMeta{"0", 1, 2, "req_1"}); };
@@ -164,7 +165,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     answer(std::move(*exchange), body.substr(body.size() - std::min(body.size(), kMaxEvents)));
     return 0;
   }
-  const auto answer_once = [&] { return kReply[route - 4](model_info(), body); };
+  const auto answer_once = [&] {
+    return route < kFirstReply ? responses_count_reply(model_info(), body, {})
+                               : kReply[route - kFirstReply](model_info(), body);
+  };
   const Result<HttpResponse> reply = on_lanes(answer_once);
   demand(outcome(reply) == outcome(answer_once()));
   if (!reply.ok()) return check_error(reply.error()), 0;

@@ -149,10 +149,16 @@ HttpResponse props_reply(const ModelInfo& model_info) {
 }
 
 HttpResponse cache_reply(const CacheReport& cache, bool cleared) {
-  Json json{{"enabled", cache.enabled}, {"sessions", cache.sessions},         {"snapshots", cache.snapshots},
-            {"size", cache.bytes},      {"limit", cache.limit_bytes},         {"lookups", cache.lookups},
-            {"hits", cache.hits},       {"tokens_saved", cache.tokens_saved}, {"stored", cache.stored},
-            {"evicted", cache.evicted}};
+  Json json{{"enabled", cache.enabled}};
+  if (cache.whole) json["sessions"] = cache.sessions;
+  json["snapshots"] = cache.snapshots;
+  if (cache.whole) json["size"] = cache.bytes;
+  json.update(Json{{"limit", cache.limit_bytes},
+                   {"lookups", cache.lookups},
+                   {"hits", cache.hits},
+                   {"tokens_saved", cache.tokens_saved},
+                   {"stored", cache.stored},
+                   {"evicted", cache.evicted}});
   if (cache.disk) {
     json["disk"] =
         Json{{"files", cache.disk_files}, {"size", cache.disk_bytes},      {"limit", cache.disk_limit_bytes},

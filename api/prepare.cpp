@@ -193,7 +193,7 @@ Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const G
 }
 
 Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed,
-                         std::uint64_t owner) {
+                         const Caller& caller) {
   FT_TRY(check_model(model_info, call.model));
   FT_TRY(check_speculation(model_info, call));
   Prepared prepared;
@@ -204,7 +204,7 @@ Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call
   const std::vector<GenerateParams::Prompt> one(1);
   for (const GenerateParams::Prompt& prompt : call.prompts.empty() ? one : call.prompts) {
     FT_ASSIGN(RequestFields fields, fields_of(model_info, call, prompt));
-    fields.slot.owner = owner;
+    fields.slot.owner = caller.owner, fields.sees_all_hits = caller.is_operator;
     fields.grammar = grammar, fields.calls_come_first = either(call);
     for (int i = 0; i < call.choices; ++i) {
       options.seed = seed + static_cast<std::uint64_t>(i);

@@ -4,6 +4,7 @@
 // for a prompt beyond the context, kInvalid and kUnsupported with the field.
 #pragma once
 
+#include "api/caller.h"
 #include "api/generate_params.h"
 #include "api/model_info.h"
 #include "sched/request.h"
@@ -15,9 +16,9 @@ struct Prepared {
   std::vector<int> prompt_tokens;  // per prompt
 };
 
-/// `random_seed` applies if the parameters have no seed. `owner`: ResponseMeta's.
+/// `random_seed` applies if the parameters have no seed. `caller`: ResponseMeta's.
 Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t random_seed,
-                         std::uint64_t owner = 0);
+                         const Caller& caller = {});
 
 /// The prompt's tokens as prepare() sends them to the engine, for counting.
 Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const GenerateParams& call);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/http_response.h"
 #include "api/model_info.h"
 #include "api/notes.h"
@@ -23,9 +24,9 @@ namespace ft::api {
 struct ResponseMeta {
   std::string id;  // 32 random hexadecimal digits; each dialect adds its prefix
   std::int64_t created_s = 0;
-  std::uint64_t seed = 0;   // random; for requests without a seed
-  std::string request_id;   // of the HTTP request, for errors within a stream
-  std::uint64_t owner = 0;  // number of the client's API key; 0: none is required
+  std::uint64_t seed = 0;  // random; for requests without a seed
+  std::string request_id;  // of the HTTP request, for errors within a stream
+  Caller caller = {};
 };
 
 class AnswerWriter {

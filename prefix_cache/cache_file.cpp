@@ -30,10 +30,11 @@ struct Head {
   std::int64_t low, high, depth;
   std::uint64_t before;
   std::int32_t tail[CachePlace::kTailTokens];
+  std::uint64_t owner;
   std::uint64_t checksum;  // of the whole file header, with this field 0
 };
 constexpr std::int64_t kHeadBytes = sizeof(Head);
-static_assert(kHeadBytes == 360 && std::is_trivially_copyable_v<Head>);
+static_assert(kHeadBytes == 368 && std::is_trivially_copyable_v<Head>);
 
 std::span<const std::byte> bytes_of(const Head& head) { return std::as_bytes(std::span(&head, 1)); }
 
@@ -157,6 +158,7 @@ Result<std::int64_t> CacheFileWriter::finish(const CachePlace& place, const std:
   std::memcpy(head.magic, kMagic, sizeof kMagic);
   head.version = kCacheFileVersion;
   head.drafts = place.drafts ? 1 : 0;
+  head.owner = place.owner;
   std::memcpy(head.identity, identity.data(), std::min(identity.size(), sizeof head.identity));
   head.body_bytes = body_bytes_;
   head.low = place.low, head.high = place.high, head.depth = place.depth;
@@ -237,7 +239,8 @@ Status CacheFileReader::read_head(const std::string& identity) {
     return corrupt("its header contradicts itself");
   }
   const std::int64_t tail = head.high - head.depth;
-  place_ = {head.low, head.high, head.depth, head.before, {head.tail, head.tail + tail}, head.drafts == 1};
+  place_ = {head.low,         head.high, head.depth, head.before, {head.tail, head.tail + tail},
+            head.drafts == 1, head.owner};
   return {};
 }
 

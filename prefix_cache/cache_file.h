@@ -2,8 +2,8 @@
 // be checked alone, a body in pieces, and a checksum for each (XXH3). Checksums cover every byte, so reading
 // detects a file that is torn, cut, altered or of another program. Layout, in the machine's own byte order:
 //   header  kHeadBytes: magic, version, identity, size of the body, the lengths that the snapshot can
-//           continue from, a hash of the tokens in the whole blocks before them, the tokens after; a checksum
-//           of all this
+//           continue from, a hash of the tokens in the whole blocks before them, the tokens after, the owner;
+//           a checksum of all this
 //   body    the tokens (a list), then the snapshot (speculation/snapshot.h), cut into pieces of kPieceBytes
 //   sums    one checksum per piece, then one over the header's and these
 // Cost: one piece of memory; writing waits for the disk (fsync). Errors: kNotFound, kIo, kExhausted (full
@@ -25,7 +25,7 @@
 namespace ft {
 
 /// Must be raised when the file's layout changes.
-inline constexpr std::uint32_t kCacheFileVersion = 2;
+inline constexpr std::uint32_t kCacheFileVersion = 3;
 
 /// Which prompts a snapshot serves, without all of its tokens: those that begin with the whole blocks hashed
 /// in `before`, then with the tail's first tokens, and share `low` tokens or more altogether.
@@ -37,6 +37,7 @@ struct CachePlace {
   std::uint64_t before = 0;
   std::vector<std::int32_t> tail;  // tokens [depth, high), at most kTailTokens
   bool drafts = false;             // it holds what a drafter needs
+  std::uint64_t owner = 0;         // who left the snapshot (prefix_cache/cache_owner.h)
 
   /// The place of a snapshot of these tokens that can continue from `low` on; `low` is raised if the tail is
   /// too short for all.

@@ -20,7 +20,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using View = std::span<const std::byte>;
 
-constexpr std::size_t kHeadBytes = 360;
+constexpr std::size_t kHeadBytes = 368;
 
 /// Two bytes say where to cut. Then three per edit: where (from the end if the top bit is set) and the new
 /// byte.

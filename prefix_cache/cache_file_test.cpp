@@ -143,7 +143,7 @@ TEST_F(CacheFile, PiecesThatChangedPlacesAreNoticed) {
   constexpr std::size_t kPiece = 1 << 20;
   ASSERT_TRUE(write(counted(70), 3 * kPiece).ok());
   std::string bytes = content();
-  constexpr std::size_t kHead = 360;
+  constexpr std::size_t kHead = 368;
   const std::string second = bytes.substr(kHead + kPiece, kPiece),
                     third = bytes.substr(kHead + 2 * kPiece, kPiece);
   bytes.replace(kHead + kPiece, kPiece, third).replace(kHead + 2 * kPiece, kPiece, second);

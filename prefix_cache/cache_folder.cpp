@@ -145,7 +145,7 @@ Status CacheFolder::read_heads() {
 
 void CacheFolder::check_file(const std::string& name, Dropped& dropped) {
   const Result<CacheFileReader> file = CacheFileReader::open(path(name), identity_);
-  if (file.ok()) return add({name, file->place(), file->bytes()});
+  if (file.ok()) return add({name, file->place(), OwnerSet(file->place().owner), file->bytes()});
   ++dropped_;
   ++(file.error().code == Code::kUnsupported ? dropped.foreign : dropped.damaged);
   if (dropped.first.empty()) dropped.first = name + ": " + file.error().message;
@@ -156,7 +156,7 @@ void CacheFolder::check_file(const std::string& name, Dropped& dropped) {
 // ---- what is stored
 
 std::string CacheFolder::offer(std::span<const std::int32_t> tokens,
-                               const std::shared_ptr<const Snapshot>& snapshot) {
+                               const std::shared_ptr<const Snapshot>& snapshot, const OwnerSet& owners) {
   if (static_cast<std::int64_t>(tokens.size()) < kMinTokens) return {};
   const bool drafts = snapshot->draft != nullptr;
   std::string name = name_of(tokens, true);
@@ -167,14 +167,20 @@ std::string CacheFolder::offer(std::span<const std::int32_t> tokens,
     if (!drafts && !files_.contains(name)) name = name_of(tokens, false);
     if (!files_.contains(name)) {
       if (!takes(name, bytes)) return name;
-      waiting_.push_back({name, {tokens.begin(), tokens.end()}, snapshot, bytes});
+      waiting_.push_back({name, {tokens.begin(), tokens.end()}, snapshot, bytes, owners});
       waiting_bytes_ += bytes;
       changed_.notify_all();
       return name;
     }
+    for (const std::uint64_t owner : owners.all()) files_[name].owners.add(owner);
   }
   used(name);
   return name;
+}
+
+void CacheFolder::own(const std::string& name, std::uint64_t owner) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = files_.find(name); at != files_.end()) at->second.owners.add(owner);
 }
 
 std::int64_t CacheFolder::size_of(const Snapshot& snapshot, std::size_t tokens) const {
@@ -239,10 +245,36 @@ void CacheFolder::clear() {
   collect();
 }
 
+void CacheFolder::clear(std::uint64_t owner) {
+  std::vector<std::string> names;
+  const auto only_this = [owner](const OwnerSet& owners) {
+    return owners.has(owner) && owners.all().size() == 1;
+  };
+  {
+    std::unique_lock lock(mutex_);
+    give_up_waiting(owner);
+    if (only_this(writing_owners_)) {
+      ++generation_;
+      stop_ = true;
+      changed_.wait(lock, [this] { return sharing_ == nullptr; });
+      stop_ = false;
+    }
+    for (auto& [name, file] : files_) {
+      if (only_this(file.owners)) names.push_back(name);
+      file.owners.remove(owner);
+    }
+    for (const std::string& name : names) forget(name);
+  }
+  std::error_code gone;
+  for (const std::string& name : names) fs::remove(path(name), gone);
+  collect();
+}
+
 // ---- what is found
 
 std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t> prompt, bool drafts,
-                                                    std::int64_t known, double row_ms, bool alone) {
+                                                    std::int64_t known, double row_ms, bool alone,
+                                                    std::optional<std::uint64_t> only) {
   const double max_ms = alone ? kMaxLoadAloneMs : kMaxLoadMs;
   const auto longest = static_cast<std::int64_t>(prompt.size()) - 1;  // the last token is the pending one
   std::int64_t length = known + kMinTokens - 1;
@@ -255,6 +287,7 @@ std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t
     for (auto at = first; at != last; ++at) {
       const CachePlace& place = at->second->place;
       if (place.depth != depth || (drafts && !place.drafts)) continue;
+      if (only && !at->second->owners.has(*only)) continue;
       const auto same = std::ranges::mismatch(place.tail, rest).in1 - place.tail.begin();
       const std::int64_t model_info = std::min<std::int64_t>(depth + same, longest);
       if (model_info < place.low || model_info <= length ||
@@ -267,7 +300,7 @@ std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t
     before = CachePlace::next(before, rest.first(kBlockRows));
   }
   if (best == nullptr) return {};
-  Match match{best->name, {prompt.begin(), prompt.begin() + best->place.depth}, length, max_ms};
+  Match match{best->name, {prompt.begin(), prompt.begin() + best->place.depth}, length, best->owners, max_ms};
   match.tokens.insert(match.tokens.end(), best->place.tail.begin(), best->place.tail.end());
   return match;
 }

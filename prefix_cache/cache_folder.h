@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "prefix_cache/cache_file.h"
+#include "prefix_cache/cache_owner.h"
 #include "prefix_cache/cache_report.h"
 #include "speculation/decoder.h"
 
@@ -60,8 +61,12 @@ class CacheFolder {
   Status start(Decoder& decoder);
 
   /// Queues the snapshot of these tokens for writing, if it is not here. Until then the snapshot is shared:
-  /// its owner may drop it, but must keep the decoder. Returns the file's name, for used().
-  std::string offer(std::span<const std::int32_t> tokens, const std::shared_ptr<const Snapshot>& snapshot);
+  /// the caller may drop it, but must keep the decoder. Returns the file's name, for used(). The file names
+  /// the first of the owners; the others are known until the program ends.
+  std::string offer(std::span<const std::int32_t> tokens, const std::shared_ptr<const Snapshot>& snapshot,
+                    const OwnerSet& owners);
+  /// The file has one owner more.
+  void own(const std::string& name, std::uint64_t owner);
   /// Releases the snapshots that have been written.
   void collect();
 
@@ -69,18 +74,21 @@ class CacheFolder {
     std::string name;
     std::vector<std::int32_t> tokens;  // of the whole snapshot, [high]
     std::int64_t length = 0;           // how many of them match the prompt's start
-    double max_ms = kMaxLoadMs;        // that reading may take
+    OwnerSet owners;
+    double max_ms = kMaxLoadMs;  // that reading may take
   };
   /// The file that serves the most of `prompt` beyond its first `known` tokens, if reading it pays. A token
-  /// costs `row_ms` to compute (0: unknown); `alone`: no answer waits meanwhile.
+  /// costs `row_ms` to compute (0: unknown); `alone`: no answer waits meanwhile. `only`: files of this owner.
   std::optional<Match> find(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
-                            double row_ms, bool alone = false);
+                            double row_ms, bool alone = false, std::optional<std::uint64_t> only = {});
   /// kCorrupt: the file was unusable and has been removed.
   Result<Snapshot> load(const Match& match);
   void used(const std::string& name);
   const std::string& directory() const { return options_.directory; }
   /// Removes all files and all waiting snapshots; afterwards it shares no snapshot.
   void clear();
+  /// Removes the files and waiting snapshots that are this owner's and nobody else's.
+  void clear(std::uint64_t owner);
 
   /// Waits until no snapshot waits to be written.
   void flush();
@@ -91,6 +99,7 @@ class CacheFolder {
   struct File {
     std::string name;
     CachePlace place;
+    OwnerSet owners;
     std::int64_t bytes = 0;
     std::int64_t used = 0;        // order of last uses
     std::int64_t touched_ns = 0;  // when the file's time was last set
@@ -100,6 +109,7 @@ class CacheFolder {
     std::vector<std::int32_t> tokens;
     std::shared_ptr<const Snapshot> snapshot;
     std::int64_t bytes = 0;  // approximate
+    OwnerSet owners;
   };
   struct Dropped {
     std::int64_t damaged = 0, foreign = 0;
@@ -116,7 +126,7 @@ class CacheFolder {
   void write_offered();
   void write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation);
   void let_go(std::int64_t bytes);
-  void give_up_waiting();
+  void give_up_waiting(std::optional<std::uint64_t> owner = {});
   bool worth(const File& file, std::int64_t tokens, double row_ms, double max_ms);
   Result<Snapshot> read(const Match& match, std::int64_t& bytes);
   void add(File file);
@@ -140,6 +150,7 @@ class CacheFolder {
   std::deque<Offered> waiting_;
   std::vector<std::shared_ptr<const Snapshot>> done_;  // the engine thread releases them
   std::string writing_;                                // name of the file in progress; empty: none
+  OwnerSet writing_owners_;                            // only the writer changes them
   std::shared_ptr<const Snapshot> sharing_;            // the snapshot that the writer reads
   bool stopping_ = false;
   std::int64_t rest_until_ns_ = 0;

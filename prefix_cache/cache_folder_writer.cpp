@@ -18,7 +18,7 @@ void CacheFolder::write_offered() {
     if (waiting_.empty()) return;
     Offered offered = std::move(waiting_.front());
     waiting_.pop_front();
-    writing_ = offered.name;
+    writing_ = offered.name, writing_owners_ = std::move(offered.owners);
     sharing_ = std::move(offered.snapshot);  // this thread must not be the last to release it
     const Snapshot& snapshot = *sharing_;
     const std::int64_t generation = generation_;
@@ -30,7 +30,7 @@ void CacheFolder::write_offered() {
     }
     let_go(offered.bytes);
     lock.lock();
-    writing_.clear();
+    writing_.clear(), writing_owners_ = {};
     changed_.notify_all();
   }
 }
@@ -44,19 +44,22 @@ void CacheFolder::let_go(std::int64_t bytes) {
   changed_.notify_all();
 }
 
-/// The mutex must be held.
-void CacheFolder::give_up_waiting() {
+/// Everything, or what is this owner's alone. The mutex must be held.
+void CacheFolder::give_up_waiting(std::optional<std::uint64_t> owner) {
   for (Offered& offered : waiting_) {
+    if (owner) offered.owners.remove(*owner);
+    if (owner && !offered.owners.empty()) continue;
     waiting_bytes_ -= offered.bytes;
     done_.push_back(std::move(offered.snapshot));
   }
-  waiting_.clear();
+  std::erase_if(waiting_, [](const Offered& offered) { return offered.snapshot == nullptr; });
 }
 
 void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation) {
   make_room(offered.bytes);
   const std::string part = path(offered.name) + ".part";
-  const CachePlace place = CachePlace::of(offered.tokens, snapshot.low(), snapshot.draft != nullptr);
+  CachePlace place = CachePlace::of(offered.tokens, snapshot.low(), snapshot.draft != nullptr);
+  if (!writing_owners_.empty()) place.owner = writing_owners_.all().front();
   CacheFileWriter writer(part, options_.limit_bytes, stop_);
   if (put_list<std::int32_t>(writer, offered.tokens)) snapshot.write_to(writer);
   let_go(offered.bytes);
@@ -77,7 +80,7 @@ void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::i
     const std::lock_guard lock(mutex_);  // not held during disk work, because the engine needs it too
     wanted = generation == generation_;  // not cleared meanwhile
     if (wanted) {
-      add({offered.name, place, *size});
+      add({offered.name, place, writing_owners_, *size});
       ++written_;
     }
   }

@@ -8,6 +8,7 @@ namespace ft {
 /// What the prefix cache holds. A session is one snapshot that no other continues: the end of a conversation.
 struct CacheReport {
   bool enabled = false;
+  bool whole = true;  // false: of one owner; sessions, bytes and the disk tier are not told
   std::int64_t snapshots = 0, sessions = 0;
   std::int64_t bytes = 0, limit_bytes = 0;  // key/value blocks and states of the snapshots
   std::int64_t lookups = 0, hits = 0;       // of requests

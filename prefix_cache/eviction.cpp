@@ -35,6 +35,7 @@ void PrefixCache::evict(Entries::iterator entry) {
   draft_blocks_.remove(draft_blocks_of(*entry->snapshot));
   Node* node = entry->node;
   std::erase(node->entries, entry);
+  while (!entry->owners.empty()) disown(*entry, entry->owners.all().front());
   entries_.erase(entry);
   prune(node);
   ++counts_.evicted;

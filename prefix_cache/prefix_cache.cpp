@@ -1,6 +1,7 @@
 #include "prefix_cache/prefix_cache.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #define XXH_INLINE_ALL
@@ -24,8 +25,9 @@ std::span<const std::int32_t> from(std::span<const std::int32_t> tokens, std::in
 
 }  // namespace
 
-PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder)
-    : limits_(room), limit_bytes_(limit_bytes), folder_(folder) {
+PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder,
+                         CacheShare share)
+    : limits_(room), limit_bytes_(limit_bytes), folder_(folder), share_(share) {
   counts_.enabled = enabled();
   counts_.limit_bytes = enabled() ? limit_bytes : 0;
 }
@@ -48,31 +50,37 @@ PrefixCache::Node* PrefixCache::child(const Node& node, std::span<const std::int
 }
 
 PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool drafts, double row_ms,
-                                     bool alone) {
+                                     bool alone, const CacheUser& user) {
   if (!enabled()) return {};
   ++counts_.lookups;
-  Found found = search(prompt, drafts);
-  if (folder_ != nullptr && fetch(prompt, drafts, found.beginning.length, row_ms, alone)) {
-    found = search(prompt, drafts);
+  Found found = search(prompt, drafts, user);
+  if (folder_ != nullptr && fetch(prompt, drafts, found.beginning.length, row_ms, alone, user)) {
+    found = search(prompt, drafts, user);
   }
+  ledger_.looked_up(user.owner, found.shown);
+  claim(prompt, found, user);
   if (found.beginning.snapshot == nullptr) return found;
   ++counts_.hits;
   counts_.tokens_saved += found.beginning.length;
   return found;
 }
 
-PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, bool drafts) {
+PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, bool drafts,
+                                       const CacheUser& user) {
   Found found;
   const auto longest = static_cast<std::int64_t>(prompt.size()) - 1;  // the last token is the pending one
   Entries::iterator best = entries_.end();
-  const Node* node = &root_;
+  const bool shows_all = user.sees_all || share_ != CacheShare::kSpeed;
+  const Node* node = &root_of(user.owner);
   for (std::int64_t depth = 0; node != nullptr; depth += kBlockRows) {
     found.shared = depth;
+    if (shows_all || node->has_of(user.owner)) found.own = depth;
     for (const Entries::iterator& entry : node->entries) {
       if (drafts && !entry->snapshot->draft) continue;
       const std::int64_t length = std::min(depth + equal_length(entry->tail, from(prompt, depth)), longest);
       if (length < std::max(entry->snapshot->low(), kMinTokens)) continue;
       entry->passed = counts_.lookups;
+      if (shows_all || entry->owners.has(user.owner)) found.shown = std::max(found.shown, length);
       if (length <= found.beginning.length) continue;
       best = entry;
       found.beginning = {entry->snapshot.get(), length};
@@ -86,12 +94,13 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
 
 /// Loads what the folder has beyond `known` tokens of the prompt. True if it loaded something.
 bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms,
-                        bool alone) {
+                        bool alone, const CacheUser& user) {
+  const auto only = share_ == CacheShare::kNone ? std::optional(user.owner) : std::nullopt;
   for (;;) {
-    const std::optional<CacheFolder::Match> match = folder_->find(prompt, drafts, known, row_ms, alone);
+    const std::optional<CacheFolder::Match> match = folder_->find(prompt, drafts, known, row_ms, alone, only);
     if (!match) return false;
     bool came = false, dropped = false;
-    store(match->tokens, drafts, [&] {
+    put({match->tokens, drafts, Place::kPrompt, match->owners, &root_of(user.owner)}, [&] {
       Result<Snapshot> snapshot = folder_->load(*match);
       came = snapshot.ok();
       dropped = !came && snapshot.error().code == Code::kCorrupt;
@@ -107,68 +116,87 @@ void PrefixCache::use(Entries::iterator entry) {
   if (folder_ != nullptr) folder_->used(entry->file);
 }
 
-/// True if a snapshot that ends where `tokens` end is here; it then counts as used.
-bool PrefixCache::known(std::span<const std::int32_t> tokens, bool drafts, Place place) {
+/// The snapshot that ends where the offer's tokens end, if it is here; it then counts as used.
+PrefixCache::Entries::iterator PrefixCache::known(const Offer& offer) {
+  const std::span<const std::int32_t> tokens = offer.tokens;
   const auto high = static_cast<std::int64_t>(tokens.size());
-  const Node* node = &root_;
+  const Node* node = offer.root;
   for (std::int64_t depth = 0; node != nullptr; depth += kBlockRows) {
     for (const Entries::iterator& entry : node->entries) {
-      if (entry->snapshot->high() != high || (drafts && !entry->snapshot->draft)) continue;
+      if (entry->snapshot->high() != high || (offer.drafts && !entry->snapshot->draft)) continue;
       if (!std::ranges::equal(entry->tail, from(tokens, depth))) continue;
       use(entry);
-      if (entry->place != Place::kParting && place != Place::kWithin) entry->place = place;
-      if (folder_ != nullptr && place != Place::kWithin)
-        entry->file = folder_->offer(tokens, entry->snapshot);  // the folder may have had no room before
-      return true;
+      if (entry->place != Place::kParting && offer.place != Place::kWithin) entry->place = offer.place;
+      return entry;
     }
-    if (high - depth < kBlockRows) return false;
+    if (high - depth < kBlockRows) break;
     node = child(*node, from(tokens, depth).first(kBlockRows));
   }
-  return false;
+  return entries_.end();
 }
 
 bool PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
-                        const std::function<Result<Snapshot>()>& take, Place place) {
+                        const std::function<Result<Snapshot>()>& take, Place place, const CacheUser& user) {
+  const OwnerSet owners = user.owns ? OwnerSet(user.owner) : OwnerSet();
+  const bool stored = put({tokens, drafts, place, owners, &root_of(user.owner), !user.sees_all}, take);
+  if (!stored || !user.owns) return false;
+  ledger_.stored(user.owner);
+  return true;
+}
+
+bool PrefixCache::put(const Offer& offer, const std::function<Result<Snapshot>()>& take) {
+  const std::span<const std::int32_t> tokens = offer.tokens;
   const auto high = static_cast<std::int64_t>(tokens.size());
   if (folder_ != nullptr) folder_->collect();
-  if (!enabled() || high < kMinTokens || known(tokens, drafts, place)) return false;
+  if (!enabled() || high < kMinTokens) return false;
+  if (const auto here = known(offer); here != entries_.end()) {
+    const bool fresh = own(here, offer.owners);
+    to_folder(*here, offer);  // it may have had no room before
+    return fresh && offer.counts_if_owned;
+  }
   const std::int64_t blocks = (high + kBlockRows - 1) / kBlockRows;
   const std::int64_t windows = std::min<std::int64_t>(blocks, limits_.window_blocks) * limits_.window_bytes;
   const std::int64_t needed = limits_.snapshot_bytes + blocks * limits_.block_bytes + windows;
   if (blocks > limits_.blocks || needed > limit_bytes_) return false;
   while (static_cast<int>(entries_.size()) >= limits_.snapshots) {
-    if (!evict_one(place)) return false;
+    if (!evict_one(offer.place)) return false;
   }
   Result<Snapshot> snapshot = take();
-  while (!snapshot.ok() && snapshot.error().code == Code::kExhausted && evict_one(place)) snapshot = take();
+  while (!snapshot.ok() && snapshot.error().code == Code::kExhausted && evict_one(offer.place))
+    snapshot = take();
   if (!snapshot.ok()) return false;
-  insert(tokens, std::move(*snapshot));
-  entries_.front().place = place;
+  insert(offer, std::move(*snapshot));
   ++counts_.stored;
   const Snapshot* stored = entries_.front().snapshot.get();
-  while (over() && evict_one(place)) continue;
+  while (over() && evict_one(offer.place)) continue;
   if (entries_.empty() || entries_.front().snapshot.get() != stored) return false;
   if (over()) return evict(entries_.begin()), false;
-  if (folder_ != nullptr && place != Place::kWithin)
-    entries_.front().file = folder_->offer(tokens, entries_.front().snapshot);
+  to_folder(entries_.front(), offer);
   return true;
 }
 
-void PrefixCache::insert(std::span<const std::int32_t> tokens, Snapshot snapshot) {
+/// The folder keeps what somebody owns, if it does not lie within a prompt.
+void PrefixCache::to_folder(Entry& entry, const Offer& offer) {
+  if (folder_ == nullptr || offer.place == Place::kWithin || entry.owners.empty()) return;
+  entry.file = folder_->offer(offer.tokens, entry.snapshot, entry.owners);
+}
+
+void PrefixCache::insert(const Offer& offer, Snapshot snapshot) {
   const std::int64_t depth = snapshot.low() / kBlockRows * kBlockRows;
   blocks_.add(snapshot.timeline.blocks());
   window_blocks_.add(snapshot.timeline.window_blocks());
   draft_blocks_.add(draft_blocks_of(snapshot));
-  const std::span<const std::int32_t> tail = from(tokens, depth);
-  Node* node = grow(tokens.first(static_cast<std::size_t>(depth)));
+  const std::span<const std::int32_t> tail = from(offer.tokens, depth);
+  Node* node = grow(offer.root, offer.tokens.first(static_cast<std::size_t>(depth)));
   auto kept = std::make_shared<const Snapshot>(std::move(snapshot));
   entries_.push_front(
-      {std::move(kept), {}, {tail.begin(), tail.end()}, node, depth, Place::kPrompt, counts_.lookups});
+      {std::move(kept), {}, {}, {tail.begin(), tail.end()}, node, depth, offer.place, counts_.lookups});
   node->entries.push_back(entries_.begin());
+  own(entries_.begin(), offer.owners);
 }
 
-PrefixCache::Node* PrefixCache::grow(std::span<const std::int32_t> path) {
-  Node* node = &root_;
+PrefixCache::Node* PrefixCache::grow(Node* root, std::span<const std::int32_t> path) {
+  Node* node = root;
   for (; !path.empty(); path = path.subspan(kBlockRows)) {
     const std::span<const std::int32_t> block = path.first(kBlockRows);
     Node* next = child(*node, block);
@@ -178,7 +206,7 @@ PrefixCache::Node* PrefixCache::grow(std::span<const std::int32_t> path) {
       fresh->hash = hash_of(block);
       fresh->tokens.assign(block.begin(), block.end());
       next = fresh.get();
-      leaves_ += node->children.empty() && node != &root_ ? 0 : 1;  // a leaf that grows is still one leaf
+      leaves_ += node->children.empty() && node != root ? 0 : 1;  // a leaf that grows is still one leaf
       ++nodes_;
       node->children.emplace(next->hash, std::move(fresh));
     }
@@ -189,13 +217,13 @@ PrefixCache::Node* PrefixCache::grow(std::span<const std::int32_t> path) {
 
 /// Removes nodes that no snapshot needs, from `node` towards the root.
 void PrefixCache::prune(Node* node) {
-  while (node != &root_ && node->entries.empty() && node->children.empty()) {
+  while (node->parent != nullptr && node->entries.empty() && node->children.empty()) {
     Node* parent = node->parent;
     const auto [first, last] = parent->children.equal_range(node->hash);
     const auto at = std::find_if(first, last, [&](const auto& pair) { return pair.second.get() == node; });
     parent->children.erase(at);
     --nodes_;
-    leaves_ -= parent->children.empty() && parent != &root_ ? 0 : 1;
+    leaves_ -= parent->children.empty() && parent->parent != nullptr ? 0 : 1;
     node = parent;
   }
 }
@@ -217,7 +245,8 @@ bool PrefixCache::over() const { return !entries_.empty() && (bytes() > limit_by
 CacheReport PrefixCache::report() const {
   CacheReport report = counts_;
   report.snapshots = static_cast<std::int64_t>(entries_.size());
-  report.sessions = leaves_ + (root_.entries.empty() ? 0 : 1);
+  report.sessions = leaves_;
+  for (const auto& [owner, root] : roots_) report.sessions += root.entries.empty() ? 0 : 1;
   report.bytes = bytes();
   return report;
 }

@@ -5,19 +5,24 @@
 // rule). When the bytes, the slots or the blocks are used up, snapshots that crowd within a conversation go
 // first and the least recently used ones next (prefix_cache/eviction.cpp). A running request never waits
 // for a block, because snapshots have a budget of their own (SnapshotRoom). With a folder
-// (prefix_cache/cache_folder.h) snapshots are also written there and survive a restart. Owner:
-// sched/scheduler.h. Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent state.
-// Errors: a snapshot that does not fit is dropped silently.
+// (prefix_cache/cache_folder.h) snapshots are also written there and survive a restart. Each snapshot knows
+// whose prompts it holds, so that a caller is told of its own hits alone (prefix_cache/cache_owner.h).
+// Owner: sched/scheduler.h. Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent
+// state. Errors: a snapshot that does not fit is dropped silently.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_owner.h"
 #include "prefix_cache/cache_report.h"
 #include "speculation/decoder.h"
 
@@ -34,7 +39,8 @@ class PrefixCache {
   static constexpr std::int64_t kMinTokens = 8;
 
   /// Without room or bytes it stays empty. `folder`, if given, is its second tier and must outlive it.
-  PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder = nullptr);
+  PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder = nullptr,
+              CacheShare share = CacheShare::kSpeed);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
@@ -42,21 +48,27 @@ class PrefixCache {
   struct Found {
     PrefixHit beginning;      // its snapshot is null for a miss
     std::int64_t shared = 0;  // tokens of the prompt, in whole blocks, that an earlier prompt shares
+    std::int64_t own = 0;     // the same, of an earlier prompt that the user is told of
+    std::int64_t shown = 0;   // of beginning.length: what the user is told of
   };
   /// The longest snapshot whose tokens begin `prompt` and leave at least its last token. With `drafts`,
   /// only snapshots that hold what a drafter needs. A file is read first if it pays, given that a prompt
   /// token costs `row_ms` to compute (0: unknown); `alone`: no answer waits meanwhile. Valid until the next
   /// store or clear.
-  Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0, bool alone = false);
+  Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0, bool alone = false,
+             const CacheUser& user = {});
 
   /// Where a sequence is stored: at the end of a prompt, of its answer, where another one parts from it, or
   /// somewhere within a long prompt. The folder does not keep the last kind.
   enum class Place { kPrompt, kAnswer, kParting, kWithin };
   /// Stores what `take` returns for the sequence of `tokens`, after making room. Does not call `take` if an
-  /// equal snapshot is here or the snapshot can never fit. True if it holds something new.
+  /// equal snapshot is here or the snapshot can never fit. True if it holds something new, or something that
+  /// was not the user's before.
   bool store(std::span<const std::int32_t> tokens, bool drafts, const std::function<Result<Snapshot>()>& take,
-             Place place = Place::kPrompt);
+             Place place = Place::kPrompt, const CacheUser& user = {});
   void clear();
+  /// Drops what is this owner's and nobody else's.
+  void clear(std::uint64_t owner);
 
   /// Tokens between two snapshots within a long prompt at this place, `least` at its beginning: a prompt
   /// that is edited there computes at most a twentieth of what comes before again. Larger steps are
@@ -65,13 +77,16 @@ class PrefixCache {
 
   bool enabled() const { return limits_.snapshots > 0; }
   CacheReport report() const;
+  /// Any thread may read it.
+  const CacheLedger& ledger() const { return ledger_; }
 
  private:
   struct Node;
   struct Entry {
     std::shared_ptr<const Snapshot> snapshot;  // shared, and kept, while it is being written
     std::string file;                          // its name in the folder
-    std::vector<std::int32_t> tail;            // tokens from its node's block on, up to high()
+    OwnerSet owners;
+    std::vector<std::int32_t> tail;  // tokens from its node's block on, up to high()
     Node* node = nullptr;
     std::int64_t depth = 0;  // tokens before `tail`
     Place place = Place::kPrompt;
@@ -88,6 +103,10 @@ class PrefixCache {
     std::vector<std::int32_t> tokens;  // of the edge to it, kBlockRows; empty for the root
     std::unordered_multimap<std::uint64_t, std::unique_ptr<Node>> children;
     std::vector<Entries::iterator> entries;
+    std::vector<std::pair<std::uint64_t, int>> owned;  // by owner: its entries here and in all below
+    bool has_of(std::uint64_t owner) const {
+      return std::ranges::any_of(owned, [owner](const auto& one) { return one.first == owner; });
+    }
   };
   /// How many snapshots hold each block of a pool.
   struct BlockUse {
@@ -99,15 +118,31 @@ class PrefixCache {
     void remove(std::span<const std::int32_t> blocks);
   };
 
-  Found search(std::span<const std::int32_t> prompt, bool drafts);
-  bool fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms,
-             bool alone);
+  /// A snapshot to be stored, and whose it is.
+  struct Offer {
+    std::span<const std::int32_t> tokens;
+    bool drafts = false;
+    Place place = Place::kPrompt;
+    OwnerSet owners;
+    Node* root = nullptr;
+    bool counts_if_owned = false;  // a snapshot that only becomes the owners' is something new
+  };
+  Node& root_of(std::uint64_t owner) { return roots_[share_ == CacheShare::kNone ? owner : 0]; }
+  Found search(std::span<const std::int32_t> prompt, bool drafts, const CacheUser& user);
+  void claim(std::span<const std::int32_t> prompt, const Found& found, const CacheUser& user);
+  bool fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms, bool alone,
+             const CacheUser& user);
+  bool put(const Offer& offer, const std::function<Result<Snapshot>()>& take);
+  bool own(Entries::iterator entry, const OwnerSet& owners);
+  bool disown(Entry& entry, std::uint64_t owner);
+  void count_owned(Node* node, std::uint64_t owner, int more) const;
+  void to_folder(Entry& entry, const Offer& offer);
   static Node* child(const Node& node, std::span<const std::int32_t> block);
-  Node* grow(std::span<const std::int32_t> path);
+  Node* grow(Node* root, std::span<const std::int32_t> path);
   void prune(Node* node);
   void use(Entries::iterator entry);
-  bool known(std::span<const std::int32_t> tokens, bool drafts, Place place);
-  void insert(std::span<const std::int32_t> tokens, Snapshot snapshot);
+  Entries::iterator known(const Offer& offer);
+  void insert(const Offer& offer, Snapshot snapshot);
   void evict(Entries::iterator entry);
   bool evict_one(Place for_place);
   Entries::iterator holder_of_blocks();
@@ -133,11 +168,13 @@ class PrefixCache {
   const SnapshotRoom limits_;
   const std::int64_t limit_bytes_;
   CacheFolder* const folder_;
+  const CacheShare share_;
   Entries entries_;
-  Node root_;
+  std::map<std::uint64_t, Node> roots_;  // by owner with CacheShare::kNone, else one
   std::int64_t nodes_ = 0, leaves_ = 0;
   BlockUse blocks_, window_blocks_, draft_blocks_;
   CacheReport counts_;
+  CacheLedger ledger_;
 };
 
 }  // namespace ft

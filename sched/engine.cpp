@@ -60,8 +60,9 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> fo
       memory_(memory),
       costs_(calibration_of(options)),
       lookup_(options.lookup),
-      scheduler_(*decoder_, tokenizer, format_of(options, decoder_->model()),
-                 {options.unread_ms, options.snapshot_tokens, options.now_ms, folder_.get()}),
+      scheduler_(
+          *decoder_, tokenizer, format_of(options, decoder_->model()),
+          {options.unread_ms, options.snapshot_tokens, options.now_ms, folder_.get(), options.cache_share}),
       thread_([this] { loop(); }) {}
 
 Engine::~Engine() {
@@ -127,6 +128,21 @@ CacheReport Engine::cache() const {
   return report;
 }
 
+CacheReport Engine::cache_of(std::uint64_t owner) const {
+  CacheReport report = scheduler_.cache().ledger().report(owner);
+  const std::lock_guard lock(mutex_);
+  report.enabled = cache_.enabled, report.limit_bytes = cache_.limit_bytes;
+  return report;
+}
+
+void Engine::clear_cache_of(std::uint64_t owner) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::ranges::find(clearing_of_, owner) == clearing_of_.end()) clearing_of_.push_back(owner);
+  }
+  wake_.notify_all();
+}
+
 void Engine::clear_cache() {
   {
     const std::lock_guard lock(mutex_);
@@ -180,7 +196,7 @@ void Engine::loop() {
 bool Engine::wait_for_work() {
   constexpr auto kLookAgain = std::chrono::milliseconds(2);
   std::unique_lock lock(mutex_);
-  const auto asked = [this] { return stopping_ || clearing_ || cancelling_; };
+  const auto asked = [this] { return stopping_ || clearing_ || !clearing_of_.empty() || cancelling_; };
   if (scheduler_.idle()) {
     wake_.wait(lock, [&] { return asked() || !waiting_.empty(); });
   } else if (scheduler_.stalled()) {
@@ -188,10 +204,14 @@ bool Engine::wait_for_work() {
   }
   if (stopping_) return false;
   const bool clear = std::exchange(clearing_, false);
+  const std::vector<std::uint64_t> clear_of = std::exchange(clearing_of_, {});
   const bool cancel = std::exchange(cancelling_, false);
   lock.unlock();
+  for (const std::uint64_t owner : clear_of) scheduler_.cache().clear(owner);
   if (clear) {
     scheduler_.cache().clear();
+  }
+  if (clear || !clear_of.empty()) {
     decoder_->give_back_free();
     return_free_memory();
   }

@@ -24,11 +24,12 @@ struct EngineOptions {
   DecoderOptions decoder;   // cache_bytes there is the prefix cache's budget
   std::size_t queue = 256;  // requests that may wait beyond those that free slots will take
   std::size_t unread_events = kMailboxEvents;
-  double unread_ms = 60'000;                // how long a mailbox may stay full
-  std::int64_t memory_bytes = 0;            // limit for everything; 0: what the machine has left
-  bool weights_mapped = false;              // the backend maps packed weights, which may be larger than that
-  std::int64_t snapshot_tokens = -1;        // SchedulerOptions::snapshot_tokens
-  CacheFolderOptions folder;                // the prefix cache's second tier, if it names a directory
+  double unread_ms = 60'000;          // how long a mailbox may stay full
+  std::int64_t memory_bytes = 0;      // limit for everything; 0: what the machine has left
+  bool weights_mapped = false;        // the backend maps packed weights, which may be larger than that
+  std::int64_t snapshot_tokens = -1;  // SchedulerOptions::snapshot_tokens
+  CacheFolderOptions folder;          // the prefix cache's second tier, if it names a directory
+  CacheShare cache_share = CacheShare::kSpeed;
   CalibrationCacheOptions costs;            // the calibration cache, if it names a file
   LookupMemoryOptions lookup;               // the texts of recall, if it names a file
   std::function<double()> now_ms;           // the clock, read by any thread; empty: the machine's steady one
@@ -50,6 +51,8 @@ class Engine {
 
   EngineStatus status() const;
   CacheReport cache() const;
+  /// What the cache holds and did for one SlotOptions::owner, as if the others were not there.
+  CacheReport cache_of(std::uint64_t owner) const;
   /// The folder of the cache's second tier, with its number if it has one; empty if there is none.
   const std::string& cache_directory() const { return options_.folder.directory; }
   /// The source of the calibration at the start, as a word (sched/calibration/calibration_cache.h).
@@ -61,6 +64,8 @@ class Engine {
   std::int64_t max_context_now() const { return decoder_->options().context; }
   /// Asks for an empty cache, which is empty at the end of the current step. Does not wait.
   void clear_cache();
+  /// The same for what is this owner's and nobody else's.
+  void clear_cache_of(std::uint64_t owner);
 
   /// Admits no more requests and waits until every request has ended; those still running after `timeout_ms`
   /// are cancelled. True if none was cancelled. For a stop signal: the engine takes no requests afterwards.
@@ -95,7 +100,8 @@ class Engine {
   // The mutex_ guards these.
   std::deque<std::unique_ptr<Job>> waiting_;
   bool stopping_ = false, calibrated_ = false, draining_ = false, cancelling_ = false, clearing_ = false;
-  bool idle_ = true;  // no request has a slot or is about to get one
+  bool idle_ = true;                        // no request has a slot or is about to get one
+  std::vector<std::uint64_t> clearing_of_;  // owners
   std::int64_t requests_ = 0, refused_ = 0;
   EngineStatus status_;
   CacheReport cache_;

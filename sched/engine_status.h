@@ -47,12 +47,14 @@ struct EngineStatus {
   std::string lost;  // the backend is gone and why; empty: it works
 
   // Since the start.
-  std::int64_t requests = 0;                          // admitted to the queue
-  std::int64_t refused = 0;                           // by a full queue, or while draining
-  std::map<std::string, std::int64_t> finished;       // by reason: stop length cancelled error
-  std::int64_t prompt_tokens = 0, cached_tokens = 0;  // cached_tokens: those not computed again
-  std::int64_t emitted = 0;                           // output tokens
-  std::int64_t rounds = 0;                            // of the engine; a round may serve several requests
+  std::int64_t requests = 0;                     // admitted to the queue
+  std::int64_t refused = 0;                      // by a full queue, or while draining
+  std::map<std::string, std::int64_t> finished;  // by reason: stop length cancelled error
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of them: as callers were told, hits of their own
+  std::int64_t reused_tokens = 0;  // of them: not computed again
+  std::int64_t emitted = 0;        // output tokens
+  std::int64_t rounds = 0;         // of the engine; a round may serve several requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
   std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};
   std::map<std::string, DrafterShare> by_drafter;   // by the name of who drafted

@@ -28,9 +28,11 @@ struct Job {
   double full_since_ms = 0;
 
   std::vector<std::int32_t> keys;  // of a prompt with images in the prefix cache
-  int cached_tokens = 0;
+  int reused_tokens = 0;           // of the prompt: those that were not computed again
+  int cached_tokens = 0;           // of them: what the caller is told of
   int kept_tokens = 0;             // prompt tokens after the cached ones that were kept for later prompts
   std::int64_t shared_prefix = 0;  // end of the prefix shared with earlier prompts; 0: none
+  std::int64_t own_prefix = 0;     // the same, of prompts of the same owner
   int passed_over = 0;             // steps in which another prompt went first
   double prompt_ms = 0, decode_ms = 0;
   double last_token_ms = 0;  // 0: none yet

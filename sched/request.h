@@ -43,6 +43,7 @@ struct RequestFields {
   bool calls_come_first = false;           // content that does not begin with a tool call has none
   std::shared_ptr<const Grammar> grammar;  // grammar of the content; null: anything is allowed
   int thinking_budget = -1;                // maximum tokens of reasoning; -1: no limit
+  bool sees_all_hits = false;  // the report shows hits in the prefix cache whoever stored what was hit
   bool score_prompt = false;   // log-probabilities of the prompt's tokens too; max_tokens 0: only these
   bool explain_depth = false;  // one event per round: why it drafts this many tokens
   bool parse = true;           // split reasoning and tool calls; false: all text is content
@@ -62,7 +63,7 @@ class Request {
 /// What a request cost and what speculation did for it. Times are in milliseconds.
 struct Report {
   int prompt_tokens = 0, completion_tokens = 0;
-  int cached_tokens = 0;     // of the prompt: continued from the prefix cache
+  int cached_tokens = 0;     // of the prompt: continued from what slot.owner has in the prefix cache
   int kept_tokens = 0;       // of the prompt: computed, then kept in the prefix cache
   int reasoning_tokens = 0;  // of completion_tokens
   double prompt_ms = 0, decode_ms = 0;

@@ -30,7 +30,7 @@ Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, const ChatFor
       tokenizer_(tokenizer),
       marks_(tokenizer, decoder.model().facts.eos_ids, format),
       options_(with_clock(std::move(options))),
-      cache_(decoder.room(), decoder.options().cache_bytes, options_.folder) {
+      cache_(decoder.room(), decoder.options().cache_bytes, options_.folder, options_.cache_share) {
   status_.slots = decoder.options().slots;
   decoder_.meanwhile([this] { deliver(); });
 }
@@ -64,6 +64,11 @@ void Scheduler::admit(std::unique_ptr<Job> job) {
   status_.queue_time.add((now_ms() - job->submitted_ms) / 1e3);
   status_.prompt_tokens += job->slot->prompt_tokens;
   status_.cached_tokens += job->cached_tokens;
+  status_.reused_tokens += job->reused_tokens;
+  if (!job->prefilling() && job->cached_tokens < job->reused_tokens) {
+    // Another key's state serves the whole prompt: from here on the end is this one's too, as if computed.
+    if (keep(*job, PrefixCache::Place::kPrompt)) job->kept_tokens = job->reused_tokens - job->cached_tokens;
+  }
   running_.push_back(std::move(job));
 }
 
@@ -84,14 +89,17 @@ Status Scheduler::start(Job& job) {
   if (!fields.score_prompt) {
     const bool drafts = drafter != nullptr && drafter->remembers();
     if (!fields.images.empty()) job.keys = content_keys(fields.prompt, fields.images);
-    found = cache_.find(fields.images.empty() ? fields.prompt : job.keys, drafts, row_ms_, running_.empty());
+    found = cache_.find(fields.images.empty() ? fields.prompt : job.keys, drafts, row_ms_, running_.empty(),
+                        user_of(job));
   }
   FT_ASSIGN(job.slot,
             decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning, fields.images));
   job.slot->constraint = std::move(constraint);
   job.answer.emplace(std::move(answer));
-  job.cached_tokens = static_cast<int>(found.beginning.length);
+  job.reused_tokens = static_cast<int>(found.beginning.length);
+  job.cached_tokens = static_cast<int>(found.shown);
   job.shared_prefix = found.shared;
+  job.own_prefix = found.own;
   job.slot->on_token = [this, &job](std::int32_t token, std::span<const float> logits, std::string_view by) {
     return take_token(job, token, logits, by);
   };
@@ -228,17 +236,22 @@ int Scheduler::chunk_rows(const Job& job) const {
   const std::int64_t every = snapshot_step(done);
   if (!cache_.enabled() || every <= 0) return chunk;
   chunk = static_cast<int>(std::min<std::int64_t>(chunk, (done / every + 1) * every - done));
-  if (job.shared_prefix > done)
-    chunk = static_cast<int>(std::min<std::int64_t>(chunk, job.shared_prefix - done));
+  for (const std::int64_t parting : {job.shared_prefix, job.own_prefix}) {
+    if (parting > done) chunk = static_cast<int>(std::min<std::int64_t>(chunk, parting - done));
+  }
   return chunk;
+}
+
+/// Tokens between the first two snapshots of a prompt; 0: none are taken.
+std::int64_t Scheduler::first_step() const {
+  constexpr std::int64_t kMinStep = 512;
+  const std::int64_t asked = options_.snapshot_tokens;
+  return asked >= 0 ? asked : std::max<std::int64_t>(kMinStep, decoder_.options().chunk);
 }
 
 /// Tokens between two snapshots of a prompt at this place; 0: none are taken.
 std::int64_t Scheduler::snapshot_step(std::int64_t done) const {
-  constexpr std::int64_t kMinStep = 512;
-  const std::int64_t asked = options_.snapshot_tokens;
-  return PrefixCache::step_at(
-      done, asked >= 0 ? asked : std::max<std::int64_t>(kMinStep, decoder_.options().chunk));
+  return PrefixCache::step_at(done, first_step());
 }
 
 /// One late chunk counts for no more than four times what rows cost before; a faster one counts at once.
@@ -271,12 +284,13 @@ void Scheduler::prefill(Job& job) {
   if (rows >= kMinChunk && ms > 0 && !job.slot->on_prompt_row && job.slot->images.empty())
     note_row_ms(std::max(ms - decoder_.costs().verify(1), 0.02 * ms) / rows);
   using Place = PrefixCache::Place;
-  const Place place = done == job.shared_prefix ? Place::kParting
-                      : job.prefilling()        ? Place::kWithin
-                                                : Place::kPrompt;
+  const bool parts = done == job.shared_prefix || done == job.own_prefix;
+  const Place place = parts ? Place::kParting : job.prefilling() ? Place::kWithin : Place::kPrompt;
   const std::int64_t every = snapshot_step(done);
-  if (place != Place::kWithin || (every > 0 && done % every == 0)) {
-    if (keep(job, place)) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
+  const bool due = every > 0 && done % every == 0;
+  if (place != Place::kWithin || due) {
+    const bool owns = done == job.own_prefix || !job.prefilling() || due;
+    if (keep(job, place, owns)) job.kept_tokens = static_cast<int>(done) - job.cached_tokens;
   }
 }
 
@@ -323,8 +337,15 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
   job.last_token_ms = now;
 }
 
-/// Keeps the slot's current state for prompts with the same prefix; false if it is kept already or cannot be.
-bool Scheduler::keep(Job& job, PrefixCache::Place place) {
+CacheUser Scheduler::user_of(const Job& job, bool owns) const {
+  const RequestFields& fields = job.request.fields();
+  const bool sees_all = options_.cache_share == CacheShare::kKeys || fields.sees_all_hits;
+  return {fields.slot.owner, sees_all, first_step(), owns};
+}
+
+/// Keeps the slot's current state for prompts with the same prefix, as its owner's or as nobody's. False if
+/// it is kept already or cannot be.
+bool Scheduler::keep(Job& job, PrefixCache::Place place, bool owns) {
   const Slot& slot = *job.slot;
   if (!lost().empty()) return false;
   const std::int64_t length = slot.timeline->length();
@@ -335,7 +356,8 @@ bool Scheduler::keep(Job& job, PrefixCache::Place place) {
   try {
     return cache_.store(
         slot.images.empty() ? tokens : std::span<const std::int32_t>(job.keys),
-        slot.drafter != nullptr && slot.drafter->remembers(), [&] { return decoder_.snapshot(slot); }, place);
+        slot.drafter != nullptr && slot.drafter->remembers(), [&] { return decoder_.snapshot(slot); }, place,
+        user_of(job, owns));
   } catch (const BackendLost& failure) {
     lose_backend(failure.what());
   } catch (const std::exception&) {  // the answer does not need it

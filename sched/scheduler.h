@@ -29,6 +29,7 @@ struct SchedulerOptions {
   std::int64_t snapshot_tokens = -1;  // between the first snapshots of a long prompt; -1: what suits; 0: none
   std::function<double()> now_ms;     // empty: the machine's steady clock
   CacheFolder* folder = nullptr;      // the prefix cache's second tier; outlives the scheduler
+  CacheShare cache_share = CacheShare::kSpeed;
 };
 
 class Scheduler {
@@ -60,6 +61,7 @@ class Scheduler {
   void end_unstarted(Job& job, Finish finish, Error error);
 
   PrefixCache& cache() { return cache_; }
+  const PrefixCache& cache() const { return cache_; }
   /// Its part of the engine's status: all but queue, waiting, requests, refused and draining.
   const EngineStatus& status();
   double now_ms() const { return options_.now_ms(); }
@@ -73,13 +75,15 @@ class Scheduler {
   bool decoding() const;
   double rounds_share() const;
   int chunk_rows(const Job& job) const;
+  std::int64_t first_step() const;
   std::int64_t snapshot_step(std::int64_t done) const;
   void prefill(Job& job);
   void note_row_ms(double row_ms);
   void round();
   void deliver();
   void note_round(Job& job, const SpeculationReport& before, double now);
-  bool keep(Job& job, PrefixCache::Place place);
+  CacheUser user_of(const Job& job, bool owns = true) const;
+  bool keep(Job& job, PrefixCache::Place place, bool owns = true);
   void retire();
   void end(Job& job, Finish finish, Error error);
   void count(const Job& job, const Event& event);

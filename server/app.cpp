@@ -16,6 +16,8 @@ class LocalEngine : public EngineClient {
   EngineStatus status() const override { return engine_.status(); }
   CacheReport cache() const override { return engine_.cache(); }
   void clear_cache() override { engine_.clear_cache(); }
+  CacheReport cache_of(std::uint64_t owner) const override { return engine_.cache_of(owner); }
+  void clear_cache_of(std::uint64_t owner) override { engine_.clear_cache_of(owner); }
 
  private:
   Engine& engine_;
@@ -44,9 +46,9 @@ std::shared_ptr<const api::ModelInfo> App::model_info() const {
   return model_info_;
 }
 
-void App::add(const std::string& id, std::function<void()> cancel) {
+void App::add(const std::string& id, Answer answer) {
   const std::lock_guard lock(mutex_);
-  decoding_[id] = std::move(cancel);
+  decoding_[id] = std::move(answer);
 }
 
 void App::remove(const std::string& id) {
@@ -54,11 +56,11 @@ void App::remove(const std::string& id) {
   decoding_.erase(id);
 }
 
-bool App::cancel(const std::string& id) {
+bool App::cancel(const std::string& id, const api::Caller& caller) {
   const std::lock_guard lock(mutex_);
   const auto found = decoding_.find(id);
-  if (found == decoding_.end()) return false;
-  found->second();
+  if (found == decoding_.end() || !caller.may_use(found->second.owner)) return false;
+  found->second.cancel();
   return true;
 }
 

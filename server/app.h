@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/model_info.h"
 #include "sched/engine.h"
 #include "server/metrics_text.h"
@@ -27,6 +28,9 @@ class EngineClient {
   virtual EngineStatus status() const = 0;
   virtual CacheReport cache() const = 0;
   virtual void clear_cache() = 0;
+  /// The same for what belongs to one key: api::Caller::owner.
+  virtual CacheReport cache_of(std::uint64_t owner) const = 0;
+  virtual void clear_cache_of(std::uint64_t owner) = 0;
 };
 
 inline constexpr std::size_t kMaxUnknownFields = 64;
@@ -56,8 +60,9 @@ class App {
   /// Lists an answer while it is decoded; the destructor removes it.
   class Registered {
    public:
-    Registered(App& app, std::string id, std::function<void()> cancel) : app_(app), id_(std::move(id)) {
-      app_.add(id_, std::move(cancel));
+    Registered(App& app, std::string id, const api::Caller& caller, std::function<void()> cancel)
+        : app_(app), id_(std::move(id)) {
+      app_.add(id_, {caller.owner, std::move(cancel)});
     }
     ~Registered() { app_.remove(id_); }
     Registered(const Registered&) = delete;
@@ -67,18 +72,22 @@ class App {
     App& app_;
     const std::string id_;
   };
-  /// False if no answer with this id is being decoded.
-  bool cancel(const std::string& id);
+  /// False if no answer with this id that the caller may use is being decoded.
+  bool cancel(const std::string& id, const api::Caller& caller);
   std::size_t decoding() const;
 
  private:
-  void add(const std::string& id, std::function<void()> cancel);
+  struct Answer {
+    std::uint64_t owner = 0;
+    std::function<void()> cancel;
+  };
+  void add(const std::string& id, Answer answer);
   void remove(const std::string& id);
 
   mutable std::mutex mutex_;
   std::unique_ptr<EngineClient> engine_;
   std::shared_ptr<const api::ModelInfo> model_info_;
-  std::map<std::string, std::function<void()>, std::less<>> decoding_;
+  std::map<std::string, Answer, std::less<>> decoding_;
   HttpCounters http_;
   std::set<std::string> unknown_fields_;  // that were logged
   std::atomic<double> progress_{0};

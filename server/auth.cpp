@@ -6,6 +6,18 @@
 #include "base/checksum.h"
 
 namespace ft::server {
+namespace {
+
+/// One or more blanks may follow the scheme (RFC 9110 section 11.4).
+std::string_view given_key(const HttpRequest& http_request) {
+  constexpr std::string_view kScheme = "bearer ";
+  const std::string_view bearer = http_request.header("authorization");
+  if (bearer.size() <= kScheme.size() || !same_name(bearer.substr(0, kScheme.size()), kScheme))
+    return http_request.header("x-api-key");
+  return bearer.substr(std::min(bearer.size(), bearer.find_first_not_of(' ', kScheme.size())));
+}
+
+}  // namespace
 
 bool same_secret(std::string_view left, std::string_view right) {
   unsigned different = left.size() == right.size() ? 0U : 1U;
@@ -16,29 +28,24 @@ bool same_secret(std::string_view left, std::string_view right) {
   return different == 0;
 }
 
-int key_number(const HttpRequest& http_request, const std::vector<std::string>& keys) {
-  if (keys.empty()) return 0;
-  std::string_view given = http_request.header("x-api-key");
-  if (const std::string_view bearer = http_request.header("authorization");
-      bearer.size() > 7 && same_name(bearer.substr(0, 7), "bearer ")) {
-    given = bearer.substr(7);
+KeyRing::KeyRing(const std::vector<std::string>& keys, const std::vector<std::string>& operator_keys) {
+  for (const std::vector<std::string>* list : {&keys, &operator_keys}) {
+    for (const std::string& key : *list) {
+      const std::uint64_t owner = std::max<std::uint64_t>(1, checksum(std::as_bytes(std::span(key))));
+      keys_.push_back({key, {owner, list == &operator_keys}});
+    }
   }
-  int number = -1;
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (!keys[i].empty() && same_secret(given, keys[i])) number = static_cast<int>(i) + 1;
-  }
-  return number;
 }
 
-bool key_fits(const HttpRequest& http_request, const std::vector<std::string>& keys) {
-  return key_number(http_request, keys) >= 0;
-}
-
-std::uint64_t key_owner(const HttpRequest& http_request, const std::vector<std::string>& keys) {
-  const int number = key_number(http_request, keys);
-  if (number <= 0) return 0;
-  const std::string& key = keys[static_cast<std::size_t>(number) - 1];
-  return std::max<std::uint64_t>(1, checksum(std::as_bytes(std::span(key))));
+/// The last key that fits counts, so that no comparison is left out and an operator's key goes first.
+std::optional<api::Caller> KeyRing::caller(const HttpRequest& http_request) const {
+  if (keys_.empty()) return api::Caller{0, true};
+  const std::string_view given = given_key(http_request);
+  std::optional<api::Caller> found;
+  for (const Key& key : keys_) {
+    if (!key.text.empty() && same_secret(given, key.text)) found = key.caller;
+  }
+  return found;
 }
 
 }  // namespace ft::server

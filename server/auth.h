@@ -1,26 +1,56 @@
-// API keys: checks Authorization: Bearer KEY or x-api-key: KEY in constant time. The router decides which
-// paths need no key.
+// API keys: reads Authorization: Bearer KEY or x-api-key: KEY and says whose key it is, in constant time. The
+// router decides which paths need no key.
 #pragma once
 
-#include <cstdint>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/caller.h"
 #include "base/result.h"
 #include "server/http_request.h"
-#include "server/options.h"
 
 namespace ft::server {
 
-/// The number of the request's key, from 1 on; 0: no key is required; -1: it has none that is valid.
-int key_number(const HttpRequest& http_request, const std::vector<std::string>& keys);
-/// True if the request has a valid key, or no key is required.
-bool key_fits(const HttpRequest& http_request, const std::vector<std::string>& keys);
-/// Who the request is from: a number of its key's text, which stays the same after a restart with other keys;
-/// 0: no key is required.
-std::uint64_t key_owner(const HttpRequest& http_request, const std::vector<std::string>& keys);
+/// The keys that may use the server. Immutable.
+class KeyRing {
+ public:
+  /// A key in both lists is an operator's. Without any key everybody is the same caller, an operator. An
+  /// empty key admits nobody.
+  KeyRing(const std::vector<std::string>& keys, const std::vector<std::string>& operator_keys);
+  /// Who sends the request; nullopt if it has no valid key but needs one.
+  std::optional<api::Caller> caller(const HttpRequest& http_request) const;
+
+ private:
+  struct Key {
+    std::string text;
+    api::Caller caller;
+  };
+  std::vector<Key> keys_;
+};
+
+/// A KeyRing that may be replaced while the server runs. Any thread may call it.
+class LiveKeys {
+ public:
+  explicit LiveKeys(KeyRing keys) : keys_(std::make_shared<const KeyRing>(std::move(keys))) {}
+  std::shared_ptr<const KeyRing> get() const {
+    const std::lock_guard lock(mutex_);
+    return keys_;
+  }
+  void replace(KeyRing keys) {
+    auto fresh = std::make_shared<const KeyRing>(std::move(keys));
+    const std::lock_guard lock(mutex_);
+    keys_ = std::move(fresh);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const KeyRing> keys_;
+};
+
 /// Compares in a time that depends only on the lengths.
 bool same_secret(std::string_view left, std::string_view right);
 

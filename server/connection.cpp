@@ -231,10 +231,11 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
   running.id = running.exchange.writer->id();
   line.status = 200;
   std::optional<App::Registered> registered;
-  registered.emplace(server_context_.app, running.id, [&running, wake = running.wake] {
-    for (Ticket& ticket : running.tickets) ticket.cancel();
-    wake->ring(true);
-  });
+  registered.emplace(server_context_.app, running.id, received.http_request.caller,
+                     [&running, wake = running.wake] {
+                       for (Ticket& ticket : running.tickets) ticket.cancel();
+                       wake->ring(true);
+                     });
   // Whichever ends first cancels the other: the answer or the connection watch.
   const auto first = streams ? co_await (contained(running, stream(received, running)) || watch())
                              : co_await (contained(running, gather(running)) || watch());

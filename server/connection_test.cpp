@@ -62,7 +62,7 @@ TEST(Connection, TextIsReadOnTheTextPoolsThread) {
   ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, model_info());
   const std::thread::id io = std::this_thread::get_id();
   std::thread::id text = io;
-  const App::Registered registered(rig.app, "mine", [&] { text = std::this_thread::get_id(); });
+  const App::Registered registered(rig.app, "mine", {}, [&] { text = std::this_thread::get_id(); });
   const std::size_t client = rig.open();
   rig.send(client, post("/v1/chat/completions/mine/cancel", "{}"));
   rig.settle();

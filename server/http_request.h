@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/http_response.h"
 
 namespace ft::server {
@@ -14,8 +15,9 @@ namespace ft::server {
 struct HttpRequest {
   std::string method, path, query, body;
   std::vector<std::pair<std::string, std::string>> headers;
-  std::string id;    // the client's x-request-id, or a generated one
-  std::string here;  // the local address of the connection
+  std::string id;      // the client's x-request-id, or a generated one
+  std::string here;    // the local address of the connection
+  api::Caller caller;  // set by Router::check_request()
 
   /// The first field with this name, ignoring case; empty if absent.
   std::string_view header(std::string_view name) const;

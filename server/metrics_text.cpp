@@ -51,8 +51,8 @@ void requests(Exposition& text, const EngineStatus& engine) {
   for (const auto& [reason, times_seen] : engine.finished)
     text.sample(number(times_seen), {{"reason", reason}});
   count(text, "foretoken_prompt_tokens_total", "Prompt tokens.", number(engine.prompt_tokens));
-  count(text, "foretoken_cached_tokens_total", "Prompt tokens reused from the prefix cache.",
-        number(engine.cached_tokens));
+  count(text, "foretoken_cached_tokens_total",
+        "Prompt tokens reused from the prefix cache, as clients were told.", number(engine.cached_tokens));
   count(text, "foretoken_completion_tokens_total", "Tokens emitted.", number(engine.emitted));
   count(text, "foretoken_prefill_seconds_total", "Time spent on prefill.", engine.prefill_seconds);
   count(text, "foretoken_round_seconds_total", "Time spent on rounds.", engine.round_seconds);
@@ -102,13 +102,17 @@ void speculation(Exposition& text, const EngineStatus& engine) {
               engine.accepted_at);
 }
 
-void cached(Exposition& text, const CacheReport& cache) {
+/// A key that is not an operator's sees what the cache holds and did for itself.
+void cached(Exposition& text, const EngineStatus& engine, const CacheReport& cache) {
   measure(text, "foretoken_cache_snapshots", "Snapshots in the prefix cache.", number(cache.snapshots));
-  measure(text, "foretoken_cache_bytes", "Memory used by cached snapshots.", number(cache.bytes));
   measure(text, "foretoken_cache_limit_bytes", "Max memory for cached snapshots.", number(cache.limit_bytes));
   count(text, "foretoken_cache_lookups_total", "Prompts looked up.", number(cache.lookups));
   count(text, "foretoken_cache_hits_total", "Prompts that reused a snapshot.", number(cache.hits));
   count(text, "foretoken_cache_evicted_total", "Snapshots evicted from memory.", number(cache.evicted));
+  if (!cache.whole) return;
+  count(text, "foretoken_reused_tokens_total", "Prompt tokens that were not computed again.",
+        number(engine.reused_tokens));
+  measure(text, "foretoken_cache_bytes", "Memory used by cached snapshots.", number(cache.bytes));
   measure(text, "foretoken_cache_disk_files", "Snapshot files in the cache folder.",
           number(cache.disk_files));
   measure(text, "foretoken_cache_disk_bytes", "Total size of the snapshot files.", number(cache.disk_bytes));
@@ -151,7 +155,7 @@ std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, c
   requests(text, engine);
   picked_by(text, engine);
   speculation(text, engine);
-  cached(text, cache);
+  cached(text, engine, cache);
   processor(text, power);
   measure(text, "foretoken_http_connections", "Open connections.", http.open_);
   text.counter("foretoken_http_answers_total", "Answers by route and status; 499: the client left.");

@@ -15,10 +15,11 @@ inline constexpr std::size_t kMaxBodiesBytes = std::size_t{256} << 20;
 
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                    // 0: any free port
-  std::vector<std::string> api_keys;  // empty: no key required
-  std::vector<std::string> origins;   // allowed besides loopback; "*": all
-  std::vector<std::string> hosts;     // allowed in Host besides this machine's addresses
+  int port = 8080;                      // 0: any free port
+  std::vector<std::string> api_keys;    // empty, and admin_keys too: no key required
+  std::vector<std::string> admin_keys;  // of operators, who may use what belongs to other keys
+  std::vector<std::string> origins;     // allowed besides loopback; "*": all
+  std::vector<std::string> hosts;       // allowed in Host besides this machine's addresses
   std::size_t bodies_bytes = kMaxBodiesBytes;
   int head_ms = 10'000;        // from the first to the last byte of a request head
   int body_ms = 60'000;        // for the whole body

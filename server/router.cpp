@@ -35,7 +35,13 @@ HttpResponse refusal(const HttpRequest& http_request, const Error& error, int st
 
 using Decodes = Result<api::Exchange> (*)(const api::ModelInfo&, std::string_view body,
                                           const api::ResponseMeta&);
-using Replies = Result<HttpResponse> (*)(const api::ModelInfo&, std::string_view);
+using Replies = Result<HttpResponse> (*)(const api::ModelInfo&, std::string_view body, const api::Caller&);
+
+/// A reply that is the same for every caller.
+template <Result<HttpResponse> (*kReply)(const api::ModelInfo&, std::string_view)>
+Result<HttpResponse> for_all(const api::ModelInfo& model_info, std::string_view body, const api::Caller&) {
+  return kReply(model_info, body);
+}
 
 struct DecodingRoute {
   std::string_view path;
@@ -54,9 +60,9 @@ struct ReplyingRoute {
 };
 constexpr std::array<ReplyingRoute, 4> kReplying{{
     {"/v1/responses/input_tokens", api::responses_count_reply},
-    {"/v1/tokenize", api::tokenize_reply},
-    {"/v1/detokenize", api::detokenize_reply},
-    {"/v1/messages/count_tokens", api::count_tokens_reply},
+    {"/v1/tokenize", for_all<api::tokenize_reply>},
+    {"/v1/detokenize", for_all<api::detokenize_reply>},
+    {"/v1/messages/count_tokens", for_all<api::count_tokens_reply>},
 }};
 
 /// A model or a stored response, by the id at the path's end.
@@ -64,14 +70,15 @@ Result<HttpResponse> one_of_many(const HttpRequest& http_request, const api::Mod
   const std::string id(route_of(http_request.path).id_in(http_request.path));
   if (http_request.path.starts_with("/v1/models/"))
     return api::model_reply(model_info, id, http_request.dialect());
-  if (http_request.method == "DELETE") return api::delete_response_reply(model_info, id);
+  const api::Caller& caller = http_request.caller;
+  if (http_request.method == "DELETE") return api::delete_response_reply(model_info, id, caller);
   const api::StoredQuery query{.path = std::string(http_request.path),
                                .stream = std::string(http_request.query_value("stream")),
                                .starting_after = std::string(http_request.query_value("starting_after")),
                                .limit = std::string(http_request.query_value("limit")),
                                .order = std::string(http_request.query_value("order")),
                                .after = std::string(http_request.query_value("after"))};
-  return api::stored_response_reply(model_info, id, query);
+  return api::stored_response_reply(model_info, id, caller, query);
 }
 
 Error not_compacted() {
@@ -90,6 +97,11 @@ HttpResponse preflight_reply(const HttpRequest& http_request) {
                              asked.empty() ? "authorization, content-type" : std::string(asked));
   reply.headers.emplace_back("Access-Control-Max-Age", "600");
   return reply;
+}
+
+/// The whole cache for an operator, else what it holds and did for the caller's key.
+CacheReport cache_seen(const api::Caller& caller, const EngineClient& engine) {
+  return caller.is_operator ? engine.cache() : engine.cache_of(caller.owner);
 }
 
 bool is_cancel(const HttpRequest& http_request) { return http_request.path.ends_with("/cancel"); }
@@ -167,7 +179,7 @@ std::optional<HttpResponse> Router::check_route(const HttpRequest& http_request)
   return std::nullopt;
 }
 
-std::optional<HttpResponse> Router::check_request(const HttpRequest& http_request) const {
+std::optional<HttpResponse> Router::check_request(HttpRequest& http_request) const {
   if (std::optional<HttpResponse> reply = check_host(http_request)) return reply;
   const std::string_view origin = http_request.header("origin");
   const std::optional<Origin> page = parse_origin(origin);
@@ -181,13 +193,15 @@ std::optional<HttpResponse> Router::check_request(const HttpRequest& http_reques
         403);
   }
   if (http_request.method == "OPTIONS") return preflight_reply(http_request);
-  if (!needs_no_key(http_request) && !key_fits(http_request, options_.api_keys)) {
+  const std::optional<api::Caller> caller = keys_.get()->caller(http_request);
+  if (!caller && !needs_no_key(http_request)) {
     return refusal(http_request,
                    {Code::kInvalid,
                     "the API key is missing or wrong; send it as Authorization: Bearer KEY, or "
                     "as x-api-key"},
                    401);
   }
+  if (caller) http_request.caller = *caller;
   return check_route(http_request);
 }
 
@@ -206,6 +220,14 @@ HttpResponse Router::health() const {
   return reply;
 }
 
+HttpResponse Router::cache(const HttpRequest& http_request, EngineClient& engine) {
+  const bool clears = http_request.method == "DELETE";
+  const api::Caller& caller = http_request.caller;
+  if (clears && caller.is_operator) engine.clear_cache();
+  if (clears && !caller.is_operator) engine.clear_cache_of(caller.owner);
+  return api::cache_reply(cache_seen(caller, engine), clears);
+}
+
 /// Handles GET and DELETE, which need no body.
 Answer Router::get(const HttpRequest& http_request) const {
   if (http_request.path == "/") return page_reply(http_request, ui_asset());
@@ -221,14 +243,12 @@ Answer Router::get(const HttpRequest& http_request) const {
     return models.ok() ? std::move(*models) : refusal(http_request, models.error());
   }
   if (http_request.path == "/props") return api::props_reply(*model_info);
-  if (http_request.path == "/v1/cache") {
-    if (http_request.method == "DELETE") engine.clear_cache();
-    return api::cache_reply(engine.cache(), http_request.method == "DELETE");
-  }
+  if (http_request.path == "/v1/cache") return cache(http_request, engine);
   if (http_request.path == "/metrics") {
     HttpResponse reply;
     reply.type = "text/plain; version=0.0.4; charset=utf-8";
-    reply.body = metrics_text(engine.status(), engine.cache(), app_.http(), power_facts());
+    reply.body =
+        metrics_text(engine.status(), cache_seen(http_request.caller, engine), app_.http(), power_facts());
     return reply;
   }
   Result<HttpResponse> reply = one_of_many(http_request, *model_info);
@@ -239,14 +259,14 @@ Answer Router::get(const HttpRequest& http_request) const {
 Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model_info) const {
   for (const ReplyingRoute& route : kReplying) {
     if (http_request.path != route.path) continue;
-    Result<HttpResponse> reply = route.reply(model_info, http_request.body);
+    Result<HttpResponse> reply = route.reply(model_info, http_request.body, http_request.caller);
     if (!reply.ok()) return refusal(http_request, reply.error());
     return std::move(*reply);
   }
   for (const DecodingRoute& route : kDecoding) {
     if (http_request.path != route.path) continue;
     const api::ResponseMeta meta{api::random_id(""), now_s(), api::random_seed(), http_request.id,
-                                 key_owner(http_request, options_.api_keys)};
+                                 http_request.caller};
     Result<api::Exchange> exchange = route.decode(model_info, http_request.body, meta);
     if (!exchange.ok()) return refusal(http_request, exchange.error());
     app_.tell_unknown(exchange->notes.unknown);
@@ -254,7 +274,7 @@ Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model
   }
   if (http_request.path == "/v1/responses/compact") return refusal(http_request, not_compacted(), 501);
   const std::string id(route_of(http_request.path).id_in(http_request.path));
-  if (!app_.cancel(id)) {
+  if (!app_.cancel(id, http_request.caller)) {
     return refusal(http_request,
                    {Code::kNotFound, fmt::format("no answer with the id \"{}\" is being decoded", id)});
   }

@@ -9,6 +9,7 @@
 
 #include "api/writer.h"
 #include "server/app.h"
+#include "server/auth.h"
 #include "server/host.h"
 #include "server/http_request.h"
 #include "server/options.h"
@@ -20,11 +21,15 @@ using Answer = std::variant<api::HttpResponse, api::Exchange>;
 class Router {
  public:
   /// Both must outlive the router.
-  Router(const ServerOptions& options, App& app) : options_(options), app_(app) {}
+  Router(const ServerOptions& options, App& app)
+      : options_(options), app_(app), keys_(KeyRing(options.api_keys, options.admin_keys)) {}
+
+  /// From now on only these keys are accepted; requests that were accepted go on.
+  void replace_keys(KeyRing keys) { keys_.replace(std::move(keys)); }
 
   /// Checks the request head before the body is read: host, origin, preflight, key, route, method, and
-  /// readiness. Returns the final response, or nullopt to continue.
-  std::optional<api::HttpResponse> check_request(const HttpRequest& http_request) const;
+  /// readiness. Returns the final response, or nullopt to continue; the request then names its caller.
+  std::optional<api::HttpResponse> check_request(HttpRequest& http_request) const;
   /// Answers a request that check_request() accepted.
   Answer route(const HttpRequest& http_request) const;
   /// Header fields that every answer to this request carries: CORS, x-request-id.
@@ -37,9 +42,11 @@ class Router {
   Answer get(const HttpRequest& http_request) const;
   Answer post(const HttpRequest& http_request, const api::ModelInfo& model_info) const;
   api::HttpResponse health() const;
+  static api::HttpResponse cache(const HttpRequest& http_request, EngineClient& engine);
 
   const ServerOptions& options_;
   App& app_;
+  LiveKeys keys_;
 };
 
 }  // namespace ft::server

@@ -144,12 +144,15 @@ TEST_F(RouterTest, TheHeadIsJudgedWithoutABody) {
 TEST_F(RouterTest, CancellingWhatIsNotDecodedIsNotFound) {
   bool cancelled = false;
   {
-    const App::Registered registered(app_, "chatcmpl-1", [&] { cancelled = true; });
-    EXPECT_TRUE(app_.cancel("chatcmpl-1"));
+    const App::Registered registered(app_, "chatcmpl-1", {7, false}, [&] { cancelled = true; });
+    EXPECT_FALSE(app_.cancel("chatcmpl-1", {8, false})) << "another key's";
+    EXPECT_FALSE(app_.cancel("chatcmpl-1", {}));
+    EXPECT_FALSE(cancelled);
+    EXPECT_TRUE(app_.cancel("chatcmpl-1", {7, false}));
     EXPECT_TRUE(cancelled);
     EXPECT_EQ(app_.decoding(), 1U);
   }
-  EXPECT_FALSE(app_.cancel("chatcmpl-1"));
+  EXPECT_FALSE(app_.cancel("chatcmpl-1", {7, true}));
   EXPECT_EQ(app_.decoding(), 0U);
 }
 

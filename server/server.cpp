@@ -139,6 +139,11 @@ Server::~Server() = default;
 
 int Server::port() const { return impl_->port; }
 
+void Server::replace_keys(const std::vector<std::string>& keys,
+                          const std::vector<std::string>& operator_keys) {
+  impl_->server_context.router.replace_keys(KeyRing(keys, operator_keys));
+}
+
 void Server::run() {
   net::co_spawn(impl_->io, impl_->accept(), net::detached);
   impl_->run();

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "server/app.h"
@@ -20,6 +22,8 @@ class Server {
   ~Server();
 
   int port() const;
+  /// From now on only these keys are accepted. Any thread may call it.
+  void replace_keys(const std::vector<std::string>& keys, const std::vector<std::string>& operator_keys);
   /// Serves until stop().
   void run();
   /// Refuses new connections and closes the idle ones; run() returns after the last answer has ended, or

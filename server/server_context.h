@@ -19,7 +19,7 @@ struct ServerContext {
 
   const ServerOptions options;
   App& app;
-  const Router router;
+  Router router;
   AccessLog log;
   BodyBudget bodies;
   TextLanes text;  // renders and encodes prompts

@@ -46,7 +46,8 @@ net::awaitable<TextLanes::Lane> TextLanes::lane_of(const HttpRequest& http_reque
   std::size_t bytes = http_request.body.size();
   // A short body may continue a long conversation.
   if (continues(http_request, model_info.get())) {
-    co_await run(Lane::kShort, [&] { bytes += api::history_bytes(*model_info, http_request.body); });
+    co_await run(Lane::kShort,
+                 [&] { bytes += api::history_bytes(*model_info, http_request.body, http_request.caller); });
   }
   co_return lane_of_size(bytes);
 }

@@ -42,6 +42,8 @@ class FakeEngine : public EngineClient {
   EngineStatus status() const override { return {}; }
   CacheReport cache() const override { return {}; }
   void clear_cache() override {}
+  CacheReport cache_of(std::uint64_t) const override { return {}; }
+  void clear_cache_of(std::uint64_t) override {}
 
  private:
   const Mood mood_;

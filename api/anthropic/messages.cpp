@@ -17,7 +17,7 @@ Result<Exchange> messages_exchange(const ModelInfo& model_info, std::string_view
   FT_TRY(check_members(json, Body::kMessages, model_info.strict_fields, notes));
   FT_ASSIGN(const GenerateParams call, read_messages_call(json, Purpose::kAnswer));
   notes.skipped = call.notes.skipped;
-  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed, meta.owner));
+  FT_ASSIGN(Prepared prepared, prepare(model_info, call, meta.seed, meta.caller));
   auto writer = std::make_unique<MessagesWriter>(model_info, call, meta, prepared.prompt_tokens.front());
   return Exchange{call.stream, std::move(writer), std::move(prepared.requests), std::move(notes)};
 }

@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   ft::api::ResponseStore store;
   store.put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"});
-  if (const auto responses = ft::api::read_responses(*body, &store); responses.ok()) {
+  if (const auto responses = ft::api::read_responses(*body, &store, {}); responses.ok()) {
     check(responses->call);
     demand(ft::api::Json::parse(responses->echo, nullptr, false).is_object());
     // A stored history is parsed as the same conversation.

@@ -53,7 +53,7 @@ Result<Exchange> completions_exchange(const ModelInfo& model_info, std::string_v
     echoes.push_back(prompt.ids.empty() ? prompt.text : model_info.tokenizer->decode(prompt.ids, false));
   }
   if (!request.suffix.empty()) FT_TRY(add_suffix(model_info, request.suffix, request.call));
-  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed, meta.owner);
+  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed, meta.caller);
   if (!prepared.ok()) {
     Error error = prepared.error();
     if (error.field == "messages") error.field = "prompt";

@@ -1,6 +1,7 @@
 // ResponseStore: answers of POST /v1/responses for later use by previous_response_id, GET, and DELETE
 // /v1/responses/{id}. In memory only; the least recently used entry is evicted beyond kMaxStoredResponses or
-// kMaxStoredBytes. One lock per call makes it safe from any thread. An unknown id is nullopt.
+// kMaxStoredBytes. One lock per call makes it safe from any thread. An unknown id is nullopt, and so is an id
+// whose entry the caller may not use.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+
+#include "api/caller.h"
 
 namespace ft::api {
 
@@ -29,13 +32,13 @@ class ResponseStore {
   explicit ResponseStore(std::size_t most = kMaxStoredResponses, std::size_t most_bytes = kMaxStoredBytes)
       : most_(most), most_bytes_(most_bytes) {}
 
-  /// An entry that exceeds the byte limit by itself is not stored.
-  void put(const std::string& id, StoredResponse response);
+  /// An entry that exceeds the byte limit by itself is not stored. It belongs to the caller's key.
+  void put(const std::string& id, StoredResponse response, const Caller& caller);
   /// Also marks the entry as the most recently used.
-  std::optional<StoredResponse> get(const std::string& id);
-  bool erase(const std::string& id);
+  std::optional<StoredResponse> get(const std::string& id, const Caller& caller);
+  bool erase(const std::string& id, const Caller& caller);
   /// 0 if the id is not stored.
-  std::size_t history_bytes(const std::string& id) const;
+  std::size_t history_bytes(const std::string& id, const Caller& caller) const;
 
   std::size_t size() const;
   std::size_t bytes() const;
@@ -44,13 +47,16 @@ class ResponseStore {
   struct Entry {
     std::string id;
     StoredResponse response;
+    std::uint64_t owner = 0;
   };
+  using Places = std::unordered_map<std::string, std::list<Entry>::iterator>;
+  Places::const_iterator find(const std::string& id, const Caller& caller) const;
   void drop(std::list<Entry>::iterator entry);
 
   const std::size_t most_, most_bytes_;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
-  std::unordered_map<std::string, std::list<Entry>::iterator> places_;
+  Places places_;
   std::size_t bytes_ = 0;
 };
 

@@ -5,49 +5,64 @@
 namespace ft::api {
 namespace {
 
+constexpr Caller kMine{7, false}, kOther{8, false}, kOperator{9, true};
+
 TEST(ResponseStore, GivesBackWhatWasPutUntilItIsErased) {
   ResponseStore store;
-  store.put("resp_1", {"{}", "[1]"});
-  ASSERT_TRUE(store.get("resp_1"));
-  EXPECT_EQ(store.get("resp_1")->history, "[1]");
-  EXPECT_TRUE(store.erase("resp_1"));
-  EXPECT_FALSE(store.erase("resp_1"));
-  EXPECT_FALSE(store.get("resp_1"));
+  store.put("resp_1", {"{}", "[1]"}, kMine);
+  ASSERT_TRUE(store.get("resp_1", kMine));
+  EXPECT_EQ(store.get("resp_1", kMine)->history, "[1]");
+  EXPECT_TRUE(store.erase("resp_1", kMine));
+  EXPECT_FALSE(store.erase("resp_1", kMine));
+  EXPECT_FALSE(store.get("resp_1", kMine));
   EXPECT_EQ(store.bytes(), 0U);
+}
+
+TEST(ResponseStore, AnEntryIsThereForItsKeyAndForAnOperatorAlone) {
+  ResponseStore store(2, 1'000);
+  store.put("a", {"1", "[1]"}, kMine);
+  EXPECT_FALSE(store.get("a", kOther));
+  EXPECT_FALSE(store.get("a", {})) << "a caller without a key";
+  EXPECT_EQ(store.history_bytes("a", kOther), 0U);
+  EXPECT_FALSE(store.erase("a", kOther));
+  EXPECT_TRUE(store.get("a", kMine));
+  EXPECT_TRUE(store.get("a", kOperator));
+  EXPECT_EQ(store.history_bytes("a", kOperator), 3U);
+  EXPECT_TRUE(store.erase("a", kOperator));
 }
 
 TEST(ResponseStore, OneBeyondTheCountDropsTheLeastRecentlyUsed) {
   ResponseStore store(2, 1'000);
-  store.put("a", {"1", ""});
-  store.put("b", {"2", ""});
-  ASSERT_TRUE(store.get("a"));
-  store.put("c", {"3", ""});
+  store.put("a", {"1", ""}, kMine);
+  store.put("b", {"2", ""}, kMine);
+  ASSERT_TRUE(store.get("a", kMine));
+  store.put("c", {"3", ""}, kMine);
   EXPECT_EQ(store.size(), 2U);
-  EXPECT_TRUE(store.get("a"));
-  EXPECT_FALSE(store.get("b"));
-  EXPECT_TRUE(store.get("c"));
+  EXPECT_TRUE(store.get("a", kMine));
+  EXPECT_FALSE(store.get("b", kMine));
+  EXPECT_TRUE(store.get("c", kMine));
 }
 
 TEST(ResponseStore, OneByteBeyondTheLimitDropsTheOldest) {
   ResponseStore store(100, 10);
-  store.put("a", {"12345", ""});
-  store.put("b", {"123", "45"});
+  store.put("a", {"12345", ""}, kMine);
+  store.put("b", {"123", "45"}, kMine);
   EXPECT_EQ(store.size(), 2U);
   EXPECT_EQ(store.bytes(), 10U);
-  store.put("c", {"1", ""});
-  EXPECT_FALSE(store.get("a"));
-  EXPECT_TRUE(store.get("b"));
-  store.put("d", {"12345678901", ""});  // exceeds the limit by itself
-  EXPECT_FALSE(store.get("d"));
-  EXPECT_TRUE(store.get("b"));
+  store.put("c", {"1", ""}, kMine);
+  EXPECT_FALSE(store.get("a", kMine));
+  EXPECT_TRUE(store.get("b", kMine));
+  store.put("d", {"12345678901", ""}, kMine);  // exceeds the limit by itself
+  EXPECT_FALSE(store.get("d", kMine));
+  EXPECT_TRUE(store.get("b", kMine));
 }
 
 TEST(ResponseStore, PuttingAnIdAgainReplacesIt) {
   ResponseStore store;
-  store.put("a", {"old", ""});
-  store.put("a", {"newer", ""});
+  store.put("a", {"old", ""}, kMine);
+  store.put("a", {"newer", ""}, kMine);
   EXPECT_EQ(store.size(), 1U);
-  EXPECT_EQ(store.get("a")->body, "newer");
+  EXPECT_EQ(store.get("a", kMine)->body, "newer");
   EXPECT_EQ(store.bytes(), 5U);
 }
 

@@ -29,28 +29,30 @@ Result<Exchange> responses_exchange(const ModelInfo& model_info, std::string_vie
   FT_ASSIGN(const Json json, parse_body(body));
   Notes notes;
   FT_TRY(check_members(json, Body::kResponses, model_info.strict_fields, notes));
-  FT_ASSIGN(ResponsesRequest request, read_responses(json, model_info.responses.get()));
+  FT_ASSIGN(ResponsesRequest request, read_responses(json, model_info.responses.get(), meta.caller));
   notes.skipped = request.call.notes.skipped;
-  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed, meta.owner);
+  Result<Prepared> prepared = prepare(model_info, request.call, meta.seed, meta.caller);
   if (!prepared.ok()) return in_its_words(prepared.error());
   const bool stream = request.call.stream;
   auto writer = std::make_unique<ResponsesWriter>(model_info, std::move(request), meta);
   return Exchange{stream, std::move(writer), std::move(prepared->requests), std::move(notes)};
 }
 
-std::size_t history_bytes(const ModelInfo& model_info, std::string_view body) {
+std::size_t history_bytes(const ModelInfo& model_info, std::string_view body, const Caller& caller) {
   if (model_info.responses == nullptr || model_info.responses->size() == 0) return 0;
   const Result<Json> json = parse_body(body);
   if (!json.ok()) return 0;
   const Json* id = Fields(*json, "").find("previous_response_id");
-  return id != nullptr && id->is_string() ? model_info.responses->history_bytes(id->get<std::string>()) : 0;
+  if (id == nullptr || !id->is_string()) return 0;
+  return model_info.responses->history_bytes(id->get<std::string>(), caller);
 }
 
-Result<HttpResponse> responses_count_reply(const ModelInfo& model_info, std::string_view body) {
+Result<HttpResponse> responses_count_reply(const ModelInfo& model_info, std::string_view body,
+                                           const Caller& caller) {
   FT_ASSIGN(const Json json, parse_body(body));
   Notes notes;
   FT_TRY(check_members(json, Body::kResponses, model_info.strict_fields, notes));
-  FT_ASSIGN(const ResponsesRequest request, read_responses(json, model_info.responses.get()));
+  FT_ASSIGN(const ResponsesRequest request, read_responses(json, model_info.responses.get(), caller));
   notes.skipped = request.call.notes.skipped;
   Result<std::vector<std::int32_t>> prompt = prompt_of(model_info, request.call);
   if (!prompt.ok()) return in_its_words(prompt.error());
@@ -61,9 +63,9 @@ Result<HttpResponse> responses_count_reply(const ModelInfo& model_info, std::str
 }
 
 Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const std::string& id,
-                                           const StoredQuery& query) {
+                                           const Caller& caller, const StoredQuery& query) {
   std::optional<StoredResponse> stored;
-  if (model_info.responses != nullptr) stored = model_info.responses->get(id);
+  if (model_info.responses != nullptr) stored = model_info.responses->get(id, caller);
   if (!stored) return not_kept(id);
   if (query.path.ends_with("/input_items")) return input_items_reply(*stored, query);
   if (query.stream == "true") return replay_reply(*stored, query);
@@ -72,8 +74,9 @@ Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const st
   return reply;
 }
 
-Result<HttpResponse> delete_response_reply(const ModelInfo& model_info, const std::string& id) {
-  if (model_info.responses == nullptr || !model_info.responses->erase(id)) return not_kept(id);
+Result<HttpResponse> delete_response_reply(const ModelInfo& model_info, const std::string& id,
+                                           const Caller& caller) {
+  if (model_info.responses == nullptr || !model_info.responses->erase(id, caller)) return not_kept(id);
   HttpResponse reply;
   reply.body = dump(Json{{"id", id}, {"object", "response"}, {"deleted", true}});
   return reply;

@@ -50,11 +50,11 @@ Status read_include(const Fields& fields, ResponsesRequest& request) {
 }
 
 /// The history of previous_response_id, or an empty list.
-Result<Json> read_history(const Fields& fields, ResponseStore* store) {
+Result<Json> read_history(const Fields& fields, ResponseStore* store, const Caller& caller) {
   FT_ASSIGN(const auto previous, fields.text("previous_response_id"));
   if (!previous) return Json::array();
   std::optional<StoredResponse> stored;
-  if (store != nullptr) stored = store->get(*previous);
+  if (store != nullptr) stored = store->get(*previous, caller);
   if (stored) return read_json<Json>(stored->history);
   return Error{
       Code::kNotFound,
@@ -97,14 +97,14 @@ Status refuse_background(const Fields& fields) {
 
 }  // namespace
 
-Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store) {
+Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store, const Caller& caller) {
   ResponsesRequest request;
   GenerateParams& call = request.call;
   const Fields fields(body, "");
   FT_TRY(refuse_background(fields));
   FT_ASSIGN(const auto model, fields.text("model"));
   call.model = model.value_or("");
-  FT_ASSIGN(Json items, read_history(fields, store));
+  FT_ASSIGN(Json items, read_history(fields, store, caller));
   const std::size_t skipped = items.size();
   const Json* input = fields.find("input");
   if (input == nullptr) return wrong("input", "is missing; send a string or a list of items");

@@ -20,7 +20,7 @@ struct ResponsesRequest {
   bool seals_reasoning = false;  // and a form of it that it can send back
 };
 
-/// `store` may be null: then every id is unknown.
-Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store);
+/// `store` may be null: then every id is unknown, as an id of another caller always is.
+Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store, const Caller& caller);
 
 }  // namespace ft::api

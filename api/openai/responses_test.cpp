@@ -13,7 +13,7 @@ namespace {
 
 Result<ResponsesRequest> read(const std::string& body, ResponseStore* store = nullptr) {
   FT_ASSIGN(const Json json, parse_body(body));
-  return read_responses(json, store);
+  return read_responses(json, store, {});
 }
 
 Json messages(const std::string& body) {
@@ -311,11 +311,40 @@ TEST(ResponsesWriter, AnAnswerIsKeptWithItsHistoryUnlessStoreIsFalse) {
   ASSERT_EQ(list.size(), 3U);
   EXPECT_EQ(list[1]["content"], "two");
   EXPECT_EQ(list[2]["content"], "three");
-  ASSERT_TRUE(stored_response_reply(model_info, "resp_0a").ok());
-  EXPECT_TRUE(delete_response_reply(model_info, "resp_0a").ok());
-  EXPECT_FALSE(stored_response_reply(model_info, "resp_0a").ok());
+  ASSERT_TRUE(stored_response_reply(model_info, "resp_0a", {}).ok());
+  EXPECT_TRUE(delete_response_reply(model_info, "resp_0a", {}).ok());
+  EXPECT_FALSE(stored_response_reply(model_info, "resp_0a", {}).ok());
   streamed(model_info, R"({"input": "one", "store": false})", {test::end_event(Finish::kStop)});
-  EXPECT_FALSE(stored_response_reply(model_info, "resp_0a").ok());
+  EXPECT_FALSE(stored_response_reply(model_info, "resp_0a", {}).ok());
+}
+
+TEST(ResponsesWriter, AnAnswerOfAnotherKeyDoesNotExist) {
+  const ModelInfo model_info = test::model_info();
+  const Caller mine{7, false}, other{8, false}, chief{9, true};
+  ResponsesWriter writer(model_info, std::move(*read(R"({"input": "one"})")),
+                         ResponseMeta{"0a", 1, 2, "", mine});
+  std::string out;
+  for (const Event& event : {test::text("two"), test::end_event(Finish::kStop)}) writer.add(0, event, out);
+  (void)writer.reply();
+  const Json next = Json::parse(R"({"input": "three", "previous_response_id": "resp_0a"})");
+  ResponseStore* store = model_info.responses.get();
+  EXPECT_TRUE(read_responses(next, store, mine).ok());
+  EXPECT_TRUE(read_responses(next, store, chief).ok());
+  EXPECT_EQ(read_responses(next, store, other).error().code, Code::kNotFound);
+  EXPECT_EQ(responses_count_reply(model_info, next.dump(), other).error().code, Code::kNotFound);
+  EXPECT_EQ(history_bytes(model_info, next.dump(), other), 0U);
+  const StoredQuery items{.path = "/v1/responses/resp_0a/input_items"}, events{.stream = "true"};
+  for (const StoredQuery& query : {StoredQuery{}, items, events}) {
+    const auto refused = stored_response_reply(model_info, "resp_0a", other, query);
+    EXPECT_EQ(refused.error().code, Code::kNotFound);
+    EXPECT_TRUE(stored_response_reply(model_info, "resp_0a", mine, query).ok());
+    EXPECT_TRUE(stored_response_reply(model_info, "resp_0a", chief, query).ok());
+  }
+  EXPECT_EQ(delete_response_reply(model_info, "resp_0a", other).error().message,
+            delete_response_reply(model_info, "resp_0a", {}).error().message)
+      << "as if it had never been";
+  EXPECT_TRUE(stored_response_reply(model_info, "resp_0a", mine).ok());
+  EXPECT_TRUE(delete_response_reply(model_info, "resp_0a", mine).ok());
 }
 
 TEST(ResponsesWriter, SealedReasoningComesBackFromAClientWithoutStoredResponses) {
@@ -349,18 +378,20 @@ TEST(ResponsesWriter, AStoredStreamIsTheSameStream) {
                   test::tool_begin("f"), test::tool_arguments("{\"a\":"), test::tool_arguments("1}"),
                   test::tool_end(), test::tool_begin("c"), test::tool_arguments("{\"input\":\"a"),
                   test::tool_arguments("b\"}"), test::tool_end(), test::end_event(Finish::kStop)});
-    const auto replayed = stored_response_reply(model_info, "resp_0a", {.stream = "true"});
+    const auto replayed = stored_response_reply(model_info, "resp_0a", {}, {.stream = "true"});
     ASSERT_TRUE(replayed.ok());
     EXPECT_EQ(replayed->type, "text/event-stream; charset=utf-8");
     const std::vector<test::Frame> then = test::frames(stream), now = test::frames(replayed->body);
     ASSERT_EQ(now.size(), then.size());
     for (std::size_t i = 0; i < now.size(); ++i) EXPECT_EQ(now[i].data(), then[i].data()) << i;
-    const auto rest = stored_response_reply(model_info, "resp_0a", {.stream = "true", .starting_after = "5"});
+    const auto rest =
+        stored_response_reply(model_info, "resp_0a", {}, {.stream = "true", .starting_after = "5"});
     ASSERT_TRUE(rest.ok());
     EXPECT_EQ(test::frames(rest->body).front().data()["sequence_number"], 6);
-    EXPECT_EQ(
-        stored_response_reply(model_info, "resp_0a", {.stream = "true", .starting_after = "x"}).error().field,
-        "starting_after");
+    EXPECT_EQ(stored_response_reply(model_info, "resp_0a", {}, {.stream = "true", .starting_after = "x"})
+                  .error()
+                  .field,
+              "starting_after");
   }
 }
 
@@ -371,7 +402,7 @@ TEST(ResponsesWriter, InputItemsAreListedInPages) {
            {test::text("a"), test::end_event(Finish::kStop)});
   const auto page = [&](StoredQuery query) {
     query.path = "/v1/responses/resp_0a/input_items";
-    const auto reply = stored_response_reply(model_info, "resp_0a", query);
+    const auto reply = stored_response_reply(model_info, "resp_0a", {}, query);
     return reply.ok() ? Json::parse(reply->body) : Json(reply.error().field);
   };
   const Json all = page({});

@@ -282,7 +282,7 @@ void ResponsesWriter::keep(const Json& response) const {
   }
   Json deltas = Json::array();
   for (const Item& item : items_) deltas.push_back(item.deltas);
-  model_info_.responses->put(id(), {dump(response), dump(history), dump(deltas), inputs});
+  model_info_.responses->put(id(), {dump(response), dump(history), dump(deltas), inputs}, meta_.caller);
 }
 
 void ResponsesWriter::begin(std::string& out) {

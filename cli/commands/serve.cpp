@@ -26,6 +26,20 @@ struct Options {
   ServeOptions serve;
 };
 
+/// At SIGHUP. Files that cannot be read leave the keys as they are.
+void read_keys_again(const ServeOptions& choice, server::Server& server) {
+  if (choice.api_key_file.empty() && choice.admin_key_file.empty()) {
+    return log_info("SIGHUP: no file of keys was given, so there is nothing to read again");
+  }
+  const Result<ServingKeys> keys = serving_keys(choice);
+  if (!keys.ok()) {
+    return log_error(fmt::format("SIGHUP: the keys stay as they were: {}", keys.error().message));
+  }
+  server.replace_keys(keys->users, keys->operators);
+  log_info(fmt::format("SIGHUP: {} keys and {} operators' keys are accepted from now on", keys->users.size(),
+                       keys->operators.size()));
+}
+
 Result<std::vector<std::string>> read_hosts(const ServeOptions& choice) {
   for (const std::string& host : choice.hosts) {
     if (server::may_be_allowed(host)) continue;
@@ -34,6 +48,18 @@ Result<std::vector<std::string>> read_hosts(const ServeOptions& choice) {
                                              host)};
   }
   return choice.hosts;
+}
+
+Result<server::ServerOptions> server_choice(const Options& options) {
+  server::ServerOptions chosen;
+  FT_ASSIGN(ServingKeys keys, serving_keys(options.serve));
+  chosen.api_keys = std::move(keys.users), chosen.admin_keys = std::move(keys.operators);
+  chosen.host = options.serve.host, chosen.port = options.serve.port;
+  chosen.head_ms = options.serve.head_s * 1000, chosen.idle_ms = options.serve.idle_s * 1000;
+  chosen.origins = options.serve.origins;
+  FT_ASSIGN(chosen.hosts, read_hosts(options.serve));
+  chosen.log_json = options.serve.log_json, chosen.quiet = options.output.quiet;
+  return chosen;
 }
 
 /// The server's thread: stops and joins it, however work() ends.
@@ -56,20 +82,14 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (!options.output.quiet)  // one line per request
     set_log_level(options.serve.log_polls ? LogLevel::kDebug : LogLevel::kInfo);
   log_in_background();
-  server::ServerOptions server_options;
-  FT_ASSIGN(server_options.api_keys, serving_keys(options.serve));
-  server_options.host = options.serve.host, server_options.port = options.serve.port;
-  server_options.head_ms = options.serve.head_s * 1000, server_options.idle_ms = options.serve.idle_s * 1000;
-  server_options.origins = options.serve.origins;
-  FT_ASSIGN(server_options.hosts, read_hosts(options.serve));
-  server_options.log_json = options.serve.log_json, server_options.quiet = options.output.quiet;
+  FT_ASSIGN(const server::ServerOptions server_options, server_choice(options));
   std::unique_ptr<LoadedModel> loaded;  // outlives the server, whose last answers read it
   std::unique_ptr<Engine> engine;
   server::App app;
   FT_ASSIGN(const std::unique_ptr<server::Server> server, server::Server::listen(server_options, app));
   const Serving serving(*server);
   if (options.serve.max) FT_TRY(ThermalForge::find());  // before a large model is read
-  Interrupt interrupt([&] { app.drain(); });
+  Interrupt interrupt([&] { app.drain(); }, [&] { read_keys_again(options.serve, *server); });
   FT_ASSIGN(loaded, load(options.model, &terminal));
   app.loading(0.5);
   FT_ASSIGN(engine, start_serving_engine(*loaded, options.serve));

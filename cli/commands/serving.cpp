@@ -55,6 +55,11 @@ void add_cache_flags(FlagSet& flags, ServeOptions& serve) {
   flags.add("cache-dir-mb", "N", reads_auto_or(serve.cache_dir_mb, 1, 1 << 24),
             "Size limit of that folder in MB; auto (default): four prompts of the whole context, at least "
             "4096, at most a quarter of the free disk. The least recently used files go first");
+  flags.add(
+      "cache-share", "WHAT", reads_choice(serve.cache_share, {"speed", "keys", "none"}),
+      "What API keys share in the prefix cache: speed (default): states serve every key, but what another "
+      "key has computed counts as computed in usage; keys: it counts as cached; none: a key's states "
+      "serve that key alone");
 }
 
 }  // namespace
@@ -70,7 +75,13 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
       .empty_counts = true;
   flags
       .add("api-key-file", "FILE", reads_file_name(serve.api_key_file),
-           "Require the keys in this file, one per line; lines that begin with # are comments")
+           "Require the keys in this file, one per line; lines that begin with # are comments. SIGHUP reads "
+           "it again")
+      .empty_counts = true;
+  flags
+      .add("admin-key-file", "FILE", reads_file_name(serve.admin_key_file),
+           "Keys of operators, as in --api-key-file: they may use and remove what belongs to other keys "
+           "(stored responses, running answers, the prefix cache)")
       .empty_counts = true;
   flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
                  "Allow web pages of this origin, such as https://chat.example.org; *: all (repeatable). "
@@ -204,6 +215,9 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.lookup = lookup_place(loaded.model, choice.lookup_memory);
   options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
+  options.cache_share = choice.cache_share == "keys"   ? CacheShare::kKeys
+                        : choice.cache_share == "none" ? CacheShare::kNone
+                                                       : CacheShare::kSpeed;
   if (!choice.cache_dir.empty()) {
     FT_ASSIGN(options.folder, cache_folder(loaded, choice));
   }
@@ -256,11 +270,15 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   return model_info;
 }
 
-Result<std::vector<std::string>> serving_keys(const ServeOptions& serve) {
-  std::vector<std::string> keys = serve.api_keys;
-  if (serve.api_key_file.empty()) return keys;
-  FT_ASSIGN(const std::vector<std::string> more, read_key_file(serve.api_key_file));
-  keys.insert(keys.end(), more.begin(), more.end());
+Result<ServingKeys> serving_keys(const ServeOptions& serve) {
+  ServingKeys keys{serve.api_keys, {}};
+  if (!serve.api_key_file.empty()) {
+    FT_ASSIGN(const std::vector<std::string> more, read_key_file(serve.api_key_file));
+    keys.users.insert(keys.users.end(), more.begin(), more.end());
+  }
+  if (!serve.admin_key_file.empty()) {
+    FT_ASSIGN(keys.operators, read_key_file(serve.admin_key_file));
+  }
   return keys;
 }
 
@@ -279,8 +297,9 @@ Result<ConnectionFacts> usual_connection() {
                  "the settings give the port 0, so the server chooses one at its start; give its "
                  "address with --url"};
   }
-  FT_ASSIGN(const std::vector<std::string> keys, serving_keys(serve));
-  return ConnectionFacts{serving_url(serve.host, serve.port), "", 0, keys.empty() ? "" : keys.front()};
+  FT_ASSIGN(const ServingKeys keys, serving_keys(serve));
+  return ConnectionFacts{serving_url(serve.host, serve.port), "", 0,
+                         keys.users.empty() ? "" : keys.users.front()};
 }
 
 ConnectionFacts connection_of(const api::ModelInfo& model_info, const std::string& url,
@@ -358,7 +377,7 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
       megabytes(engine.memory().key_values + engine.memory().states), model_info.slots, model_info.context,
       megabytes(engine.memory().cache), memory_lines(loaded, choice), folder_line(engine),
       loaded.load_ms / 1e3, page, url, url);
-  if (!is_loopback(options.host) && options.api_keys.empty()) {
+  if (!is_loopback(options.host) && options.api_keys.empty() && options.admin_keys.empty()) {
     screen +=
         "  WARNING   every client that reaches this address can use the model and read its cache; set a key "
         "with --api-key-file, or listen at 127.0.0.1\n";

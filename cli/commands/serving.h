@@ -22,16 +22,17 @@ struct ServeOptions {
   int slots = -1;  // -1: auto
   int queue = 256;
   int grace_s = 30;
-  int cache_mb = -1;          // -1: auto
-  int lookup_memory_mb = 64;  // 0: off
-  std::string lookup_memory;  // folder; empty: none
-  std::string cache_dir;      // auto or a folder; empty: none
-  int cache_dir_mb = -1;      // -1: auto
-  int memory_mb = 0;          // 0: what the machine has left
-  bool max = false;           // Max mode
+  int cache_mb = -1;                  // -1: auto
+  int lookup_memory_mb = 64;          // 0: off
+  std::string lookup_memory;          // folder; empty: none
+  std::string cache_dir;              // auto or a folder; empty: none
+  int cache_dir_mb = -1;              // -1: auto
+  std::string cache_share = "speed";  // speed, keys or none
+  int memory_mb = 0;                  // 0: what the machine has left
+  bool max = false;                   // Max mode
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
-  std::string api_key_file;
+  std::string api_key_file, admin_key_file;
   std::string client;  // whose settings are printed; empty: nobody's
   bool any_model = false, log_json = false, log_polls = false, image_urls = false, strict_fields = false;
   DrafterKind drafter = DrafterKind::kAuto;
@@ -41,8 +42,11 @@ struct ServeOptions {
 /// The drafters' folders go to `model`.
 void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model);
 
-/// Those of --api-key and of the file.
-Result<std::vector<std::string>> serving_keys(const ServeOptions& serve);
+struct ServingKeys {
+  std::vector<std::string> users, operators;
+};
+/// The keys of --api-key and of both files.
+Result<ServingKeys> serving_keys(const ServeOptions& serve);
 
 /// Where `serve` would listen by the environment and the settings file, and one of its keys. Model and
 /// context are unknown. kInvalid if the server chooses its port at its start.

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,22 +17,37 @@ constexpr std::int64_t kTogetherNs = 300'000'000;  // signals of one wish come w
 
 std::atomic<int> pipe_end{-1};
 
-void on_signal(int) {
+void on_signal(int signal) {
   const int saved = errno;
-  const char byte = 's';
+  const char byte = signal == SIGHUP ? 'h' : 's';
   if (const int end = pipe_end.load(); end >= 0 && ::write(end, &byte, 1) < 0) {
     // The pipe already contains a signal.
   }
   errno = saved;
 }
 
-void install(void (*handler)(int)) {
+void install(int signal, void (*handler)(int)) {
   struct sigaction action{};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);  // a macro on macOS
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(signal, &action, nullptr);
+}
+
+void install(void (*handler)(int)) {
+  install(SIGINT, handler);
+  install(SIGTERM, handler);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction now{};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+bool has_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal >= 0) ::close(terminal);
+  return terminal >= 0;
 }
 
 }  // namespace
@@ -42,18 +58,23 @@ std::string stopped_text(std::int64_t kept_bytes) {
                      bytes_text(static_cast<double>(kept_bytes)));
 }
 
-Interrupt::Interrupt(std::function<void()> act) : act_(std::move(act)) {
+Interrupt::Interrupt(std::function<void()> act, std::function<void()> reload)
+    : act_(std::move(act)), reload_(std::move(reload)) {
   int ends[2];
   if (!open_pipe(ends)) return;
   read_ = ends[0], write_ = ends[1];
   pipe_end = write_;
   thread_ = std::thread([this] { watch(); });
   install(on_signal);
+  had_terminal_ = has_terminal();
+  takes_hang_ups_ = reload_ && !is_ignored(SIGHUP);
+  if (takes_hang_ups_) install(SIGHUP, on_signal);
 }
 
 Interrupt::~Interrupt() {
   if (write_ < 0) return;
   install(SIG_DFL);
+  if (takes_hang_ups_) install(SIGHUP, SIG_DFL);
   pipe_end = -1;
   const char byte = 'q';
   while (::write(write_, &byte, 1) < 0 && errno == EINTR) {
@@ -63,6 +84,9 @@ Interrupt::~Interrupt() {
   ::close(write_);
 }
 
+/// Whether SIGHUP asks for a reload, not for the end of a program whose terminal was closed.
+bool Interrupt::reloads() const { return !had_terminal_ || has_terminal(); }
+
 void Interrupt::watch() {
   std::int64_t first_ns = 0;
   for (;;) {
@@ -70,6 +94,10 @@ void Interrupt::watch() {
     const ssize_t got = ::read(read_, &byte, 1);
     if (got < 0 && errno == EINTR) continue;
     if (got != 1 || byte == 'q') return;
+    if (byte == 'h' && reloads()) {
+      reload_();
+      continue;
+    }
     const std::int64_t now_ns = steady_ns();
     if (happened_.exchange(true)) {
       if (now_ns - first_ns < kTogetherNs) continue;

@@ -1,0 +1,17 @@
+// Caller: who sends a request, by its API key. What a request leaves (a stored response, a running
+// answer, snapshots in the prefix cache) belongs to its caller's key; for other keys it does not exist. An
+// operator's key may use everything. Without keys everybody is the same caller, who may use everything.
+#pragma once
+
+#include <cstdint>
+
+namespace ft::api {
+
+struct Caller {
+  std::uint64_t owner = 0;   // number of the key's text, the same after a restart; 0: no key is required
+  bool is_operator = false;  // may use what belongs to others
+  /// Whether what belongs to `other` may be read, continued and removed.
+  bool may_use(std::uint64_t other) const { return is_operator || owner == other; }
+};
+
+}  // namespace ft::api
