@@ -15,9 +15,11 @@
 #include "api/error_reply.h"
 #include "api/fields.h"
 #include "base/log.h"
+#include "base/peer.h"
 #include "base/system.h"
 #include "server/reader.h"
 #include "server/routes.h"
+#include "server/send_ahead.h"
 #include "server/server_context.h"
 #include "server/wake_event.h"
 
@@ -74,7 +76,7 @@ class Connection {
   awaitable<bool> send(const Received& received, api::HttpResponse reply, AccessLine& line);
   awaitable<bool> decode(const Received& received, api::Exchange exchange, AccessLine& line);
   std::optional<api::HttpResponse> submit(const Received& received, Running& running);
-  awaitable<void> watch();
+  awaitable<void> watch(Running& running);
   awaitable<bool> gather(Running& running);
   awaitable<bool> stream(const Received& received, Running& running);
   awaitable<bool> send_stream_head(const Received& received, const api::Notes& notes);
@@ -86,6 +88,8 @@ class Connection {
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_{kMaxHeadBytes};
   std::string here_;  // the connection's local address
+  SendAhead ahead_{beast::get_lowest_layer(stream_).socket()};
+  bool half_closed_ = false;  // during an answer: the client has sent its last byte
 };
 
 awaitable<void> Connection::run() {
@@ -147,16 +151,25 @@ Answer Connection::route(const HttpRequest& http_request) const {
 }
 
 /// GET runs at once; POST runs on the text lanes because rendering and encoding take time. Nothing is done
-/// for a client that has left while it waited for its lane.
+/// for a client that has left while it waited for its lane. One that closed its sending side is asked first,
+/// then waits for its lane again.
 awaitable<Answer> Connection::answer(const HttpRequest& http_request) {
   if (http_request.method != "POST") co_return route(http_request);
   const TextLanes::Lane lane =
       co_await server_context_.text.lane_of(http_request, server_context_.app.model_info());
   std::optional<Answer> given;
   const int socket = beast::get_lowest_layer(stream_).socket().native_handle();
+  bool asks = false;
+  half_closed_ = false;
   co_await server_context_.text.run(lane, [&] {
-    if (!has_hung_up(socket)) given = route(http_request);
+    asks = has_hung_up(socket);
+    if (!asks) given = route(http_request);
   });
+  if (asks && co_await ahead_.client_reads()) {
+    co_await server_context_.text.run(lane, [&] {
+      if (!has_left(socket)) given = route(http_request);
+    });
+  }
   if (given) co_return std::move(*given);
   co_return api::error_reply(http_request.dialect(), {Code::kCancelled, "the request was not begun"},
                              http_request.id);
@@ -196,6 +209,10 @@ awaitable<bool> Connection::send(const Received& received, api::HttpResponse rep
     const auto [error, bytes] = co_await http::async_write_header(stream_, serializer, kAwait);
     (void)bytes;
     co_return !error && keep_alive;
+  }
+  if (ahead_.any() && !co_await ahead_.finish_header(stream_, serializer)) {
+    line.note = "client left";
+    co_return false;
   }
   const auto [error, bytes] = co_await http::async_write(stream_, serializer, kAwait);
   (void)bytes;
@@ -237,8 +254,8 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
                        wake->ring(true);
                      });
   // Whichever ends first cancels the other: the answer or the connection watch.
-  const auto first = streams ? co_await (contained(running, stream(received, running)) || watch())
-                             : co_await (contained(running, gather(running)) || watch());
+  const auto first = streams ? co_await (contained(running, stream(received, running)) || watch(running))
+                             : co_await (contained(running, gather(running)) || watch(running));
   registered.reset();
   if (running.failed) {
     line.status = 500, line.note = "failed";
@@ -260,20 +277,22 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
 }
 
 /// Returns when the client has disconnected. Bytes of its next request are left unread; while they wait, only
-/// a closed connection is noticed.
-awaitable<void> Connection::watch() {
-  constexpr milliseconds kLookAgain{100};
+/// a closed connection is noticed. A stream to a half-closed client has frames without content to send.
+awaitable<void> Connection::watch(Running& running) {
   net::ip::tcp::socket& socket = beast::get_lowest_layer(stream_).socket();
   net::steady_timer timer(stream_.get_executor());
   for (;;) {
     (void)co_await socket.async_wait(net::ip::tcp::socket::wait_read, kAwait);
     char byte = 0;
     const ssize_t got = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    if (got == 0) co_return;
     if (got < 0 && errno != EAGAIN && errno != EINTR) co_return;
+    if (got == 0 || has_hung_up(socket.native_handle())) {
+      half_closed_ = true;
+      running.wake->ring(false);
+      co_return co_await ahead_.until_left(!running.exchange.stream);
+    }
     if (got > 0) {
-      if (has_hung_up(socket.native_handle())) co_return;
-      timer.expires_after(kLookAgain);
+      timer.expires_after(SendAhead::kLookAgain);
       (void)co_await timer.async_wait(kAwait);
     }
   }
@@ -316,6 +335,7 @@ awaitable<bool> Connection::send_stream_head(const Received& received, const api
   if (received.version >= 11) response.chunked(true);
   http::response_serializer<http::empty_body> serializer(response);
   stream_.expires_after(milliseconds(server_context_.options.write_ms));
+  if (ahead_.any()) co_return co_await ahead_.finish_header(stream_, serializer);
   const auto [error, bytes] = co_await http::async_write_header(stream_, serializer, kAwait);
   (void)bytes;
   co_return !error;
@@ -349,7 +369,9 @@ awaitable<bool> Connection::stream(const Received& received, Running& running) {
       if (!more && running.tokens > 0) (void)co_await running.wake->rest(kPace);
       continue;
     }
-    const bool rang = co_await running.wake->wait(milliseconds(server_context_.options.keep_alive_ms));
+    milliseconds pause(server_context_.options.keep_alive_ms);
+    if (half_closed_) pause = std::min(pause, SendAhead::kPause);
+    const bool rang = co_await running.wake->wait(pause);
     if (!rang) running.exchange.writer->keep_alive(frames);
   }
   if (received.version < 11) co_return true;

@@ -1,7 +1,8 @@
 // One connection: serves requests in sequence, each within its limits, as a whole answer or a stream. The
 // socket is watched during decoding, so that a disconnect cancels the answer at once, even during a long
-// prompt. A client that shuts down its sending side counts as disconnected. The coroutine owns itself and
-// runs on the I/O thread. Errors are sent while the client can receive them, and dropped otherwise.
+// prompt. A client that only closes its sending side gets its answer (server/send_ahead.h). The coroutine
+// owns itself and runs on the I/O thread. Errors are sent while the client can receive them, and dropped
+// otherwise.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -97,6 +97,42 @@ TEST(Connection, AClientThatLeavesLeavesNothingRegistered) {
   }
 }
 
+TEST(Connection, AClientThatClosesItsSendingSideGetsItsAnswer) {
+  const std::string body = R"({"prompt":"a")", streams = body + R"(,"stream":true})";
+  for (const std::string& request : {kHealth, post("/v1/tokenize", R"({"text":"a"})"),
+                                     post("/v1/completions", body + "}"), post("/v1/completions", streams)}) {
+    ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, model_info());
+    const std::size_t client = rig.open();
+    rig.send(client, request);
+    rig.half_close(client);
+    rig.wait_for(client, request.ends_with(streams) ? "\r\n0\r\n\r\n" : "}");
+    const std::string& answer = rig.received(client);
+    EXPECT_EQ(status_of(answer), 200) << answer;
+    const std::size_t named = answer.find("Content-Length: "), body_at = answer.find("\r\n\r\n") + 4;
+    EXPECT_EQ(named == std::string::npos, request.ends_with(streams));
+    if (named != std::string::npos) {
+      EXPECT_EQ(answer.size() - body_at, std::stoul(answer.substr(named + 16)));
+    } else {
+      EXPECT_NE(answer.find("Hello"), std::string::npos);
+    }
+    rig.finish();
+  }
+}
+
+TEST(Connection, AClientThatClosesItsSendingSideDuringItsAnswerIsAskedByTheAnswersFirstBytes) {
+  ConnectionRig rig(quiet(), FakeEngine::Mood::kWaits, model_info());
+  const std::size_t client = rig.open();
+  rig.send(client, post("/v1/completions", R"({"prompt":"a"})"));
+  rig.settle();
+  EXPECT_EQ(rig.received(client), "");
+  rig.half_close(client);
+  rig.wait_for(client, "HT");
+  EXPECT_EQ(rig.app.decoding(), 1U) << "it reads on";
+  rig.finish();
+  EXPECT_EQ(rig.app.decoding(), 0U);
+  EXPECT_EQ(rig.server_context.connections, 0);
+}
+
 TEST(Connection, TrailersAreBoundedAsHeadsAre) {
   ConnectionRig rig(quiet(), FakeEngine::Mood::kAnswers, model_info());
   std::string tiny;

@@ -57,7 +57,7 @@ class ConnectionRig {
     app.ready(std::make_unique<FakeEngine>(mood), std::move(model_info));
   }
   ~ConnectionRig() {
-    for (const Client& client : clients_) ::close(client.socket);
+    for (std::size_t i = 0; i < clients_.size(); ++i) leave(i);
   }
   ConnectionRig(const ConnectionRig&) = delete;
   ConnectionRig& operator=(const ConnectionRig&) = delete;
@@ -93,8 +93,20 @@ class ConnectionRig {
     return moved;
   }
 
-  /// The client sends no more, which counts as leaving.
-  void leave(std::size_t client) { ::shutdown(clients_[client].socket, SHUT_WR); }
+  /// Runs, also through pauses, until the client has received `text`.
+  void wait_for(std::size_t client, std::string_view text) {
+    while (clients_[client].received.find(text) == std::string::npos) {
+      io_.run_one();
+      settle();
+    }
+  }
+
+  /// The client sends no more and reads on.
+  void half_close(std::size_t client) { ::shutdown(clients_[client].socket, SHUT_WR); }
+
+  void leave(std::size_t client) {
+    if (const int socket = std::exchange(clients_[client].socket, -1); socket >= 0) ::close(socket);
+  }
 
   /// Everybody leaves, and every connection ends.
   void finish() {

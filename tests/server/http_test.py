@@ -272,6 +272,12 @@ class Keys(WithServer):
             self.assertEqual(client.answer()[1]["access-control-allow-origin"], "https://chat.example")
 
 
+def words_of(answer):
+    """Its status line and its texts, however they are cut."""
+    texts = re.findall(rb'"(?:content|text|delta|message)":"([^"]*)"', answer)
+    return answer.split(b"\r\n")[0], b"".join(texts)
+
+
 class Leaving(WithServer):
     flags = ("--slots", "2", "--queue", "3", "--context", "16384")
 
@@ -294,6 +300,46 @@ class Leaving(WithServer):
         self.assertTrue(self.eventually(lambda: self.running() == 0))
         left = "0 tokens, client left"
         self.assertTrue(self.eventually(lambda: any(r.get("note") == left for r in self.server.requests())))
+
+    def test_a_client_that_closes_its_sending_side_gets_its_answer(self):
+        body = chat("Count to ten.", max_tokens=20)
+        for path, asked in (("/v1/chat/completions", body), ("/v1/chat/completions", {**body, "stream": True}),
+                            ("/v1/messages", body), ("/v1/messages", {**body, "stream": True}),
+                            ("/v1/responses", {"input": "Count.", "max_output_tokens": 20, "temperature": 0}),
+                            ("/v1/responses", {"input": "Count.", "max_output_tokens": 20, "temperature": 0,
+                                                "stream": True}),
+                            ("/v1/tokenize", {"text": "a"}), ("/v1/responses", {"input": "a", "top_p": 7})):
+            for version in ("1.1", "1.0"):
+                answers = []
+                for closes in (False, True):
+                    with self.subTest(path=path, asked=asked, closes=closes), self.connect() as client:
+                        client.post(path, asked, ["Connection: close"], version)
+                        if closes:
+                            client.socket.shutdown(socket.SHUT_WR)
+                        answers.append(words_of(client.rest()))
+                self.assertIn(b" 400 " if "top_p" in asked else b" 200 ", answers[0][0])
+                self.assertEqual(*answers)
+
+    def test_one_that_closes_it_during_a_long_prompt_is_answered(self):
+        for stream in (False, True):
+            with self.connect(timeout=120) as client:
+                client.post("/v1/chat/completions", chat(("more " if stream else "less ") * 9000, max_tokens=2,
+                                                         stream=stream))
+                self.assertTrue(self.eventually(lambda: self.metric("foretoken_requests_prefilling") == 1))
+                client.socket.shutdown(socket.SHUT_WR)
+                status, _, text = client.answer()
+                self.assertEqual(status, 200)
+                self.assertIn(b'"finish_reason":"length"', text)
+
+    def test_one_that_closes_it_and_leaves_later_frees_its_slot(self):
+        for stream in (False, True):
+            with self.connect() as client:
+                client.post("/v1/chat/completions", chat("Tell.", max_tokens=8000, stream=stream,
+                                                         logit_bias=NEVER_ENDING))
+                self.assertTrue(self.eventually(lambda: self.running() == 1))
+                client.socket.shutdown(socket.SHUT_WR)
+                client.socket.recv(1)
+            self.assertTrue(self.eventually(lambda: self.running() == 0))
 
     def test_a_full_queue_is_429_with_retry_after(self):
         forever = chat("Tell a story.", max_tokens=8000, stream=True, logit_bias={"8178": -100, "8180": -100})

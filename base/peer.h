@@ -1,0 +1,14 @@
+// The other side of a connected socket: whether it has sent its last byte, and whether it is gone. Any thread.
+#pragma once
+
+namespace ft {
+
+/// Whether nothing that is sent reaches the other side any more: the connection was reset, or broke off, or a
+/// local socket was closed. A TCP peer that closed its connection answers the next bytes with a reset, so it
+/// shows only after something was sent to it. Until then it looks like one that closed its sending side
+/// (has_hung_up in base/system.h).
+bool has_left(int socket);
+/// The system asks the other side of an idle TCP connection every half minute whether it is there.
+void keep_asking(int socket);
+
+}  // namespace ft
