@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/system.h"
 #include "hub/curl_library.h"
@@ -164,7 +165,8 @@ class Client {
     const auto said = [](std::string sentence) { return Error{Code::kInvalid, std::move(sentence)}; };
     if (fetch_.too_large || code == CURLE_FILESIZE_EXCEEDED)
       return said(fmt::format("the file has more than {} bytes", fetch_.limits->bytes));
-    if (fetch_.refused) return said("its address is not a public one, and others are never asked");
+    if (fetch_.refused)
+      return said("its address is not a public one of another machine, and others are never asked");
     if (code == CURLE_OPERATION_TIMEDOUT)
       return said(fmt::format("it did not come within {} ms", fetch_.limits->total_ms));
     return said(fmt::format("it cannot be fetched ({})", curl_.strerror(code)));
@@ -182,6 +184,33 @@ bool is_public_address(std::span<const std::uint8_t> address) {
   if (address.size() != 16) return false;
   if (any_of(address, kHolds4)) return is_public_address(address.last(4));
   return within(address, kGivenOut6) && !any_of(address, kNotPublic6);
+}
+
+/// The system sends from the very address that it sends to if that one is its own.
+bool is_own_address(std::span<const std::uint8_t> address) {
+  if (address.size() == 16 && any_of(address, kHolds4)) return is_own_address(address.last(4));
+  sockaddr_storage to{}, from{};
+  socklen_t size = address.size() == 4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  const auto place = [&](sockaddr_storage& in) {
+    auto* start = reinterpret_cast<std::uint8_t*>(&in);
+    return std::span(
+        start + (address.size() == 4 ? offsetof(sockaddr_in, sin_addr) : offsetof(sockaddr_in6, sin6_addr)),
+        address.size());
+  };
+  to.ss_family = address.size() == 4 ? AF_INET : AF_INET6;
+  std::ranges::copy(address, place(to).begin());
+  auto* port = reinterpret_cast<std::uint8_t*>(&to) + offsetof(sockaddr_in, sin_port);  // the same in both
+  port[1] = 9;
+  const int socket = open_socket(to.ss_family, SOCK_DGRAM, 0);
+  if (socket < 0) return true;  // unknown: better not asked
+  const bool routed = ::connect(socket, reinterpret_cast<const sockaddr*>(&to), size) == 0 &&
+                      ::getsockname(socket, reinterpret_cast<sockaddr*>(&from), &size) == 0;
+  ::close(socket);
+  return routed && std::ranges::equal(place(from), address);
+}
+
+bool may_be_asked(std::span<const std::uint8_t> address) {
+  return is_public_address(address) && !is_own_address(address);
 }
 
 Result<std::string> fetch_web_file(const std::string& url, const WebFileLimits& limits) {

@@ -26,11 +26,17 @@ inline constexpr int kMaxRedirects = 3;
 /// IANA's special-purpose address registries.
 bool is_public_address(std::span<const std::uint8_t> address);
 
+/// Whether the address, as above, reaches this machine itself: one of its interfaces, or a range that it
+/// answers for. A router that sends an outer address back here is not known. Sends nothing.
+bool is_own_address(std::span<const std::uint8_t> address);
+/// A public address of another machine.
+bool may_be_asked(std::span<const std::uint8_t> address);
+
 struct WebFileLimits {
   std::size_t bytes = std::size_t{20} << 20;  // that of images::kMaxFileBytes
   std::int64_t total_ms = 10'000;
   /// Checks each address before it is connected to. Tests hand in their own; the program does not.
-  std::function<bool(std::span<const std::uint8_t> address)> allows = is_public_address;
+  std::function<bool(std::span<const std::uint8_t> address)> allows = may_be_asked;
 };
 
 Result<std::string> fetch_web_file(const std::string& url, const WebFileLimits& limits);

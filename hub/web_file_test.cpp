@@ -27,6 +27,14 @@ std::vector<std::uint8_t> bytes(const std::string& text) {
   return address;
 }
 
+TEST(OwnAddress, IsOneThatThisMachineAnswersFor) {
+  EXPECT_TRUE(is_own_address(bytes("127.0.0.1")));
+  EXPECT_TRUE(is_own_address(bytes("::ffff:127.0.0.1")));
+  EXPECT_FALSE(is_own_address(bytes("1.1.1.1")));
+  EXPECT_FALSE(is_own_address(bytes("2606:4700::1111")));
+  EXPECT_FALSE(may_be_asked(bytes("127.0.0.1")));
+}
+
 TEST(PublicAddress, RangesThatAreNotPublicBeginAndEndWhereTheRegistrySays) {
   for (const char* text :
        {"1.1.1.1",         "9.255.255.255",   "11.0.0.0",        "100.63.255.255", "100.128.0.0",

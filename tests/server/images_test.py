@@ -4,17 +4,22 @@ Standard library only.
 
     images_test.py PROGRAM [CLASS]
 
-Urls needs a public address on this machine: it runs in a network namespace of its own (unshare, ip). Where
-that cannot be had, the exit code is 77, which ctest counts as skipped.
+Urls needs a public address of another machine: it runs in a network namespace of its own, with a cable to a
+second one (unshare, nsenter, ip). Where these cannot be had, the exit code is 77, which ctest counts as
+skipped.
 """
+import contextlib
+import ctypes
 import http.server
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import urllib.request
 import zlib
@@ -24,7 +29,9 @@ from pictures import SHAPES, SHAPES_TOKENS, data_uri, image_url, png  # noqa: E4
 from raw_client import Client  # noqa: E402
 from server_process import Server  # noqa: E402
 
-PUBLIC = "93.184.215.14"  # any public address: only this test's namespace has it
+# Any public addresses: only this test's namespaces have them.
+PUBLIC = "93.184.215.14"  # of the other one
+OWN, OWN_IPV6, OWN_RANGE = "93.184.215.15", "2606:2800:21f:cb07::15", "198.41.30.0/24"
 INSIDE = "FORETOKEN_TEST_NAMESPACE"
 
 
@@ -207,7 +214,7 @@ class Web(http.server.BaseHTTPRequestHandler):
     release = threading.Event()
 
     def do_GET(self):
-        Web.asked.append(self.path)
+        self.asked.append(self.path)
         if self.path == "/slow":
             Web.release.wait(60)
             return
@@ -229,27 +236,78 @@ class Web(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Here(Web):
+    """The same at every address of the server's own machine."""
+    asked = []
+
+
+class Here6(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6  # takes IPv4 too
+
+
+def ip(*words, at=None):
+    """Runs ip, in the namespace of the process `at`."""
+    there = ["nsenter", "-t", str(at), "-n"] if at else []
+    subprocess.run([*there, "ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def inside(process):
+    """What this thread opens meanwhile belongs to the namespace of the process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def enter(path):
+        with open(path, "rb") as namespace:
+            if libc.setns(namespace.fileno(), 0x40000000) != 0:  # CLONE_NEWNET
+                raise OSError(ctypes.get_errno(), path)
+    back = f"/proc/self/task/{threading.get_native_id()}/ns/net"
+    with open(back, "rb") as own:
+        enter(f"/proc/{process}/ns/net")
+        try:
+            yield
+        finally:
+            assert libc.setns(own.fileno(), 0x40000000) == 0
+
+
 class Urls(WithServer):
     flags = ("--image-urls",)
 
     @classmethod
     def setUpClass(cls):
-        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        subprocess.run(["ip", "address", "add", PUBLIC + "/32", "dev", "lo"], check=True)
-        cls.web = http.server.ThreadingHTTPServer(("0.0.0.0", 0), Web)
-        cls.port = cls.web.server_address[1]
-        threading.Thread(target=cls.web.serve_forever, daemon=True).start()
+        cls.other = subprocess.Popen(["unshare", "--net", "sleep", "1000"])
+        own = os.readlink("/proc/self/ns/net")
+        while os.readlink(f"/proc/{cls.other.pid}/ns/net") == own:
+            time.sleep(0.01)
+        ip("link", "set", "lo", "up")
+        ip("link", "add", "ftv0", "type", "veth", "peer", "name", "ftv1")
+        ip("link", "set", "ftv1", "netns", str(cls.other.pid))
+        ip("address", "add", OWN + "/24", "dev", "ftv0")
+        ip("-6", "address", "add", OWN_IPV6 + "/64", "dev", "ftv0", "nodad")
+        ip("link", "set", "ftv0", "up")
+        ip("route", "add", "local", OWN_RANGE, "dev", "lo")
+        ip("address", "add", PUBLIC + "/24", "dev", "ftv1", at=cls.other.pid)
+        ip("link", "set", "ftv1", "up", at=cls.other.pid)
+        cls.webs = [Here6(("::", 0), Here)]
+        cls.port = cls.webs[0].server_address[1]
+        with inside(cls.other.pid):
+            cls.webs.append(http.server.ThreadingHTTPServer((PUBLIC, cls.port), Web))
+        for web in cls.webs:
+            threading.Thread(target=web.serve_forever, daemon=True).start()
         super().setUpClass()
 
     @classmethod
     def tearDownClass(cls):
         Web.release.set()
         super().tearDownClass()
-        cls.web.shutdown()
-        cls.web.server_close()
+        for web in cls.webs:
+            web.shutdown()
+            web.server_close()
+        cls.other.kill()
+        cls.other.wait()
 
     def setUp(self):
         Web.asked.clear()
+        Here.asked.clear()
 
     def at(self, path, host=PUBLIC):
         return f"http://{host}:{self.port}{path}"
@@ -280,12 +338,24 @@ class Urls(WithServer):
                      "169.254.169.254", "10.0.0.1", "192.168.0.1", "[fe80::1]", "[fd00::1]"):
             with self.subTest(host=host):
                 self.refused(self.named("/shapes.png", host), "not a public one")
-        self.assertEqual(Web.asked, [])
+        self.assertEqual((Web.asked, Here.asked), ([], []))
+
+    def test_public_addresses_of_this_machine_are_never_asked(self):
+        of_range = OWN_RANGE.replace("0/24", "7")
+        for host in (OWN, f"[{OWN_IPV6}]", f"[::ffff:{OWN}]", of_range):
+            with self.subTest(host=host):
+                with urllib.request.urlopen(self.at("/shapes.png", host)) as reply:
+                    self.assertEqual(reply.status, 200, "it could be reached from here")
+                Here.asked.clear()
+                self.refused(self.named("/shapes.png", host), "not a public one of another machine")
+                self.assertEqual(Here.asked, [])
 
     def test_a_redirect_to_such_an_address_is_refused(self):
-        self.refused(self.named("/to?" + self.at("/shapes.png", "127.0.0.1")), "not a public one")
+        for host in ("127.0.0.1", OWN):
+            self.refused(self.named("/to?" + self.at("/shapes.png", host)), "not a public one")
         self.refused(self.named("/to?file:///etc/passwd"), "not fetched")
-        self.assertEqual([path for path in Web.asked if path == "/shapes.png"], [])
+        self.assertEqual(len(Web.asked), 3)
+        self.assertEqual(Here.asked, [])
 
     def test_large_and_missing_files_are_refused(self):
         self.refused(self.named("/large"), "20971520")
@@ -309,13 +379,15 @@ class Urls(WithServer):
 
 
 def enter_namespace():
-    """Runs this test again where it may give itself a public address."""
+    """Runs this test again where it may give itself public addresses."""
     if os.environ.get(INSIDE) == "1":
         return
     unshare = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--net"]
-    made = subprocess.run([*unshare, "true"], stderr=subprocess.DEVNULL, check=False)
-    if not shutil.which("ip") or made.returncode != 0:
-        print("images_test: skipped: no network namespace can be made here (unshare, ip)", file=sys.stderr)
+    try_it = "ip link add ftv0 type veth peer name ftv1 && unshare --net true && nsenter --version"
+    made = subprocess.run([*unshare, "sh", "-c", try_it], capture_output=True, check=False)
+    if made.returncode != 0:
+        print("images_test: skipped: no network namespaces with a cable can be made here (unshare, nsenter, ip)",
+              file=sys.stderr)
         sys.exit(77)
     os.environ[INSIDE] = "1"
     os.execvp(unshare[0], [*unshare, sys.executable, *sys.argv])
