@@ -8,6 +8,7 @@
 
 #include "api/anthropic/client_tools.h"
 #include "api/anthropic/toolsets.h"
+#include "api/tool_name.h"
 
 namespace ft::api {
 namespace {
@@ -18,17 +19,19 @@ Result<Json> read_tool(const Json& tool, const std::string& path, Notes& notes) 
   const Fields fields(tool, path);
   FT_ASSIGN(const auto type, fields.text("type"));
   if (type.value_or("custom") != "custom") {
-    if (std::optional<Json> function = client_function(*type, tool)) return std::move(*function);
+    if (std::optional<Json> function = client_function(*type, tool)) {
+      FT_TRY(check_tool_name(fields.at("name"), (*function)["name"].get<std::string>()));
+      return std::move(*function);
+    }
     ++notes.skipped[*type];
     return Json();
   }
-  FT_ASSIGN(const auto name, fields.text("name"));
-  if (!name || name->empty()) return wrong(fields.at("name"), "is missing; each tool has a name");
+  FT_ASSIGN(const std::string name, read_tool_name(fields));
   FT_ASSIGN(const auto description, fields.text("description"));
   FT_ASSIGN(const Json* schema, fields.object("input_schema"));
   if (schema == nullptr) return wrong(fields.at("input_schema"), "is missing; it is a JSON schema");
   FT_ASSIGN(const auto strict, fields.boolean("strict"));
-  Json function{{"name", *name}};
+  Json function{{"name", name}};
   if (description) function["description"] = *description;
   function["parameters"] = *schema;
   if (strict.value_or(false)) function["strict"] = true;

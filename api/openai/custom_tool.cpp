@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "api/fields.h"
+#include "api/tool_name.h"
 #include "base/json.h"
 
 namespace ft::api {
@@ -70,8 +71,7 @@ std::size_t escape_size(std::string_view text) {
 Result<CustomTool> read_custom_tool(const Json& tool, const std::string& path) {
   FT_ASSIGN(const Json* nested, Fields(tool, path).object("custom"));
   const Fields fields(nested != nullptr ? *nested : tool, nested != nullptr ? path + ".custom" : path);
-  FT_ASSIGN(const auto name, fields.text("name"));
-  if (!name || name->empty()) return wrong(fields.at("name"), "is missing; each tool has a name");
+  FT_ASSIGN(const std::string name, read_tool_name(fields));
   FT_ASSIGN(const auto description, fields.text("description"));
   FT_ASSIGN(const Json* format, fields.object("format"));
   CustomTool custom;
@@ -83,7 +83,7 @@ Result<CustomTool> read_custom_tool(const Json& tool, const std::string& path) {
   }
   const Json text{{"type", "string"}, {"description", std::move(input)}};
   custom.function =
-      Json{{"name", *name},
+      Json{{"name", name},
            {"description", description.value_or("")},
            {"parameters",
             {{"type", "object"}, {"properties", {{"input", text}}}, {"required", Json::array({"input"})}}}};

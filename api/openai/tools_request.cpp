@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/openai/custom_tool.h"
+#include "api/tool_name.h"
 
 namespace ft::api {
 namespace {
@@ -22,10 +23,7 @@ Result<Json> read_function(const Json& given, const std::string& path) {
   FT_ASSIGN(const Json* nested, Fields(given, path).object("function"));
   Json function = nested != nullptr ? *nested : given;
   const Fields fields(function, nested != nullptr ? path + ".function" : path);
-  FT_ASSIGN(const auto name, fields.text("name"));
-  if (!name || name->empty()) {
-    return wrong(fields.at("name"), "is missing; each tool has a function with a name");
-  }
+  FT_TRY(read_tool_name(fields));
   FT_ASSIGN(const auto description, fields.text("description"));
   FT_ASSIGN(const Json* parameters, fields.object("parameters"));
   FT_ASSIGN(const auto strict, fields.boolean("strict"));
