@@ -1,4 +1,4 @@
-// The other side of a connected socket: whether it has sent its last byte, and whether it is gone. Any thread.
+// The other side of a connected socket: whether it is gone. Any thread.
 #pragma once
 
 namespace ft {

@@ -17,9 +17,9 @@ bool SendAhead::next() {
 }
 
 awaitable<bool> SendAhead::client_reads() {
-  constexpr Milliseconds kMostComeWithin{100};
+  constexpr Milliseconds kUsualReply{100};
   if (has_left(socket_.native_handle()) || !next()) co_return false;
-  net::steady_timer timer(socket_.get_executor(), kMostComeWithin);
+  net::steady_timer timer(socket_.get_executor(), kUsualReply);
   (void)co_await timer.async_wait(kAwait);
   co_return !has_left(socket_.native_handle());
 }

@@ -1,8 +1,8 @@
 // SendAhead: the first bytes of an answer, sent before the rest is known. They ask a client that has sent its
 // last byte whether it still reads: one that closed the connection refuses them, while one that only closed
 // its sending side takes them as the beginning of its answer. A client that closes later, without a word, is
-// noticed at the next byte; after the last one the system asks every half minute. Owner: server/connection.cpp,
-// whose socket must outlive it. Thread: the I/O thread.
+// noticed at the next byte; after the last one the system asks every half minute. Owner:
+// server/connection.cpp, whose socket must outlive it. Thread: the I/O thread.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
@@ -29,7 +29,7 @@ class SendAhead {
   static constexpr std::string_view kBytes = "HTTP/1.";
   static constexpr Milliseconds kPause{1000};  // between the first two; each further pause is twice as long
   static constexpr Milliseconds kLookAgain{
-      100};  // how often a socket is looked at that shows nothing by itself
+      100};  // between two looks at a socket that shows nothing by itself
 
   explicit SendAhead(boost::asio::ip::tcp::socket& socket) : socket_(socket) {}
 

@@ -54,7 +54,7 @@ RESTRICTED_INCLUDES = [
     ),
     (
         re.compile(r"^(sys/socket\.h|sys/un\.h|netinet/|arpa/inet\.h|netdb\.h|boost/asio|boost/beast)"),
-        lambda path: path.parts[0] in ("server", "hub") or is_test(path) or path.name == "system.cpp",
+        lambda path: path.parts[0] in ("server", "hub") or is_test(path) or path.name in ("system.cpp", "peer.cpp"),
         "opens sockets, which only server/ may do",
     ),
 ]

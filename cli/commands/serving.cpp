@@ -62,13 +62,7 @@ void add_cache_flags(FlagSet& flags, ServeOptions& serve) {
       "serve that key alone");
 }
 
-}  // namespace
-
-void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
-  flags.group("Server");
-  flags.add("host", "ADDRESS", reads_text(serve.host),
-            "Listen address (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
-  flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free port");
+void add_key_flags(FlagSet& flags, ServeOptions& serve) {
   flags
       .add_list("api-key", "KEY", appends_key(serve.api_keys),
                 "Require this key from clients: visible ASCII characters, not empty (repeatable)")
@@ -83,6 +77,16 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
            "Keys of operators, as in --api-key-file: they may use and remove what belongs to other keys "
            "(stored responses, running answers, the prefix cache)")
       .empty_counts = true;
+}
+
+}  // namespace
+
+void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
+  flags.group("Server");
+  flags.add("host", "ADDRESS", reads_text(serve.host),
+            "Listen address (default 127.0.0.1: this machine only; 0.0.0.0: the network too)");
+  flags.add("port", "N", reads_int(serve.port, 0, 65535), "Port (default 8080); 0: any free port");
+  add_key_flags(flags, serve);
   flags.add_list("cors", "ORIGIN", appends_text(serve.origins),
                  "Allow web pages of this origin, such as https://chat.example.org; *: all (repeatable). "
                  "Pages of this machine are always allowed");
