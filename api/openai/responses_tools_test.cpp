@@ -13,7 +13,7 @@ namespace {
 
 Result<ResponsesRequest> read(const std::string& body) {
   FT_ASSIGN(const Json json, parse_body(body));
-  return read_responses(json, nullptr);
+  return read_responses(json, nullptr, {});
 }
 
 std::string field_of(const std::string& body) {
@@ -165,7 +165,7 @@ std::vector<test::Frame> streamed(const ModelInfo& model_info, const std::string
   for (const Event& event : events) writer.add(0, event, out);
   writer.end(out);
   std::vector<test::Frame> frames = test::frames(out);
-  const auto replayed = stored_response_reply(model_info, "resp_0a", {.stream = "true"});
+  const auto replayed = stored_response_reply(model_info, "resp_0a", Caller{}, {.stream = "true"});
   EXPECT_TRUE(replayed.ok());
   const std::vector<test::Frame> again = replayed.ok() ? test::frames(replayed->body) : frames;
   EXPECT_EQ(again.size(), frames.size());
