@@ -86,9 +86,10 @@ TEST(CudaKernelChoice, AFewOutputsOfManyRowsArePassesOfTheStreamingKernels) {
     return kernels;
   };
   using Kernels = std::vector<std::string>;
-  EXPECT_EQ(products(5120, 72), (Kernels{"stream_rows_8", "stream_8_5"}));
+  EXPECT_EQ(products(5120, 72), (Kernels{"stream_rows_8", "stream_rows_2"}));
   EXPECT_EQ(products(5120, 128), (Kernels{"stream_rows_8", "stream_rows_8"}));
-  EXPECT_EQ(products(17408, 100), (Kernels{"stream_rows_4", "stream_rows_4", "stream_rows_4", "stream_4_6"}));
+  EXPECT_EQ(products(17408, 100),
+            (Kernels{"stream_rows_4", "stream_rows_4", "stream_rows_4", "stream_rows_2"}));
   EXPECT_EQ(products(5120, 200), (Kernels{"gemm_4_0_4"}));
 }
 

@@ -106,6 +106,16 @@ LinearArgs rows_from(LinearArgs args, int first, int rows) {
   return args;
 }
 
+/// The same in passes of at most `rows` rows.
+bool launch_passes(Device& device, const LinearArgs& args, int rows) {
+  for (int first = 0; first < args.rows; first += rows) {
+    if (launch_rows(device, rows_from(args, first, std::min(rows, args.rows - first)))) continue;
+    FT_ASSERT(first == 0);  // fewer rows need less memory
+    return false;
+  }
+  return true;
+}
+
 /// The linear of many rows: blocks of 128 rows if they give every SM work, else of 64.
 void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind) {
   constexpr int kMaxStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
@@ -161,19 +171,11 @@ const unsigned char* CudaExecutable::arrange(const LinearArgs& args, int height)
 /// rows, with pieces of them; false if it does not suit. More than 64 rows are passes of 64 where the outputs
 /// are too few for the asynchronous kernel, because the other one takes twice as long.
 bool CudaExecutable::launch_stream(const LinearArgs& args, const RowSource& source) {
-  if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
-  if (launch_rows(*device_, args)) return true;
-  constexpr int kHalf = 32;  // rows that fit where 64 do not
+  constexpr int kRows = 64, kHalf = 32;  // rows that fit where 64 do not
   constexpr int kMaxPassed = 192;
-  if (args.rows <= kHalf || args.rows > kMaxPassed) return false;
-  const int rows = args.rows <= 2 * kHalf ? kHalf : 2 * kHalf;
-  if (rows > kHalf && async_suits(args)) return false;
-  for (int first = 0; first < args.rows; first += rows) {
-    if (launch_stream(rows_from(args, first, std::min(rows, args.rows - first)), {})) continue;
-    FT_ASSERT(first == 0);  // fewer rows need less memory
-    return false;
-  }
-  return true;
+  if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
+  if (args.rows > kMaxPassed || (args.rows > kRows && async_suits(args))) return false;
+  return launch_passes(*device_, args, kRows) || (args.rows > kHalf && launch_passes(*device_, args, kHalf));
 }
 
 /// Whether the asynchronous matrix instruction has work for most multiprocessors.
