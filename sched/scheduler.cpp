@@ -339,7 +339,9 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
 
 CacheUser Scheduler::user_of(const Job& job, bool owns) const {
   const RequestFields& fields = job.request.fields();
-  const bool sees_all = options_.cache_share == CacheShare::kKeys || fields.sees_all_hits;
+  // Callers without a key are one caller.
+  const bool sees_all =
+      options_.cache_share == CacheShare::kKeys || fields.sees_all_hits || fields.slot.owner == 0;
   return {fields.slot.owner, sees_all, first_step(), owns};
 }
 

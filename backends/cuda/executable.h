@@ -172,7 +172,6 @@ class CudaExecutable final : public Executable {
   void add_codes(View in, int row_id, int cols, int group, bool logit_rows, const RowSource& instead);
   bool streams(const WeightKind& kind) const;
   bool launch_async(const LinearArgs& args);
-  bool async_suits(const LinearArgs& args) const;
   bool launch_stream(const LinearArgs& args, const RowSource& source);
   const unsigned char* arrange(const LinearArgs& args, int height);
   static bool makes_codes(const RowSource& source, int rows, int cols);

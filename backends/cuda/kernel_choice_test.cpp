@@ -77,21 +77,5 @@ TEST(CudaKernelChoice, SlicesOfUnequalSizesHaveKernelsOfTheirOwn) {
   EXPECT_TRUE(takes(5376, 40, "stream_rows_6"));
 }
 
-TEST(CudaKernelChoice, AFewOutputsOfManyRowsArePassesOfTheStreamingKernels) {
-  const auto products = [](int inputs, int rows) {
-    std::vector<std::string> kernels = launched(inputs, rows);
-    std::erase_if(kernels, [](const std::string& kernel) {
-      return !kernel.starts_with("stream_") && !kernel.starts_with("gemm_");
-    });
-    return kernels;
-  };
-  using Kernels = std::vector<std::string>;
-  EXPECT_EQ(products(5120, 72), (Kernels{"stream_rows_8", "stream_rows_2"}));
-  EXPECT_EQ(products(5120, 128), (Kernels{"stream_rows_8", "stream_rows_8"}));
-  EXPECT_EQ(products(17408, 100),
-            (Kernels{"stream_rows_4", "stream_rows_4", "stream_rows_4", "stream_rows_2"}));
-  EXPECT_EQ(products(5120, 200), (Kernels{"gemm_4_0_4"}));
-}
-
 }  // namespace
 }  // namespace ft

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "backends/cuda/executable.h"
-#include "base/assert.h"
 
 namespace ft::cuda {
 
@@ -106,16 +105,6 @@ LinearArgs rows_from(LinearArgs args, int first, int rows) {
   return args;
 }
 
-/// The same in passes of at most `rows` rows.
-bool launch_passes(Device& device, const LinearArgs& args, int rows) {
-  for (int first = 0; first < args.rows; first += rows) {
-    if (launch_rows(device, rows_from(args, first, std::min(rows, args.rows - first)))) continue;
-    FT_ASSERT(first == 0);  // fewer rows need less memory
-    return false;
-  }
-  return true;
-}
-
 /// The linear of many rows: blocks of 128 rows if they give every SM work, else of 64.
 void launch_gemm(Device& device, const LinearArgs& args, const WeightKind& kind) {
   constexpr int kMaxStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
@@ -168,20 +157,14 @@ const unsigned char* CudaExecutable::arrange(const LinearArgs& args, int height)
 }
 
 /// The linear of few rows at the memory's speed: with the codes of all rows in shared memory, or, of up to 32
-/// rows, with pieces of them; false if it does not suit. More than 64 rows are passes of 64 where the outputs
-/// are too few for the asynchronous kernel, because the other one takes twice as long.
+/// rows, with pieces of them; false if it does not suit.
 bool CudaExecutable::launch_stream(const LinearArgs& args, const RowSource& source) {
-  constexpr int kRows = 64, kHalf = 32;  // rows that fit where 64 do not
-  constexpr int kMaxPassed = 192;
   if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
-  if (args.rows > kMaxPassed || (args.rows > kRows && async_suits(args))) return false;
-  return launch_passes(*device_, args, kRows) || (args.rows > kHalf && launch_passes(*device_, args, kHalf));
-}
-
-/// Whether the asynchronous matrix instruction has work for most multiprocessors.
-bool CudaExecutable::async_suits(const LinearArgs& args) const {
-  return device_->facts().async_products &&
-         async_rows(args.rows, args.tiles, device_->facts().processors) > 0;
+  if (launch_rows(*device_, args)) return true;
+  constexpr int kHalf = 32;  // rows that fit where 64 do not
+  if (args.rows <= kHalf || args.rows > 2 * kHalf) return false;
+  return launch_rows(*device_, rows_from(args, 0, kHalf)) &&
+         launch_rows(*device_, rows_from(args, kHalf, args.rows - kHalf));
 }
 
 /// The linear of many rows by Hopper's asynchronous matrix instruction; false if it does not suit.
