@@ -1,6 +1,7 @@
 #include "cli/terminal/menu.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -8,9 +9,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
+#include <sys/select.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include "base/system.h"
 #include "base/text_layout.h"
 
 namespace ft::cli {
@@ -41,33 +44,57 @@ class RawInput {
   bool good_ = false;
 };
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<int> interrupt_end{-1};
 
-/// While it lives, Ctrl-C ends the reading of a line, not the program.
+/// While it lives, Ctrl-C ends the reading of a line, not the program. The signal writes to a pipe, so that
+/// one that comes just before the line is read is not lost, whichever thread takes it.
 class CaughtInterrupt {
  public:
   CaughtInterrupt() {
-    interrupted = 0;
+    if (!open_pipe(ends_)) return;
+    interrupt_end = ends_[1];
     struct sigaction action{};
-    action.sa_handler = [](int) { interrupted = 1; };
-    sigemptyset(&action.sa_mask);  // a macro on macOS; without SA_RESTART, read() returns
+    action.sa_handler = [](int) {
+      const int saved = errno;
+      (void)!::write(interrupt_end.load(), "", 1);
+      errno = saved;
+    };
+    sigemptyset(&action.sa_mask);  // a macro on macOS
     ::sigaction(SIGINT, &action, &before_);
   }
-  ~CaughtInterrupt() { ::sigaction(SIGINT, &before_, nullptr); }
+  ~CaughtInterrupt() {
+    if (ends_[0] < 0) return;
+    ::sigaction(SIGINT, &before_, nullptr);
+    interrupt_end = -1;
+    for (const int end : ends_) ::close(end);
+  }
   CaughtInterrupt(const CaughtInterrupt&) = delete;
   CaughtInterrupt& operator=(const CaughtInterrupt&) = delete;
 
+  /// Can be read after Ctrl-C; -1: Ctrl-C ends the program.
+  int place() const { return ends_[0]; }
+
  private:
+  int ends_[2] = {-1, -1};
   struct sigaction before_{};
 };
 
-/// One byte of input; nothing at its end, or after Ctrl-C.
-std::optional<char> read_byte() {
+/// One byte of input; nothing at its end, or once `interrupt` can be read.
+std::optional<char> read_byte(int interrupt = -1) {
   for (;;) {
+    fd_set ready;
+    FD_ZERO(&ready);
+    FD_SET(STDIN_FILENO, &ready);
+    if (interrupt >= 0) FD_SET(interrupt, &ready);
+    if (::select(std::max(STDIN_FILENO, interrupt) + 1, &ready, nullptr, nullptr, nullptr) < 0) {
+      if (errno == EINTR) continue;
+      return std::nullopt;
+    }
+    if (interrupt >= 0 && FD_ISSET(interrupt, &ready)) return std::nullopt;
     char byte = 0;
     const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
     if (got == 1) return byte;
-    if (got < 0 && errno == EINTR && interrupted == 0) continue;
+    if (got < 0 && errno == EINTR) continue;
     return std::nullopt;
   }
 }
@@ -262,7 +289,7 @@ std::optional<std::string> Menu::line(const std::string& prompt) {
   terminal_.err(wrapped(prompt));
   std::string text;
   for (;;) {
-    const std::optional<char> byte = read_byte();
+    const std::optional<char> byte = read_byte(caught.place());
     if (!byte) {
       terminal_.err("\n");
       return std::nullopt;
