@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "hub/cache.h"
+#include "hub/entries.h"
 #include "hub/shared_blobs.h"
 
 namespace ft::hub {
@@ -18,15 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFolder = "models--", kPartial = ".foretoken.incomplete";
-
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
-    found.push_back(entry->path());
-  std::ranges::sort(found);
-  return found;
-}
 
 /// Every commit that a branch, a tag or a pull request names.
 std::set<std::string> named_commits(const fs::path& repository, bool& readable) {
@@ -119,7 +111,7 @@ class Finder {
     found_.bytes += fs::is_symlink(blob, failed) ? 0 : bytes;  // of a link, what it links stays
   }
 
-  /// Of the snapshot's own files: not of links to blobs, symbolic or hard.
+  /// Bytes of files that exist only in the snapshot, without symbolic or hard links to blobs.
   static std::int64_t own_bytes(const fs::path& snapshot) {
     std::int64_t bytes = 0;
     std::error_code failed;

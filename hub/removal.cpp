@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "hub/cache.h"
+#include "hub/entries.h"
 #include "hub/listing.h"
 #include "hub/partial.h"
 #include "hub/shared_blobs.h"
@@ -61,15 +62,6 @@ Status add_uses(const fs::path& place, Uses& uses) {
                fmt::format("{}: cannot be read: {}; nothing was deleted, since it may use the same "
                            "files",
                            place.string(), failed.message())};
-}
-
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
-    found.push_back(entry->path());
-  std::ranges::sort(found);
-  return found;
 }
 
 std::string small_text(const fs::path& path) {

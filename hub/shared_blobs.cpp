@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "hub/cache.h"
+#include "hub/entries.h"
 #include "hub/repository.h"
 
 namespace ft::hub {
@@ -55,15 +56,6 @@ std::optional<fs::path> target_of(const fs::path& store, const fs::path& link) {
 
 fs::path beside(const fs::path& stored, const char* suffix) {
   return stored.parent_path() / (stored.filename().string() + suffix);
-}
-
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
-    found.push_back(entry->path());
-  std::ranges::sort(found);
-  return found;
 }
 
 }  // namespace
