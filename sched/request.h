@@ -43,7 +43,7 @@ struct RequestFields {
   bool calls_come_first = false;           // content that does not begin with a tool call has none
   std::shared_ptr<const Grammar> grammar;  // grammar of the content; null: anything is allowed
   int thinking_budget = -1;                // maximum tokens of reasoning; -1: no limit
-  bool sees_all_hits = false;  // the report shows hits in the prefix cache whoever stored what was hit
+  bool sees_all_hits = true;   // the report shows hits in the prefix cache whoever stored what was hit
   bool score_prompt = false;   // log-probabilities of the prompt's tokens too; max_tokens 0: only these
   bool explain_depth = false;  // one event per round: why it drafts this many tokens
   bool parse = true;           // split reasoning and tool calls; false: all text is content

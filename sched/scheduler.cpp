@@ -339,9 +339,7 @@ void Scheduler::note_round(Job& job, const SpeculationReport& before, double now
 
 CacheUser Scheduler::user_of(const Job& job, bool owns) const {
   const RequestFields& fields = job.request.fields();
-  // Callers without a key are one caller.
-  const bool sees_all =
-      options_.cache_share == CacheShare::kKeys || fields.sees_all_hits || fields.slot.owner == 0;
+  const bool sees_all = options_.cache_share == CacheShare::kKeys || fields.sees_all_hits;
   return {fields.slot.owner, sees_all, first_step(), owns};
 }
 
