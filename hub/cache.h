@@ -56,8 +56,8 @@ class HubCache {
   /// The list of a commit's files, by which huggingface_hub knows that a snapshot is whole.
   Status write_tree(const Repository& repository, const std::string& commit,
                     const std::vector<RemoteFile>& files) const;
-  /// Keeps the list only if the snapshot has all of the files. huggingface_hub calls another one incomplete
-  /// offline, and takes the list for that of the repository online, so a shorter list would be wrong.
+  /// Keeps the list only if the snapshot has all of its files. Otherwise huggingface_hub calls the snapshot
+  /// incomplete when offline. A shorter list would be wrong, because online it counts as the repository's.
   Status settle_tree(const Repository& repository, const std::string& commit,
                      const std::vector<RemoteFile>& files) const;
   /// Remembers which revision a pull asked for, until its end.

@@ -1,5 +1,5 @@
 // Which files of a repository a model needs: what mlx-lm fetches (mlx_lm/utils.py, `allow_patterns`), and
-// every safetensors file that the index or the configuration names, such as an MTP head of its own. The other
+// every safetensors file that the index or the configuration names, such as a separate MTP head. The other
 // small files come too, so that huggingface_hub finds the snapshot whole.
 #pragma once
 

@@ -99,7 +99,8 @@ Result<Json> read_list(const Fields& fields, const ToolChanges& changes, Generat
   return wrong("tools", fmt::format("at most {} are allowed, found {}", kMaxTools, tools.size()));
 }
 
-/// {type: tool, name}: a tool's own name, or that of a toolset's member, or of a toolset: any of its members.
+/// {type: tool, name}: the name of a tool, of a toolset's member, or of a toolset. Any member of a toolset
+/// may be called.
 Status choose_tool(const std::string& name, const Json& tools, GenerateParams& call) {
   const auto offered = [&](const std::string& one) {
     return std::ranges::any_of(tools, [&](const Json& tool) { return tool["function"]["name"] == one; });

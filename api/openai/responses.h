@@ -1,8 +1,7 @@
 // Routes of the Responses API: POST /v1/responses from a body to the exchange that decodes it, its token
 // counter /v1/responses/input_tokens, and GET and DELETE of stored responses at /v1/responses/{id}, with
-// their input at /v1/responses/{id}/input_items. Several threads may call these functions at once. An
-// unknown id is kNotFound, and so is an id of another key; other errors are those of responses_request.h and
-// prepare.h.
+// their input at /v1/responses/{id}/input_items. Several threads may call these functions at once. Errors:
+// kNotFound for an unknown id and for an id of another key; responses_request.h and prepare.h list more.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// The tools of POST /v1/responses: those of the request and those that items have brought
-// (tool_search_output, additional_tools), once each. A namespace's functions and custom tools are offered to
+// The tools of POST /v1/responses: the request offers some, and items (tool_search_output, additional_tools)
+// bring others. Each is offered once. A namespace's functions and custom tools are offered to
 // the model as `namespace__name`, and their calls have both parts again. Source: OpenAI's API reference,
 // Responses.
 #pragma once

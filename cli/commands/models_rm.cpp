@@ -49,7 +49,7 @@ Result<int> may_delete(const Options& options, const std::string& command, const
 
 // ---- rm ---------------------------------------------------------------------------------------------------
 
-/// A folder of its own, or a file: everything in it goes.
+/// A model outside of the hub's cache: the whole folder or file goes.
 Result<hub::Removal> plan_folder(const std::string& root) {
   hub::Removal plan;
   plan.snapshot = root, plan.paths = {root};
@@ -163,7 +163,7 @@ void show(const std::vector<hub::Prunable>& found, Terminal& terminal) {
   }
 }
 
-/// Deletes what the hub's cache holds for nobody.
+/// Deletes unused files of the hub's cache.
 Result<int> prune(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const hub::HubSettings settings,
             hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));

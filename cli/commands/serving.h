@@ -33,7 +33,7 @@ struct ServeOptions {
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
   std::string api_key_file, admin_key_file;
-  std::string client;  // whose settings are printed; empty: nobody's
+  std::string client;  // the client whose settings are printed; empty: none
   bool any_model = false, log_json = false, log_polls = false, image_urls = false, strict_fields = false;
   DrafterKind drafter = DrafterKind::kAuto;
   int depth = -1;
