@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the software bill of materials as CycloneDX 1.6, from the locks: sbom.py FILE
 
-Crates come from text_ffi/Cargo.lock, npm packages of the page from webui/package-lock.json, both with the checksum of
-the lock; libraries of the distribution with the version that is installed here. The licences are those of
+Crates come from src/text_ffi/Cargo.lock, npm packages of the page from webui/package-lock.json, both with the
+checksum of the lock; libraries of the distribution with the version that is installed here. The licences are those of
 THIRD_PARTY.md. Validated against the schema before it is written. The same tree gives the same bytes.
 """
 import base64
@@ -50,7 +50,7 @@ def component(name, version, licence, purl, digest=None):
 
 
 def crates():
-    lock = tomllib.loads((ROOT / "text_ffi/Cargo.lock").read_text(encoding="utf-8"))
+    lock = tomllib.loads((ROOT / "src/text_ffi/Cargo.lock").read_text(encoding="utf-8"))
     sums = {(one["name"], one["version"]): one.get("checksum") for one in lock["package"]}
     for name, version, licence in third_party.crates():
         yield component(name, version, licence, PackageURL("cargo", None, name, version),

@@ -1,4 +1,4 @@
-"""Small pictures of every kind for images/picture_test.cpp and its fuzz target, and the demo of assets/.
+"""Small pictures of every kind for src/images/picture_test.cpp and its fuzz target, and the demo of assets/.
 
   python tools/make_pictures.py     needs Pillow
 

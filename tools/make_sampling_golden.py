@@ -5,7 +5,7 @@
 Repetition penalty, temperature, top-k, top-p, min-p, in the order in which generate() applies them. Each case gives
 the row, the tokens seen, the parameters, and the tokens that are left with their probabilities.
 
-Conventions, compared with sampling/sample.h:
+Conventions, compared with src/sampling/sample.h:
 - top-p: transformers drops the low end while its mass is <= 1 - top_p, so it keeps the token that crosses top_p. That
   is the same shortest run whose mass reaches top_p.
 - top-k: transformers keeps every token that ties with the k-th; ours keeps exactly k, lower ids first. The rows here

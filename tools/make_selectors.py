@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Lists the selectors of Apple's metal-cpp that backends/metal/macos may send: tools/make_selectors.py WHEEL
-writes backends/metal/macos/selectors.txt from the headers in a wheel of mlx-metal (PyPI), which ships metal-cpp.
+"""Lists the selectors of Apple's metal-cpp that src/backends/metal/macos may send: tools/make_selectors.py WHEEL
+writes src/backends/metal/macos/selectors.txt from the headers in a wheel of mlx-metal (PyPI), which ships metal-cpp.
 Only those of the classes that the device uses are kept."""
 
 import re
@@ -8,7 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parent.parent / "backends/metal/macos/selectors.txt"
+OUT = Path(__file__).resolve().parent.parent / "src/backends/metal/macos/selectors.txt"
 KEPT = re.compile(
     r"^(newLibrary|newFunction|newComputePipeline|newBuffer|newCommandQueue|contents|commandBuffer|computeCommand"
     r"|setComputePipelineState|setBuffer|setBytes|dispatchThreadgroups|endEncoding|commit|waitUntil|status|error"

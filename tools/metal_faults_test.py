@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-KERNELS = "backends/metal/kernels"
+KERNELS = "src/backends/metal/kernels"
 BARRIER = "  threadgroup_barrier(mem_flags::mem_threadgroup);\n"
 LIST = "FT_PLAIN(rms_norm)\nFT_INSTANCE(linear_few1_affine4, linear_few<kAffine, 4, 1>)\n"
 
@@ -75,15 +75,15 @@ class Faults(unittest.TestCase):
         """The exit code and output of the probe with `old` in a kernel's file replaced."""
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder)
-            shutil.copytree(ROOT / "backends/metal", copy / "backends/metal")
+            shutil.copytree(ROOT / "src/backends/metal", copy / "src/backends/metal")
             path = copy / KERNELS / file
             text = path.read_text(encoding="utf-8")
             self.assertIn(old, text)
             path.write_text(text.replace(old, new, 1), encoding="utf-8")
             (copy / KERNELS / "list.inc").write_text(LIST, encoding="utf-8")
             (copy / "probe.cpp").write_text(PROBE, encoding="utf-8")
-            twin = [copy / "backends/metal/twin/kernels.cpp", copy / "backends/metal/twin/fibres.cpp"]
-            twin.append(ROOT / "backends/fibre_context.cpp")
+            twin = [copy / "src/backends/metal/twin/kernels.cpp", copy / "src/backends/metal/twin/fibres.cpp"]
+            twin.append(ROOT / "src/backends/fibre_context.cpp")
             command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-ffp-contract=off", "-w"]
             command += ["-DFMT_HEADER_ONLY", "-I", folder, "-I", str(ROOT), *map(str, twin), str(copy / "probe.cpp")]
             command += ["-o", str(copy / "probe")]

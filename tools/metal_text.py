@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the text of the Metal kernels without a Mac: the rules of backends/metal/kernels/language.h, address
+"""Checks the text of the Metal kernels without a Mac: the rules of src/backends/metal/kernels/language.h, address
 spaces by clang, and that every selector and kernel that the host names exists.
 
     tools/metal_text.py [--root DIR]    prints `file:line: sentence` for each breach; exit code 1 if any
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cpp_source import blank_literals
 
-KERNELS = "backends/metal/kernels"
+KERNELS = "src/backends/metal/kernels"
 RULES = [
     (r"\bdouble\b", "Metal has no double"),
     (r"\bstatic\b", "a kernel has no static variable"),
@@ -83,9 +83,9 @@ def check_address_spaces(root):
 
 
 def check_selectors(root):
-    known = set((root / "backends/metal/macos/selectors.txt").read_text(encoding="utf-8").split("\n"))
+    known = set((root / "src/backends/metal/macos/selectors.txt").read_text(encoding="utf-8").split("\n"))
     found = []
-    for path in sorted((root / "backends/metal/macos").glob("*.[ch]*")):
+    for path in sorted((root / "src/backends/metal/macos").glob("*.[ch]*")):
         text = re.sub(r'class_named\("\w+"\)', "class", path.read_text(encoding="utf-8"))
         for match in re.finditer(r'(?:message<[^;{}]*?>\(\s*[^;]*?|_\{)"([\w:]+)"', text):
             if match.group(1) not in known:
@@ -99,7 +99,7 @@ def check_names(root):
     text = (root / KERNELS / "list.inc").read_text(encoding="utf-8")
     names = set(re.findall(r"FT_(?:PLAIN|INSTANCE)\((\w+)", text))
     found = []
-    for path in sorted((root / "backends/metal").glob("*.cpp")):
+    for path in sorted((root / "src/backends/metal").glob("*.cpp")):
         source = path.read_text(encoding="utf-8")
         named = list(re.finditer(r'(?:launch\(\s*step,|combine\(step,|\?)\s*"([a-z_0-9]+)"', source))
         table = re.search(r"struct Launched \{.*?\n\};", source, re.DOTALL)  # those that compile() makes

@@ -9,14 +9,14 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-KERNELS = "backends/metal/kernels"
+KERNELS = "src/backends/metal/kernels"
 
 
 class Breaches(unittest.TestCase):
     def check(self, file, old, new, expected):
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder)
-            shutil.copytree(ROOT / "backends/metal", copy / "backends/metal")
+            shutil.copytree(ROOT / "src/backends/metal", copy / "src/backends/metal")
             text = (copy / file).read_text(encoding="utf-8")
             self.assertIn(old, text)
             (copy / file).write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -49,14 +49,14 @@ class Breaches(unittest.TestCase):
         self.check(f"{KERNELS}/norm.h", "FT_SQRT(total", "sqrt(total", "FT_SQRT")
 
     def test_a_kernel_that_is_not_there(self):
-        file = "backends/metal/operations.cpp"
+        file = "src/backends/metal/operations.cpp"
         self.check(file, 'return {"rms_norm"}', 'return {"rms_norms"}', "no kernel rms_norms")
         self.check(file, 'launch(step, "rms_norm"', 'launch(step, "rms_norms"', "no kernel rms_norms")
 
     def test_a_selector_that_metal_lacks(self):
         old, new = "dispatchThreadgroups:threadsPerThreadgroup:", "dispatchThreadgroups:threads:"
-        self.check("backends/metal/macos/device.cpp", old, new, "no selector")
-        self.check("backends/metal/macos/device.cpp", '"waitUntilCompleted"', '"waitUntilDone"', "no selector")
+        self.check("src/backends/metal/macos/device.cpp", old, new, "no selector")
+        self.check("src/backends/metal/macos/device.cpp", '"waitUntilCompleted"', '"waitUntilDone"', "no selector")
 
 
 if __name__ == "__main__":

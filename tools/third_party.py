@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes THIRD_PARTY.md: every library that foretoken is built with, its licence, and who ships it.
 
-    tools/third_party.py            writes the file (after a change of text_ffi/Cargo.lock or webui/package-lock.json)
+    tools/third_party.py            writes the file, after a change of a lock (src/text_ffi, webui)
     tools/third_party.py --check    exit code 1 if the file is not what would be written
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "THIRD_PARTY.md"
-CRATE = ROOT / "text_ffi/Cargo.toml"
+CRATE = ROOT / "src/text_ffi/Cargo.toml"
 
 # Library, version in Debian 12, licence, where it is used. The build links what the distribution ships.
 LIBRARIES = [
@@ -83,7 +83,7 @@ def page():
     lines += [f"| {' | '.join(row)} |" for row in LIBRARIES]
     found = crates()
     if found:
-        lines += ["", "## Rust crates of text_ffi/, on any platform, linked in or run while it is built", ""]
+        lines += ["", "## Rust crates of src/text_ffi/, on any platform, linked in or run while it is built", ""]
         lines += ["| crate | version | licence |", "|---|---|---|"]
         lines += [f"| {' | '.join(row)} |" for row in found]
     lines += ["", "## npm packages of webui/, in the page or run while it is built", ""]

@@ -100,6 +100,12 @@ CPP = {".cpp", ".h"}
 TEXT = CPP | set(".c .hpp .cu .cuh .metal .rs .py .sh .cmake .toml .js .ts .svelte .css .html".split())
 
 
+def in_src(name):
+    """The path as includes write it: code is in src/, which is the include directory."""
+    path = Path(name)
+    return path.relative_to("src") if path.parts[0] == "src" else path
+
+
 def is_test(path):
     return path.parts[0] in ("tests", "bench") or re.search(r"_(test|fuzz|bench)$", path.stem) is not None
 
@@ -155,7 +161,7 @@ class Tree:
 
 
 def read_floors(tree):
-    """folder -> (level, folders it may include besides itself), from tools/floors.txt."""
+    """folder of src/ -> (level, folders it may include besides itself), from tools/floors.txt."""
     floors = {}
     table = (tree.root / "tools/floors.txt").read_text(encoding="utf-8")
     for number, line in enumerate(table.splitlines(), 1):
@@ -180,7 +186,7 @@ def read_floors(tree):
 
 
 def may_include(path, target, floors):
-    """Whether the source at `path` may include the project header `target` (both relative to the root)."""
+    """Whether the source at `path` may include the project header `target` (both relative to src/)."""
     here, there = path.parts[0], target.parts[0]
     if here == there:
         return True
@@ -199,7 +205,7 @@ def may_include(path, target, floors):
 
 def check_includes(tree, floors):
     for name, text in tree.sources().items():
-        path = Path(name)
+        path = in_src(name)
         for number, line in enumerate(text.splitlines(), 1):
             match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)
             if not match:
@@ -212,7 +218,7 @@ def check_includes(tree, floors):
                 continue
             if "/" not in target or target.startswith("."):
                 tree.breach(
-                    name, number, "includes", f'"{target}": write the path from the root of the project'
+                    name, number, "includes", f'"{target}": write the path from src/'
                 )
             elif not may_include(path, Path(target), floors):
                 tree.breach(
@@ -233,9 +239,9 @@ def check_backend_walls(tree, name, number, path, target):
 def check_clocks(tree, floors):
     """Nothing below sched/ reads a clock or the environment: an answer depends on its request alone."""
     for name, text in tree.sources().items():
-        path = Path(name)
+        path = in_src(name)
         level = floors.get(path.parts[0], (SCHED_LEVEL, ()))[0]
-        if level >= SCHED_LEVEL or is_test(path) or name in MAY_READ_CLOCK:
+        if level >= SCHED_LEVEL or is_test(path) or path.as_posix() in MAY_READ_CLOCK:
             continue
         blanked = blank_literals(text)
         for match in CLOCK_OR_ENVIRONMENT.finditer(blanked):
@@ -332,7 +338,7 @@ def blank_code(text):
 def check_words(tree):
     texts = {name: blank_code(text) for name, text in tree.documents.items()}
     for name, text in tree.sources().items():
-        if Path(name).parts[0] not in UNCONVERTED:
+        if in_src(name).parts[0] not in UNCONVERTED:
             texts[name] = comments_and_strings(text)
     for name, text in texts.items():
         for word, instead in WORDS:
@@ -343,7 +349,8 @@ def check_words(tree):
 def check_chat_tags(tree):
     """The tags of a model's chat format are in its file alone; tests may write them."""
     for name, text in tree.sources().items():
-        if is_test(Path(name)) or name.startswith("text/chat_format/") or Path(name).parts[0] == "webui":
+        path = in_src(name)
+        if is_test(path) or path.as_posix().startswith("text/chat_format/") or path.parts[0] == "webui":
             continue
         for match in CHAT_TAGS.finditer(text):
             tree.breach(
@@ -353,7 +360,8 @@ def check_chat_tags(tree):
 
 def check_json_calls(tree):
     for name, text in tree.sources().items():
-        if is_test(Path(name)) or name in MAY_CALL_JSON or Path(name).suffix not in CPP:
+        path = in_src(name)
+        if is_test(path) or path.as_posix() in MAY_CALL_JSON or path.suffix not in CPP:
             continue
         for match in JSON_CALLS.finditer(blank_literals(text)):
             tree.breach(name, line_of(text, match.start()), "json", "is slow to compile: use base/json.h")
@@ -373,7 +381,8 @@ def check_headers(tree):
             tree.breach(
                 name, 1, "header", "does not open with a comment that says what it is"
             )
-        if name not in included and name not in UNINCLUDED_HEADERS:
+        path = in_src(name).as_posix()
+        if path not in included and path not in UNINCLUDED_HEADERS:
             tree.breach(name, 1, "dead-file", "no source includes this header")
 
 
@@ -396,18 +405,20 @@ def check_built(tree):
             folder = f"{inner.parent.as_posix()}/*" if len(inner.parts) > 1 else inner.as_posix()
             in_floor = inner.parent.as_posix() in floor_folders(lists)
             built = built or in_floor or inner.as_posix() in lists or folder in lists
+        if name == "src/main.cpp":
+            built = "../main.cpp" in tree.text.get("src/cli/CMakeLists.txt", "")
         if not built:
             tree.breach(name, 1, "dead-file", "no CMakeLists.txt builds this source")
 
 
 def check_twins(tree):
     """The same step has the same file name in each backend, so that two of them can be read side by side."""
-    reference = {Path(name).stem for name in tree.text if name.startswith("backends/ref/")}
+    reference = {Path(name).stem for name in tree.text if name.startswith("src/backends/ref/")}
     if not reference:
         return
     for name in tree.text:
         path = Path(name)
-        if not name.startswith("backends/cpu/") or path.suffix != ".cpp" or is_test(path):
+        if not name.startswith("src/backends/cpu/") or path.suffix != ".cpp" or is_test(path):
             continue
         stem = path.stem
         while ISA_SUFFIX.search(stem):

@@ -15,15 +15,15 @@ HEADER = "// A counter. Owned by its user; any thread; free.\n#pragma once\n\nin
 SOURCE = '#include "base/counter.h"\n\nnamespace ft {\nint next_value() { return 1; }\n}\n'
 CLEAN = {
     "tools/floors.txt": "# the floors\nF0 base\nF1 text base\nF2 backends base\nF6 sched text base\n",
-    "base/CMakeLists.txt": "ft_floor(base)\n",
-    "base/counter.h": HEADER,
-    "base/counter.cpp": SOURCE,
-    "text/CMakeLists.txt": "ft_floor(text DEPS ft_base)\n",
-    "text/words.h": HEADER,
-    "text/words.cpp": '#include "text/words.h"\n\n#include "base/counter.h"\n',
-    "backends/CMakeLists.txt": "file(GLOB sources ref/*.cpp cpu/*.cpp)\n",
-    "backends/ref/norm.cpp": "int ref_norm() { return 0; }\n",
-    "backends/cpu/norm_avx2.cpp": "int cpu_norm() { return 0; }\n",
+    "src/base/CMakeLists.txt": "ft_floor(base)\n",
+    "src/base/counter.h": HEADER,
+    "src/base/counter.cpp": SOURCE,
+    "src/text/CMakeLists.txt": "ft_floor(text DEPS ft_base)\n",
+    "src/text/words.h": HEADER,
+    "src/text/words.cpp": '#include "text/words.h"\n\n#include "base/counter.h"\n',
+    "src/backends/CMakeLists.txt": "file(GLOB sources ref/*.cpp cpu/*.cpp)\n",
+    "src/backends/ref/norm.cpp": "int ref_norm() { return 0; }\n",
+    "src/backends/cpu/norm_avx2.cpp": "int cpu_norm() { return 0; }\n",
 }
 
 
@@ -49,7 +49,7 @@ class Tidy(unittest.TestCase):
     def assert_clean(self, extra):
         self.assertEqual(self.tidy(extra)[0], [])
 
-    def source(self, text, name="base/counter.cpp"):
+    def source(self, text, name="src/base/counter.cpp"):
         return {name: '#include "base/counter.h"\n' + text}
 
     def test_a_clean_tree_has_no_breach(self):
@@ -74,25 +74,25 @@ class Tidy(unittest.TestCase):
         return code, out.getvalue()
 
     def test_a_floor_may_not_include_one_above(self):
-        self.assert_caught(self.source('#include "text/words.h"\n'), "base/counter.cpp:2", "floors")
+        self.assert_caught(self.source('#include "text/words.h"\n'), "src/base/counter.cpp:2", "floors")
 
     def test_a_floor_may_not_include_one_beside_it_unless_the_table_says_so(self):
         self.assert_caught(
-            self.source('#include "text/words.h"\n', "backends/ref/norm.cpp"),
-            "backends/ref/norm.cpp:2",
+            self.source('#include "text/words.h"\n', "src/backends/ref/norm.cpp"),
+            "src/backends/ref/norm.cpp:2",
             "floors",
         )
 
     def test_a_test_may_include_its_own_level_and_below_but_not_above(self):
         self.assert_clean(
             {
-                "sched/CMakeLists.txt": "\n",
-                **self.source('#include "text/words.h"\n', "backends/ref/norm_test.cpp"),
+                "src/sched/CMakeLists.txt": "\n",
+                **self.source('#include "text/words.h"\n', "src/backends/ref/norm_test.cpp"),
             }
         )
         self.assert_caught(
-            self.source('#include "text/words.h"\n', "base/counter_test.cpp"),
-            "base/counter_test.cpp:2",
+            self.source('#include "text/words.h"\n', "src/base/counter_test.cpp"),
+            "src/base/counter_test.cpp:2",
             "floors",
         )
 
@@ -100,45 +100,45 @@ class Tidy(unittest.TestCase):
         self.assert_caught(
             {
                 "tools/floors.txt": "F0 base text\nF1 text\nF2 backends base\n",
-                "text/words.cpp": '#include "text/words.h"\n#include "text/words.h"\n',
+                "src/text/words.cpp": '#include "text/words.h"\n#include "text/words.h"\n',
             },
             "tools/floors.txt:1",
             "floors",
         )
 
     def test_twin_backends_do_not_include_each_other(self):
-        header = {"backends/ref/norm.h": HEADER}
-        self.assert_clean({**header, "backends/ref/norm.cpp": '#include "backends/ref/norm.h"\n'})
+        header = {"src/backends/ref/norm.h": HEADER}
+        self.assert_clean({**header, "src/backends/ref/norm.cpp": '#include "backends/ref/norm.h"\n'})
         self.assert_caught(
-            {**header, "backends/cpu/norm_avx2.cpp": '#include "backends/ref/norm.h"\n'},
-            "backends/cpu/norm_avx2.cpp:1",
+            {**header, "src/backends/cpu/norm_avx2.cpp": '#include "backends/ref/norm.h"\n'},
+            "src/backends/cpu/norm_avx2.cpp:1",
             "floors",
         )
 
     def test_includes_start_at_the_root(self):
-        self.assert_caught(self.source('#include "counter.h"\n'), "base/counter.cpp:2", "includes")
+        self.assert_caught(self.source('#include "counter.h"\n'), "src/base/counter.cpp:2", "includes")
 
     def test_heavy_headers_stay_out_of_headers(self):
         for heavy in ("CLI/CLI.hpp", "spdlog/spdlog.h", "toml++/toml.h", "nlohmann/json.hpp"):
             self.assert_caught(
-                {"base/counter.h": HEADER + f"#include <{heavy}>\n"}, "base/counter.h:7", "includes"
+                {"src/base/counter.h": HEADER + f"#include <{heavy}>\n"}, "src/base/counter.h:7", "includes"
             )
             self.assert_clean(self.source(f"#include <{heavy}>\n"))
 
     def test_sockets_stay_in_the_server(self):
-        self.assert_caught(self.source("#include <sys/socket.h>\n"), "base/counter.cpp:2", "includes")
-        self.assert_clean({"server/CMakeLists.txt": "\n", "server/listen.cpp": "#include <sys/socket.h>\n"})
+        self.assert_caught(self.source("#include <sys/socket.h>\n"), "src/base/counter.cpp:2", "includes")
+        self.assert_clean({"src/server/CMakeLists.txt": "\n", "src/server/listen.cpp": "#include <sys/socket.h>\n"})
 
     def test_nothing_below_sched_reads_a_clock_or_the_environment(self):
         for call in ('getenv("X");', "std::chrono::steady_clock::now();"):
-            self.assert_caught(self.source(f"void f() {{ {call} }}\n"), "base/counter.cpp:2", "clock")
-            self.assert_clean({"sched/CMakeLists.txt": "\n", "sched/admit.cpp": f"void f() {{ {call} }}\n"})
+            self.assert_caught(self.source(f"void f() {{ {call} }}\n"), "src/base/counter.cpp:2", "clock")
+            self.assert_clean({"src/sched/CMakeLists.txt": "\n", "src/sched/admit.cpp": f"void f() {{ {call} }}\n"})
 
     def test_long_files_are_noted_and_very_long_ones_refused(self):
         breaches, notes = self.tidy(self.source("int a;\n" * 420))
         self.assertEqual(breaches, [])
-        self.assertEqual(notes, ["base/counter.cpp: 421 lines, over the 400 we aim at"])
-        self.assert_caught(self.source("int a;\n" * 500), "base/counter.cpp:501", "file-length")
+        self.assertEqual(notes, ["src/base/counter.cpp: 421 lines, over the 400 we aim at"])
+        self.assert_caught(self.source("int a;\n" * 500), "src/base/counter.cpp:501", "file-length")
 
     def test_long_functions_in_every_shape(self):
         shapes = [
@@ -156,7 +156,7 @@ class Tidy(unittest.TestCase):
             close = "}\n" * (1 + shape.count("struct") + shape.count("namespace"))
             opened = 1 + shape.count("\n")
             self.assert_caught(
-                self.source(shape + body(70) + close), f"base/counter.cpp:{opened}", "function-length"
+                self.source(shape + body(70) + close), f"src/base/counter.cpp:{opened}", "function-length"
             )
             self.assert_clean(self.source(shape + body(68) + close))
 
@@ -168,34 +168,34 @@ class Tidy(unittest.TestCase):
         quiet = 'void f() {\n  g("}");  // }\n  g(R"({{)");\n}\n'
         self.assert_clean(self.source(quiet + "void h() {\n" + body(60) + "}\n"))
         self.assert_caught(
-            self.source(quiet + "void h() {\n" + body(80) + "}\n"), "base/counter.cpp:6", "function-length"
+            self.source(quiet + "void h() {\n" + body(80) + "}\n"), "src/base/counter.cpp:6", "function-length"
         )
 
     def test_long_lines_but_not_addresses(self):
-        self.assert_caught(self.source("// " + "word " * 22 + "end\n"), "base/counter.cpp:2", "line-length")
+        self.assert_caught(self.source("// " + "word " * 22 + "end\n"), "src/base/counter.cpp:2", "line-length")
         self.assert_clean(self.source("// https://example.org/" + "a" * 120 + "\n"))
 
     def test_tabs_trailing_spaces_and_a_missing_last_newline(self):
-        self.assert_caught(self.source("int\ta;\n"), "base/counter.cpp:2", "tab")
-        self.assert_caught(self.source("int a; \n"), "base/counter.cpp:2", "trailing-space")
-        self.assert_caught(self.source("int a;"), "base/counter.cpp:2", "trailing-space")
+        self.assert_caught(self.source("int\ta;\n"), "src/base/counter.cpp:2", "tab")
+        self.assert_caught(self.source("int a; \n"), "src/base/counter.cpp:2", "trailing-space")
+        self.assert_caught(self.source("int a;"), "src/base/counter.cpp:2", "trailing-space")
 
     def test_words_of_unfinished_work(self):
         for word in ("TO" "DO", "FIX" "ME", "XX" "X", "HA" "CK"):
-            self.assert_caught(self.source(f"// {word}: later\n"), "base/counter.cpp:2", "unfinished")
+            self.assert_caught(self.source(f"// {word}: later\n"), "src/base/counter.cpp:2", "unfinished")
 
     def test_names_that_say_nothing(self):
         for name in ("string_utils", "helper", "common", "cache_manager"):
-            self.assert_caught({f"base/{name}.cpp": "int a;\n"}, f"base/{name}.cpp:1", "banned-name")
+            self.assert_caught({f"src/base/{name}.cpp": "int a;\n"}, f"src/base/{name}.cpp:1", "banned-name")
         for name in ("StringUtils", "make_helper", "CacheManager", "common", "kMostRows", "kLeastRows"):
-            self.assert_caught(self.source(f"int {name};\n"), "base/counter.cpp:2", "banned-name")
+            self.assert_caught(self.source(f"int {name};\n"), "src/base/counter.cpp:2", "banned-name")
         self.assert_clean(self.source("int common_prefix, kMaxRows;\n"))
 
     def test_words_of_comments_strings_and_documents(self):
         for words in ("It stands here", "This is no answer", "There are no drafts, these are no drafts"):
-            self.assert_caught(self.source(f"// {words}.\n"), "base/counter.cpp:2", "words")
+            self.assert_caught(self.source(f"// {words}.\n"), "src/base/counter.cpp:2", "words")
         for words in ("the row behind it", "the list goes on", "given so many tokens", "of the ratio rule"):
-            self.assert_caught(self.source(f'const char* text = "{words}";\n'), "base/counter.cpp:2", "words")
+            self.assert_caught(self.source(f'const char* text = "{words}";\n'), "src/base/counter.cpp:2", "words")
             self.assert_caught({"docs/a.md": f"# Title\n\n{words}\n"}, "docs/a.md:3", "words")
         self.assert_clean(self.source("int behind = 0;  // a stand-in; there is no other, this is no longer one\n"))
         self.assert_clean({"docs/a.md": "`behind`\n\n```\nbehind\n```\n"})
@@ -215,35 +215,35 @@ class Tidy(unittest.TestCase):
 
     def test_headers_open_with_pragma_once_and_a_comment(self):
         self.assert_caught(
-            {"base/counter.h": HEADER.replace("#pragma once", "#ifndef A")}, "base/counter.h:1", "header"
+            {"src/base/counter.h": HEADER.replace("#pragma once", "#ifndef A")}, "src/base/counter.h:1", "header"
         )
         self.assert_caught(
-            {"base/counter.h": "#pragma once\nint next_value();\n"}, "base/counter.h:1", "header"
+            {"src/base/counter.h": "#pragma once\nint next_value();\n"}, "src/base/counter.h:1", "header"
         )
 
     def test_sources_that_compile_a_json_parser(self):
         for call in ("Json::parse(text)", "nlohmann::ordered_json::parse(text)", "value.dump(2)"):
-            self.assert_caught(self.source(f"auto made = {call};\n"), "base/counter.cpp:2", "json")
-            self.assert_clean({"base/json.cpp": f"auto made = {call};\n"})
+            self.assert_caught(self.source(f"auto made = {call};\n"), "src/base/counter.cpp:2", "json")
+            self.assert_clean({"src/base/json.cpp": f"auto made = {call};\n"})
         self.assert_clean(self.source("// value.dump()\nauto made = write_json(value);\n"))
 
     def test_chat_tags(self):
         tags = f'const char* kTag = "{"<"}think>";\n'
-        self.assert_caught({"text/answer.cpp": tags}, "text/answer.cpp:1", "chat-tags")
-        self.assert_clean({"text/answer_test.cpp": tags})
-        floor = {"text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS chat_format)\n"}
-        self.assert_clean(floor | {"text/chat_format/a.cpp": tags})
+        self.assert_caught({"src/text/answer.cpp": tags}, "src/text/answer.cpp:1", "chat-tags")
+        self.assert_clean({"src/text/answer_test.cpp": tags})
+        floor = {"src/text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS chat_format)\n"}
+        self.assert_clean(floor | {"src/text/chat_format/a.cpp": tags})
 
     def test_dead_files(self):
-        self.assert_caught({"base/lonely.h": HEADER}, "base/lonely.h:1", "dead-file")
+        self.assert_caught({"src/base/lonely.h": HEADER}, "src/base/lonely.h:1", "dead-file")
         self.assert_caught({"stray/loose.cpp": "int a;\n"}, "stray/loose.cpp:1", "dead-file")
-        floor = {"text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS inner TEST_DEPS ft_base)\n"}
-        self.assert_clean(floor | {"text/inner/a.cpp": "int a;\n"})
-        self.assert_caught(floor | {"text/other/a.cpp": "int a;\n"}, "text/other/a.cpp:1", "dead-file")
+        floor = {"src/text/CMakeLists.txt": "ft_floor(text DEPS ft_base FOLDERS inner TEST_DEPS ft_base)\n"}
+        self.assert_clean(floor | {"src/text/inner/a.cpp": "int a;\n"})
+        self.assert_caught(floor | {"src/text/other/a.cpp": "int a;\n"}, "src/text/other/a.cpp:1", "dead-file")
 
     def test_a_kernel_without_its_twin(self):
         self.assert_caught(
-            {"backends/cpu/attend_avx512.cpp": "int a;\n"}, "backends/cpu/attend_avx512.cpp:1", "twin"
+            {"src/backends/cpu/attend_avx512.cpp": "int a;\n"}, "src/backends/cpu/attend_avx512.cpp:1", "twin"
         )
 
 

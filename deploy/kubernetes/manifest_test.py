@@ -50,7 +50,7 @@ class Plain(unittest.TestCase):
         self.assertIn(self.kinds["Service"]["metadata"]["name"], self.container["args"], "the name is an allowed host")
 
     def test_the_metrics_that_it_names_are_gauges_of_the_program(self):
-        source = (ROOT / "server/metrics_text.cpp").read_text(encoding="utf-8")
+        source = (ROOT / "src/server/metrics_text.cpp").read_text(encoding="utf-8")
         named = set(re.findall(r"vllm:\w+", (HERE / "foretoken.yaml").read_text(encoding="utf-8")))
         self.assertEqual(len(named), 3)
         self.assertLessEqual(named, set(re.findall(r'measure\(text, "(vllm:\w+)"', source)))

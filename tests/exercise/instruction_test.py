@@ -37,9 +37,9 @@ class Instruction(unittest.TestCase):
 
     def test_two_files_describe_it_and_one_in_each_of_ref_and_cpu_computes_it(self):
         added = {name: lines for name, lines in added_lines().items() if not name.endswith("_test.cpp")}
-        needed = {name for name in added if not name.startswith(("backends/cuda/", "backends/metal/"))}
-        self.assertEqual(needed, {"program/instructions.h", "program/instructions.cpp",
-                                  "backends/ref/elementwise.cpp", "backends/cpu/ops/elementwise.cpp"})
+        needed = {name for name in added if not name.startswith(("src/backends/cuda/", "src/backends/metal/"))}
+        self.assertEqual(needed, {"src/program/instructions.h", "src/program/instructions.cpp",
+                                  "src/backends/ref/elementwise.cpp", "src/backends/cpu/ops/elementwise.cpp"})
         self.assertLessEqual(sum(added[name] for name in needed), 50)
         # A backend that lacks it says so: a sentence, and what the compiler asks for.
         self.assertLessEqual(sum(added[name] for name in set(added) - needed), 10)

@@ -40,7 +40,7 @@ def main():
     builtins = next(LIBRARIES.glob("libnvrtc-builtins.so.*"))
     ctypes.CDLL(str(builtins), mode=os.RTLD_GLOBAL)
     nvrtc = ctypes.CDLL(str(LIBRARIES / "libnvrtc.so.12"))
-    source = (ROOT / "backends/metal/on_cuda/kernels.cu").read_bytes()
+    source = (ROOT / "src/backends/metal/on_cuda/kernels.cu").read_bytes()
     program = ctypes.c_void_p()
     if nvrtc.nvrtcCreateProgram(ctypes.byref(program), source, b"kernels.cu", 0, None, None) != 0:
         sys.exit("metal_kernels: NVRTC refuses to start")

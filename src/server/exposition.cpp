@@ -1,4 +1,4 @@
-#include "metrics/exposition.h"
+#include "server/exposition.h"
 
 #include <fmt/format.h>
 

@@ -24,8 +24,8 @@ set(cuda_bytes ${CMAKE_CURRENT_BINARY_DIR}/kernels.bin)
 add_custom_command(
   OUTPUT ${cuda_bytes}
   BYPRODUCTS ${cuda_bytes}.log
-  COMMAND compile_kernels ${nvrtc} ${CMAKE_SOURCE_DIR}/.cache/cuda/images ${CMAKE_SOURCE_DIR} ${cuda_bytes}
-          ${FORETOKEN_CUDA_TARGETS} ${cuda_kernels}
+  COMMAND compile_kernels ${nvrtc} ${CMAKE_SOURCE_DIR}/.cache/cuda/images ${CMAKE_SOURCE_DIR}/src
+          ${cuda_bytes} ${FORETOKEN_CUDA_TARGETS} ${cuda_kernels}
   DEPENDS compile_kernels ${cuda_kernels} ${cuda_headers} ${CMAKE_CURRENT_SOURCE_DIR}/cuda/arguments.h
   COMMENT "The kernels for NVIDIA GPUs, with NVRTC (-DFORETOKEN_CUDA=OFF builds without)"
   VERBATIM)

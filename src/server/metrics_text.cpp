@@ -1,7 +1,7 @@
 #include "server/metrics_text.h"
 
 #include "base/power.h"
-#include "metrics/exposition.h"
+#include "server/exposition.h"
 
 namespace ft::server {
 namespace {

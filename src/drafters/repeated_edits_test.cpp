@@ -85,7 +85,7 @@ class RepeatedEdits : public testing::Test {
 };
 
 TEST_F(RepeatedEdits, TakeAtMostTwoThirdsOfTheRoundsWithRecall) {
-  const Tokens original = source_file("drafters/mtp.cpp");
+  const Tokens original = source_file("src/drafters/mtp.cpp");
   ASSERT_GT(original.size(), 2000U);
   int today = 0, with_recall = 0;
   for (const bool across : {false, true}) {

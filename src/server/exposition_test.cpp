@@ -1,4 +1,4 @@
-#include "metrics/exposition.h"
+#include "server/exposition.h"
 
 #include <array>
 #include <gtest/gtest.h>
