@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The exercise of a new instruction: clamp.patch must still apply, and touch as many files and lines as
-docs/decisions/029-what-the-next-features-touch.md says.
+docs/decisions/029-files-per-feature.md says.
 
     python3 tests/exercise/instruction_test.py
 
