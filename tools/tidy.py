@@ -17,6 +17,8 @@ from cpp_source import blank_literals, comments_and_strings, functions, line_of
 
 MAX_COLUMNS = 110
 MAX_PYTHON_COLUMNS = 120
+MAX_DECISION_COLUMNS = 100  # pages of docs/decisions/, tables included
+MAX_DECISION_LINES = 40
 MAX_FUNCTION_LINES = 70
 SOFT_FILE_LINES = 400  # noted, not refused
 HARD_FILE_LINES = 500
@@ -280,6 +282,24 @@ def check_lines(tree):
             tree.breach(name, count, "trailing-space", "no newline at the end of the file")
 
 
+def check_documents(tree):
+    """Lines of Markdown outside tables and code; the size of a decision page."""
+    for name, text in tree.documents.items():
+        decision = re.fullmatch(r"docs/decisions/\d+[^/]*\.md", name) is not None
+        allowed = MAX_DECISION_COLUMNS if decision else MAX_COLUMNS
+        lines = text.split("\n")
+        if decision and len(lines) - (lines[-1] == "") > MAX_DECISION_LINES:
+            sentence = f"at most {MAX_DECISION_LINES} lines; move attempts and tables to bench/results/"
+            tree.breach(name, MAX_DECISION_LINES + 1, "file-length", sentence)
+        in_code = False
+        for number, line in enumerate(lines, 1):
+            fence = line.lstrip().startswith("```")
+            in_code ^= fence
+            free = in_code or fence or (line.startswith("|") and not decision)
+            if len(line) > allowed and not free and not re.search(r"https?://\S+$", line):
+                tree.breach(name, number, "line-length", f"{len(line)} columns (at most {allowed})")
+
+
 def check_functions(tree):
     for name, text in tree.sources().items():
         for function, first, lines in functions(text):
@@ -436,6 +456,7 @@ def examine(root):
     check_includes(tree, floors)
     check_clocks(tree, floors)
     check_lines(tree)
+    check_documents(tree)
     check_functions(tree)
     check_names(tree)
     check_words(tree)

@@ -175,6 +175,18 @@ class Tidy(unittest.TestCase):
         self.assert_caught(self.source("// " + "word " * 22 + "end\n"), "src/base/counter.cpp:2", "line-length")
         self.assert_clean(self.source("// https://example.org/" + "a" * 120 + "\n"))
 
+    def test_a_long_line_of_markdown_outside_tables_and_code(self):
+        long = "word " * 22 + "end\n"
+        self.assert_caught({"docs/a.md": "# A\n\n" + long}, "docs/a.md:3", "line-length")
+        self.assert_caught({"docs/a.md": "```\nx\n```\n" + long}, "docs/a.md:4", "line-length")
+        self.assert_clean({"docs/a.md": f"| {long}\n```\n{long}```\n"})
+
+    def test_a_decision_page_is_short_and_narrow(self):
+        page = "docs/decisions/001-a.md"
+        self.assert_caught({page: "line\n" * 41}, f"{page}:41", "file-length")
+        self.assert_caught({page: "| " + "word " * 20 + "|\n"}, f"{page}:1", "line-length")
+        self.assert_clean({page: "line\n" * 40, "docs/decisions/README.md": "line\n" * 60})
+
     def test_tabs_trailing_spaces_and_a_missing_last_newline(self):
         self.assert_caught(self.source("int\ta;\n"), "src/base/counter.cpp:2", "tab")
         self.assert_caught(self.source("int a; \n"), "src/base/counter.cpp:2", "trailing-space")
